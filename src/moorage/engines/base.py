@@ -1,0 +1,190 @@
+"""What Moorage asks of a container engine: one small Protocol, at the level of a replica.
+
+An engine has no opinion. It starts exactly one process group for one `ReplicaSpec`, restarts nothing,
+and reports what is there. Which replica lives, drains or goes is decided above.
+
+Rules that every engine keeps, shown by one contract suite (`tests/engine/contract.py`):
+
+- The engine-side name *is* the replica id. `start` of a replica that is already there adopts it, so a
+  lost reply is never answered with a second copy.
+- `stop` and `remove` address the engine's own id, so they can never hit a successor of the same name.
+  Both are idempotent: what is gone already is fine.
+- `list_replicas` is complete or raises `EngineError`; it never returns a part.
+- Only objects that carry this installation's id are seen or touched.
+
+To add an engine: implement `Engine`, take the limits from `profile.py`, and add it to the contract suite.
+"""
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Protocol
+
+from moorage.kit.ids import ContainerId, OrganizationId, ProjectId, ReplicaId
+
+
+@dataclass(frozen=True)
+class RegistryCredentials:
+    username: str
+    password: str = field(repr=False)
+
+
+@dataclass(frozen=True)
+class ImageRequest:
+    """An image as the user named it, made whole: `ghcr.io/acme/chat:1.2`, or `local/chat:latest`."""
+
+    reference: str
+    credentials: RegistryCredentials | None = None
+    local: bool = False
+    """Built on this machine by the operator: looked up under its `local/…` tag, never pulled."""
+
+
+@dataclass(frozen=True)
+class PullProgress:
+    done_bytes: int
+    total_bytes: int
+
+
+@dataclass(frozen=True)
+class Image:
+    """An image that is ready to start. `engine_ref` pins its content: no tag can move it any more."""
+
+    engine_ref: str
+    digest: str | None
+    size_bytes: int
+    architecture: str
+    exposed_ports: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class ReplicaSpec:
+    """Everything an engine needs to start one replica; nothing in it is looked up later."""
+
+    replica_id: ReplicaId
+    container_id: ContainerId
+    project_id: ProjectId
+    organization_id: OrganizationId
+    slot: int
+    generation: int
+    image: str
+    """`Image.engine_ref`."""
+    command: tuple[str, ...] | None
+    """Replaces ENTRYPOINT and CMD together; None keeps the image's own."""
+    environment: Mapping[str, str] = field(repr=False)
+    port: int
+    """Where the process listens, inside."""
+    host_port: int
+    """Where Moorage reaches it: allocated by Moorage, bound to loopback on Docker."""
+    vcpu_millis: int
+    memory_bytes: int
+    disk_bytes: int
+    gpu_device_ids: tuple[str, ...] = ()
+
+
+class ReplicaPhase(StrEnum):
+    CREATED = "created"
+    """Exists, but its process has not been started (or could not be)."""
+    RUNNING = "running"
+    EXITED = "exited"
+
+
+@dataclass(frozen=True)
+class ObservedReplica:
+    replica_id: ReplicaId
+    container_id: ContainerId
+    slot: int
+    generation: int
+    engine_id: str
+    phase: ReplicaPhase
+    host: str
+    """Address and port where the gateway and our probes reach it."""
+    host_port: int
+    started_at: datetime | None
+    ended_at: datetime | None
+    exit_code: int | None
+    out_of_memory: bool
+
+
+@dataclass(frozen=True)
+class ListeningSocket:
+    address: str
+    port: int
+
+
+class LogStream(StrEnum):
+    STDOUT = "stdout"
+    STDERR = "stderr"
+
+
+@dataclass(frozen=True)
+class LogChunk:
+    """Output of a replica. A long line comes as several chunks; only the last one `ends_line`."""
+
+    time_ns: int
+    """The engine's time in nanoseconds since 1970; not unique."""
+    stream: LogStream
+    data: bytes
+    ends_line: bool
+
+
+@dataclass(frozen=True)
+class GpuDevice:
+    device_id: str
+    model: str
+    memory_bytes: int
+
+
+@dataclass(frozen=True)
+class NodeCapacity:
+    """What one machine has in all; what is taken is known from the replicas' rows."""
+
+    name: str
+    infrastructure: str
+    architecture: str
+    cpu_millis: int
+    memory_bytes: int
+    gpus: tuple[GpuDevice, ...]
+
+
+class Engine(Protocol):
+    async def prepare(self) -> None:
+        """Make true what must be true before any replica starts (network, firewall); cheap to repeat."""
+        ...
+
+    async def ensure_image(self, request: ImageRequest, on_progress: Callable[[PullProgress], None]) -> Image:
+        """Have the image here and pin it. A remote image is always asked for at its registry with these
+        credentials, even if it is cached: a cached private image is nobody else's. Raises `ImageError`."""
+        ...
+
+    async def start(self, spec: ReplicaSpec) -> ObservedReplica:
+        """Create and start, or adopt what an earlier call left. Raises `StartError` where the image or its
+        command is at fault, `EngineError` where the engine is."""
+        ...
+
+    async def stop(self, engine_id: str, grace_s: float) -> None:
+        """Ask the process to end, kill it after `grace_s`; returns when it has ended."""
+        ...
+
+    async def remove(self, engine_id: str) -> None: ...
+
+    async def inspect(self, replica_id: ReplicaId) -> ObservedReplica | None: ...
+
+    async def list_replicas(self) -> list[ObservedReplica]: ...
+
+    def watch(self) -> AsyncIterator[ContainerId]:
+        """Containers one of whose replicas just changed, as a hint; ends with `EngineError` when the
+        connection does. Whoever listens compares everything again after a reconnect."""
+        ...
+
+    def logs(self, engine_id: str, since_ns: int) -> AsyncIterator[LogChunk]:
+        """All output from `since_ns` on, inclusive, then live until the process ends."""
+        ...
+
+    async def listening_sockets(self, engine_id: str) -> tuple[ListeningSocket, ...]:
+        """What listens inside the replica's network namespace; empty where that cannot be seen."""
+        ...
+
+    async def capacity(self) -> list[NodeCapacity]: ...
+
+    async def close(self) -> None: ...

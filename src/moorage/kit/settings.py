@@ -1,0 +1,183 @@
+"""The installation's settings: `MOORAGE_*` variables, then `moorage.toml`, then the defaults below.
+
+`MOORAGE_CONFIG` names the file; without it `./moorage.toml` and `$MOORAGE_HOME/moorage.toml` are tried.
+Every setting is here, with its default and its reason; nothing else reads the environment.
+"""
+
+import os
+import tomllib
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from moorage.kit.errors import SettingsError
+
+
+class Settings(BaseSettings):
+    model_config = SettingsConfigDict(env_prefix="MOORAGE_", extra="forbid", frozen=True)
+    toml_file: ClassVar[Path | None] = None
+
+    home: Path = Field(default_factory=lambda: default_home())
+    """Everything that Moorage keeps: database, keys, sockets, logs of its parts."""
+
+    api_listen: str = "127.0.0.1:8080"
+    """Where the console and the management API are served."""
+    gateway_listen: str = "127.0.0.1:8081"
+    """Where containers' endpoints are served."""
+    public_url: str | None = None
+    """How people reach the API, e.g. `https://cloud.example.com`. Default: `http://` + api_listen."""
+    gateway_url: str | None = None
+    """How clients reach the endpoints. Default: `http://` + gateway_listen."""
+    api_certificate: Path | None = None
+    """PEM file with certificate and key for api_listen; with it, that address speaks TLS."""
+    gateway_certificate: Path | None = None
+    """PEM file with certificate and key for gateway_listen."""
+
+    database_dsn: SecretStr | None = None
+    """`postgresql://user:password@host/database` of a server of your own (15 or newer); replaces the embedded one."""
+    database_pool_size: int = Field(default=10, ge=2, le=100)
+
+    docker_host: str | None = None
+    """`unix:///path` of the Docker engine to use. Default: the system's, else one that Moorage starts itself."""
+    install_engine: bool = True
+    """Whether `moor up` may install Debian's `docker.io` where no engine is found."""
+    replica_ports: str = "20000-29999"
+    """Host ports for replicas; must lie outside the kernel's ephemeral range (usually from 32768)."""
+    cpu_overcommit: float = Field(default=16.0, ge=1.0, le=64.0)
+    """vCPUs promised per core of the machine: inference containers rarely compute all at once."""
+    pull_timeout_s: int = Field(default=3600, ge=10, le=86400)
+    drain_timeout_s: int = Field(default=30, ge=0, le=3600)
+    """How long requests in flight may take to finish when a replica goes."""
+    stop_grace_s: int = Field(default=10, ge=1, le=300)
+    """Between the request to end and the kill of a replica's process."""
+
+    gateway_slots: int = Field(default=64, ge=1, le=20000)
+    """Containers the gateway has room for before it grows its pool by a hitless reload."""
+
+    operator_email: str = "operator@localhost"
+    support_contact: str = "the operator of this installation"
+    sign_up: Literal["open", "closed"] = "open"
+    log_retention_days: int = Field(default=7, ge=1, le=365)
+
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_format: Literal["json", "console"] = "console"
+
+    @field_validator("api_listen", "gateway_listen")
+    @classmethod
+    def _is_an_address(cls, value: str) -> str:
+        host, separator, port = value.rpartition(":")
+        if not separator or not host or not port.isdigit() or not 1 <= int(port) <= 65535:
+            raise ValueError("must be host:port, e.g. 127.0.0.1:8080")
+        return value
+
+    @field_validator("replica_ports")
+    @classmethod
+    def _is_a_port_range(cls, value: str) -> str:
+        first, separator, last = value.partition("-")
+        if (
+            not separator
+            or not (first.isdigit() and last.isdigit())
+            or not 1024 <= int(first) < int(last) <= 65535
+        ):
+            raise ValueError("must be first-last within 1024-65535, e.g. 20000-29999")
+        return value
+
+    @model_validator(mode="after")
+    def _addresses_differ(self) -> "Settings":
+        if self.api_listen == self.gateway_listen:
+            raise ValueError("api_listen and gateway_listen must be different addresses")
+        return self
+
+    @property
+    def run_dir(self) -> Path:
+        """Sockets, pid and lock files."""
+        return self.home / "run"
+
+    @property
+    def log_dir(self) -> Path:
+        return self.home / "log"
+
+    @property
+    def key_file(self) -> Path:
+        return self.home / "secret-keys"
+
+    @property
+    def operator_key_file(self) -> Path:
+        return self.home / "operator-key"
+
+    @property
+    def api_base_url(self) -> str:
+        return (self.public_url or _url(self.api_listen, self.api_certificate)).rstrip("/")
+
+    @property
+    def gateway_base_url(self) -> str:
+        return (self.gateway_url or _url(self.gateway_listen, self.gateway_certificate)).rstrip("/")
+
+    @property
+    def replica_port_range(self) -> tuple[int, int]:
+        first, _, last = self.replica_ports.partition("-")
+        return int(first), int(last)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, cls.toml_file)
+
+
+def load_settings(**overrides: Any) -> Settings:
+    """Read the settings; one clear line where they are wrong."""
+    config_file = find_config_file()
+    try:
+        Settings.toml_file = config_file
+        return Settings(**overrides)
+    except tomllib.TOMLDecodeError as exc:
+        raise SettingsError(
+            f"{config_file} is not valid TOML: {exc}. Mend the file and start again."
+        ) from exc
+    except ValidationError as exc:
+        problems = "; ".join(f"{_name(problem['loc'])}: {problem['msg']}" for problem in exc.errors())
+        where = (
+            f" (from {config_file} or MOORAGE_* variables)" if config_file else " (from MOORAGE_* variables)"
+        )
+        raise SettingsError(f"Wrong settings{where}: {problems}.") from exc
+
+
+def find_config_file() -> Path | None:
+    named = os.environ.get("MOORAGE_CONFIG")
+    if named:
+        if not Path(named).is_file():
+            raise SettingsError(f"MOORAGE_CONFIG names {named}, which is not a file.")
+        return Path(named)
+    home = Path(os.environ.get("MOORAGE_HOME") or default_home())
+    return next((path for path in (Path("moorage.toml"), home / "moorage.toml") if path.is_file()), None)
+
+
+def default_home() -> Path:
+    # As root the data cannot lie below /root: the database's unprivileged user must be able to reach it.
+    return Path("/var/lib/moorage") if os.geteuid() == 0 else Path.home() / ".local/share/moorage"
+
+
+def masked(settings: Settings) -> dict[str, Any]:
+    """The effective settings as `moor config` shows them, secrets hidden."""
+    return settings.model_dump(mode="json")
+
+
+def _url(listen: str, certificate: Path | None) -> str:
+    return f"{'https' if certificate else 'http'}://{listen}"
+
+
+def _name(location: tuple[int | str, ...]) -> str:
+    return ".".join(str(part) for part in location) or "settings"
