@@ -58,6 +58,9 @@ class Settings(BaseSettings):
     stop_grace_s: int = Field(default=10, ge=1, le=300)
     """Between the request to end and the kill of a replica's process."""
 
+    allowed_registries: tuple[str, ...] = ()
+    """Registries (`host` or `host:port`) that may be used although they are at a private address."""
+
     gateway_slots: int = Field(default=64, ge=1, le=20000)
     """Containers the gateway has room for before it grows its pool by a hitless reload."""
 

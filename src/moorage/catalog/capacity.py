@@ -1,0 +1,97 @@
+"""How much fits onto the machines, and where the next replica goes. Pure.
+
+Memory is promised once: a replica that uses all of its limit must find it there. CPU is promised several
+times over (`cpu_overcommit`), because it can be shared. A GPU belongs to one replica.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from moorage.engines.base import NodeCapacity
+
+
+@dataclass(frozen=True)
+class InstanceType:
+    name: str
+    gpu_model: str | None
+    gpu_count: int
+    vcpu_millis: int
+    memory_bytes: int
+    disk_bytes: int
+    price_per_hour_microusd: int
+    infrastructure: str
+
+
+@dataclass(frozen=True)
+class Used:
+    """What the replicas on one machine hold."""
+
+    cpu_millis: int = 0
+    memory_bytes: int = 0
+    gpu_device_ids: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Placement:
+    node: str
+    gpu_device_ids: tuple[str, ...]
+
+
+def room_for(
+    instance_type: InstanceType,
+    nodes: Sequence[NodeCapacity],
+    used: Mapping[str, Used],
+    cpu_overcommit: float,
+) -> int:
+    """How many more replicas of this type fit, on all machines together."""
+    return sum(
+        _fits(instance_type, node, used.get(node.name, Used()), cpu_overcommit)
+        for node in nodes
+        if node.infrastructure == instance_type.infrastructure
+    )
+
+
+def place(
+    instance_type: InstanceType,
+    nodes: Sequence[NodeCapacity],
+    used: Mapping[str, Used],
+    cpu_overcommit: float,
+) -> Placement | None:
+    """The machine with the most room left for this type, so that load spreads; None when nothing fits."""
+    candidates = [
+        (_fits(instance_type, node, used.get(node.name, Used()), cpu_overcommit), node)
+        for node in nodes
+        if node.infrastructure == instance_type.infrastructure
+    ]
+    fitting = [(fits, node) for fits, node in candidates if fits > 0]
+    if not fitting:
+        return None
+    _, node = max(fitting, key=lambda candidate: (candidate[0], candidate[1].name))
+    free = _free_gpus(instance_type, node, used.get(node.name, Used()))
+    return Placement(node.name, tuple(free[: instance_type.gpu_count]))
+
+
+def why_no_room(instance_type: InstanceType, nodes: Sequence[NodeCapacity]) -> str:
+    """For a person who waits: is it all taken, or is there none at all?"""
+    empty: dict[str, Used] = {}
+    what = instance_type.gpu_model or instance_type.name
+    if room_for(instance_type, nodes, empty, cpu_overcommit=64.0) > 0:
+        return f"Waits for {what}: all of it is in use. It starts as soon as some is free."
+    return f"Waits for {what}: no machine of this installation has it. Choose another instance type, or ask the operator."
+
+
+def _fits(instance_type: InstanceType, node: NodeCapacity, used: Used, cpu_overcommit: float) -> int:
+    by_memory = (node.memory_bytes - used.memory_bytes) // instance_type.memory_bytes
+    by_cpu = int(node.cpu_millis * cpu_overcommit - used.cpu_millis) // instance_type.vcpu_millis
+    fits = min(by_memory, by_cpu)
+    if instance_type.gpu_count:
+        fits = min(fits, len(_free_gpus(instance_type, node, used)) // instance_type.gpu_count)
+    return max(fits, 0)
+
+
+def _free_gpus(instance_type: InstanceType, node: NodeCapacity, used: Used) -> list[str]:
+    return [
+        gpu.device_id
+        for gpu in node.gpus
+        if gpu.model == instance_type.gpu_model and gpu.device_id not in used.gpu_device_ids
+    ]

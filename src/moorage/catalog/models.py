@@ -1,0 +1,43 @@
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import BigInteger, CheckConstraint
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.orm import Mapped, mapped_column
+
+from moorage.kit.database import Base
+
+
+class InstanceTypeRow(Base):
+    __tablename__ = "instance_types"
+    __table_args__ = (
+        CheckConstraint("price_per_hour_microusd > 0", name="costs_something"),
+        CheckConstraint("vcpu_millis >= 250 AND memory_bytes > 0 AND disk_bytes > 0", name="sizes"),
+        CheckConstraint("(gpu_model IS NULL) = (gpu_count = 0) AND gpu_count >= 0", name="gpus"),
+        CheckConstraint("infrastructure IN ('operator', 'community')", name="infrastructure"),
+    )
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    position: Mapped[int]
+    """The order in which people see them: small and cheap first."""
+    gpu_model: Mapped[str | None]
+    gpu_count: Mapped[int] = mapped_column(default=0)
+    vcpu_millis: Mapped[int]
+    memory_bytes: Mapped[int] = mapped_column(BigInteger)
+    disk_bytes: Mapped[int] = mapped_column(BigInteger)
+    price_per_hour_microusd: Mapped[int] = mapped_column(BigInteger)
+    infrastructure: Mapped[str] = mapped_column(default="operator")
+
+
+class NodeRow(Base):
+    """A machine that replicas run on, as its engine last described it."""
+
+    __tablename__ = "nodes"
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    infrastructure: Mapped[str]
+    architecture: Mapped[str]
+    cpu_millis: Mapped[int] = mapped_column(BigInteger)
+    memory_bytes: Mapped[int] = mapped_column(BigInteger)
+    gpus: Mapped[list[dict[str, Any]]] = mapped_column(JSONB)
+    seen_at: Mapped[datetime]

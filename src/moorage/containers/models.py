@@ -1,0 +1,179 @@
+"""Tables of containers, their replicas, and what the gateways report about those.
+
+`desired_*` columns are written by the API, all others by the reconciler. Everything the reconciler needs
+in order to find work is `reconcile_at`; `changes` counts the reasons to look again, so that a pass that
+was under way when one arrived cannot overwrite it.
+"""
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import CheckConstraint, ForeignKey, Index, text
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
+from sqlalchemy.orm import Mapped, mapped_column
+from sqlalchemy.types import String
+
+from moorage.kit.database import Base, CreatedAt
+
+LIVE_STATES = "('requested', 'starting', 'ready', 'routed')"
+
+
+class ContainerRow(Base):
+    __tablename__ = "containers"
+    __table_args__ = (
+        Index(
+            "uq_containers_project_id_name",
+            "project_id",
+            "name",
+            unique=True,
+            postgresql_where=text("deleted_at IS NULL"),
+        ),
+        Index("ix_containers_project_id_created_at", "project_id", "created_at", "id"),
+        Index(
+            "ix_containers_reconcile_at", "reconcile_at", postgresql_where=text("reconcile_at IS NOT NULL")
+        ),
+        CheckConstraint("length(name) BETWEEN 1 AND 63", name="name_length"),
+        CheckConstraint("desired_state IN ('running', 'stopped', 'deleted')", name="desired_state"),
+        CheckConstraint(
+            "state IN ('PENDING','PULLING','STARTING','RUNNING','STOPPING','STOPPED','FAILED','DELETING')",
+            name="state",
+        ),
+        CheckConstraint("desired_replicas BETWEEN 1 AND 1000", name="desired_replicas"),
+    )
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    project_id: Mapped[str] = mapped_column(ForeignKey("projects.id"))
+    name: Mapped[str]
+    instance_type: Mapped[str] = mapped_column(ForeignKey("instance_types.name"))
+    settings: Mapped[dict[str, Any]] = mapped_column(JSONB)
+    """`spec.ContainerSettings` without its secrets."""
+    secrets: Mapped[bytes]
+    """JSON of the registry password and the environment, encrypted for this row."""
+    created_at: Mapped[CreatedAt]
+    deleted_at: Mapped[datetime | None]
+
+    desired_state: Mapped[str]
+    desired_replicas: Mapped[int]
+    generation: Mapped[int]
+    """Grows with every start and restart: one generation is one deployment."""
+
+    state: Mapped[str]
+    state_since: Mapped[datetime]
+    reason: Mapped[str | None]
+    message: Mapped[str | None]
+    progress: Mapped[dict[str, Any] | None] = mapped_column(JSONB)
+    failed_generation: Mapped[int] = mapped_column(default=0)
+    """The newest generation that was given up; it is not tried again."""
+    failure_reason: Mapped[str | None]
+    """Why it was given up; these two outlive what `reason` and `message` say about the present."""
+    failure_message: Mapped[str | None]
+    serving_generation: Mapped[int] = mapped_column(default=0)
+    """The newest generation that had a replica at the endpoint."""
+    unready_since: Mapped[datetime | None]
+    """Since when no replica of a container that once served is at the endpoint."""
+    image_generation: Mapped[int] = mapped_column(default=0)
+    """The generation that the three columns below were found out for."""
+    image_ref: Mapped[str | None]
+    image_digest: Mapped[str | None]
+    port: Mapped[int | None]
+
+    reconcile_at: Mapped[datetime | None]
+    changes: Mapped[int] = mapped_column(default=0)
+    failed_passes: Mapped[int] = mapped_column(default=0)
+
+
+class ReplicaRow(Base):
+    __tablename__ = "replicas"
+    __table_args__ = (
+        # One live replica for a slot of a generation, whatever two controllers believe.
+        Index(
+            "uq_replicas_live_slot",
+            "container_id",
+            "generation",
+            "slot",
+            unique=True,
+            postgresql_where=text(f"state IN {LIVE_STATES}"),
+        ),
+        # A port is somebody's until every gateway has let go of it.
+        Index(
+            "uq_replicas_host_port",
+            "host_port",
+            unique=True,
+            postgresql_where=text("port_released_at IS NULL"),
+        ),
+        Index("ix_replicas_container_id_created_at", "container_id", "created_at"),
+        Index("ix_replicas_not_removed", "container_id", postgresql_where=text("state <> 'removed'")),
+        CheckConstraint(
+            "state IN ('requested','starting','ready','routed','draining','stopped','collected','removed')",
+            name="state",
+        ),
+        CheckConstraint("slot >= 0", name="slot_not_negative"),
+    )
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    container_id: Mapped[str] = mapped_column(ForeignKey("containers.id"))
+    slot: Mapped[int]
+    generation: Mapped[int]
+    instance_type: Mapped[str] = mapped_column(ForeignKey("instance_types.name"))
+    state: Mapped[str]
+    node: Mapped[str]
+    gpu_device_ids: Mapped[list[str]] = mapped_column(ARRAY(String), default=list)
+    host: Mapped[str] = mapped_column(default="127.0.0.1")
+    host_port: Mapped[int]
+    port_released_at: Mapped[datetime | None]
+    engine_id: Mapped[str | None]
+    created_at: Mapped[CreatedAt]
+    started_at: Mapped[datetime | None]
+    ready_at: Mapped[datetime | None]
+    routed_at: Mapped[datetime | None]
+    draining_at: Mapped[datetime | None]
+    ended_at: Mapped[datetime | None]
+    collected_at: Mapped[datetime | None]
+    """When the last line of its logs was stored."""
+    exit_code: Mapped[int | None]
+    reason: Mapped[str | None]
+    message: Mapped[str | None]
+    ended_badly: Mapped[bool] = mapped_column(default=False)
+
+
+class GatewayRow(Base):
+    """One HAProxy with its agent. Silent is not gone: what it held when it fell silent it may still serve."""
+
+    __tablename__ = "gateways"
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    started_at: Mapped[datetime]
+    seen_at: Mapped[datetime]
+
+
+class ReplicaRouteRow(Base):
+    """That this gateway has this replica as a server. No row in any gateway: its port may be used again."""
+
+    __tablename__ = "replica_routes"
+
+    gateway_id: Mapped[str] = mapped_column(ForeignKey("gateways.id", ondelete="CASCADE"), primary_key=True)
+    replica_id: Mapped[str] = mapped_column(ForeignKey("replicas.id"), primary_key=True, index=True)
+    draining: Mapped[bool]
+    in_flight: Mapped[int]
+    changed_at: Mapped[datetime]
+
+
+class ActivityRow(Base):
+    """Who changed what, when and why; also what the system did by itself."""
+
+    __tablename__ = "activities"
+    __table_args__ = (
+        Index("ix_activities_container_id_at", "container_id", "at", "id"),
+        Index("ix_activities_project_id_at", "project_id", "at", "id"),
+    )
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    project_id: Mapped[str]
+    container_id: Mapped[str | None]
+    at: Mapped[CreatedAt]
+    actor: Mapped[str]
+    """`usr_…`, `key_…`, or `system`."""
+    kind: Mapped[str]
+    reason: Mapped[str | None]
+    message: Mapped[str | None]
+    details: Mapped[dict[str, Any]] = mapped_column(JSONB, default=dict)

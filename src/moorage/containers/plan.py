@@ -1,0 +1,361 @@
+"""What to do about one container, from what is wanted and what was seen. Pure.
+
+`make_plan` leaves the executor no choices: every row to change, every engine call to make, the state to
+show and the moment to look again are in the `Plan`. It is computed from scratch at each pass, so a pass
+that died half-way is simply made again.
+
+How a replica goes through its life is in `_observe`; which replicas there should be is in `_shape`; what
+the container is called meanwhile is in `_describe`.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from moorage.containers.states import LIVE, SERVING, ContainerState, DesiredState, Reason, ReplicaState
+from moorage.containers.verdict import Probe, Verdict, verdict_on_exit, verdict_while_unready
+from moorage.engines.base import ListeningSocket, ObservedReplica, ReplicaPhase
+from moorage.kit.ids import ReplicaId
+
+COLLECT_LIMIT = timedelta(seconds=60)
+"""How long a stopped replica waits for its logs to be collected."""
+FIRST_BACKOFF_S = 1.0
+LONGEST_BACKOFF_S = 60.0
+LOOK_AGAIN_S = 5.0
+"""For waits that somebody else ends and that a lost notification must not make endless."""
+
+
+@dataclass(frozen=True)
+class ContainerView:
+    """The container as its row says, and what was found out about it for this pass."""
+
+    desired_state: DesiredState
+    desired_replicas: int
+    generation: int
+    failed_generation: int
+    serving_generation: int
+    unready_since: datetime | None
+    image_known: bool
+    """The image of this generation is here and pinned."""
+    pulling: bool
+    port: int
+    health_path: str | None
+    health_timeout: timedelta
+    drain_limit: timedelta
+    memory_bytes: int
+    room_for: int
+    """How many more replicas of its instance type the machines can hold."""
+    no_room_message: str
+    recent_failures: Sequence[tuple[int, datetime]]
+    """(slot, ended_at) of replicas of this generation that ended badly in the last minutes."""
+    last_failure: Verdict | None
+    """Why the newest of those ended; of a generation that was given up, why it was."""
+
+
+@dataclass(frozen=True)
+class ReplicaView:
+    """A replica that is not removed yet: its row, the engine's word, and the gateways'."""
+
+    id: ReplicaId
+    slot: int
+    generation: int
+    state: ReplicaState
+    created_at: datetime
+    started_at: datetime | None
+    draining_at: datetime | None
+    ended_at: datetime | None
+    collected: bool
+    observed: ObservedReplica | None
+    probe: Probe | None
+    sockets: tuple[ListeningSocket, ...]
+    busy: bool
+    """An engine call for it is under way in this process."""
+    at_gateways: bool
+    """At least one gateway has it as a server, draining or not."""
+    taking_requests: bool
+    """At least one gateway sends it new requests."""
+    in_flight: int
+
+
+@dataclass(frozen=True)
+class Transition:
+    """A replica's row moves on. `verdict` says why it ended, when it ended badly."""
+
+    replica_id: ReplicaId
+    to: ReplicaState
+    observed: ObservedReplica | None = None
+    verdict: Verdict | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    state: ContainerState
+    verdict: Verdict | None = None
+    """Reason and message to show with the state."""
+    failed: bool = False
+    """Give this generation up; it is not tried again until somebody starts it."""
+    gone: bool = False
+    """A deleted container of which nothing is left."""
+    ensure_image: bool = False
+    create_slots: tuple[int, ...] = ()
+    """Insert a row in `requested`; the engine hears of it only after the commit."""
+    transitions: tuple[Transition, ...] = ()
+    start: tuple[ReplicaId, ...] = ()
+    stop: tuple[ReplicaId, ...] = ()
+    remove: tuple[ReplicaId, ...] = ()
+    release_ports: tuple[ReplicaId, ...] = ()
+    look_again_in_s: float | None = None
+    """None: only a change can give us something to do."""
+
+
+def make_plan(container: ContainerView, replicas: Sequence[ReplicaView], now: datetime) -> Plan:
+    observed = [_observe(replica, container, now) for replica in replicas]
+    seen = [_moved(replica, move) for replica, move in zip(replicas, observed, strict=True)]
+    moves = [move for move in observed if move is not None]
+
+    failure = _deployment_failure(container, seen, moves, now)
+    container = replace(container, failed_generation=container.generation) if failure else container
+    create_slots, drains = _shape(container, seen, now)
+    seen = [_moved(replica, drains.get(replica.id)) for replica in seen]
+
+    idle = [replica for replica in seen if not replica.busy]
+    plan = Plan(
+        state=ContainerState.PENDING,
+        failed=failure is not None,
+        ensure_image=_runs(container) and not container.image_known and not container.pulling,
+        create_slots=create_slots,
+        transitions=(*moves, *drains.values()),
+        start=tuple(replica.id for replica in idle if replica.state is ReplicaState.REQUESTED),
+        stop=tuple(replica.id for replica in idle if _may_stop(replica, container, now)),
+        remove=tuple(
+            replica.id for replica in idle if replica.state is ReplicaState.COLLECTED and replica.observed
+        ),
+        release_ports=tuple(
+            replica.id for replica in seen if replica.state not in LIVE and not replica.at_gateways
+        ),
+        look_again_in_s=_look_again_in_s(container, seen, now),
+    )
+    return _describe(plan, container, seen, failure)
+
+
+def _observe(replica: ReplicaView, container: ContainerView, now: datetime) -> Transition | None:
+    """The next step of one replica's life, if what was seen allows it."""
+    engine = replica.observed
+    match replica.state:
+        case ReplicaState.REQUESTED:
+            if engine is not None and engine.phase is not ReplicaPhase.CREATED:
+                return Transition(replica.id, ReplicaState.STARTING, engine)
+        case ReplicaState.STARTING | ReplicaState.READY | ReplicaState.ROUTED | ReplicaState.DRAINING:
+            if engine is None:
+                return None if replica.busy else _lost(replica)
+            if engine.phase is ReplicaPhase.EXITED:
+                return _exited(replica, engine, container)
+            return _progress(replica, container, now)
+        case ReplicaState.STOPPED:
+            waited_long_enough = replica.ended_at is not None and now - replica.ended_at > COLLECT_LIMIT
+            if replica.collected or waited_long_enough or engine is None:
+                return Transition(replica.id, ReplicaState.COLLECTED)
+        case ReplicaState.COLLECTED:
+            if engine is None and not replica.busy and not replica.at_gateways:
+                return Transition(replica.id, ReplicaState.REMOVED)
+        case ReplicaState.REMOVED:
+            pass
+    return None
+
+
+def _progress(replica: ReplicaView, container: ContainerView, now: datetime) -> Transition | None:
+    if replica.state is ReplicaState.STARTING:
+        if replica.probe is not None and replica.probe.failure is None:
+            return Transition(replica.id, ReplicaState.READY)
+        if replica.started_at is not None and now - replica.started_at > container.health_timeout:
+            return Transition(replica.id, ReplicaState.DRAINING, verdict=_unready(replica, container))
+    if replica.state is ReplicaState.READY and replica.taking_requests:
+        return Transition(replica.id, ReplicaState.ROUTED)
+    return None
+
+
+def _exited(replica: ReplicaView, engine: ObservedReplica, container: ContainerView) -> Transition:
+    if replica.state is ReplicaState.DRAINING:
+        return Transition(replica.id, ReplicaState.STOPPED, engine)
+    verdict = verdict_on_exit(engine.exit_code, engine.out_of_memory, container.memory_bytes)
+    return Transition(replica.id, ReplicaState.STOPPED, engine, verdict)
+
+
+def _lost(replica: ReplicaView) -> Transition:
+    if replica.state is ReplicaState.DRAINING:
+        return Transition(replica.id, ReplicaState.STOPPED)
+    message = "The replica disappeared from its machine; a new one takes its place."
+    return Transition(replica.id, ReplicaState.STOPPED, verdict=Verdict(Reason.NODE_LOST, message))
+
+
+def _deployment_failure(
+    container: ContainerView, seen: Sequence[ReplicaView], moves: Sequence[Transition], now: datetime
+) -> Verdict | None:
+    """Why this generation is given up now; None while there is hope.
+
+    Before its first success, a generation fails when none of its replicas is left: what cannot start once
+    is not worth starting for ever. After that, it fails when nothing came back for the health timeout.
+    """
+    if not _runs(container):
+        return None
+    newest = next((move.verdict for move in moves if move.verdict is not None), container.last_failure)
+    served = container.serving_generation == container.generation
+    if not served:
+        mine = [replica for replica in seen if replica.generation == container.generation]
+        return newest if newest is not None and not any(replica.state in LIVE for replica in mine) else None
+    if container.unready_since is not None and now - container.unready_since > container.health_timeout:
+        return newest or Verdict(
+            Reason.HEALTH_CHECK_TIMEOUT, "No replica became ready again within the health timeout."
+        )
+    return None
+
+
+def _shape(
+    container: ContainerView, seen: Sequence[ReplicaView], now: datetime
+) -> tuple[tuple[int, ...], dict[ReplicaId, Transition]]:
+    """Which slots get a new replica, and which replicas have to go."""
+    wanted = _wanted_generation(container, seen)
+    live = [replica for replica in seen if replica.state in LIVE]
+    current = {replica.slot: replica for replica in live if replica.generation == wanted}
+    slots = range(container.desired_replicas) if wanted is not None else range(0)
+
+    missing = [slot for slot in slots if slot not in current and _backoff_left_s(container, slot, now) <= 0]
+    startable = container.image_known and wanted == container.generation
+    create = tuple(missing[: max(container.room_for, 0)]) if startable else ()
+
+    drains = {}
+    for replica in live:
+        successor = current.get(replica.slot)
+        superseded = (
+            replica.generation != wanted and successor is not None and successor.state is ReplicaState.ROUTED
+        )
+        if wanted is None or replica.slot not in slots or superseded:
+            drains[replica.id] = Transition(replica.id, ReplicaState.DRAINING)
+    return create, drains
+
+
+def _wanted_generation(container: ContainerView, seen: Sequence[ReplicaView]) -> int | None:
+    """The generation whose replicas should run; None when none should.
+
+    A generation that was given up leaves the one before it serving, if that still does.
+    """
+    if container.desired_state is not DesiredState.RUNNING:
+        return None
+    if container.generation != container.failed_generation:
+        return container.generation
+    before = container.serving_generation
+    still_serving = any(replica.generation == before and replica.state in SERVING for replica in seen)
+    return before if before != container.generation and still_serving else None
+
+
+def _runs(container: ContainerView) -> bool:
+    return (
+        container.desired_state is DesiredState.RUNNING
+        and container.generation != container.failed_generation
+    )
+
+
+def _may_stop(replica: ReplicaView, container: ContainerView, now: datetime) -> bool:
+    """Drained, or out of time. A replica that no gateway has was never in use."""
+    if replica.state is not ReplicaState.DRAINING or replica.observed is None:
+        return False
+    drained = not replica.taking_requests and replica.in_flight == 0
+    out_of_time = replica.draining_at is not None and now - replica.draining_at >= container.drain_limit
+    return drained or out_of_time
+
+
+def _describe(
+    plan: Plan, container: ContainerView, seen: Sequence[ReplicaView], failure: Verdict | None
+) -> Plan:
+    present = [replica for replica in seen if replica.state in LIVE or replica.state is ReplicaState.DRAINING]
+    routed = any(replica.state is ReplicaState.ROUTED for replica in seen)
+    if container.desired_state is DesiredState.DELETED:
+        left = [replica for replica in seen if replica.state is not ReplicaState.REMOVED]
+        return replace(plan, state=ContainerState.DELETING, gone=not left)
+    if container.desired_state is DesiredState.STOPPED:
+        reason = Verdict(Reason.STOPPED_BY_USER, "Stopped. Start it to serve again.")
+        return replace(
+            plan, state=ContainerState.STOPPING if present else ContainerState.STOPPED, verdict=reason
+        )
+    if container.failed_generation == container.generation:
+        verdict = failure or container.last_failure
+        if not routed:
+            return replace(plan, state=ContainerState.FAILED, verdict=verdict)
+        message = f"The restart failed and the replicas from before it still serve. {verdict.message if verdict else ''}"
+        return replace(
+            plan, state=ContainerState.RUNNING, verdict=verdict and replace(verdict, message=message.strip())
+        )
+    if routed:
+        return replace(plan, state=ContainerState.RUNNING)
+    if not container.image_known:
+        return replace(plan, state=ContainerState.PULLING if container.pulling else ContainerState.PENDING)
+    if not present and not plan.create_slots and container.room_for <= 0:
+        return replace(
+            plan, state=ContainerState.PENDING, verdict=Verdict(Reason.NO_CAPACITY, container.no_room_message)
+        )
+    return replace(plan, state=ContainerState.STARTING, verdict=_why_starting(container, seen))
+
+
+def _why_starting(container: ContainerView, seen: Sequence[ReplicaView]) -> Verdict | None:
+    """While it starts: what keeps the first replica, once it had a moment to come up."""
+    waiting = [replica for replica in seen if replica.state is ReplicaState.STARTING and replica.sockets]
+    if waiting:
+        return _unready(waiting[0], container)
+    return container.last_failure
+
+
+def _unready(replica: ReplicaView, container: ContainerView) -> Verdict:
+    timeout_s = int(container.health_timeout.total_seconds())
+    return verdict_while_unready(
+        replica.probe, replica.sockets, container.port, container.health_path, timeout_s
+    )
+
+
+def _backoff_left_s(container: ContainerView, slot: int, now: datetime) -> float:
+    """1 s after the first failure of a slot, doubling to 60 s; 0 when it may start."""
+    ends = [ended_at for failed_slot, ended_at in container.recent_failures if failed_slot == slot]
+    if not ends:
+        return 0.0
+    pause_s = min(FIRST_BACKOFF_S * 2.0 ** (len(ends) - 1), LONGEST_BACKOFF_S)
+    return pause_s - (now - max(ends)).total_seconds()
+
+
+def _look_again_in_s(container: ContainerView, seen: Sequence[ReplicaView], now: datetime) -> float | None:
+    waits: list[float] = []
+    if _runs(container):
+        if container.pulling:
+            waits.append(1.0)
+        elif container.image_known:
+            waits += _waits_for_missing(container, seen, now)
+    for replica in seen:
+        if replica.state is ReplicaState.STARTING:
+            waits.append(_probe_pause_s(replica, now))
+        elif replica.state is ReplicaState.DRAINING and replica.draining_at is not None:
+            left = container.drain_limit - (now - replica.draining_at)
+            waits.append(max(min(left.total_seconds(), 1.0), 0.05))
+        elif replica.state not in (ReplicaState.ROUTED, ReplicaState.REMOVED):
+            waits.append(LOOK_AGAIN_S if replica.busy else 1.0)
+    return min(waits, default=None)
+
+
+def _waits_for_missing(container: ContainerView, seen: Iterable[ReplicaView], now: datetime) -> list[float]:
+    taken = {
+        replica.slot
+        for replica in seen
+        if replica.state in LIVE and replica.generation == container.generation
+    }
+    missing = [slot for slot in range(container.desired_replicas) if slot not in taken]
+    pauses = [_backoff_left_s(container, slot, now) for slot in missing]
+    return [pause_s if pause_s > 0 else LOOK_AGAIN_S for pause_s in pauses]
+
+
+def _probe_pause_s(replica: ReplicaView, now: datetime) -> float:
+    """Often at first, because most small servers are up in a moment; then once a second."""
+    age_s = (now - (replica.started_at or replica.created_at)).total_seconds()
+    if age_s < 3:
+        return 0.05
+    return 0.25 if age_s < 15 else 1.0
+
+
+def _moved(replica: ReplicaView, move: Transition | None) -> ReplicaView:
+    return replica if move is None else replace(replica, state=move.to)

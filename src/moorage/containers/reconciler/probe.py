@@ -1,0 +1,37 @@
+"""One health check of one replica, from where the gateway will reach it."""
+
+import asyncio
+
+import aiohttp
+
+from moorage.containers.verdict import Probe, ProbeFailure
+
+PROBE_TIMEOUT_S = 5.0
+_CLOSED_AT_ONCE_S = 0.1
+
+
+async def probe_replica(session: aiohttp.ClientSession, host: str, port: int, path: str | None) -> Probe:
+    """Ready when the health path answers 200; without a path, when the port accepts a connection."""
+    try:
+        async with asyncio.timeout(PROBE_TIMEOUT_S):
+            if path is None:
+                return await _accepts_connection(host, port)
+            async with session.get(f"http://{host}:{port}{path}", allow_redirects=False) as response:
+                passed = response.status == 200
+                return Probe(None if passed else ProbeFailure.STATUS, response.status)
+    except TimeoutError:
+        return Probe(ProbeFailure.TIMEOUT)
+    except (OSError, aiohttp.ClientError):
+        return Probe(ProbeFailure.REFUSED)
+
+
+async def _accepts_connection(host: str, port: int) -> Probe:
+    reader, writer = await asyncio.open_connection(host, port)
+    try:
+        # Docker's port proxy accepts for a container that does not listen, and then closes at once.
+        await asyncio.wait_for(reader.read(1), timeout=_CLOSED_AT_ONCE_S)
+        return Probe(ProbeFailure.REFUSED) if reader.at_eof() else Probe(None)
+    except TimeoutError:
+        return Probe(None)
+    finally:
+        writer.close()

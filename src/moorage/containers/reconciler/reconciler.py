@@ -1,0 +1,272 @@
+"""The containers reconciler.
+
+Purpose: every container's replicas, routes and state become what its row asks for.
+Invariants: a replica's row is committed before the engine hears of it; every write is guarded by the lease;
+no transaction is open during an engine call or a probe.
+When it fails: a pass that raises is postponed with backoff and the other containers go on; a process that
+dies leaves rows and engine objects from which the next pass continues.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import aiohttp
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from moorage.catalog.capacity import Used, place, room_for, why_no_room
+from moorage.containers.channels import CONTAINERS
+from moorage.containers.models import ReplicaRow
+from moorage.containers.plan import ContainerView, Plan, ReplicaView, make_plan
+from moorage.containers.reconciler import repository
+from moorage.containers.reconciler.engine_calls import EngineCalls
+from moorage.containers.reconciler.operations import Operations
+from moorage.containers.reconciler.probe import PROBE_TIMEOUT_S, probe_replica
+from moorage.containers.reconciler.repository import Loaded
+from moorage.containers.reconciler.sweep import Sweep
+from moorage.containers.repository import mark_due
+from moorage.containers.spec import ContainerSettings
+from moorage.containers.states import LIVE, ContainerState, DesiredState, Reason, ReplicaState
+from moorage.containers.verdict import Probe, Verdict
+from moorage.engines.base import Engine, ListeningSocket, ObservedReplica, ReplicaPhase
+from moorage.kit.clock import Clock
+from moorage.kit.crypto import Keyring
+from moorage.kit.database import Database
+from moorage.kit.errors import EngineError
+from moorage.kit.ids import ReplicaId
+from moorage.kit.settings import Settings
+from moorage.reconcile.driver import Due
+from moorage.reconcile.lease import Lease
+
+LOOK_INSIDE_AFTER = timedelta(seconds=2)
+"""A server that is not up by then gets its sockets looked at, to say why."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a pass found outside the database, by replica."""
+
+    engine: dict[str, ObservedReplica]
+    probes: dict[str, Probe]
+    sockets: dict[str, tuple[ListeningSocket, ...]]
+
+
+@dataclass
+class ContainersReconciler:
+    database: Database
+    engine: Engine
+    keyring: Keyring
+    settings: Settings
+    clock: Clock
+    name: str = "containers"
+    channels: tuple[str, ...] = (CONTAINERS,)
+    _operations: Operations = field(init=False)
+    _calls: EngineCalls = field(init=False)
+    _sweep: Sweep = field(init=False)
+    _http: aiohttp.ClientSession | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        self._operations = Operations(self.clock, self._wake)
+        self._calls = EngineCalls(self.database, self.engine, self.keyring, self.settings)
+        self._sweep = Sweep(self.database, self.engine, self.clock)
+
+    async def due(self, limit: int) -> Due:
+        async with self.database.transaction() as session:
+            keys, next_in_s = await repository.due_containers(session, limit)
+        return Due(keys, next_in_s)
+
+    async def reconcile(self, key: str, lease: Lease) -> None:
+        async with self.database.transaction() as session:
+            loaded = await repository.load(session, key)
+        if loaded is None:
+            return
+        seen = await self._observe(loaded)
+        plan = make_plan(self._container_view(loaded), self._replica_views(loaded, seen), loaded.now)
+        created: list[ReplicaRow] = []
+        async with self._guarded(lease) as session:
+            await repository.apply_plan(session, loaded, plan, self._progress(loaded, plan))
+            created = await self._admit(session, loaded, plan)
+        self._begin_operations(loaded, seen, plan, created, lease)
+
+    async def postpone(self, key: str, error: Exception, lease: Lease) -> None:
+        async with self._guarded(lease) as session:
+            await repository.postpone(session, key, error)
+
+    async def lead(self, lease: Lease) -> None:
+        """Watch the engine for changes, and compare everything with everything now and then."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._sweep.run(lease))
+                group.create_task(self._watch())
+        except* EngineError as broken:
+            raise EngineError("the engine's connection ended") from broken
+        finally:
+            await self._operations.cancel_all()
+
+    async def _watch(self) -> None:
+        async for container_id in self.engine.watch():
+            await self._wake(container_id)
+
+    async def _wake(self, container_id: str) -> None:
+        async with self.database.transaction() as session:
+            await mark_due(session, [container_id])
+
+    @asynccontextmanager
+    async def _guarded(self, lease: Lease) -> AsyncIterator[AsyncSession]:
+        async with self.database.transaction() as session:
+            await lease.guard(session)
+            yield session
+
+    async def _observe(self, loaded: Loaded) -> Seen:
+        """Ask the engine about every replica, and probe those that are starting."""
+        expected = [row for row in loaded.replicas if not self._operations.busy(row.id)]
+        found = await asyncio.gather(*(self.engine.inspect(ReplicaId(row.id)) for row in expected))
+        engine = {
+            row.id: observed for row, observed in zip(expected, found, strict=True) if observed is not None
+        }
+        missing = [row for row in expected if row.id not in engine and row.state in _SHOULD_RUN]
+        if missing:
+            await self._sweep.believe_missing(len(missing))
+        starting = [
+            engine[row.id]
+            for row in expected
+            if row.state == ReplicaState.STARTING
+            and row.id in engine
+            and engine[row.id].phase is ReplicaPhase.RUNNING
+        ]
+        settings = ContainerSettings.from_json(loaded.container.settings)
+        session = self._http_session()
+        probes = await asyncio.gather(
+            *(probe_replica(session, one.host, one.host_port, settings.health_path) for one in starting)
+        )
+        slow = [
+            one
+            for one, probe in zip(starting, probes, strict=True)
+            if probe.failure and one.started_at and loaded.now - one.started_at > LOOK_INSIDE_AFTER
+        ]
+        sockets = await asyncio.gather(*(self.engine.listening_sockets(one.engine_id) for one in slow))
+        return Seen(
+            engine,
+            {one.replica_id: probe for one, probe in zip(starting, probes, strict=True)},
+            {one.replica_id: found_sockets for one, found_sockets in zip(slow, sockets, strict=True)},
+        )
+
+    def _container_view(self, loaded: Loaded) -> ContainerView:
+        row = loaded.container
+        settings = ContainerSettings.from_json(row.settings)
+        last_failure = loaded.failures[-1].verdict if loaded.failures else None
+        if row.failed_generation == row.generation and row.failure_reason is not None:
+            last_failure = Verdict(Reason(row.failure_reason), row.failure_message or "")
+        return ContainerView(
+            desired_state=DesiredState(row.desired_state),
+            desired_replicas=row.desired_replicas,
+            generation=row.generation,
+            failed_generation=row.failed_generation,
+            serving_generation=row.serving_generation,
+            unready_since=row.unready_since,
+            image_known=row.image_generation == row.generation,
+            pulling=self._operations.busy(row.id),
+            port=row.port or 0,
+            health_path=settings.health_path,
+            health_timeout=timedelta(seconds=settings.health_timeout_s),
+            drain_limit=timedelta(seconds=self.settings.drain_timeout_s),
+            memory_bytes=loaded.instance_type.memory_bytes,
+            room_for=room_for(loaded.instance_type, loaded.nodes, loaded.used, self.settings.cpu_overcommit),
+            no_room_message=why_no_room(loaded.instance_type, loaded.nodes),
+            recent_failures=[(failure.slot, failure.ended_at) for failure in loaded.failures],
+            last_failure=last_failure,
+        )
+
+    def _replica_views(self, loaded: Loaded, seen: Seen) -> list[ReplicaView]:
+        return [
+            ReplicaView(
+                id=ReplicaId(row.id),
+                slot=row.slot,
+                generation=row.generation,
+                state=ReplicaState(row.state),
+                created_at=row.created_at,
+                started_at=row.started_at,
+                draining_at=row.draining_at,
+                ended_at=row.ended_at,
+                collected=row.collected_at is not None,
+                observed=seen.engine.get(row.id),
+                probe=seen.probes.get(row.id),
+                sockets=seen.sockets.get(row.id, ()),
+                busy=self._operations.busy(row.id),
+                at_gateways=row.id in loaded.routes,
+                taking_requests=row.id in loaded.routes and loaded.routes[row.id].taking_requests,
+                in_flight=loaded.routes[row.id].in_flight if row.id in loaded.routes else 0,
+            )
+            for row in loaded.replicas
+        ]
+
+    async def _admit(self, session: AsyncSession, loaded: Loaded, plan: Plan) -> list[ReplicaRow]:
+        """Insert the planned replicas, each where there is room. Under a lock, because the plan's idea of
+        the room may be older than another container's admission; what does not fit waits for the next pass."""
+        if not plan.create_slots:
+            return []
+        await repository.lock_capacity(session)
+        used = await repository.used_capacity(session)
+        created = []
+        for slot in plan.create_slots:
+            placement = place(loaded.instance_type, loaded.nodes, used, self.settings.cpu_overcommit)
+            if placement is None:
+                break
+            row = await repository.insert_replica(
+                session, loaded.container, slot, placement, self.settings.replica_port_range
+            )
+            created.append(row)
+            held = used.get(placement.node, Used())
+            used[placement.node] = replace(
+                held,
+                cpu_millis=held.cpu_millis + loaded.instance_type.vcpu_millis,
+                memory_bytes=held.memory_bytes + loaded.instance_type.memory_bytes,
+                gpu_device_ids=held.gpu_device_ids | set(placement.gpu_device_ids),
+            )
+        return created
+
+    def _begin_operations(
+        self, loaded: Loaded, seen: Seen, plan: Plan, created: Sequence[ReplicaRow], lease: Lease
+    ) -> None:
+        container_id = loaded.container.id
+        calls, begin = self._calls, self._operations.begin
+        if plan.ensure_image:
+            begin(container_id, container_id, partial(calls.ensure_image, loaded, lease), unbounded=True)
+        rows = {row.id: row for row in (*loaded.replicas, *created)}
+        for replica_id in (*plan.start, *(row.id for row in created)):
+            begin(replica_id, container_id, partial(calls.start, loaded, rows[replica_id], lease))
+        for replica_id in plan.stop:
+            begin(replica_id, container_id, partial(calls.stop, seen.engine[replica_id].engine_id, lease))
+        for replica_id in plan.remove:
+            begin(replica_id, container_id, partial(calls.remove, seen.engine[replica_id].engine_id, lease))
+
+    def _progress(self, loaded: Loaded, plan: Plan) -> dict[str, Any] | None:
+        if plan.state is ContainerState.PULLING:
+            pulled = self._calls.pull_progress.get(loaded.container.id)
+            done, total = (pulled.done_bytes, pulled.total_bytes) if pulled else (0, 0)
+            return {"phase": "pull", "done_bytes": done, "total_bytes": total}
+        if plan.state is ContainerState.STARTING:
+            started = [row.started_at for row in loaded.replicas if row.started_at and row.state in LIVE]
+            limit_s = ContainerSettings.from_json(loaded.container.settings).health_timeout_s
+            since = min(started).isoformat() if started else None
+            return {"phase": "start", "started_at": since, "limit_s": limit_s}
+        return None
+
+    def _http_session(self) -> aiohttp.ClientSession:
+        if self._http is None:
+            connector = aiohttp.TCPConnector(force_close=True, limit=0)
+            timeout = aiohttp.ClientTimeout(total=PROBE_TIMEOUT_S)
+            self._http = aiohttp.ClientSession(connector=connector, timeout=timeout, auto_decompress=False)
+        return self._http
+
+    async def close(self) -> None:
+        await self._operations.cancel_all()
+        if self._http is not None:
+            await self._http.close()
+
+
+_SHOULD_RUN = (ReplicaState.STARTING, ReplicaState.READY, ReplicaState.ROUTED)

@@ -1,0 +1,375 @@
+"""The containers reconciler's SQL: what a pass reads, and what it writes."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Row, case, func, select, text, update
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from moorage.catalog.capacity import InstanceType, Placement, Used
+from moorage.catalog.models import InstanceTypeRow
+from moorage.catalog.repository import find_instance_type, list_nodes
+from moorage.containers.activity import SYSTEM, record_activity
+from moorage.containers.channels import ROUTES
+from moorage.containers.models import ContainerRow, ReplicaRouteRow, ReplicaRow
+from moorage.containers.plan import Plan, Transition
+from moorage.containers.states import ContainerState, Reason, ReplicaState
+from moorage.containers.verdict import Verdict
+from moorage.engines.base import NodeCapacity, ObservedReplica
+from moorage.kit.database import notify
+from moorage.kit.errors import EngineError
+from moorage.kit.ids import new_replica_id
+from moorage.organizations.models import ProjectRow
+
+RECENT = timedelta(minutes=10)
+HOLDS_RESOURCES = (
+    ReplicaState.REQUESTED,
+    ReplicaState.STARTING,
+    ReplicaState.READY,
+    ReplicaState.ROUTED,
+    ReplicaState.DRAINING,
+)
+_CAPACITY_LOCK = 0x6D6F6F72_63617061
+"""Advisory: one admission at a time, so that two cannot take the last place."""
+_TIME_OF_STATE = {
+    ReplicaState.STARTING: "started_at",
+    ReplicaState.READY: "ready_at",
+    ReplicaState.ROUTED: "routed_at",
+    ReplicaState.DRAINING: "draining_at",
+    ReplicaState.STOPPED: "ended_at",
+}
+
+
+@dataclass(frozen=True)
+class RouteFacts:
+    """What all gateways together say about one replica."""
+
+    taking_requests: bool
+    in_flight: int
+
+
+@dataclass(frozen=True)
+class Failure:
+    slot: int
+    ended_at: datetime
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class Loaded:
+    container: ContainerRow
+    organization_id: str
+    instance_type: InstanceType
+    replicas: Sequence[ReplicaRow]
+    routes: dict[str, RouteFacts]
+    failures: Sequence[Failure]
+    """Of this generation, oldest first."""
+    nodes: Sequence[NodeCapacity]
+    used: dict[str, Used]
+    now: datetime
+
+
+async def due_containers(session: AsyncSession, limit: int) -> tuple[list[str], float | None]:
+    due = select(ContainerRow.id).where(ContainerRow.reconcile_at <= func.clock_timestamp())
+    keys = list((await session.execute(due.order_by(ContainerRow.reconcile_at).limit(limit))).scalars())
+    next_at = select(
+        func.extract("epoch", func.min(ContainerRow.reconcile_at) - func.clock_timestamp())
+    ).where(ContainerRow.reconcile_at > func.clock_timestamp())
+    next_in_s = (await session.execute(next_at)).scalar_one()
+    return keys, None if next_in_s is None else float(next_in_s)
+
+
+async def load(session: AsyncSession, container_id: str) -> Loaded | None:
+    query = (
+        select(ContainerRow, ProjectRow.organization_id, func.clock_timestamp())
+        .join(ProjectRow, ProjectRow.id == ContainerRow.project_id)
+        .where(ContainerRow.id == container_id, ContainerRow.deleted_at.is_(None))
+    )
+    found = (await session.execute(query)).one_or_none()
+    if found is None:
+        return None
+    container, organization_id, now = found
+    instance_type = await find_instance_type(session, container.instance_type)
+    assert instance_type is not None, "a foreign key says so"
+    replicas = (
+        select(ReplicaRow)
+        .where(ReplicaRow.container_id == container_id, ReplicaRow.state != ReplicaState.REMOVED)
+        .order_by(ReplicaRow.slot, ReplicaRow.created_at)
+    )
+    rows = list((await session.execute(replicas)).scalars())
+    return Loaded(
+        container=container,
+        organization_id=organization_id,
+        instance_type=instance_type,
+        replicas=rows,
+        routes=await _routes(session, container_id),
+        failures=await _recent_failures(session, container),
+        nodes=await list_nodes(session),
+        used=await used_capacity(session),
+        now=now,
+    )
+
+
+async def used_capacity(session: AsyncSession) -> dict[str, Used]:
+    held = (
+        select(
+            ReplicaRow.node,
+            func.sum(InstanceTypeRow.vcpu_millis),
+            func.sum(InstanceTypeRow.memory_bytes),
+            func.array_agg(func.array_to_string(ReplicaRow.gpu_device_ids, ",")),
+        )
+        .join(InstanceTypeRow, InstanceTypeRow.name == ReplicaRow.instance_type)
+        .where(ReplicaRow.state.in_(HOLDS_RESOURCES))
+        .group_by(ReplicaRow.node)
+    )
+    return {
+        node: Used(
+            int(cpu), int(memory), frozenset(gpu for joined in gpus for gpu in joined.split(",") if gpu)
+        )
+        for node, cpu, memory, gpus in await session.execute(held)
+    }
+
+
+async def apply_plan(
+    session: AsyncSession, loaded: Loaded, plan: Plan, progress: dict[str, Any] | None
+) -> dict[str, ReplicaState]:
+    """Write what the plan says about rows. Returns the replicas' new states."""
+    for transition in plan.transitions:
+        await _move(session, transition)
+    if plan.release_ports:
+        released = update(ReplicaRow).where(
+            ReplicaRow.id.in_(plan.release_ports), ReplicaRow.port_released_at.is_(None)
+        )
+        await session.execute(released.values(port_released_at=func.now()))
+    await _write_container(session, loaded, plan, progress)
+    if plan.transitions:
+        await notify(session, ROUTES)
+    return {transition.replica_id: transition.to for transition in plan.transitions}
+
+
+async def lock_capacity(session: AsyncSession) -> None:
+    await session.execute(select(func.pg_advisory_xact_lock(_CAPACITY_LOCK)))
+
+
+async def insert_replica(
+    session: AsyncSession, container: ContainerRow, slot: int, placement: Placement, ports: tuple[int, int]
+) -> ReplicaRow:
+    row = ReplicaRow(
+        id=new_replica_id(),
+        container_id=container.id,
+        slot=slot,
+        generation=container.generation,
+        instance_type=container.instance_type,
+        state=ReplicaState.REQUESTED,
+        node=placement.node,
+        gpu_device_ids=list(placement.gpu_device_ids),
+        host_port=await _free_port(session, ports),
+    )
+    session.add(row)
+    await session.flush()
+    return row
+
+
+async def record_image(
+    session: AsyncSession, container: ContainerRow, ref: str, digest: str | None, port: int
+) -> None:
+    found = {"image_generation": container.generation, "image_ref": ref, "image_digest": digest, "port": port}
+    same_deployment = (ContainerRow.id == container.id) & (ContainerRow.generation == container.generation)
+    await session.execute(update(ContainerRow).where(same_deployment).values(found))
+
+
+async def record_deployment_failure(session: AsyncSession, container: ContainerRow, verdict: Verdict) -> None:
+    given_up = {
+        "failed_generation": container.generation,
+        "failure_reason": verdict.reason,
+        "failure_message": verdict.message,
+    }
+    same_deployment = (ContainerRow.id == container.id) & (ContainerRow.generation == container.generation)
+    await session.execute(update(ContainerRow).where(same_deployment).values(given_up))
+
+
+async def record_start_failure(
+    session: AsyncSession, replica_id: str, verdict: Verdict, *, badly: bool
+) -> None:
+    ended = {
+        "state": ReplicaState.STOPPED,
+        "ended_at": func.now(),
+        "reason": verdict.reason,
+        "message": verdict.message,
+        "ended_badly": badly,
+    }
+    not_started = (ReplicaRow.id == replica_id) & (ReplicaRow.state == ReplicaState.REQUESTED)
+    await session.execute(update(ReplicaRow).where(not_started).values(ended))
+
+
+async def postpone(session: AsyncSession, container_id: str, error: Exception) -> None:
+    """1 s, 2 s, 4 s … 60 s. Shown to the user unless the container serves all the same."""
+    await session.execute(
+        update(ContainerRow)
+        .where(ContainerRow.id == container_id)
+        .values(
+            failed_passes=ContainerRow.failed_passes + 1,
+            reconcile_at=func.now()
+            + func.least(func.power(2, func.least(ContainerRow.failed_passes, 6)), 60)
+            * text("interval '1 second'"),
+        )
+    )
+    if isinstance(error, EngineError):
+        message = "The container engine does not answer. Trying again."
+        hidden = (ContainerState.RUNNING, ContainerState.STOPPED, ContainerState.FAILED)
+        waiting = update(ContainerRow).where(
+            ContainerRow.id == container_id, ContainerRow.state.not_in(hidden)
+        )
+        await session.execute(waiting.values(reason=Reason.ENGINE_ERROR, message=message))
+
+
+async def replicas_by_engine_presence(session: AsyncSession) -> list[Row[tuple[str, str, str]]]:
+    """(replica, container, state) of everything that should be known to an engine."""
+    query = select(ReplicaRow.id, ReplicaRow.container_id, ReplicaRow.state)
+    return list(await session.execute(query.where(ReplicaRow.state != ReplicaState.REMOVED)))
+
+
+async def known_replica_ids(session: AsyncSession, ids: Sequence[str]) -> set[str]:
+    return set((await session.execute(select(ReplicaRow.id).where(ReplicaRow.id.in_(ids)))).scalars())
+
+
+async def _routes(session: AsyncSession, container_id: str) -> dict[str, RouteFacts]:
+    query = (
+        select(
+            ReplicaRouteRow.replica_id,
+            func.bool_or(~ReplicaRouteRow.draining),
+            func.sum(ReplicaRouteRow.in_flight),
+        )
+        .join(ReplicaRow, ReplicaRow.id == ReplicaRouteRow.replica_id)
+        .where(ReplicaRow.container_id == container_id)
+        .group_by(ReplicaRouteRow.replica_id)
+    )
+    return {
+        row_id: RouteFacts(taking, int(in_flight))
+        for row_id, taking, in_flight in await session.execute(query)
+    }
+
+
+async def _recent_failures(session: AsyncSession, container: ContainerRow) -> list[Failure]:
+    query = (
+        select(ReplicaRow.slot, ReplicaRow.ended_at, ReplicaRow.reason, ReplicaRow.message)
+        .where(
+            ReplicaRow.container_id == container.id,
+            ReplicaRow.generation == container.generation,
+            ReplicaRow.ended_badly,
+            ReplicaRow.ended_at > func.now() - RECENT,
+        )
+        .order_by(ReplicaRow.ended_at)
+    )
+    return [
+        Failure(slot, ended_at, Verdict(Reason(reason), message or ""))
+        for slot, ended_at, reason, message in await session.execute(query)
+        if ended_at is not None and reason is not None
+    ]
+
+
+async def _move(session: AsyncSession, transition: Transition) -> None:
+    values: dict[str, Any] = {"state": transition.to}
+    time_column = _TIME_OF_STATE.get(transition.to)
+    if time_column is not None:
+        values[time_column] = func.now()
+    if transition.observed is not None:
+        values |= _seen_in_engine(transition.observed)
+    if transition.verdict is not None:
+        values |= {
+            "reason": transition.verdict.reason,
+            "message": transition.verdict.message,
+            "ended_badly": True,
+        }
+    await session.execute(update(ReplicaRow).where(ReplicaRow.id == transition.replica_id).values(values))
+
+
+def _seen_in_engine(observed: ObservedReplica) -> dict[str, Any]:
+    seen: dict[str, Any] = {"engine_id": observed.engine_id, "host": observed.host}
+    if observed.started_at is not None:
+        seen["started_at"] = observed.started_at
+    if observed.ended_at is not None:
+        seen |= {"ended_at": observed.ended_at, "exit_code": observed.exit_code}
+    return seen
+
+
+async def _write_container(
+    session: AsyncSession, loaded: Loaded, plan: Plan, progress: dict[str, Any] | None
+) -> None:
+    row = loaded.container
+    verdict = plan.verdict
+    values: dict[str, Any] = {
+        "state": plan.state,
+        "reason": verdict.reason if verdict else None,
+        "message": verdict.message if verdict else None,
+        "progress": progress,
+        "failed_passes": 0,
+        "reconcile_at": _next_pass(row, plan),
+    }
+    routed = [
+        transition.replica_id for transition in plan.transitions if transition.to is ReplicaState.ROUTED
+    ]
+    newest_routed = max(
+        (replica.generation for replica in loaded.replicas if replica.id in routed), default=0
+    )
+    if newest_routed > row.serving_generation:
+        values["serving_generation"] = newest_routed
+    if plan.state is ContainerState.STARTING and row.serving_generation == row.generation:
+        values["unready_since"] = row.unready_since or loaded.now
+    else:
+        values["unready_since"] = None
+    if plan.failed and verdict is not None:
+        values |= {
+            "failed_generation": row.generation,
+            "failure_reason": verdict.reason,
+            "failure_message": verdict.message,
+        }
+    if plan.gone:
+        values |= {"deleted_at": func.now(), "reconcile_at": None}
+    if plan.state != row.state:
+        values["state_since"] = func.now()
+        _record_state(session, row, plan)
+    await session.execute(update(ContainerRow).where(ContainerRow.id == row.id).values(values))
+
+
+def _next_pass(row: ContainerRow, plan: Plan) -> Any:
+    planned = (
+        None
+        if plan.look_again_in_s is None
+        else func.clock_timestamp() + timedelta(seconds=plan.look_again_in_s)
+    )
+    # A change that arrived during this pass wants one of its own.
+    return case((ContainerRow.changes == row.changes, planned), else_=func.now())
+
+
+def _record_state(session: AsyncSession, row: ContainerRow, plan: Plan) -> None:
+    record_activity(
+        session,
+        project_id=row.project_id,
+        container_id=row.id,
+        actor=SYSTEM,
+        kind="container.state",
+        reason=plan.verdict.reason if plan.verdict else None,
+        message=plan.verdict.message if plan.verdict else None,
+        details={"from": row.state, "to": plan.state, "generation": row.generation},
+    )
+
+
+async def _free_port(session: AsyncSession, ports: tuple[int, int]) -> int:
+    """Any port that is nobody's. At random, so that one just let go is rarely the next to be given out."""
+    taken = set(
+        (
+            await session.execute(select(ReplicaRow.host_port).where(ReplicaRow.port_released_at.is_(None)))
+        ).scalars()
+    )
+    first, last = ports
+    free = (last - first + 1) - len(taken)
+    if free <= 0:
+        raise EngineError(f"All ports from {first} to {last} are in use. Widen MOORAGE_REPLICA_PORTS.")
+    while True:
+        port = random.randint(first, last)  # noqa: S311 - not a secret
+        if port not in taken:
+            return port

@@ -1,0 +1,103 @@
+"""Everything against everything: the engine's whole list against the rows, now and then and after reconnects.
+
+Passes look at one container each and are told when to; the sweep finds what nobody told them. It decides
+nothing about known replicas: it makes their containers due.
+"""
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import structlog
+
+from moorage.catalog.repository import replace_nodes
+from moorage.containers.reconciler import repository
+from moorage.containers.repository import mark_due
+from moorage.containers.states import ReplicaState
+from moorage.engines.base import Engine, ObservedReplica, ReplicaPhase
+from moorage.kit.clock import Clock
+from moorage.kit.database import Database
+from moorage.kit.errors import EngineError
+from moorage.reconcile.lease import Lease
+
+log = structlog.get_logger()
+
+SWEEP_EVERY_S = 15.0
+REMOVE_UNKNOWN_AFTER = timedelta(minutes=15)
+"""An object without a row means a database restored from a backup: give a person time to notice."""
+SUSPICIOUS_FROM = 3
+"""So many missing at once, and more than half of all: rather a confused engine than so many deaths."""
+
+_EXPECTED = (ReplicaState.STARTING, ReplicaState.READY, ReplicaState.ROUTED, ReplicaState.DRAINING)
+
+
+@dataclass
+class Sweep:
+    database: Database
+    engine: Engine
+    clock: Clock
+    _unknown_since_s: dict[str, float] = field(default_factory=dict)
+
+    async def run(self, lease: Lease) -> None:
+        while True:
+            lease.check()
+            await self.engine.prepare()
+            await self._refresh_nodes(lease)
+            await self._compare(lease)
+            await self.clock.sleep(SWEEP_EVERY_S)
+
+    async def believe_missing(self, missing_here: int) -> None:
+        """Raise if so much is missing that the engine is more likely wrong than right."""
+        there = {observed.replica_id for observed in await self.engine.list_replicas()}
+        async with self.database.transaction() as session:
+            rows = await repository.replicas_by_engine_presence(session)
+        expected = [row for row in rows if row.state in _EXPECTED]
+        missing = [row for row in expected if row.id not in there]
+        if len(missing) >= SUSPICIOUS_FROM and len(missing) * 2 > len(expected) and missing_here:
+            log.error("engine_in_doubt", missing=len(missing), expected=len(expected))
+            raise EngineError(
+                f"{len(missing)} of {len(expected)} replicas are missing from the engine at once"
+            )
+
+    async def _refresh_nodes(self, lease: Lease) -> None:
+        nodes = await self.engine.capacity()
+        async with self.database.transaction() as session:
+            await lease.guard(session)
+            await replace_nodes(session, nodes)
+
+    async def _compare(self, lease: Lease) -> None:
+        there = {observed.replica_id: observed for observed in await self.engine.list_replicas()}
+        async with self.database.transaction() as session:
+            rows = await repository.replicas_by_engine_presence(session)
+            known = await repository.known_replica_ids(session, list(there))
+        ended = [row.container_id for row in rows if row.state in _EXPECTED and not _runs(there.get(row.id))]
+        if ended:
+            async with self.database.transaction() as session:
+                await mark_due(session, sorted(set(ended)))
+        removed_rows = known - {row.id for row in rows}
+        for replica_id, observed in there.items():
+            if replica_id in removed_rows:
+                # Its row says removed: a start that was under way when its leader lost the lease.
+                lease.check()
+                await self.engine.remove(observed.engine_id)
+                log.warning("stray_replica_removed", replica_id=replica_id)
+        await self._remove_unknown(
+            [there[replica_id] for replica_id in there if replica_id not in known], lease
+        )
+
+    async def _remove_unknown(self, unknown: list[ObservedReplica], lease: Lease) -> None:
+        now_s = self.clock.monotonic()
+        self._unknown_since_s = {
+            one.engine_id: self._unknown_since_s.get(one.engine_id, now_s) for one in unknown
+        }
+        for one in unknown:
+            waited_s = now_s - self._unknown_since_s[one.engine_id]
+            if waited_s >= REMOVE_UNKNOWN_AFTER.total_seconds():
+                lease.check()
+                await self.engine.remove(one.engine_id)
+                log.warning("unknown_replica_removed", replica_id=one.replica_id)
+            else:
+                log.warning("unknown_replica_seen", replica_id=one.replica_id, waited_s=round(waited_s))
+
+
+def _runs(observed: ObservedReplica | None) -> bool:
+    return observed is not None and observed.phase is ReplicaPhase.RUNNING

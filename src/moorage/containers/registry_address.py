@@ -1,0 +1,49 @@
+"""Which registries may be reached: public addresses, and those that the operator lists.
+
+Without this, an image name would make the engine knock at any address of the operator's own network.
+"""
+
+import asyncio
+import ipaddress
+import socket
+
+from moorage.containers.spec import registry_host
+from moorage.containers.states import Reason
+from moorage.kit.errors import ImageError
+
+_LOOKUP_TIMEOUT_S = 10.0
+
+
+def is_allowed_without_lookup(image: str, allowed: tuple[str, ...]) -> bool:
+    """What can be said from the name alone: a literal private address or a bare name is refused at once."""
+    host = registry_host(image)
+    if host in allowed:
+        return True
+    name = host.rpartition(":")[0] or host
+    try:
+        return ipaddress.ip_address(name).is_global
+    except ValueError:
+        looks_numeric = name.replace(".", "").replace("x", "").isdigit()
+        return "." in name and not looks_numeric and not name.endswith((".local", ".internal", ".localhost"))
+
+
+async def check_registry_address(image: str, allowed: tuple[str, ...]) -> None:
+    """Look the host up and refuse it if any of its addresses is not public."""
+    host = registry_host(image)
+    if host in allowed:
+        return
+    name, _, port = host.partition(":")
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(_LOOKUP_TIMEOUT_S):
+            found = await loop.getaddrinfo(name, int(port or 443), type=socket.SOCK_STREAM)
+    except (OSError, TimeoutError) as exc:
+        raise ImageError(
+            f"The registry {host} cannot be found. Check the image's host name.",
+            code=Reason.REGISTRY_UNREACHABLE,
+        ) from exc
+    if not all(ipaddress.ip_address(address[4][0]).is_global for address in found):
+        raise ImageError(
+            f"The registry {host} is at a private address; the operator has not allowed it.",
+            code=Reason.REGISTRY_UNREACHABLE,
+        )

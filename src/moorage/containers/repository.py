@@ -1,0 +1,70 @@
+"""SQL of containers as the API and the layers above see them."""
+
+from collections.abc import Iterable, Sequence
+
+from sqlalchemy import func, select, tuple_, update
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from moorage.containers.channels import CONTAINERS
+from moorage.containers.models import ContainerRow, ReplicaRow
+from moorage.containers.states import LIVE, ReplicaState
+from moorage.kit.database import notify
+from moorage.kit.pagination import PageRequest
+
+
+async def mark_due(session: AsyncSession, container_ids: Iterable[str]) -> None:
+    """Ask for a pass over these containers as soon as this commits."""
+    await session.execute(
+        update(ContainerRow)
+        .where(ContainerRow.id.in_(list(container_ids)), ContainerRow.deleted_at.is_(None))
+        .values(changes=ContainerRow.changes + 1, reconcile_at=func.now())
+    )
+    await notify(session, CONTAINERS)
+
+
+async def find_container(session: AsyncSession, container_id: str) -> ContainerRow | None:
+    query = select(ContainerRow).where(ContainerRow.id == container_id, ContainerRow.deleted_at.is_(None))
+    return (await session.execute(query)).scalar_one_or_none()
+
+
+async def lock_container(session: AsyncSession, container_id: str) -> ContainerRow:
+    """For a change that depends on what the row says now."""
+    query = select(ContainerRow).where(ContainerRow.id == container_id).with_for_update()
+    return (await session.execute(query.execution_options(populate_existing=True))).scalar_one()
+
+
+async def name_taken(session: AsyncSession, project_id: str, name: str) -> bool:
+    query = select(ContainerRow.id).where(
+        ContainerRow.project_id == project_id, ContainerRow.name == name, ContainerRow.deleted_at.is_(None)
+    )
+    return (await session.execute(query)).first() is not None
+
+
+async def list_containers(session: AsyncSession, project_id: str, page: PageRequest) -> list[ContainerRow]:
+    query = select(ContainerRow).where(
+        ContainerRow.project_id == project_id, ContainerRow.deleted_at.is_(None)
+    )
+    if page.after is not None:
+        query = query.where(
+            tuple_(ContainerRow.created_at, ContainerRow.id) < (page.after.time, page.after.id)
+        )
+    newest_first = query.order_by(ContainerRow.created_at.desc(), ContainerRow.id.desc()).limit(
+        page.limit + 1
+    )
+    return list((await session.execute(newest_first)).scalars())
+
+
+async def ready_counts(session: AsyncSession, container_ids: Sequence[str]) -> dict[str, int]:
+    query = (
+        select(ReplicaRow.container_id, func.count())
+        .where(ReplicaRow.container_id.in_(container_ids), ReplicaRow.state == ReplicaState.ROUTED)
+        .group_by(ReplicaRow.container_id)
+    )
+    return {row.container_id: row[1] for row in await session.execute(query)}
+
+
+async def list_replicas(session: AsyncSession, container_id: str) -> list[ReplicaRow]:
+    """Live ones first, then those that ended, newest first."""
+    query = select(ReplicaRow).where(ReplicaRow.container_id == container_id)
+    rows = (await session.execute(query.order_by(ReplicaRow.created_at.desc()).limit(200))).scalars()
+    return sorted(rows, key=lambda row: row.state not in LIVE)

@@ -1,0 +1,62 @@
+"""The words for what a container and a replica are doing, and why. Pure."""
+
+from enum import StrEnum
+
+
+class DesiredState(StrEnum):
+    RUNNING = "running"
+    STOPPED = "stopped"
+    DELETED = "deleted"
+
+
+class ContainerState(StrEnum):
+    PENDING = "PENDING"
+    PULLING = "PULLING"
+    STARTING = "STARTING"
+    RUNNING = "RUNNING"
+    STOPPING = "STOPPING"
+    STOPPED = "STOPPED"
+    FAILED = "FAILED"
+    DELETING = "DELETING"
+
+
+class ReplicaState(StrEnum):
+    REQUESTED = "requested"
+    """Its row is committed; the engine may or may not have heard of it."""
+    STARTING = "starting"
+    READY = "ready"
+    """Passed its health check; no gateway has it yet."""
+    ROUTED = "routed"
+    DRAINING = "draining"
+    """Gets no new requests; ends when those in flight have."""
+    STOPPED = "stopped"
+    COLLECTED = "collected"
+    """Its logs are in; nothing of it is needed any more."""
+    REMOVED = "removed"
+
+
+LIVE = frozenset({ReplicaState.REQUESTED, ReplicaState.STARTING, ReplicaState.READY, ReplicaState.ROUTED})
+SERVING = frozenset({ReplicaState.READY, ReplicaState.ROUTED})
+
+
+class Reason(StrEnum):
+    """A closed list; each one has a sentence in `verdict.py` or where it is found out, and a test."""
+
+    IMAGE_NOT_FOUND = "image_not_found"
+    REGISTRY_AUTH_FAILED = "registry_auth_failed"
+    REGISTRY_UNREACHABLE = "registry_unreachable"
+    IMAGE_ARCHITECTURE_MISMATCH = "image_architecture_mismatch"
+    PULL_TIMEOUT = "pull_timeout"
+    NO_CAPACITY = "no_capacity"
+    START_COMMAND_NOT_FOUND = "start_command_not_found"
+    EXITED = "exited"
+    OUT_OF_MEMORY = "out_of_memory"
+    PORT_NOT_LISTENING = "port_not_listening"
+    LISTENS_ON_LOOPBACK_ONLY = "listens_on_loopback_only"
+    LISTENS_ON_OTHER_PORT = "listens_on_other_port"
+    HEALTH_CHECK_STATUS = "health_check_status"
+    HEALTH_CHECK_TIMEOUT = "health_check_timeout"
+    NODE_LOST = "node_lost"
+    PORT_TAKEN = "port_taken"
+    STOPPED_BY_USER = "stopped_by_user"
+    ENGINE_ERROR = "engine_error"

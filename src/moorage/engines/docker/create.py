@@ -1,0 +1,97 @@
+"""From a replica's spec to the body of Docker's create call. Pure, so that a test can look at all of it."""
+
+from typing import Any
+
+from moorage.engines.base import ReplicaSpec
+from moorage.engines.profile import Profile, profile_for
+from moorage.kit.ids import InstallationId
+
+LABEL_INSTALLATION = "moorage.installation"
+LABEL_ORGANIZATION = "moorage.organization"
+LABEL_PROJECT = "moorage.project"
+LABEL_CONTAINER = "moorage.container"
+LABEL_REPLICA = "moorage.replica"
+LABEL_SLOT = "moorage.slot"
+LABEL_GENERATION = "moorage.generation"
+
+HOST_ADDRESS = "127.0.0.1"
+"""Replicas are published on loopback only: whoever wants to reach one goes through the gateway."""
+
+
+def create_body(
+    spec: ReplicaSpec, *, installation_id: InstallationId, network: str, dns: tuple[str, ...]
+) -> dict[str, Any]:
+    profile = profile_for(spec)
+    environment = {"PORT": str(spec.port)} | dict(spec.environment) | dict(profile.forced_environment)
+    body: dict[str, Any] = {
+        "Image": spec.image,
+        # Host names have no underscores.
+        "Hostname": spec.replica_id.replace("_", "-"),
+        "Env": [f"{name}={value}" for name, value in environment.items()],
+        "Labels": labels(spec, installation_id),
+        "ExposedPorts": {_port(spec): {}},
+        "AttachStdin": False,
+        "OpenStdin": False,
+        "Tty": False,
+        # A health check of the image's own would be a second opinion, and runs inside the user's limits.
+        "Healthcheck": {"Test": ["NONE"]},
+        "HostConfig": host_config(profile)
+        | {
+            "NetworkMode": network,
+            "Dns": list(dns),
+            "PortBindings": {_port(spec): [{"HostIp": HOST_ADDRESS, "HostPort": str(spec.host_port)}]},
+        },
+    }
+    if spec.command is not None:
+        # An entrypoint of ours also makes Docker forget the image's CMD.
+        body["Entrypoint"] = list(spec.command)
+        body["Cmd"] = []
+    return body
+
+
+def host_config(profile: Profile) -> dict[str, Any]:
+    """The profile in Docker's words. Masked and read-only paths and the seccomp filter are Docker's
+    defaults, which apply as long as nothing is said about them."""
+    body: dict[str, Any] = {
+        "Privileged": False,
+        "CapDrop": list(profile.dropped_capabilities),
+        "SecurityOpt": ["no-new-privileges:true"] if profile.no_new_privileges else [],
+        "IpcMode": "private",
+        "CgroupnsMode": "private",
+        "Memory": profile.memory_bytes,
+        "MemorySwap": profile.memory_bytes,
+        "CpuPeriod": profile.cpu_period_us,
+        "CpuQuota": profile.cpu_quota_us,
+        "CpuShares": profile.cpu_shares,
+        "PidsLimit": profile.pids_limit,
+        "Ulimits": [
+            {"Name": "nofile", "Soft": profile.open_files_limit, "Hard": profile.open_files_limit},
+            {"Name": "core", "Soft": 0, "Hard": 0},
+        ],
+        "ShmSize": profile.shared_memory_bytes,
+        "OomScoreAdj": profile.out_of_memory_score_adjustment,
+        "LogConfig": {"Type": profile.log_driver, "Config": dict(profile.log_options)},
+        "RestartPolicy": {"Name": profile.restart_policy},
+        "Init": profile.init,
+    }
+    if profile.gpu_device_ids:
+        body["DeviceRequests"] = [
+            {"Driver": "nvidia", "DeviceIDs": list(profile.gpu_device_ids), "Capabilities": [["gpu"]]}
+        ]
+    return body
+
+
+def labels(spec: ReplicaSpec, installation_id: InstallationId) -> dict[str, str]:
+    return {
+        LABEL_INSTALLATION: installation_id,
+        LABEL_ORGANIZATION: spec.organization_id,
+        LABEL_PROJECT: spec.project_id,
+        LABEL_CONTAINER: spec.container_id,
+        LABEL_REPLICA: spec.replica_id,
+        LABEL_SLOT: str(spec.slot),
+        LABEL_GENERATION: str(spec.generation),
+    }
+
+
+def _port(spec: ReplicaSpec) -> str:
+    return f"{spec.port}/tcp"

@@ -1,0 +1,234 @@
+"""The local engine: one Docker daemon on this machine. The contract is in `engines/base.py`."""
+
+import asyncio
+import json
+import math
+from collections.abc import AsyncIterator, Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+from aiodocker.exceptions import DockerError
+
+from moorage.engines.base import (
+    Image,
+    ImageRequest,
+    ListeningSocket,
+    LogChunk,
+    NodeCapacity,
+    ObservedReplica,
+    PullProgress,
+    ReplicaPhase,
+    ReplicaSpec,
+)
+from moorage.engines.docker import images
+from moorage.engines.docker.connection import CALL_TIMEOUT_S, DockerConnection
+from moorage.engines.docker.create import LABEL_CONTAINER, LABEL_INSTALLATION, LABEL_REPLICA, create_body
+from moorage.engines.docker.failures import start_failure
+from moorage.engines.docker.gpus import engine_has_gpu_support, find_gpus
+from moorage.engines.docker.logs import read_logs
+from moorage.engines.docker.network import BridgeNetwork, NetworkIsolation
+from moorage.engines.docker.observe import observed_replica
+from moorage.engines.docker.sockets import listening_sockets_of
+from moorage.kit.clock import Clock
+from moorage.kit.errors import EngineError
+from moorage.kit.ids import ContainerId, InstallationId, ReplicaId
+
+PUBLIC_DNS = ("1.1.1.1", "8.8.8.8")
+"""Resolvers that a container may reach: the machine's own is usually at a private address, which it may not."""
+_START_TIMEOUT_S = 120.0
+_CONCURRENT_INSPECTIONS = 16
+_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+
+
+class DockerEngine:
+    def __init__(
+        self,
+        docker_host: str,
+        installation_id: InstallationId,
+        clock: Clock,
+        dns: tuple[str, ...] = PUBLIC_DNS,
+    ) -> None:
+        self._connection = DockerConnection(docker_host)
+        self._installation_id = installation_id
+        self._clock = clock
+        self._dns = dns
+        self._network = BridgeNetwork(installation_id)
+        self._isolation = NetworkIsolation(isolated=False, reason="the network has not been prepared yet")
+
+    @property
+    def network_isolation(self) -> NetworkIsolation:
+        """Whether containers are kept from each other and from this machine, as `prepare` last found it."""
+        return self._isolation
+
+    @property
+    def network_isolated(self) -> bool:
+        return self._isolation.isolated
+
+    async def prepare(self) -> None:
+        self._isolation = await self._network.prepare(self._connection)
+
+    async def ensure_image(self, request: ImageRequest, on_progress: Callable[[PullProgress], None]) -> Image:
+        return await images.ensure_image(self._connection, request, on_progress)
+
+    async def start(self, spec: ReplicaSpec) -> ObservedReplica:
+        engine_id = await self._create_or_adopt(spec)
+        inspected = await self._inspect_own(engine_id)
+        if inspected is None:
+            raise EngineError(f"start replica {spec.replica_id}: it vanished after it was created")
+        if observed_replica(inspected).phase is not ReplicaPhase.CREATED:
+            return observed_replica(inspected)  # an earlier call started it; nothing is ever started twice
+        async with self._connection.call(f"start replica {spec.replica_id}", _START_TIMEOUT_S) as docker:
+            try:
+                await docker.containers.container(engine_id).start()
+            except DockerError as exc:
+                # Not chained: the engine's own words may quote an environment value.
+                raise start_failure(spec, inspected, exc.message) from None
+        inspected = await self._inspect_own(engine_id)
+        if inspected is None:
+            raise EngineError(f"start replica {spec.replica_id}: it vanished after it was started")
+        return observed_replica(inspected)
+
+    async def stop(self, engine_id: str, grace_s: float) -> None:
+        if await self._inspect_own(engine_id) is None:
+            return
+        whole_grace_s = max(0, math.ceil(grace_s))
+        timeout_s = whole_grace_s + CALL_TIMEOUT_S
+        async with self._connection.call(f"stop {engine_id[:12]}", timeout_s) as docker:
+            try:
+                await docker.containers.container(engine_id).stop(t=whole_grace_s)
+            except DockerError as exc:
+                if exc.status not in (304, 404):
+                    raise
+
+    async def remove(self, engine_id: str) -> None:
+        if await self._inspect_own(engine_id) is None:
+            return
+        async with self._connection.call(f"remove {engine_id[:12]}", _START_TIMEOUT_S) as docker:
+            try:
+                await docker.containers.container(engine_id).delete(force=True, v=True)
+            except DockerError as exc:
+                # 409: somebody else's removal is under way, which is as good.
+                if exc.status not in (404, 409):
+                    raise
+
+    async def inspect(self, replica_id: ReplicaId) -> ObservedReplica | None:
+        inspected = await self._inspect(replica_id)
+        if inspected is None or not self._is_ours(inspected, replica_id):
+            return None
+        return observed_replica(inspected)
+
+    async def list_replicas(self) -> list[ObservedReplica]:
+        filters = {"label": [f"{LABEL_INSTALLATION}={self._installation_id}"]}
+        async with self._connection.call("list replicas") as docker:
+            listed = await docker.containers.list(all="1", filters=json.dumps(filters))
+        limit = asyncio.Semaphore(_CONCURRENT_INSPECTIONS)
+
+        async def look_at(engine_id: str) -> ObservedReplica | None:
+            async with limit:
+                inspected = await self._inspect(engine_id)
+            # Removed between the list and the look: then it is complete without it.
+            return observed_replica(inspected) if inspected is not None else None
+
+        observed = await asyncio.gather(*(look_at(container.id) for container in listed))
+        return sorted((one for one in observed if one is not None), key=lambda one: one.replica_id)
+
+    def watch(self) -> AsyncIterator[ContainerId]:
+        # From the moment of this call on, not from whenever the first change is awaited.
+        return self._changes_since(self._clock.now())
+
+    async def logs(self, engine_id: str, since_ns: int) -> AsyncIterator[LogChunk]:
+        if await self._inspect_own(engine_id) is None:
+            raise EngineError(
+                f"read the log of {engine_id[:12]}: there is no such replica", code="replica_gone"
+            )
+        async for chunk in read_logs(self._connection, engine_id, since_ns):
+            yield chunk
+        # An engine that shuts down ends the stream as cleanly as a process that ends.
+        inspected = await self._inspect_own(engine_id)
+        if inspected is not None and observed_replica(inspected).phase is ReplicaPhase.RUNNING:
+            raise EngineError(f"read the log of {engine_id[:12]}: it ended, but its process runs on")
+
+    async def listening_sockets(self, engine_id: str) -> tuple[ListeningSocket, ...]:
+        inspected = await self._inspect_own(engine_id)
+        pid = int(inspected["State"]["Pid"]) if inspected is not None else 0
+        return listening_sockets_of(pid, engine_id) if pid > 0 else ()
+
+    async def capacity(self) -> list[NodeCapacity]:
+        async with self._connection.call("ask for the machine's size") as docker:
+            information = await docker.system.info()
+        architecture = str(information["Architecture"])
+        return [
+            NodeCapacity(
+                name=str(information["Name"]),
+                infrastructure="operator",
+                architecture=_ARCHITECTURES.get(architecture, architecture),
+                cpu_millis=int(information["NCPU"]) * 1000,
+                memory_bytes=int(information["MemTotal"]),
+                gpus=await find_gpus() if engine_has_gpu_support(information) else (),
+            )
+        ]
+
+    async def dismantle(self) -> None:
+        """Take back what `prepare` made, once the last replica is removed."""
+        await self._network.dismantle(self._connection)
+
+    async def close(self) -> None:
+        await self._connection.close()
+
+    async def _create_or_adopt(self, spec: ReplicaSpec) -> str:
+        what = f"create replica {spec.replica_id}"
+        body = create_body(
+            spec, installation_id=self._installation_id, network=self._network.name, dns=self._dns
+        )
+        async with self._connection.call(what) as docker:
+            try:
+                created = await docker.containers.create(body, name=spec.replica_id)
+                return str(created.id)
+            except DockerError as exc:
+                if exc.status != 409:
+                    raise start_failure(spec, None, exc.message) from None
+        inspected = await self._inspect(spec.replica_id)
+        if inspected is None:
+            raise EngineError(f"{what}: another one of that name was just being removed; try again")
+        if not self._is_ours(inspected, spec.replica_id):
+            raise EngineError(f"{what}: the name belongs to something that is not of this installation")
+        return str(inspected["Id"])
+
+    async def _inspect(self, name_or_id: str) -> Mapping[str, Any] | None:
+        async with self._connection.call(f"look at {name_or_id}") as docker:
+            try:
+                return dict(await docker.containers.container(name_or_id).show())
+            except DockerError as exc:
+                if exc.status == 404:
+                    return None
+                raise
+
+    async def _inspect_own(self, engine_id: str) -> Mapping[str, Any] | None:
+        """None for what is gone, for another installation's, and for a name in place of an id."""
+        inspected = await self._inspect(engine_id)
+        if inspected is None or inspected["Id"] != engine_id or not self._is_ours(inspected):
+            return None
+        return inspected
+
+    def _is_ours(self, inspected: Mapping[str, Any], replica_id: ReplicaId | None = None) -> bool:
+        labels = inspected["Config"].get("Labels") or {}
+        return labels.get(LABEL_INSTALLATION) == self._installation_id and (
+            replica_id is None or labels.get(LABEL_REPLICA) == replica_id
+        )
+
+    async def _changes_since(self, since: datetime) -> AsyncIterator[ContainerId]:
+        filters = {
+            "type": ["container"],
+            "event": ["start", "die", "oom", "destroy"],
+            "label": [f"{LABEL_INSTALLATION}={self._installation_id}"],
+        }
+        parameters = {"filters": json.dumps(filters), "since": f"{since.timestamp():.6f}"}
+        try:
+            async with self._connection.stream(
+                "watch replicas", "GET", "events", parameters=parameters
+            ) as content:
+                async for event in images.json_messages(content):
+                    yield ContainerId(event["Actor"]["Attributes"][LABEL_CONTAINER])
+        except DockerError as exc:
+            raise EngineError(f"watch replicas: {exc.message}") from exc
+        raise EngineError("watch replicas: the Docker engine ended the connection")

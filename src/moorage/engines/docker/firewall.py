@@ -1,0 +1,159 @@
+"""The firewall rules of our bridge: a container talks to public addresses and to nobody else.
+
+Traffic to the machine itself passes INPUT, not DOCKER-USER, so there is a chain for each. Both are filled
+and put in front in one `iptables-restore` transaction: at no moment is there half a firewall. Docker keeps
+DOCKER-USER over its restarts; whatever else reloads the firewall is noticed by the next check.
+"""
+
+import asyncio
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from moorage.kit.errors import EngineError
+
+_SEARCH_PATH = "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"
+_TIMEOUT_S = 20.0
+_LOCK_WAIT_S = "10"
+
+NOT_PUBLIC = (
+    "0.0.0.0/8",
+    "10.0.0.0/8",
+    "100.64.0.0/10",
+    "127.0.0.0/8",
+    "169.254.0.0/16",
+    "172.16.0.0/12",
+    "192.0.0.0/24",
+    "192.0.2.0/24",
+    "192.168.0.0/16",
+    "198.18.0.0/15",
+    "198.51.100.0/24",
+    "203.0.113.0/24",
+    "224.0.0.0/4",
+    "240.0.0.0/4",
+)
+_REPLIES = "-m conntrack --ctstate RELATED,ESTABLISHED"
+
+
+class FirewallUnusableError(EngineError):
+    """The rules cannot be set on this machine; the message says why."""
+
+    code = "firewall_unusable"
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A chain of ours, entered from one of the firewall's own for what comes from our bridge."""
+
+    name: str
+    entered_from: str
+    bridge: str
+    rules: tuple[str, ...]
+
+    @property
+    def jump(self) -> str:
+        return f"-A {self.entered_from} -i {self.bridge} -j {self.name}"
+
+
+def chains(bridge: str, suffix: str) -> tuple[Chain, ...]:
+    to_host, forwarded = f"MOOR-HOST-{suffix}", f"MOOR-OUT-{suffix}"
+    return (
+        Chain(to_host, "INPUT", bridge, (f"-A {to_host} {_REPLIES} -j ACCEPT", f"-A {to_host} -j DROP")),
+        Chain(
+            forwarded,
+            "DOCKER-USER",
+            bridge,
+            (
+                f"-A {forwarded} {_REPLIES} -j RETURN",
+                *(f"-A {forwarded} -d {network} -j DROP" for network in NOT_PUBLIC),
+            ),
+        ),
+    )
+
+
+def chains_v6(bridge: str, suffix: str) -> tuple[Chain, ...]:
+    """Our network has no IPv6, so nothing is let through; for the day that somebody switches it on."""
+    names = ((f"MOOR-HOST-{suffix}", "INPUT"), (f"MOOR-OUT-{suffix}", "FORWARD"))
+    return tuple(Chain(name, origin, bridge, (f"-A {name} -j DROP",)) for name, origin in names)
+
+
+async def enforce(bridge: str, suffix: str) -> None:
+    """Set the rules where they are missing, changed or not in front. Raises `FirewallUnusableError`."""
+    await _enforce("iptables", chains(bridge, suffix))
+    if _machine_has_ipv6():
+        await _enforce("ip6tables", chains_v6(bridge, suffix))
+
+
+def _machine_has_ipv6() -> bool:
+    return Path("/proc/net/if_inet6").exists()
+
+
+async def withdraw(bridge: str, suffix: str) -> None:
+    for program, wanted in (("iptables", chains(bridge, suffix)), ("ip6tables", chains_v6(bridge, suffix))):
+        if shutil.which(program, path=_SEARCH_PATH) is None:
+            continue
+        present = (await _run(program, "-w", _LOCK_WAIT_S, "-S")).splitlines()
+        changes = [f"-D{chain.jump.removeprefix('-A')}" for chain in wanted if chain.jump in present]
+        for chain in wanted:
+            if f"-N {chain.name}" in present:
+                changes += [f"-F {chain.name}", f"-X {chain.name}"]
+        if changes:
+            await _restore(program, changes)
+
+
+async def _enforce(program: str, wanted: tuple[Chain, ...]) -> None:
+    present = (await _run(program, "-w", _LOCK_WAIT_S, "-S")).splitlines()
+    if program == "iptables" and "-A FORWARD -j DOCKER-USER" not in present:
+        raise FirewallUnusableError(
+            "the Docker engine does not manage this machine's firewall (there is no DOCKER-USER chain)"
+        )
+    changes: list[str] = []
+    for chain in wanted:
+        if is_enforced(chain, present):
+            continue
+        # Naming a chain empties it, or makes it.
+        changes += [f":{chain.name} - [0:0]", *chain.rules]
+        changes += [f"-D{chain.jump.removeprefix('-A')}"] * present.count(chain.jump)
+        changes.append(f"-I {chain.entered_from} 1 -i {chain.bridge} -j {chain.name}")
+    if changes:
+        await _restore(program, changes)
+
+
+def is_enforced(chain: Chain, present: list[str]) -> bool:
+    """Whether `iptables -S` shows exactly these rules, entered before anything could let a packet pass."""
+    rules = tuple(line for line in present if line.startswith(f"-A {chain.name} "))
+    origin = [line for line in present if line.startswith(f"-A {chain.entered_from} ")]
+    # Other installations of Moorage put theirs in front as well; each concerns its own bridge only.
+    foreign = [line for line in origin if " -j MOOR-" not in line or line == chain.jump]
+    return rules == chain.rules and foreign[:1] == [chain.jump] and origin.count(chain.jump) == 1
+
+
+async def _restore(program: str, changes: list[str]) -> None:
+    # Chains must be declared before rules that jump to them.
+    ordered = sorted(changes, key=lambda line: not line.startswith(":"))
+    text = "\n".join(["*filter", *ordered, "COMMIT", ""])
+    await _run(f"{program}-restore", "--noflush", "-w", _LOCK_WAIT_S, standard_input=text)
+
+
+async def _run(program: str, *arguments: str, standard_input: str = "") -> str:
+    path = shutil.which(program, path=_SEARCH_PATH)
+    if path is None:
+        raise FirewallUnusableError(f"{program} is not installed")
+    process = await asyncio.create_subprocess_exec(
+        path,
+        *arguments,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        async with asyncio.timeout(_TIMEOUT_S):
+            output, errors = await process.communicate(standard_input.encode())
+    except TimeoutError as exc:
+        process.kill()
+        await process.wait()
+        raise FirewallUnusableError(f"{program} did not answer within {_TIMEOUT_S:g} s") from exc
+    if process.returncode != 0:
+        lines = errors.decode(errors="replace").strip().splitlines()
+        raise FirewallUnusableError(f"{program} failed: {lines[0] if lines else process.returncode}")
+    return output.decode()

@@ -1,0 +1,92 @@
+"""Installing Debian's Docker package, where there is no engine and Moorage may."""
+
+import asyncio
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from moorage.kit.errors import SetupError
+from moorage.kit.settings import Settings
+
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_ENGINE_PACKAGES = ("docker.io", "docker-ce", "moby-engine", "docker-engine")
+_UPDATE_TIMEOUT_S = 300.0
+_INSTALL_TIMEOUT_S = 900.0
+
+
+async def install_engine(settings: Settings, progress: Callable[[str], None], search_path: str) -> None:
+    """`apt-get install docker.io`, without removing anything. Raises `SetupError`, which says what to do."""
+    if not settings.install_engine:
+        raise SetupError(
+            "There is no Docker engine, and the setting install_engine forbids installing one. "
+            "Install Docker, or allow it (MOORAGE_INSTALL_ENGINE=true)."
+        )
+    installer = shutil.which("apt-get", path=search_path)
+    if installer is None:
+        raise SetupError(
+            "There is no Docker engine, and no apt-get to install one with. "
+            "Install Docker as your system does it, start it, and start Moorage again."
+        )
+    present = await _installed_engine_package(search_path)
+    if present is not None:
+        raise SetupError(
+            f"The package {present} is installed, but its engine does not answer and there is no dockerd to "
+            f"start. Mend it (e.g. apt-get install --reinstall {present}), start it, and start Moorage again."
+        )
+    log_file = settings.log_dir.absolute() / "install-engine.log"
+    log_file.parent.mkdir(parents=True, exist_ok=True)
+    progress("No Docker engine found: installing Debian's docker.io (about 65 MB) …")
+    await _apt(installer, ["update"], log_file, _UPDATE_TIMEOUT_S)
+    arguments = ["install", "-y", "--no-install-recommends", "--no-remove", "docker.io", "iptables"]
+    await _apt(installer, arguments, log_file, _INSTALL_TIMEOUT_S)
+    progress("Docker is installed.")
+
+
+async def _installed_engine_package(search_path: str) -> str | None:
+    query = shutil.which("dpkg-query", path=search_path)
+    if query is None:
+        return None
+    for package in _ENGINE_PACKAGES:
+        process = await asyncio.create_subprocess_exec(
+            query,
+            *("--show", "--showformat=${db:Status-Status}", package),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+        async with asyncio.timeout(30):
+            output, _ = await process.communicate()
+        if output.strip() == b"installed":
+            return package
+    return None
+
+
+async def _apt(installer: str, arguments: list[str], log_file: Path, timeout_s: float) -> None:
+    environment = dict(os.environ) | {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C"}
+    with open(log_file, "ab") as log:  # noqa: ASYNC230 - a file of our own, opened once before anything runs
+        process = await asyncio.create_subprocess_exec(
+            installer,
+            *arguments,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=log,
+            stderr=asyncio.subprocess.STDOUT,
+            env=environment,
+        )
+    try:
+        async with asyncio.timeout(timeout_s):
+            status = await process.wait()
+    except TimeoutError as exc:
+        process.terminate()
+        await process.wait()
+        raise SetupError(
+            f"apt-get {arguments[0]} did not end within {timeout_s:g} s; see {log_file}."
+        ) from exc
+    if status != 0:
+        raise SetupError(
+            f"apt-get {arguments[0]} failed: {_last_line(log_file)} (more in {log_file}). "
+            "Install Docker by hand and start Moorage again."
+        )
+
+
+def _last_line(file: Path) -> str:
+    return "".join(file.read_text(errors="replace").strip().splitlines()[-1:])

@@ -1,0 +1,83 @@
+"""The one default-deny security profile that every container of a user runs under.
+
+Pure: from a `ReplicaSpec` to a `Profile`, and each engine turns that value into its own terms in one
+function (`docker/create.py`). Nothing else decides what a container may do, so create, edit, restart and
+scale cannot differ.
+
+Deliberately allowed, because users' images need them: uid 0 inside the container and a writable root
+filesystem. Deliberately absent: host namespaces, devices, bind mounts, the engine's socket, added
+capabilities. There is no field for them, so no caller can ask.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from moorage.engines.base import ReplicaSpec
+
+CPU_PERIOD_US = 100_000
+PIDS_LIMIT = 4096
+"""Threads count too: a model server on many cores starts a thousand, a fork bomb stops here."""
+OPEN_FILES_LIMIT = 16_384
+"""Below 20,000, the hard limit of machines on which nobody may raise it."""
+LOG_FILE_BYTES = 16 * 1024 * 1024
+LOG_FILES = 4
+OUT_OF_MEMORY_SCORE_ADJUSTMENT = 500
+"""When the machine itself runs out of memory, users' containers go before the database and the gateway."""
+
+
+@dataclass(frozen=True)
+class Profile:
+    dropped_capabilities: tuple[str, ...]
+    no_new_privileges: bool
+    memory_bytes: int
+    """Also the limit of memory and swap together: no swap."""
+    cpu_period_us: int
+    cpu_quota_us: int
+    """A quota and not a number of CPUs: Docker refuses more CPUs than the machine has, and an
+    overcommitted laptop with 2 cores may well be asked for a 4-vCPU instance type."""
+    cpu_shares: int
+    """How a busy machine is divided: in proportion to what each replica pays for."""
+    pids_limit: int
+    open_files_limit: int
+    shared_memory_bytes: int
+    log_driver: str
+    log_options: Mapping[str, str]
+    out_of_memory_score_adjustment: int
+    restart_policy: str
+    init: bool
+    gpu_device_ids: tuple[str, ...]
+    forced_environment: Mapping[str, str] = field(repr=False)
+    """Wins over the image's and the user's environment."""
+
+
+def profile_for(spec: ReplicaSpec) -> Profile:
+    return Profile(
+        dropped_capabilities=("ALL",),
+        no_new_privileges=True,
+        memory_bytes=spec.memory_bytes,
+        cpu_period_us=CPU_PERIOD_US,
+        # The kernel takes no quota below 1 ms.
+        cpu_quota_us=max(1000, spec.vcpu_millis * CPU_PERIOD_US // 1000),
+        cpu_shares=max(2, spec.vcpu_millis * 1024 // 1000),
+        pids_limit=PIDS_LIMIT,
+        open_files_limit=OPEN_FILES_LIMIT,
+        shared_memory_bytes=spec.memory_bytes // 2,
+        # `local` keeps the bytes as they were written. `json-file` replaces bad UTF-8, and since it cuts a
+        # long line every 16 KiB, also every character that happens to lie across a cut.
+        log_driver="local",
+        log_options={"max-size": str(LOG_FILE_BYTES), "max-file": str(LOG_FILES), "compress": "false"},
+        out_of_memory_score_adjustment=OUT_OF_MEMORY_SCORE_ADJUSTMENT,
+        restart_policy="no",
+        # With an init process as pid 1 the engine would start *it* and call that a success: a wrong start
+        # command would show as an exit some time later, not as the error that it is. Kubernetes has no
+        # such process either. The price: a program without a SIGTERM handler uses its whole grace period.
+        init=False,
+        gpu_device_ids=spec.gpu_device_ids,
+        forced_environment=_gpu_environment(spec.gpu_device_ids),
+    )
+
+
+def _gpu_environment(gpu_device_ids: tuple[str, ...]) -> Mapping[str, str]:
+    # Where NVIDIA's runtime is the engine's default it shows a container the GPUs that this variable names,
+    # and CUDA's base images set it to "all". "void" is NVIDIA's word for none.
+    return {"NVIDIA_VISIBLE_DEVICES": ",".join(gpu_device_ids) or "void"}

@@ -1,0 +1,231 @@
+"""An engine without containers: in memory, deterministic, on a given clock.
+
+`watch` and `logs` sleep on that clock, never on the event loop's, so nothing happens between two moments
+that a test chooses.
+"""
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from datetime import timedelta
+
+from moorage.engines.base import (
+    Image,
+    ImageRequest,
+    ListeningSocket,
+    LogChunk,
+    NodeCapacity,
+    ObservedReplica,
+    PullProgress,
+    ReplicaPhase,
+    ReplicaSpec,
+)
+from moorage.engines.simulated_machine import (
+    ARCHITECTURE,
+    SimulatedImage,
+    SimulatedMachine,
+    SimulatedOutput,
+    SimulatedReplica,
+    due_output,
+    engine_ref,
+    next_moment,
+)
+from moorage.kit.errors import EngineError, ImageError, StartError
+from moorage.kit.ids import ContainerId, InstallationId, ReplicaId
+
+__all__ = ["SimulatedEngine", "SimulatedImage", "SimulatedMachine", "SimulatedOutput"]
+
+EXIT_CODE_TERMINATED = 143
+EXIT_CODE_KILLED = 137
+
+
+class SimulatedEngine:
+    def __init__(self, machine: SimulatedMachine, installation_id: InstallationId) -> None:
+        self._machine = machine
+        self._installation_id = installation_id
+        self._clock = machine.clock
+
+    async def prepare(self) -> None:
+        """There is no network to guard."""
+
+    async def ensure_image(self, request: ImageRequest, on_progress: Callable[[PullProgress], None]) -> Image:
+        image = self._machine.images.get(request.reference)
+        if image is None or request.local != request.reference.startswith("local/"):
+            raise ImageError(f"The image {request.reference} does not exist.", code="image_not_found")
+        if image.credentials is not None and image.credentials != request.credentials:
+            raise ImageError(f"The registry refused {request.reference}.", code="registry_auth_failed")
+        if image.architecture != ARCHITECTURE:
+            raise ImageError(
+                f"The image {request.reference} is not built for this machine's processor.",
+                code="image_architecture_mismatch",
+            )
+        if not request.local:
+            on_progress(PullProgress(0, image.size_bytes))
+            await self._clock.sleep(image.pull_s)
+            on_progress(PullProgress(image.size_bytes, image.size_bytes))
+        reference = engine_ref(request.reference)
+        return Image(
+            engine_ref=reference,
+            digest=None if request.local else reference,
+            size_bytes=image.size_bytes,
+            architecture=image.architecture,
+            exposed_ports=image.exposed_ports,
+        )
+
+    async def start(self, spec: ReplicaSpec) -> ObservedReplica:
+        now = self._clock.now()
+        replica = self._named(spec.replica_id) or self._create(spec)
+        if replica.installation_id != self._installation_id:
+            raise EngineError(f"start replica {spec.replica_id}: the name belongs to another installation")
+        if replica.started_at is not None:
+            return replica.observed(now)
+        program = spec.command[0] if spec.command else None
+        if (
+            program is not None
+            and replica.image.commands is not None
+            and program not in replica.image.commands
+        ):
+            raise StartError(
+                f"The start command {program!r} was not found in the image.", code="start_command_not_found"
+            )
+        if any(
+            other.spec.host_port == spec.host_port and other.phase(now) is ReplicaPhase.RUNNING
+            for other in self._machine.replicas.values()
+        ):
+            raise EngineError(f"Port {spec.host_port} of the machine is in use.", code="port_taken")
+        lifetime_s = replica.image.exits_after_s
+        started = replace(
+            replica,
+            started_at=now,
+            ends_at=now + timedelta(seconds=lifetime_s) if lifetime_s is not None else None,
+            exit_code=EXIT_CODE_KILLED if replica.image.out_of_memory else replica.image.exit_code,
+            out_of_memory=replica.image.out_of_memory,
+        )
+        self._machine.put(started)
+        return started.observed(now)
+
+    async def stop(self, engine_id: str, grace_s: float) -> None:
+        replica, now = self._own(engine_id), self._clock.now()
+        if replica is None or replica.phase(now) is not ReplicaPhase.RUNNING:
+            return
+        polite = replica.image.ends_on_request
+        ends_at = now if polite else now + timedelta(seconds=grace_s)
+        if replica.ends_at is None or ends_at < replica.ends_at:
+            exit_code = EXIT_CODE_TERMINATED if polite else EXIT_CODE_KILLED
+            replica = replace(replica, ends_at=ends_at, exit_code=exit_code, out_of_memory=False)
+            self._machine.put(replica)
+        while (current := self._own(engine_id)) is not None and not current.has_ended(self._clock.now()):
+            await self._machine.wait(until=current.ends_at)
+
+    async def remove(self, engine_id: str) -> None:
+        replica = self._own(engine_id)
+        if replica is not None:
+            self._machine.drop(replica)
+
+    async def inspect(self, replica_id: ReplicaId) -> ObservedReplica | None:
+        replica = self._named(replica_id)
+        if replica is None or replica.installation_id != self._installation_id:
+            return None
+        return replica.observed(self._clock.now())
+
+    async def list_replicas(self) -> list[ObservedReplica]:
+        now = self._clock.now()
+        return sorted((own.observed(now) for own in self._all_own()), key=lambda one: one.replica_id)
+
+    def watch(self) -> AsyncIterator[ContainerId]:
+        return self._changes_since(self._seen(), len(self._machine.removals))
+
+    async def logs(self, engine_id: str, since_ns: int) -> AsyncIterator[LogChunk]:
+        replica = self._own(engine_id)
+        if replica is None:
+            raise EngineError(f"read the log of {engine_id}: there is no such replica", code="replica_gone")
+        given = 0
+        while replica is not None:
+            now = self._clock.now()
+            due = due_output(replica, now)
+            for chunk in due[given:]:
+                if chunk.time_ns >= since_ns:
+                    yield chunk
+            given = len(due)
+            if replica.phase(now) is not ReplicaPhase.RUNNING:
+                return
+            await self._machine.wait(until=next_moment(replica, now))
+            replica = self._own(engine_id)
+
+    async def listening_sockets(self, engine_id: str) -> tuple[ListeningSocket, ...]:
+        replica, now = self._own(engine_id), self._clock.now()
+        if (
+            replica is None
+            or replica.started_at is None
+            or replica.has_ended(now)
+            or not replica.image.listens
+        ):
+            return ()
+        if now < replica.started_at + timedelta(seconds=replica.image.listens_after_s):
+            return ()
+        return (ListeningSocket(replica.image.listens_on_address, replica.spec.port),)
+
+    async def capacity(self) -> list[NodeCapacity]:
+        machine = self._machine
+        return [
+            NodeCapacity("simulated", "operator", ARCHITECTURE, machine.cpu_millis, machine.memory_bytes, ())
+        ]
+
+    async def close(self) -> None:
+        """The machine lives on."""
+
+    def _create(self, spec: ReplicaSpec) -> SimulatedReplica:
+        image = next(
+            (image for name, image in self._machine.images.items() if engine_ref(name) == spec.image), None
+        )
+        if image is None:
+            raise EngineError(
+                f"The image of replica {spec.replica_id} is not on the machine.", code="image_gone"
+            )
+        self._machine.started_count += 1
+        replica = SimulatedReplica(
+            self._installation_id, f"sim-{self._machine.started_count:08d}", spec, image
+        )
+        self._machine.put(replica)
+        return replica
+
+    def _named(self, replica_id: ReplicaId) -> SimulatedReplica | None:
+        return next(
+            (one for one in self._machine.replicas.values() if one.spec.replica_id == replica_id), None
+        )
+
+    def _own(self, engine_id: str) -> SimulatedReplica | None:
+        replica = self._machine.replicas.get(engine_id)
+        return replica if replica is not None and replica.installation_id == self._installation_id else None
+
+    def _all_own(self) -> list[SimulatedReplica]:
+        return [
+            one for one in self._machine.replicas.values() if one.installation_id == self._installation_id
+        ]
+
+    def _seen(self) -> dict[str, ReplicaPhase]:
+        now = self._clock.now()
+        return {one.engine_id: one.phase(now) for one in self._all_own()}
+
+    async def _changes_since(
+        self, seen: dict[str, ReplicaPhase], removals_seen: int
+    ) -> AsyncIterator[ContainerId]:
+        while True:
+            current, removals = self._seen(), self._machine.removals[removals_seen:]
+            removals_seen += len(removals)
+            changed = [
+                self._machine.replicas[engine_id].spec.container_id
+                for engine_id, phase in current.items()
+                if seen.get(engine_id, ReplicaPhase.CREATED) is not phase
+            ]
+            gone = [
+                one.spec.container_id for _, one in removals if one.installation_id == self._installation_id
+            ]
+            seen = current
+            for container_id in changed + gone:
+                yield container_id
+            if not changed and not gone:
+                now = self._clock.now()
+                ends = [
+                    one.ends_at for one in self._all_own() if one.ends_at is not None and one.ends_at > now
+                ]
+                await self._machine.wait(until=min(ends, default=None))

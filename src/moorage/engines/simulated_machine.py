@@ -1,0 +1,168 @@
+"""The world of the simulated engine: images that say what their replicas do, and the machine they run on.
+
+A replica's state at any moment is *computed* from its image and the clock; no timer has to fire for a process
+to end. So a test may jump an hour ahead and look.
+"""
+
+import asyncio
+import contextlib
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from moorage.engines.base import (
+    LogChunk,
+    LogStream,
+    ObservedReplica,
+    RegistryCredentials,
+    ReplicaPhase,
+    ReplicaSpec,
+)
+from moorage.kit.clock import Clock
+from moorage.kit.ids import InstallationId
+
+ARCHITECTURE = "amd64"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class SimulatedOutput:
+    after_s: float
+    stream: LogStream
+    data: bytes
+
+
+@dataclass(frozen=True)
+class SimulatedImage:
+    """What every replica of this image does, in seconds after its start."""
+
+    pull_s: float = 0.0
+    listens: bool = True
+    listens_after_s: float = 0.0
+    listens_on_address: str = "0.0.0.0"  # noqa: S104 - nothing is bound, it is a description
+    exits_after_s: float | None = None
+    exit_code: int = 0
+    out_of_memory: bool = False
+    ends_on_request: bool = True
+    """False: ignores the request to end, and is killed after its grace period."""
+    commands: frozenset[str] | None = None
+    """Programs that are in the image; None: any."""
+    output: tuple[SimulatedOutput, ...] = ()
+    credentials: RegistryCredentials | None = None
+    size_bytes: int = 1_000_000
+    architecture: str = ARCHITECTURE
+    exposed_ports: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class SimulatedReplica:
+    installation_id: InstallationId
+    engine_id: str
+    spec: ReplicaSpec
+    image: SimulatedImage
+    started_at: datetime | None = None
+    ends_at: datetime | None = None
+    """The moment its process ends by itself or because of a stop; None: never."""
+    exit_code: int = 0
+    out_of_memory: bool = False
+
+    def has_ended(self, now: datetime) -> bool:
+        return self.ends_at is not None and self.ends_at <= now
+
+    def phase(self, now: datetime) -> ReplicaPhase:
+        if self.started_at is None:
+            return ReplicaPhase.CREATED
+        return ReplicaPhase.EXITED if self.has_ended(now) else ReplicaPhase.RUNNING
+
+    def observed(self, now: datetime) -> ObservedReplica:
+        ended = self.has_ended(now)
+        return ObservedReplica(
+            replica_id=self.spec.replica_id,
+            container_id=self.spec.container_id,
+            slot=self.spec.slot,
+            generation=self.spec.generation,
+            engine_id=self.engine_id,
+            phase=self.phase(now),
+            host="127.0.0.1",
+            host_port=self.spec.host_port,
+            started_at=self.started_at,
+            ended_at=self.ends_at if ended else None,
+            exit_code=self.exit_code if ended else None,
+            out_of_memory=ended and self.out_of_memory,
+        )
+
+
+@dataclass
+class SimulatedMachine:
+    """What an engine's daemon would be: it outlives engines, and several installations may share one
+    without seeing each other."""
+
+    clock: Clock
+    images: Mapping[str, SimulatedImage]
+    cpu_millis: int = 8000
+    memory_bytes: int = 32 * 1024**3
+    replicas: dict[str, SimulatedReplica] = field(default_factory=dict)
+    """By engine id."""
+    removals: list[tuple[datetime, SimulatedReplica]] = field(default_factory=list)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set, and replaced by a new one, whenever a call changes a replica."""
+    started_count: int = 0
+
+    def put(self, replica: SimulatedReplica) -> None:
+        self.replicas[replica.engine_id] = replica
+        self._announce()
+
+    def drop(self, replica: SimulatedReplica) -> None:
+        del self.replicas[replica.engine_id]
+        self.removals.append((self.clock.now(), replica))
+        self._announce()
+
+    async def wait(self, until: datetime | None) -> None:
+        """Until a call changes something or the clock reaches `until`, whichever is first."""
+        waits: list[asyncio.Future[Any]] = [asyncio.ensure_future(self.changed.wait())]
+        if until is not None:
+            seconds = (until - self.clock.now()).total_seconds()
+            waits.append(asyncio.ensure_future(self.clock.sleep(seconds)))
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for one in waits:
+                one.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await one
+
+    def _announce(self) -> None:
+        self.changed.set()
+        self.changed = asyncio.Event()
+
+
+def engine_ref(reference: str) -> str:
+    return f"sha256:{hashlib.sha256(reference.encode()).hexdigest()}"
+
+
+def due_output(replica: SimulatedReplica, now: datetime) -> list[LogChunk]:
+    """What it has written by now; it writes nothing from the moment it ends, but all up to it."""
+    if replica.started_at is None:
+        return []
+    last = min(now, replica.ends_at) if replica.ends_at is not None else now
+    written = [
+        (replica.started_at + timedelta(seconds=output.after_s), output) for output in replica.image.output
+    ]
+    return [
+        LogChunk(_nanoseconds(time), output.stream, output.data, ends_line=True)
+        for time, output in written
+        if time <= last
+    ]
+
+
+def next_moment(replica: SimulatedReplica, now: datetime) -> datetime | None:
+    moments = [replica.ends_at] if replica.ends_at is not None else []
+    if replica.started_at is not None:
+        moments += [replica.started_at + timedelta(seconds=one.after_s) for one in replica.image.output]
+    return min((moment for moment in moments if moment > now), default=None)
+
+
+def _nanoseconds(time: datetime) -> int:
+    return (time - _EPOCH) // timedelta(microseconds=1) * 1000

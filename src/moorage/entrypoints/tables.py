@@ -1,0 +1,31 @@
+"""Every table of Moorage, gathered: importing a module of models registers its tables."""
+
+from moorage.catalog import models as catalog
+from moorage.containers import models as containers
+from moorage.identity.api_keys import models as api_keys
+from moorage.identity.sessions import models as sessions
+from moorage.identity.sign_in import models as sign_in
+from moorage.identity.users import models as users
+from moorage.kit import installation
+from moorage.kit.database import Base
+from moorage.notifications import models as notifications
+from moorage.organizations import models as organizations
+from moorage.reconcile import models as reconcile
+from moorage.telemetry import models as telemetry
+
+metadata = Base.metadata
+
+__all__ = [
+    "api_keys",
+    "catalog",
+    "containers",
+    "installation",
+    "metadata",
+    "notifications",
+    "organizations",
+    "reconcile",
+    "sessions",
+    "sign_in",
+    "telemetry",
+    "users",
+]

@@ -1,0 +1,90 @@
+"""The gateway's own answers, as HAProxy's configuration spells them. Pure.
+
+Endpoints speak the shape that OpenAI clients read, the management address the API's own (RFC 9457).
+The texts stand in single quotes in the configuration: no apostrophes, no percent signs.
+"""
+
+from dataclasses import dataclass
+
+_REQUEST_ID = "%[unique-id]"
+
+
+@dataclass(frozen=True)
+class _Answer:
+    message: str
+    type: str
+
+
+_SERVER_ERROR = "server_error"
+
+_ENDPOINT_ANSWERS = {
+    "bad_request": _Answer("The request is not valid HTTP.", "invalid_request_error"),
+    "request_timeout": _Answer("The request did not arrive in time.", "invalid_request_error"),
+    "authentication_failed": _Answer(
+        "Invalid or missing API key. Send it as: Authorization: Bearer <API_KEY>", "authentication_error"
+    ),
+    "not_found": _Answer("Invalid container ID or endpoint path", "not_found_error"),
+    "container_not_running": _Answer(
+        "The container is not running, or none of its replicas is ready.", _SERVER_ERROR
+    ),
+    "queue_full": _Answer(
+        "All replicas are busy and the queue is full or the wait was too long. Try again later.",
+        _SERVER_ERROR,
+    ),
+    "container_unreachable": _Answer("No replica of the container accepted a connection.", _SERVER_ERROR),
+    "container_closed_connection": _Answer(
+        "The container closed the connection without a valid answer.", _SERVER_ERROR
+    ),
+    "container_timeout": _Answer("The container did not answer in time.", _SERVER_ERROR),
+    "internal_error": _Answer("The gateway failed.", _SERVER_ERROR),
+}
+
+_MANAGEMENT_ANSWERS = {
+    500: ("Internal Server Error", "internal_error", "The gateway failed."),
+    502: ("Bad Gateway", "unavailable", "The API closed the connection. Try again in a few seconds."),
+    503: ("Service Unavailable", "unavailable", "The API is not running. Try again in a few seconds."),
+    504: ("Gateway Timeout", "unavailable", "The API did not answer in time."),
+}
+
+
+def endpoint_error(code: str | None, *, messages_map: str | None = None) -> str:
+    """`content-type … lf-string …`. With no code: whichever of the 503 causes it is (see `status_503_by_cause`)."""
+    if code is not None:
+        answer = _ENDPOINT_ANSWERS[code]
+        return _lf_string(_endpoint_body(answer.message, answer.type, code))
+    # Two expressions that print nothing and leave the cause in txn.code: the second one only succeeds,
+    # and so only overwrites it, when a server had been chosen.
+    cause = (
+        "%[nbsrv,bool,iif(queue_full,container_not_running),set-var(txn.code),bytes(0,0)]"
+        "%[srv_id,bool,iif(container_unreachable,),set-var(txn.code),bytes(0,0)]"
+    )
+    message = f"%[var(txn.code),map_str({messages_map})]"
+    return _lf_string(cause + _endpoint_body(message, _SERVER_ERROR, "%[var(txn.code)]"))
+
+
+def status_503_by_cause() -> dict[str, str]:
+    """Messages of the answers whose cause is only known when they are written."""
+    causes = ("queue_full", "container_not_running", "container_unreachable")
+    return {code: _ENDPOINT_ANSWERS[code].message for code in causes}
+
+
+def management_error(status: int) -> str:
+    title, code, detail = _MANAGEMENT_ANSWERS[status]
+    body = (
+        f'{{"type":"about:blank","title":"{title}","status":{status},"code":"{code}",'
+        f'"detail":"{detail}","request_id":"{_REQUEST_ID}"}}'
+    )
+    retry_after = " hdr Retry-After 2" if status == 503 else ""
+    return f"content-type application/problem+json lf-string '{body}'{retry_after}"
+
+
+def _endpoint_body(message: str, error_type: str, code: str) -> str:
+    return (
+        f'{{"error":{{"message":"{message}","type":"{error_type}","code":"{code}",'
+        f'"request_id":"{_REQUEST_ID}"}}}}'
+    )
+
+
+def _lf_string(body: str) -> str:
+    assert "'" not in body
+    return f"content-type application/json lf-string '{body}'"

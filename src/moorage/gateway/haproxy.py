@@ -1,0 +1,292 @@
+"""A client of HAProxy's runtime API: a worker's stats socket and the master's socket.
+
+Commands are built here from values that validated themselves (`table`, `layout`), and looked at once more
+before they leave. Each call opens its own connection, has a timeout and raises with HAProxy's own words.
+"""
+
+import asyncio
+import csv
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from moorage.gateway.layout import PlacedServer, ServerKey, ServerState
+from moorage.gateway.render import GatewayConfig, server_arguments, slot_name, slot_number
+from moorage.gateway.table import Server
+from moorage.kit.errors import MoorageError
+from moorage.kit.ids import ReplicaId
+
+# HAProxy reads a line of commands, payload included, into one buffer of 16 kB.
+_BATCH_BYTES = 12_000
+_COMMAND = re.compile(r"[A-Za-z0-9 _/.:@!?=&%~+,\[\]*-]+")
+_DONE = ("New server registered.", "Server deleted.", "Transaction created")
+_ADMIN_MAINTENANCE = 0x01
+_ADMIN_DRAIN = 0x08
+_CHECK_CONFIGURED = 0x02
+_STAT_BACKENDS, _STAT_SERVERS = 2, 4
+
+
+class HaproxyError(MoorageError):
+    """HAProxy could not be asked, or refused a command."""
+
+    code = "haproxy_error"
+
+
+@dataclass(frozen=True)
+class Workers:
+    current_pid: int
+    old_pids: tuple[int, ...]
+    """Finishing what they had when a reload replaced them."""
+
+
+@dataclass(frozen=True)
+class Socket:
+    """One line of commands out, one answer back."""
+
+    path: Path
+    timeout_s: float = 10.0
+
+    async def ask(self, line: str) -> str:
+        try:
+            async with asyncio.timeout(self.timeout_s):
+                reader, writer = await asyncio.open_unix_connection(str(self.path))
+                try:
+                    writer.write(line.encode("ascii") + b"\n")
+                    writer.write_eof()
+                    answer = await reader.read()
+                finally:
+                    writer.close()
+        except (OSError, TimeoutError) as exc:
+            raise HaproxyError(f"HAProxy's socket {self.path} does not answer") from exc
+        return answer.decode("utf-8", "replace")
+
+
+class Worker:
+    """The runtime API of one worker: the current one by its own socket, an old one through the master."""
+
+    def __init__(self, socket: Socket, *, pid_behind_master: int | None = None) -> None:
+        self._socket = socket
+        self._prefix = "" if pid_behind_master is None else f"@!{pid_behind_master} "
+
+    async def ask(self, command: str) -> str:
+        return await self._socket.ask(self._prefix + _checked(command))
+
+    async def pid(self) -> int:
+        return int((await self.info())["Pid"])
+
+    async def info(self) -> dict[str, str]:
+        answer = await self.ask("show info")
+        info = {name: value for name, _, value in (line.partition(": ") for line in answer.splitlines())}
+        if "Pid" not in info:
+            raise HaproxyError(f"HAProxy did not name its process: {answer[:200]!r}")
+        return info
+
+    async def change(self, commands: Sequence[str]) -> None:
+        """Run commands that say nothing when they succeed, as many on a line as fit."""
+        for batch in _batches(commands, separator="; "):
+            separate = [self._prefix + _checked(command) for command in batch]
+            _raise_on_complaint(await self._socket.ask("; ".join(separate)), "; ".join(batch))
+
+    async def servers(self) -> dict[ServerKey, PlacedServer]:
+        stats = {(row["pxname"], row["svname"]): row for row in await self._stat(_STAT_SERVERS)}
+        found: dict[ServerKey, PlacedServer] = {}
+        for row in _server_state_rows(await self.ask("show servers state")):
+            slot = slot_number(row["be_name"])
+            stat = stats.get((row["be_name"], row["srv_name"]))
+            if slot is None or stat is None:
+                continue
+            placed = PlacedServer(
+                slot,
+                Server(ReplicaId(row["srv_name"]), row["srv_addr"], int(row["srv_port"])),
+                int(stat["slim"]),
+                bool(int(row["srv_check_state"]) & _CHECK_CONFIGURED),
+                _state_of(int(row["srv_admin_state"])),
+            )
+            found[placed.key] = placed
+        return found
+
+    async def in_flight(self) -> dict[ServerKey, int]:
+        """Requests that a server has, or that wait for this one server."""
+        rows = await self._stat(_STAT_SERVERS)
+        slots = [(slot_number(row["pxname"]), row) for row in rows]
+        return {(slot, ReplicaId(row["svname"])): _in_flight(row) for slot, row in slots if slot is not None}
+
+    async def slots(self) -> dict[int, int]:
+        """Every slot there is, with its requests, queued ones included."""
+        rows = await self._stat(_STAT_BACKENDS)
+        slots = [(slot_number(row["pxname"]), int(row["scur"])) for row in rows]
+        return {slot: requests for slot, requests in slots if slot is not None}
+
+    async def map_entries(self, path: str) -> dict[str, str]:
+        entries = {}
+        for line in (await self.ask(f"show map {path}")).splitlines():
+            parts = line.split(" ", 2)
+            if len(parts) == 3:
+                entries[parts[1]] = parts[2]
+            elif line:
+                raise HaproxyError(f"show map {path}: {line}")
+        return entries
+
+    async def replace_map(self, path: str, entries: Mapping[str, str]) -> None:
+        """All at once: until the commit requests see the old map, after it the new one."""
+        answer = await self.ask(f"prepare map {path}")
+        version = re.search(r"created: (\d+)", answer)
+        if version is None:
+            raise HaproxyError(f"prepare map {path}: {answer.strip()}")
+        await self._add_lines(f"@{version[1]} {path}", entries)
+        await self.change([f"commit map @{version[1]} {path}"])
+
+    async def add_map_entries(self, path: str, entries: Mapping[str, str]) -> None:
+        """Only for keys that are not in it: HAProxy would keep both, and the older one would win."""
+        await self._add_lines(path, entries)
+
+    async def _add_lines(self, target: str, entries: Mapping[str, str]) -> None:
+        lines = [_checked(f"{key} {value}") for key, value in entries.items()]
+        for batch in _batches(lines, separator="\n"):
+            head = f"{self._prefix}add map {_checked(target)} <<\n"
+            _raise_on_complaint(
+                await self._socket.ask(head + "\n".join(batch) + "\n"),
+                f"add map {target} ({len(batch)} lines)",
+            )
+
+    async def _stat(self, kind: int) -> list[dict[str, str]]:
+        answer = await self.ask(f"show stat -1 {kind} -1")
+        lines = [line for line in answer.splitlines() if line]
+        if not lines or not lines[0].startswith("# "):
+            raise HaproxyError(f"show stat: {answer[:200]!r}")
+        return list(csv.DictReader([lines[0].removeprefix("# "), *lines[1:]]))
+
+
+class Master:
+    """The master's own socket: which workers there are, and the reload."""
+
+    def __init__(self, path: Path, *, reload_timeout_s: float = 60.0) -> None:
+        self._socket = Socket(path)
+        self._reload_socket = Socket(path, reload_timeout_s)
+
+    async def workers(self) -> Workers:
+        answer = await self._socket.ask("show proc")
+        current: list[int] = []
+        old: list[int] = []
+        section: list[int] | None = None
+        for line in answer.splitlines():
+            if line.startswith("#"):
+                section = {"# workers": current, "# old workers": old}.get(line.strip())
+            elif section is not None and line.split()[1:2] == ["worker"]:
+                section.append(int(line.split()[0]))
+        if len(current) != 1:
+            raise HaproxyError(f"HAProxy has {len(current)} current workers: {answer.strip()!r}")
+        return Workers(current[0], tuple(old))
+
+    def old_worker(self, pid: int) -> Worker:
+        return Worker(self._socket, pid_behind_master=pid)
+
+    async def reload(self) -> None:
+        """Replace the worker by one with the files' state. When they are wrong, the old one goes on."""
+        answer = await self._reload_socket.ask("reload")
+        if not answer.startswith("Success=1"):
+            raise HaproxyError(f"HAProxy refused to reload: {_alerts(answer)}")
+
+
+def add_server(config: GatewayConfig, placed: PlacedServer) -> str:
+    """It is born in maintenance; `make_ready` lets requests in."""
+    return f"add server {_name(placed.key)} {server_arguments(config, placed)}"
+
+
+def make_ready(placed: PlacedServer) -> list[str]:
+    enable_check = [f"enable health {_name(placed.key)}"] if placed.checked else []
+    return [*enable_check, f"set server {_name(placed.key)} state ready"]
+
+
+def drain(key: ServerKey) -> str:
+    return f"set server {_name(key)} state drain"
+
+
+def put_into_maintenance(key: ServerKey) -> str:
+    return f"set server {_name(key)} state maint"
+
+
+def stop_server(key: ServerKey) -> list[str]:
+    """No new request, and whatever it still has is cut."""
+    return [put_into_maintenance(key), f"shutdown sessions server {_name(key)}"]
+
+
+def delete_server(key: ServerKey) -> str:
+    return f"del server {_name(key)}"
+
+
+def limit_server(placed: PlacedServer) -> str:
+    return f"set maxconn server {_name(placed.key)} {placed.max_concurrency}"
+
+
+def set_map(path: str, key: str, value: str) -> str:
+    return f"set map {path} {key} {value}"
+
+
+def delete_from_map(path: str, key: str) -> str:
+    return f"del map {path} {key}"
+
+
+def _name(key: ServerKey) -> str:
+    slot, replica_id = key
+    return f"{slot_name(slot)}/{replica_id}"
+
+
+def _checked(command: str) -> str:
+    # The last gate: one line, one command, no payload marker, no escapes, whatever the callers did.
+    if _COMMAND.fullmatch(command) is None:
+        raise ValueError(f"{command!r} is not a single runtime command")
+    return command
+
+
+def _batches(items: Sequence[str], *, separator: str) -> Iterator[list[str]]:
+    batch: list[str] = []
+    size = 0
+    for item in items:
+        # Through the master each command carries a prefix of at most 12 bytes.
+        item_size = len(item) + len(separator) + 12
+        if batch and size + item_size > _BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+        batch.append(item)
+        size += item_size
+    if batch:
+        yield batch
+
+
+def _raise_on_complaint(answer: str, sent: str) -> None:
+    complaints = [line for line in answer.splitlines() if line and not line.startswith(_DONE)]
+    if complaints:
+        raise HaproxyError(f"HAProxy answered {' / '.join(complaints)[:500]!r} to {sent[:500]!r}")
+
+
+def _server_state_rows(answer: str) -> Iterator[dict[str, str]]:
+    lines = answer.splitlines()
+    header = next((line for line in lines if line.startswith("# ")), None)
+    if header is None:
+        raise HaproxyError(f"show servers state: {answer[:200]!r}")
+    names = header.removeprefix("# ").split()
+    for line in lines[lines.index(header) + 1 :]:
+        if line:
+            yield dict(zip(names, line.split(), strict=False))
+
+
+def _state_of(admin_state: int) -> ServerState:
+    if admin_state & _ADMIN_MAINTENANCE:
+        return ServerState.MAINTENANCE
+    return ServerState.DRAIN if admin_state & _ADMIN_DRAIN else ServerState.READY
+
+
+def _in_flight(row: Mapping[str, str]) -> int:
+    return int(row["scur"]) + int(row["qcur"])
+
+
+def _alerts(text: str) -> str:
+    return haproxy_complaints(text.splitlines()) or text.strip()[:500]
+
+
+def haproxy_complaints(lines: Iterable[str]) -> str:
+    """The alerts among HAProxy's messages, without their prefix."""
+    alerts = [line.partition(" : ")[2] for line in lines if line.startswith("[ALERT]")]
+    return "; ".join(alerts)[:1000]

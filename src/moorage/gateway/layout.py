@@ -1,0 +1,181 @@
+"""Which container sits in which slot: the table as HAProxy can hold it. Pure.
+
+HAProxy cannot make a backend at run time, so the configuration declares a pool of empty ones, the
+*slots*. A container with servers occupies one; its route names it. The live state and the wanted state
+are both a `Layout`; `place` makes the second out of the table and the first, moving as little as possible.
+"""
+
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from moorage.gateway.table import (
+    GatewayTable,
+    KeyEntry,
+    Route,
+    Server,
+    check_health_path,
+    check_max_concurrency,
+    check_project_id,
+)
+from moorage.kit.ids import ContainerId, ProjectId, ReplicaId
+
+ServerKey = tuple[int, ReplicaId]
+"""A server is addressed by its slot and its replica's id."""
+
+MAX_SLOTS = 100_000
+
+
+class ServerState(StrEnum):
+    READY = "ready"
+    DRAIN = "drain"
+    MAINTENANCE = "maint"
+    """Being added or being removed: it gets nothing at all."""
+
+
+@dataclass(frozen=True)
+class Placement:
+    project_id: ProjectId
+    slot: int | None
+    """None: not running, answered by the gateway itself."""
+
+    def __post_init__(self) -> None:
+        check_project_id(self.project_id)
+        if self.slot is not None:
+            check_slot(self.slot)
+
+
+@dataclass(frozen=True)
+class PlacedServer:
+    slot: int
+    server: Server
+    max_concurrency: int
+    checked: bool
+    state: ServerState
+
+    def __post_init__(self) -> None:
+        check_slot(self.slot)
+        check_max_concurrency(self.max_concurrency)
+
+    @property
+    def key(self) -> ServerKey:
+        return self.slot, self.server.replica_id
+
+    def same_address(self, other: "PlacedServer") -> bool:
+        """Whether one can become the other at run time, without being deleted and added anew."""
+        return (self.server.host, self.server.port, self.checked) == (
+            other.server.host,
+            other.server.port,
+            other.checked,
+        )
+
+
+@dataclass(frozen=True)
+class Layout:
+    slots: int
+    routes: Mapping[ContainerId, Placement] = field(default_factory=dict)
+    servers: Mapping[ServerKey, PlacedServer] = field(default_factory=dict)
+    health_paths: Mapping[int, str] = field(default_factory=dict)
+    """By slot; only of containers that have one."""
+    keys: Mapping[str, KeyEntry] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.slots <= MAX_SLOTS:
+            raise ValueError(f"{self.slots} slots are not between 1 and {MAX_SLOTS}")
+        for slot, path in self.health_paths.items():
+            check_slot(slot)
+            check_health_path(path)
+
+    def slots_of(self, replica_id: ReplicaId) -> list[int]:
+        return [slot for slot, named in self.servers if named == replica_id]
+
+
+def place(table: GatewayTable, live: Layout, busy_slots: Set[int]) -> Layout:
+    """The layout that serves `table`. Containers keep their slot; a new one gets a slot that holds no
+    server and is not in `busy_slots` (requests of its former owner are still there). When none is free the
+    result has more slots than `live`, which takes a reload."""
+    occupied = {slot for slot, _ in live.servers} | busy_slots
+    occupied |= {placement.slot for placement in live.routes.values() if placement.slot is not None}
+    free = (slot for slot in _count_up() if slot not in occupied)
+    where = _slots_of_replicas(live)
+    routed = {placement.slot for placement in live.routes.values()}
+
+    routes: dict[ContainerId, Placement] = {}
+    servers: dict[ServerKey, PlacedServer] = {}
+    health_paths: dict[int, str] = {}
+    taken: set[int] = set()
+    for container_id in sorted(table.routes):
+        route = table.routes[container_id]
+        slot = None
+        if any(not server.draining for server in route.servers):
+            slot = _current_slot(route, live, where, routed, taken)
+            slot = next(free) if slot is None else slot
+            taken.add(slot)
+            if route.health_path is not None:
+                health_paths[slot] = route.health_path
+        routes[container_id] = Placement(route.project_id, slot)
+        for placed in _placed_servers(route, slot, live, where):
+            servers[placed.key] = placed
+
+    slots = live.slots
+    while taken and max(taken) > slots:
+        slots *= 2
+    return Layout(slots, routes, servers, health_paths, dict(table.keys))
+
+
+def without_departing(layout: Layout) -> Layout:
+    """What a fresh worker should begin with: it has no requests that a draining server would have to finish."""
+    ready = {key: placed for key, placed in layout.servers.items() if placed.state is ServerState.READY}
+    return Layout(layout.slots, layout.routes, ready, layout.health_paths, layout.keys)
+
+
+def check_slot(slot: int) -> int:
+    if not isinstance(slot, int) or isinstance(slot, bool) or not 1 <= slot <= MAX_SLOTS:
+        raise ValueError(f"{slot!r} is not a slot")
+    return slot
+
+
+def _count_up() -> Iterator[int]:
+    yield from range(1, MAX_SLOTS + 1)
+    raise ValueError(f"more than {MAX_SLOTS} containers do not fit into one gateway")
+
+
+def _slots_of_replicas(live: Layout) -> dict[ReplicaId, list[int]]:
+    where: dict[ReplicaId, list[int]] = {}
+    for slot, replica_id in live.servers:
+        where.setdefault(replica_id, []).append(slot)
+    return where
+
+
+def _current_slot(
+    route: Route,
+    live: Layout,
+    where: Mapping[ReplicaId, list[int]],
+    routed: Set[int | None],
+    taken: Set[int],
+) -> int | None:
+    """Where the container is already: where its route points, else where one of its servers is."""
+    present = live.routes.get(route.container_id)
+    if present is not None and present.slot is not None and present.slot not in taken:
+        return present.slot
+    for server in route.servers:
+        for slot in where.get(server.replica_id, []):
+            if slot not in taken and slot not in routed:
+                return slot
+    return None
+
+
+def _placed_servers(
+    route: Route, slot: int | None, live: Layout, where: Mapping[ReplicaId, list[int]]
+) -> Iterator[PlacedServer]:
+    for server in route.servers:
+        if server.draining:
+            # One that is not there any more has finished; it must not be added only to be drained again.
+            for held_in in where.get(server.replica_id, []):
+                present = live.servers[held_in, server.replica_id]
+                yield PlacedServer(
+                    held_in, present.server, present.max_concurrency, present.checked, ServerState.DRAIN
+                )
+        elif slot is not None:
+            checked = route.health_path is not None
+            yield PlacedServer(slot, server, route.max_concurrency, checked, ServerState.READY)

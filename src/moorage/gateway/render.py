@@ -1,0 +1,328 @@
+"""HAProxy's configuration and maps as text. Pure: the same input gives the same bytes.
+
+Four files make a state that a cold start or a reload begins with, complete even with Postgres down:
+`haproxy.cfg` (rules, slots and their servers) and the maps of keys, routes and health paths. A fifth,
+`servers.list`, says the servers again in a form that is easy to read back.
+
+The rules never normalise a path: what was checked is, byte for byte, what is forwarded, less its prefix.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from moorage.gateway.answers import endpoint_error, management_error, status_503_by_cause
+from moorage.gateway.layout import Layout, PlacedServer, Placement
+from moorage.gateway.table import CONTAINER_ID_LENGTH, KeyEntry
+
+CONFIG_FILE = "haproxy.cfg"
+KEYS_MAP = "keys.map"
+ROUTES_MAP = "routes.map"
+HEALTH_MAP = "health.map"
+MESSAGES_MAP = "messages.map"
+SERVERS_LIST = "servers.list"
+
+_PATH = re.compile(r"/[A-Za-z0-9_./-]{1,150}")
+_SOCKET_PATH_MAX = 88
+"""sun_path holds 107 bytes, and HAProxy appends `.<pid>.tmp` while it binds."""
+_LISTEN = re.compile(r"(\*|[A-Za-z0-9.-]{1,253}|\[[0-9a-f:.]{2,45}\]):([0-9]{1,5})")
+_USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
+
+
+@dataclass(frozen=True)
+class GatewayConfig:
+    """What the operator decides about the gateway; the table is what the users decide."""
+
+    endpoint_listen: str
+    state_dir: Path
+    """Where the files above lie; HAProxy's runtime commands name the maps by these paths."""
+    stats_socket: Path
+    management_listen: str | None = None
+    api_socket: Path | None = None
+    """Of the API process; the user that HAProxy drops to must be able to connect to it."""
+    endpoint_certificate: Path | None = None
+    management_certificate: Path | None = None
+    user: str | None = None
+    """Whom the worker becomes when it is started as root."""
+    group: str | None = None
+    threads: int = 1
+    connect_timeout_s: int = 3
+    queue_timeout_s: int = 60
+    queue_limit: int = 1000
+    """Requests of one container that may wait at a time."""
+    server_idle_timeout_s: int = 600
+    """Without a byte from the container. A stream that keeps talking has no limit."""
+    tunnel_idle_timeout_s: int = 3600
+    health_interval_s: int = 5
+    health_timeout_s: int = 5
+
+    def __post_init__(self) -> None:
+        _check_listen(self.endpoint_listen)
+        for path in (self.state_dir, self.endpoint_certificate, self.management_certificate):
+            if path is not None:
+                _check_path(path)
+        for socket in (self.stats_socket, self.api_socket):
+            if socket is not None:
+                _check_path(socket)
+                if len(str(socket)) > _SOCKET_PATH_MAX:
+                    raise ValueError(f"{socket} is longer than a socket's path may be ({_SOCKET_PATH_MAX})")
+        if (self.management_listen is None) != (self.api_socket is None):
+            raise ValueError("management_listen and api_socket come together")
+        if self.management_listen is not None:
+            _check_listen(self.management_listen)
+        for name in (self.user, self.group):
+            if name is not None and _USER.fullmatch(name) is None:
+                raise ValueError(f"{name!r} is not a user or group name")
+        for number in (self.threads, self.connect_timeout_s, self.queue_timeout_s, self.queue_limit):
+            _check_positive(number)
+        for number in (self.server_idle_timeout_s, self.tunnel_idle_timeout_s):
+            _check_positive(number)
+        for number in (self.health_interval_s, self.health_timeout_s):
+            _check_positive(number)
+
+    def map_path(self, name: str) -> str:
+        return str(self.state_dir / name)
+
+
+def render_files(config: GatewayConfig, layout: Layout) -> dict[str, str]:
+    """Every file of the state by its name."""
+    return {
+        CONFIG_FILE: render_config(config, layout),
+        KEYS_MAP: _map(key_line(entry) for _, entry in sorted(layout.keys.items())),
+        ROUTES_MAP: _map(f"{name} {route_value(placed)}" for name, placed in sorted(layout.routes.items())),
+        HEALTH_MAP: _map(f"{slot_name(slot)} {path}" for slot, path in sorted(layout.health_paths.items())),
+        MESSAGES_MAP: _map(f"{code} {message}" for code, message in status_503_by_cause().items()),
+        SERVERS_LIST: _map(server_record(placed) for _, placed in sorted(layout.servers.items())),
+    }
+
+
+def render_config(config: GatewayConfig, layout: Layout) -> str:
+    rules = _rules(config)
+    description = f"    description {fingerprint(config)}\n"
+    return "\n".join([_global(config) + description, rules, _slots(config, layout)])
+
+
+def fingerprint(config: GatewayConfig) -> str:
+    """Names the fixed part of the configuration. `show info` repeats it, so that whoever adopts a running
+    HAProxy sees whether it has these rules or those of an earlier version."""
+    return "moorage-" + hashlib.sha256((_global(config) + _rules(config)).encode()).hexdigest()[:16]
+
+
+def slot_name(slot: int) -> str:
+    return f"slot_{slot}"
+
+
+def slot_number(name: str) -> int | None:
+    prefix, _, number = name.partition("_")
+    return int(number) if prefix == "slot" and number.isdigit() else None
+
+
+def map_key_of(key_hash_hex: str) -> str:
+    # HAProxy's `hex` converter writes capitals; storing them saves a conversion on every request.
+    return key_hash_hex.upper()
+
+
+def key_line(entry: KeyEntry) -> str:
+    return f"{map_key_of(entry.key_hash_hex)} {key_value(entry)}"
+
+
+def key_value(entry: KeyEntry) -> str:
+    return f"{entry.project_id}:{entry.expires_at_epoch_s}"
+
+
+def route_value(placement: Placement) -> str:
+    return f"{placement.project_id}:{'-' if placement.slot is None else placement.slot}"
+
+
+def server_arguments(config: GatewayConfig, placed: PlacedServer) -> str:
+    """What follows the server's name, in the configuration and in `add server` alike."""
+    host = f"[{placed.server.host}]" if ":" in placed.server.host else placed.server.host
+    # uvicorn closes an idle connection after 5 s: ours are gone before that, so none is used while it dies.
+    arguments = f"{host}:{placed.server.port} maxconn {placed.max_concurrency} pool-purge-delay 2s"
+    if placed.checked:
+        arguments += f" check inter {config.health_interval_s}s fall 3 rise 1"
+    return arguments
+
+
+def server_record(placed: PlacedServer) -> str:
+    server = placed.server
+    return (
+        f"{placed.slot} {server.replica_id} {server.host} {server.port} "
+        f"{placed.max_concurrency} {'checked' if placed.checked else 'unchecked'}"
+    )
+
+
+def _rules(config: GatewayConfig) -> str:
+    sections = [_base(config), _slot_defaults(config), _endpoint_frontend(config)]
+    if config.management_listen is not None:
+        sections.append(_management(config, config.management_listen))
+    return "\n".join(sections)
+
+
+def _global(config: GatewayConfig) -> str:
+    # noreuseport: without it a second HAProxy would share the port in silence. A reload does not need
+    # SO_REUSEPORT: the new worker gets the listening sockets themselves (expose-fd listeners).
+    identity = f"\n    user {config.user}" if config.user else ""
+    identity += f"\n    group {config.group}" if config.group else ""
+    return f"""\
+global
+    stats socket {config.stats_socket} mode 600 level admin expose-fd listeners
+    stats timeout 60s
+    noreuseport
+    nbthread {config.threads}
+    fd-hard-limit 200000{identity}
+    ssl-default-bind-options ssl-min-ver TLSv1.2
+"""
+
+
+def _base(config: GatewayConfig) -> str:
+    return f"""\
+defaults base
+    mode http
+    timeout connect {config.connect_timeout_s}s
+    timeout client {config.server_idle_timeout_s}s
+    timeout server {config.server_idle_timeout_s}s
+    timeout tunnel {config.tunnel_idle_timeout_s}s
+    timeout http-request 15s
+    timeout http-keep-alive 60s
+    timeout queue {config.queue_timeout_s}s
+    retries 3
+    retry-on conn-failure
+    # A streamed token must not wait for the next one; a container must learn that its client left.
+    option http-no-delay
+    option abortonclose
+    # safe: the first request of a client never travels on a connection that may just be closing.
+    http-reuse safe
+"""
+
+
+def _slot_defaults(config: GatewayConfig) -> str:
+    # HAProxy answers 503 both when no replica could be connected to and when the queue timed out. A chosen
+    # server (srv_id) tells the first case; only the gateway's own answers are renamed, never the container's.
+    return f"""\
+defaults slots from base
+    balance leastconn
+    option redispatch 1
+    option httpchk
+    http-check send meth GET uri-lf "%[be_name,map_str({config.map_path(HEALTH_MAP)},/)]" ver HTTP/1.1 hdr Host container
+    http-check expect status 200
+    timeout check {config.health_timeout_s}s
+    http-request return status 503 {endpoint_error("container_not_running")} hdr Retry-After 5 unless {{ nbsrv gt 0 }}
+    http-request return status 503 {endpoint_error("queue_full")} hdr Retry-After 1 if {{ queue ge {config.queue_limit} }}
+    http-response set-var(txn.answered) bool(true)
+    http-error status 500 {endpoint_error("internal_error")}
+    http-error status 502 {endpoint_error("container_closed_connection")}
+    http-error status 503 {endpoint_error(None, messages_map=config.map_path(MESSAGES_MAP))}
+    http-error status 504 {endpoint_error("container_timeout")}
+    http-after-response set-status 502 reason "Bad Gateway" if {{ var(txn.code) -m str container_unreachable }} !{{ var(txn.answered) -m found }}
+"""
+
+
+def _endpoint_frontend(config: GatewayConfig) -> str:
+    prefix_length = len("/c/") + CONTAINER_ID_LENGTH
+    unauthorized = f"return status 401 {endpoint_error('authentication_failed')} hdr WWW-Authenticate Bearer"
+    return f"""\
+frontend endpoints from base
+    {_bind(config.endpoint_listen, config.endpoint_certificate)}
+    unique-id-format req_%[uuid]
+    http-error status 400 {endpoint_error("bad_request")}
+    http-error status 408 {endpoint_error("request_timeout")}
+    http-error status 500 {endpoint_error("internal_error")}
+    http-after-response set-header X-Request-ID %[unique-id]
+    # 1. The key. The whole rest of the only Authorization header is hashed, so nothing can hide behind it.
+    http-request set-var(txn.key) req.fhdr(authorization),bytes(7),sha2(256),hex,map_str({config.map_path(KEYS_MAP)}) if {{ req.fhdr_cnt(authorization) eq 1 }} {{ req.fhdr(authorization) -m beg -i "bearer " }}
+    http-request {unauthorized} unless {{ var(txn.key) -m found }}
+    acl key_without_expiry var(txn.key) -m end :0
+    http-request set-var(txn.expires_at) var(txn.key),field(2,:) unless key_without_expiry
+    http-request {unauthorized} if !key_without_expiry !{{ date,sub(txn.expires_at) lt 0 }}
+    # 2. A container of that key's project.
+    http-request set-var(txn.project) var(txn.key),field(1,:)
+    http-request set-var(txn.route) path,field(3,/),map_str({config.map_path(ROUTES_MAP)}) if {{ path -m beg /c/ }}
+    http-request return status 404 {endpoint_error("not_found")} unless {{ var(txn.route),field(1,:),strcmp(txn.project) eq 0 }}
+    # 3. Running.
+    http-request return status 503 {endpoint_error("container_not_running")} hdr Retry-After 5 if {{ var(txn.route) -m end :- }}
+    # 4. What the container sees: our headers and not the client's version of them, no credentials, no prefix.
+{_forwarded_headers(config.endpoint_certificate)}
+    http-request del-header authorization
+    http-request del-header cookie
+    http-request set-header X-Request-ID %[unique-id]
+    acl nothing_after_the_prefix path,length eq {prefix_length}
+    http-request set-uri %[pathq,bytes({prefix_length})] unless nothing_after_the_prefix
+    http-request set-uri /%[pathq,bytes({prefix_length})] if nothing_after_the_prefix
+    use_backend slot_%[var(txn.route),field(2,:)]
+    default_backend nowhere
+
+backend nowhere from base
+    http-request return status 503 {endpoint_error("container_not_running")} hdr Retry-After 5
+"""
+
+
+def _management(config: GatewayConfig, listen: str) -> str:
+    return f"""\
+frontend management from base
+    {_bind(listen, config.management_certificate)}
+    unique-id-format req_%[uuid]
+    http-after-response set-header X-Request-ID %[unique-id] unless {{ res.hdr(x-request-id) -m found }}
+{_forwarded_headers(config.management_certificate)}
+    http-request set-header X-Request-ID %[unique-id]
+    default_backend management
+
+backend management from base
+    http-error status 500 {management_error(500)}
+    http-error status 502 {management_error(502)}
+    http-error status 503 {management_error(503)}
+    http-error status 504 {management_error(504)}
+    server api unix@{config.api_socket} pool-purge-delay 2s
+"""
+
+
+def _forwarded_headers(certificate: Path | None) -> str:
+    return f"""\
+    http-request del-header x-forwarded- -m beg
+    http-request del-header forwarded
+    http-request del-header x-real-ip
+    http-request set-header X-Forwarded-For %[src]
+    http-request set-header X-Forwarded-Proto {"https" if certificate else "http"}
+    http-request set-header X-Forwarded-Host %[req.hdr(host)]"""
+
+
+def _slots(config: GatewayConfig, layout: Layout) -> str:
+    by_slot: dict[int, list[PlacedServer]] = {}
+    for _, placed in sorted(layout.servers.items()):
+        by_slot.setdefault(placed.slot, []).append(placed)
+    return "\n".join(_slot_lines(config, layout.slots, by_slot)) + "\n"
+
+
+def _slot_lines(
+    config: GatewayConfig, slots: int, by_slot: Mapping[int, list[PlacedServer]]
+) -> Iterator[str]:
+    for slot in range(1, slots + 1):
+        yield f"backend {slot_name(slot)} from slots"
+        for placed in by_slot.get(slot, []):
+            yield f"    server {placed.server.replica_id} {server_arguments(config, placed)}"
+
+
+def _bind(listen: str, certificate: Path | None) -> str:
+    return f"bind {listen}" + (f" ssl crt {certificate} alpn h2,http/1.1" if certificate else "")
+
+
+def _map(lines: Iterable[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _check_listen(listen: str) -> None:
+    match = _LISTEN.fullmatch(listen)
+    if match is None or not 1 <= int(match[2]) <= 65535:
+        raise ValueError(f"{listen!r} is not an address to listen on, such as 127.0.0.1:8081 or [::1]:8081")
+
+
+def _check_path(path: Path) -> None:
+    if _PATH.fullmatch(str(path)) is None:
+        raise ValueError(f"{str(path)!r} is not an absolute path of letters, digits and _ . / -")
+
+
+def _check_positive(number: int) -> None:
+    if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= 1_000_000:
+        raise ValueError(f"{number!r} is not a number between 1 and 1,000,000")

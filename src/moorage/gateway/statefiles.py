@@ -1,0 +1,120 @@
+"""The state that HAProxy starts from, on disk: one folder per version, and a link to the current one.
+
+Routes name slots and the configuration says which servers are in a slot, so a route of one version with the
+servers of another could lead to another tenant. Swapping a link changes all files in one step.
+"""
+
+import os
+import shutil
+from pathlib import Path
+
+from moorage.gateway.layout import Layout, PlacedServer, Placement, ServerKey, ServerState
+from moorage.gateway.render import HEALTH_MAP, KEYS_MAP, ROUTES_MAP, SERVERS_LIST, slot_number
+from moorage.gateway.table import KeyEntry, Server, check_container_id, check_project_id
+from moorage.kit.ids import ContainerId, ReplicaId
+
+_VERSION_PREFIX = "state-"
+
+
+class StateFiles:
+    def __init__(self, current: Path) -> None:
+        self._current = current
+        self._folder = current.parent
+        self._written: dict[str, str] = {}
+
+    def write(self, files: dict[str, str]) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        previous = self._folder / os.readlink(self._current) if self._current.is_symlink() else None
+        version = self._folder / f"{_VERSION_PREFIX}{self._next_number()}"
+        version.mkdir(mode=0o700)
+        for name, text in files.items():
+            # A hundred thousand keys are not written again because a route changed.
+            if previous is not None and self._written.get(name) == text and (previous / name).exists():
+                os.link(previous / name, version / name)
+            else:
+                _write_durably(version / name, text)
+        _sync_folder(version)
+        link = self._folder / f"{self._current.name}.new"
+        link.unlink(missing_ok=True)
+        link.symlink_to(version.name)
+        link.replace(self._current)
+        _sync_folder(self._folder)
+        self._written = dict(files)
+        for old in self._versions():
+            if old != version:
+                shutil.rmtree(old)
+
+    def read(self, slots: int) -> Layout | None:
+        """The servers, routes and keys last written; None when there is nothing yet."""
+        if not self._current.is_symlink():
+            return None
+        servers = _servers_from(self._lines(SERVERS_LIST))
+        routes = routes_from(dict(self._pairs(ROUTES_MAP)))
+        health_paths = health_paths_from(dict(self._pairs(HEALTH_MAP)))
+        keys = keys_from(dict(self._pairs(KEYS_MAP)))
+        used = {slot for slot, _ in servers} | {placed.slot or 1 for placed in routes.values()}
+        while max(used, default=1) > slots:
+            slots *= 2
+        return Layout(slots, routes, servers, health_paths, keys)
+
+    def _lines(self, name: str) -> list[str]:
+        return (self._current / name).read_text().splitlines()
+
+    def _pairs(self, name: str) -> list[tuple[str, str]]:
+        return [(key, value) for key, _, value in (line.partition(" ") for line in self._lines(name))]
+
+    def _versions(self) -> list[Path]:
+        return [path for path in self._folder.glob(f"{_VERSION_PREFIX}*") if path.is_dir()]
+
+    def _next_number(self) -> int:
+        numbers = [path.name.removeprefix(_VERSION_PREFIX) for path in self._versions()]
+        return max((int(number) for number in numbers if number.isdigit()), default=0) + 1
+
+
+def routes_from(entries: dict[str, str]) -> dict[ContainerId, Placement]:
+    routes = {}
+    for container_id, value in entries.items():
+        project_id, _, slot = value.partition(":")
+        placement = Placement(check_project_id(project_id), None if slot == "-" else int(slot))
+        routes[check_container_id(container_id)] = placement
+    return routes
+
+
+def keys_from(entries: dict[str, str]) -> dict[str, KeyEntry]:
+    keys = {}
+    for key_hash, value in entries.items():
+        project_id, _, expires_at = value.partition(":")
+        entry = KeyEntry(key_hash.lower(), check_project_id(project_id), int(expires_at))
+        keys[entry.key_hash_hex] = entry
+    return keys
+
+
+def health_paths_from(entries: dict[str, str]) -> dict[int, str]:
+    numbered = {slot_number(name): path for name, path in entries.items()}
+    return {slot: path for slot, path in numbered.items() if slot is not None}
+
+
+def _servers_from(lines: list[str]) -> dict[ServerKey, PlacedServer]:
+    servers = {}
+    for line in lines:
+        slot, replica_id, host, port, limit, checked = line.split(" ")
+        server = Server(ReplicaId(replica_id), host, int(port))
+        placed = PlacedServer(int(slot), server, int(limit), checked == "checked", ServerState.READY)
+        servers[placed.key] = placed
+    return servers
+
+
+def _write_durably(path: Path, text: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync_folder(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

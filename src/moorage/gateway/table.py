@@ -1,0 +1,129 @@
+"""What the gateway should serve, as plain values.
+
+Ids, addresses and health paths end up in HAProxy's configuration, its maps and its command line, where
+a space, a quote, a newline, `;` or `<<` would change the meaning. Every type here refuses such a value when
+it is made, so whatever holds one of them needs no escaping: there is no other way into `render` and `haproxy`.
+"""
+
+import ipaddress
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from moorage.kit.ids import ContainerId, ProjectId, ReplicaId
+
+CONTAINER_ID_LENGTH = 24
+"""The configuration strips `/c/<container id>` by length, which is why ids of another length are refused."""
+
+MAX_CONCURRENCY_LIMIT = 100_000
+
+_CONTAINER_ID = re.compile(r"ctr_[a-z2-7]{20}")
+_PROJECT_ID = re.compile(r"prj_[a-z2-7]{20}")
+_REPLICA_ID = re.compile(r"rep_[a-z2-7]{20}")
+_SHA256_HEX = re.compile(r"[0-9a-f]{64}")
+_HEALTH_PATH = re.compile(r"/[A-Za-z0-9/_.~%?=&+:@,-]{0,199}")
+_ADDRESS = re.compile(r"[0-9a-f.:]{2,45}")
+
+
+@dataclass(frozen=True)
+class Server:
+    """One replica's address. It is in the table only after our own probe of it has passed."""
+
+    replica_id: ReplicaId
+    host: str
+    port: int
+    draining: bool = False
+    """No new requests; those in flight may finish."""
+
+    def __post_init__(self) -> None:
+        _match(_REPLICA_ID, self.replica_id, "a replica id")
+        check_address(self.host, self.port)
+
+
+@dataclass(frozen=True)
+class Route:
+    """A container's endpoint. With no servers it answers 503; an id without a route is 404."""
+
+    container_id: ContainerId
+    project_id: ProjectId
+    servers: tuple[Server, ...] = ()
+    health_path: str | None = None
+    max_concurrency: int = 100
+    """Requests that one replica works on at a time; more wait in the container's queue."""
+
+    def __post_init__(self) -> None:
+        check_container_id(self.container_id)
+        check_project_id(self.project_id)
+        if self.health_path is not None:
+            check_health_path(self.health_path)
+        check_max_concurrency(self.max_concurrency)
+        if len({server.replica_id for server in self.servers}) != len(self.servers):
+            raise ValueError(f"{self.container_id} names the same replica twice")
+
+
+@dataclass(frozen=True)
+class KeyEntry:
+    key_hash_hex: str
+    project_id: ProjectId
+    expires_at_epoch_s: int = 0
+    """0 means never."""
+
+    def __post_init__(self) -> None:
+        _match(_SHA256_HEX, self.key_hash_hex, "a SHA-256 in lower-case hex")
+        check_project_id(self.project_id)
+        if not _is_integer(self.expires_at_epoch_s) or not 0 <= self.expires_at_epoch_s < 2**53:
+            raise ValueError(f"{self.expires_at_epoch_s!r} is not a time in seconds")
+
+
+@dataclass(frozen=True)
+class GatewayTable:
+    routes: Mapping[ContainerId, Route] = field(default_factory=dict)
+    keys: Mapping[str, KeyEntry] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if any(container_id != route.container_id for container_id, route in self.routes.items()):
+            raise ValueError("a route stands below another container's id")
+        if any(key_hash != entry.key_hash_hex for key_hash, entry in self.keys.items()):
+            raise ValueError("a key stands below another key's hash")
+        replica_ids = [server.replica_id for route in self.routes.values() for server in route.servers]
+        if len(set(replica_ids)) != len(replica_ids):
+            raise ValueError("a replica belongs to two containers")
+
+
+def check_container_id(value: str) -> ContainerId:
+    return ContainerId(_match(_CONTAINER_ID, value, "a container id"))
+
+
+def check_project_id(value: str) -> ProjectId:
+    return ProjectId(_match(_PROJECT_ID, value, "a project id"))
+
+
+def check_health_path(value: str) -> str:
+    return _match(_HEALTH_PATH, value, "a health check path")
+
+
+def check_max_concurrency(value: int) -> int:
+    if not _is_integer(value) or not 1 <= value <= MAX_CONCURRENCY_LIMIT:
+        raise ValueError(f"{value!r} is not a limit between 1 and {MAX_CONCURRENCY_LIMIT}")
+    return value
+
+
+def check_address(host: str, port: int) -> None:
+    # Literal addresses only: a name would be resolved again at a moment of HAProxy's choosing, to
+    # whatever its owner likes by then. The pattern excludes scope ids (`fe80::1%eth0`), which ipaddress takes.
+    _match(_ADDRESS, host, "a literal IP address")
+    if str(ipaddress.ip_address(host)) != host:
+        raise ValueError(f"{host!r} is not an address in its usual spelling, in which HAProxy shows it")
+    if not _is_integer(port) or not 1 <= port <= 65535:
+        raise ValueError(f"{port!r} is not a port")
+
+
+def _match(pattern: re.Pattern[str], value: str, what: str) -> str:
+    # fullmatch, because `$` would let a trailing newline through.
+    if not isinstance(value, str) or pattern.fullmatch(value) is None:
+        raise ValueError(f"{value!r} is not {what}")
+    return value
+
+
+def _is_integer(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

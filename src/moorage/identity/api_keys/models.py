@@ -1,0 +1,31 @@
+from datetime import datetime
+
+from sqlalchemy import CheckConstraint, Index, UniqueConstraint
+from sqlalchemy.orm import Mapped, mapped_column
+
+from moorage.kit.database import Base, CreatedAt
+
+
+class ApiKeyRow(Base):
+    """A project's key, as its SHA-256. The project's table lies above this package, so the foreign key
+    is set by the migration alone."""
+
+    __tablename__ = "api_keys"
+    __table_args__ = (
+        UniqueConstraint("key_hash"),
+        Index("ix_api_keys_project_id_created_at", "project_id", "created_at"),
+        CheckConstraint("scope IN ('inference', 'manage')", name="scope"),
+        CheckConstraint("length(name) BETWEEN 1 AND 63", name="name_length"),
+    )
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    project_id: Mapped[str]
+    name: Mapped[str]
+    scope: Mapped[str]
+    key_hash: Mapped[bytes]
+    hint: Mapped[str]
+    """The last four characters, so that a person can tell keys apart."""
+    created_by: Mapped[str | None]
+    created_at: Mapped[CreatedAt]
+    expires_at: Mapped[datetime | None]
+    revoked_at: Mapped[datetime | None]

@@ -1,0 +1,128 @@
+"""Postgres: sessions, and NOTIFY as a hint.
+
+A session is short and never open across a network call. Services do not commit; whoever opened the
+transaction (the request's edge, a reconciler's apply step) does, by leaving the `with` block.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from datetime import datetime
+from typing import Annotated, Any
+
+import asyncpg
+import structlog
+from sqlalchemy import DateTime, MetaData, String, func, select, text
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
+from sqlalchemy.orm import DeclarativeBase, mapped_column
+
+from moorage.kit.clock import Clock, system_clock
+
+log = structlog.get_logger()
+
+Timestamp = Annotated[datetime, mapped_column(DateTime(timezone=True))]
+CreatedAt = Annotated[datetime, mapped_column(DateTime(timezone=True), server_default=func.now())]
+
+
+class Base(DeclarativeBase):
+    metadata = MetaData(
+        naming_convention={
+            "ix": "ix_%(column_0_label)s",
+            "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+            "ck": "ck_%(table_name)s_%(constraint_name)s",
+            "fk": "fk_%(table_name)s_%(column_0_name)s_%(referred_table_name)s",
+            "pk": "pk_%(table_name)s",
+        }
+    )
+    type_annotation_map = {  # noqa: RUF012 - SQLAlchemy reads it from the class
+        datetime: DateTime(timezone=True),
+        str: String,
+        dict[str, Any]: JSONB,
+    }
+
+
+class Database:
+    def __init__(self, dsn: str, *, pool_size: int = 10) -> None:
+        self.dsn = dsn
+        self._engine = create_async_engine(
+            dsn.replace("postgresql://", "postgresql+asyncpg://", 1),
+            pool_size=pool_size,
+            max_overflow=pool_size,
+            pool_timeout=10,
+            pool_pre_ping=True,
+            connect_args={"timeout": 10, "command_timeout": 30},
+        )
+        self._sessions = async_sessionmaker(self._engine, expire_on_commit=False)
+
+    @contextlib.asynccontextmanager
+    async def transaction(self) -> AsyncIterator[AsyncSession]:
+        """Commits when the block ends, rolls back when it raises."""
+        async with self._sessions() as session, session.begin():
+            yield session
+
+    async def ping(self) -> None:
+        async with self.transaction() as session:
+            await session.execute(text("SELECT 1"))
+
+    async def close(self) -> None:
+        await self._engine.dispose()
+
+
+async def notify(session: AsyncSession, channel: str) -> None:
+    """Wake whoever listens, once this transaction has committed. Carries no data: listeners read."""
+    await session.execute(select(func.pg_notify(channel, "")))
+
+
+class Listener:
+    """One dedicated connection for all channels of a process.
+
+    A notification sets the event of its channel. So does every reconnect, for all channels, because what
+    was sent while the connection was down is gone: whoever waits must read everything again.
+    """
+
+    def __init__(self, dsn: str, clock: Clock = system_clock) -> None:
+        self._dsn = dsn
+        self._clock = clock
+        self._events: dict[str, list[asyncio.Event]] = {}
+
+    def subscribe(self, *channels: str) -> asyncio.Event:
+        """One event for several channels; call before `run`."""
+        event = asyncio.Event()
+        for channel in channels:
+            self._events.setdefault(channel, []).append(event)
+        return event
+
+    async def run(self) -> None:
+        retry_s = 0.1
+        while True:
+            try:
+                await self._listen_until_closed()
+                retry_s = 0.1
+            except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError) as exc:
+                log.warning("listener_disconnected", error=str(exc), retry_s=retry_s)
+                retry_s = min(retry_s * 2, 5.0)
+            await self._clock.sleep(retry_s)
+
+    async def _listen_until_closed(self) -> None:
+        connection = await asyncpg.connect(self._dsn, timeout=10)
+        closed = asyncio.Event()
+        connection.add_termination_listener(lambda _: closed.set())
+        try:
+            for channel in self._events:
+                await connection.add_listener(channel, lambda _c, _p, name, _d: self._wake(name))
+            for channel in self._events:
+                self._wake(channel)
+            while not closed.is_set():
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(closed.wait(), timeout=10)
+                if not closed.is_set():
+                    # A half-open connection says nothing for ever; asking shows that it is gone.
+                    await connection.execute("SELECT 1", timeout=10)
+        finally:
+            with contextlib.suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError):
+                await connection.close(timeout=2)
+
+    def _wake(self, channel: str) -> None:
+        for event in self._events[channel]:
+            event.set()

@@ -1,0 +1,26 @@
+"""The installation's own id: on every engine object, so that two installations never touch each other's."""
+
+from sqlalchemy import CheckConstraint, select
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import Mapped, mapped_column
+
+from moorage.kit.database import Base, CreatedAt
+from moorage.kit.ids import InstallationId, new_installation_id
+
+
+class InstallationRow(Base):
+    __tablename__ = "installation"
+    __table_args__ = (CheckConstraint("only_row", name="only_row"),)
+
+    only_row: Mapped[bool] = mapped_column(primary_key=True, default=True)
+    id: Mapped[str]
+    created_at: Mapped[CreatedAt]
+
+
+async def ensure_installation_id(session: AsyncSession) -> InstallationId:
+    insertion = (
+        insert(InstallationRow).values(only_row=True, id=new_installation_id()).on_conflict_do_nothing()
+    )
+    await session.execute(insertion)
+    return InstallationId((await session.execute(select(InstallationRow.id))).scalar_one())

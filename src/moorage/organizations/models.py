@@ -1,0 +1,50 @@
+from datetime import datetime
+
+from sqlalchemy import CheckConstraint, ForeignKey, Index, UniqueConstraint
+from sqlalchemy.orm import Mapped, mapped_column
+
+from moorage.kit.database import Base, CreatedAt
+
+
+class OrganizationRow(Base):
+    __tablename__ = "organizations"
+    __table_args__ = (CheckConstraint("length(name) BETWEEN 1 AND 63", name="name_length"),)
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    name: Mapped[str]
+    created_at: Mapped[CreatedAt]
+    suspended_at: Mapped[datetime | None]
+
+
+class MemberRow(Base):
+    __tablename__ = "organization_members"
+    __table_args__ = (CheckConstraint("role IN ('admin', 'user')", name="role"),)
+
+    organization_id: Mapped[str] = mapped_column(ForeignKey("organizations.id"), primary_key=True)
+    user_id: Mapped[str] = mapped_column(ForeignKey("users.id"), primary_key=True, index=True)
+    role: Mapped[str]
+    joined_at: Mapped[CreatedAt]
+
+
+class ProjectRow(Base):
+    __tablename__ = "projects"
+    __table_args__ = (
+        UniqueConstraint("organization_id", "name"),
+        Index("ix_projects_organization_id_created_at", "organization_id", "created_at"),
+        CheckConstraint("length(name) BETWEEN 1 AND 63", name="name_length"),
+    )
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    organization_id: Mapped[str] = mapped_column(ForeignKey("organizations.id"))
+    name: Mapped[str]
+    created_at: Mapped[CreatedAt]
+
+
+class ProjectMemberRow(Base):
+    """Which projects a `user` joined; an `admin` is in all of them without a row."""
+
+    __tablename__ = "project_members"
+
+    project_id: Mapped[str] = mapped_column(ForeignKey("projects.id"), primary_key=True)
+    user_id: Mapped[str] = mapped_column(ForeignKey("users.id"), primary_key=True, index=True)
+    joined_at: Mapped[CreatedAt]

@@ -1,0 +1,108 @@
+"""Leases: who leads, and a token that keeps a former leader from writing.
+
+A lease does not fence the engine. It is checked on the monotonic clock before each engine call, and
+every transaction of a reconciler begins with `guard`, which takes a key-share lock on the lease's row: a
+takeover (which locks the row for update) has to wait for that transaction, and after a takeover the old
+token matches nothing. A renewal touches no key and waits for nobody.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy import ColumnElement, Update, func, select, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from moorage.kit.clock import Clock
+from moorage.kit.database import Database
+from moorage.kit.errors import LeaseLostError
+from moorage.reconcile.models import LeaseRow
+
+LEASE_S = 10.0
+RENEW_EVERY_S = 3.0
+
+
+@dataclass
+class Lease:
+    name: str
+    token: int
+    deadline_s: float
+    """On our monotonic clock, counted from before the request was sent: never later than Postgres thinks."""
+    clock: Clock
+
+    def check(self) -> None:
+        """Call before every effect outside the database."""
+        if self.clock.monotonic() >= self.deadline_s:
+            raise LeaseLostError(f"The lease {self.name} has run out.")
+
+    async def guard(self, session: AsyncSession) -> None:
+        """Call first in every transaction that writes."""
+        self.check()
+        held = (
+            select(LeaseRow.token)
+            .where(LeaseRow.name == self.name, LeaseRow.token == self.token, LeaseRow.expires_at > func.now())
+            .with_for_update(read=True, key_share=True)
+        )
+        if (await session.execute(held)).scalar_one_or_none() is None:
+            raise LeaseLostError(f"Another process holds the lease {self.name} now.")
+
+
+class LeaseKeeper:
+    """Gets the lease, keeps it, and gives it back on a clean stop."""
+
+    def __init__(self, database: Database, name: str, holder: str, clock: Clock) -> None:
+        self._database = database
+        self._name = name
+        self._holder = holder
+        self._clock = clock
+
+    async def acquire(self) -> Lease | None:
+        """A lease with a new token, or None while somebody else leads."""
+        asked_at_s = self._clock.monotonic()
+        async with self._database.transaction() as session:
+            never_held = {"name": self._name, "holder": self._holder, "token": 0, "expires_at": func.now()}
+            await session.execute(insert(LeaseRow).values(never_held).on_conflict_do_nothing())
+            row = (
+                await session.execute(select(LeaseRow).where(LeaseRow.name == self._name).with_for_update())
+            ).scalar_one()
+            taken = (
+                update(LeaseRow)
+                .where(LeaseRow.name == self._name, LeaseRow.expires_at <= func.clock_timestamp())
+                .values(holder=self._holder, token=row.token + 1, expires_at=_in(LEASE_S))
+                .returning(LeaseRow.token)
+            )
+            token = (await session.execute(taken)).scalar_one_or_none()
+        return None if token is None else Lease(self._name, token, asked_at_s + LEASE_S, self._clock)
+
+    async def keep(self, lease: Lease) -> None:
+        """Renew until somebody else has it, or until our own clock says that it ran out."""
+        while True:
+            await self._clock.sleep(RENEW_EVERY_S)
+            asked_at_s = self._clock.monotonic()
+            try:
+                async with asyncio.timeout(max(lease.deadline_s - asked_at_s, 0.1)):
+                    if not await self._renew(lease):
+                        raise LeaseLostError(f"Another process took the lease {self._name}.")
+            except LeaseLostError:
+                raise
+            except Exception:  # noqa: BLE001 - the database may be away for a moment; the deadline decides
+                lease.check()
+            else:
+                lease.deadline_s = asked_at_s + LEASE_S
+
+    async def release(self, lease: Lease) -> None:
+        async with self._database.transaction() as session:
+            await session.execute(self._ours(lease).values(expires_at=func.now()))
+
+    async def _renew(self, lease: Lease) -> bool:
+        async with self._database.transaction() as session:
+            statement = self._ours(lease).values(expires_at=_in(LEASE_S)).returning(LeaseRow.token)
+            return (await session.execute(statement)).scalar_one_or_none() is not None
+
+    def _ours(self, lease: Lease) -> Update:
+        return update(LeaseRow).where(LeaseRow.name == self._name, LeaseRow.token == lease.token)
+
+
+def _in(seconds: float) -> ColumnElement[datetime]:
+    return func.clock_timestamp() + timedelta(seconds=seconds)

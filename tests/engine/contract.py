@@ -1,0 +1,347 @@
+"""What every engine must do, in one suite: subclass `EngineContract` and give it a `world` fixture.
+
+A behaviour ("serves", "exits", …) is what a replica does; each world says how its engine expresses it.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import pytest
+
+from moorage.engines.base import (
+    Engine,
+    ImageRequest,
+    ListeningSocket,
+    LogChunk,
+    LogStream,
+    ObservedReplica,
+    PullProgress,
+    ReplicaPhase,
+    ReplicaSpec,
+)
+from moorage.kit.errors import EngineError, ImageError, StartError
+from moorage.kit.ids import (
+    new_container_id,
+    new_organization_id,
+    new_project_id,
+    new_replica_id,
+)
+
+MEBIBYTE = 1024 * 1024
+
+
+class World(Protocol):
+    engine: Engine
+    other_engine: Engine
+    """Of another installation, on the same machine."""
+    unknown_remote_image: str
+
+    def image(self, behaviour: str) -> ImageRequest: ...
+
+    def command(self, behaviour: str) -> tuple[str, ...] | None: ...
+
+    def free_port(self) -> int: ...
+
+    async def until(self, condition: Callable[[], Awaitable[bool]]) -> None:
+        """Let time pass until it holds; fails at a deadline."""
+        ...
+
+
+@dataclass
+class Recorder:
+    progress: list[PullProgress] = field(default_factory=list)
+
+    def __call__(self, progress: PullProgress) -> None:
+        self.progress.append(progress)
+
+
+async def spec_of(world: World, behaviour: str) -> ReplicaSpec:
+    image = await world.engine.ensure_image(world.image(behaviour), Recorder())
+    return ReplicaSpec(
+        replica_id=new_replica_id(),
+        container_id=new_container_id(),
+        project_id=new_project_id(),
+        organization_id=new_organization_id(),
+        slot=2,
+        generation=7,
+        image=image.engine_ref,
+        command=world.command(behaviour),
+        environment={"GREETING": "canary-value-4711"},
+        port=8000,
+        host_port=world.free_port(),
+        vcpu_millis=500,
+        memory_bytes=32 * MEBIBYTE,
+        disk_bytes=1024 * MEBIBYTE,
+    )
+
+
+async def until_exited(world: World, spec: ReplicaSpec) -> ObservedReplica:
+    async def has_exited() -> bool:
+        observed = await world.engine.inspect(spec.replica_id)
+        return observed is not None and observed.phase is ReplicaPhase.EXITED
+
+    await world.until(has_exited)
+    observed = await world.engine.inspect(spec.replica_id)
+    assert observed is not None
+    return observed
+
+
+async def until_done(world: World, task: "asyncio.Task[object]") -> None:
+    async def is_done() -> bool:
+        return task.done()
+
+    try:
+        await world.until(is_done)
+    finally:
+        task.cancel()
+
+
+async def logs_of(world: World, engine_id: str, since_ns: int = 0) -> list[LogChunk]:
+    async def collect() -> list[LogChunk]:
+        return [chunk async for chunk in world.engine.logs(engine_id, since_ns)]
+
+    task = asyncio.create_task(collect())
+    await until_done(world, task)
+    return task.result()
+
+
+class EngineContract:
+    async def test_life_of_a_replica(self, world: World) -> None:
+        spec = await spec_of(world, "serves")
+        started = await world.engine.start(spec)
+        assert started.phase is ReplicaPhase.RUNNING
+        assert (started.replica_id, started.container_id) == (spec.replica_id, spec.container_id)
+        assert (started.slot, started.generation) == (2, 7)
+        assert (started.host, started.host_port) == ("127.0.0.1", spec.host_port)
+        assert started.started_at is not None
+        assert started.started_at.tzinfo is not None
+        assert (started.ended_at, started.exit_code, started.out_of_memory) == (None, None, False)
+        assert await world.engine.inspect(spec.replica_id) == started
+        assert await world.engine.list_replicas() == [started]
+
+        await world.engine.stop(started.engine_id, grace_s=2)
+        stopped = await world.engine.inspect(spec.replica_id)
+        assert stopped is not None
+        assert stopped.phase is ReplicaPhase.EXITED
+        assert stopped.exit_code is not None
+        assert stopped.ended_at is not None
+        assert stopped.ended_at >= started.started_at
+        assert stopped.out_of_memory is False
+
+        await world.engine.remove(started.engine_id)
+        assert await world.engine.inspect(spec.replica_id) is None
+        assert await world.engine.list_replicas() == []
+
+    async def test_start_twice_adopts(self, world: World) -> None:
+        spec = await spec_of(world, "serves")
+        first = await world.engine.start(spec)
+        second = await world.engine.start(spec)
+        assert second == first
+        assert len(await world.engine.list_replicas()) == 1
+
+    async def test_concurrent_starts_make_one(self, world: World) -> None:
+        spec = await spec_of(world, "serves")
+        results = await asyncio.gather(*(world.engine.start(spec) for _ in range(4)))
+        assert len({result.engine_id for result in results}) == 1
+        assert len(await world.engine.list_replicas()) == 1
+
+    async def test_start_after_exit_does_not_start_again(self, world: World) -> None:
+        spec = await spec_of(world, "exits")
+        await world.engine.start(spec)
+        exited = await until_exited(world, spec)
+        assert await world.engine.start(spec) == exited
+
+    async def test_exit_code(self, world: World) -> None:
+        spec = await spec_of(world, "exits")
+        await world.engine.start(spec)
+        exited = await until_exited(world, spec)
+        assert (exited.exit_code, exited.out_of_memory) == (3, False)
+        assert exited.ended_at is not None
+
+    async def test_out_of_memory(self, world: World) -> None:
+        spec = await spec_of(world, "runs_out_of_memory")
+        await world.engine.start(spec)
+        exited = await until_exited(world, spec)
+        assert (exited.exit_code, exited.out_of_memory) == (137, True)
+
+    async def test_stop_kills_what_does_not_end(self, world: World) -> None:
+        spec = await spec_of(world, "ignores_stop")
+        started = await world.engine.start(spec)
+        stop = asyncio.create_task(world.engine.stop(started.engine_id, grace_s=1))
+        await until_done(world, stop)
+        stopped = await world.engine.inspect(spec.replica_id)
+        assert stopped is not None
+        assert (stopped.phase, stopped.exit_code) == (ReplicaPhase.EXITED, 137)
+
+    async def test_stop_and_remove_are_idempotent(self, world: World) -> None:
+        spec = await spec_of(world, "serves")
+        started = await world.engine.start(spec)
+        for _ in range(2):
+            await world.engine.stop(started.engine_id, grace_s=2)
+        for _ in range(2):
+            await world.engine.remove(started.engine_id)
+        await world.engine.stop(started.engine_id, grace_s=2)
+
+    async def test_stop_and_remove_do_not_take_names(self, world: World) -> None:
+        """A successor of the same name must be safe from whoever still means its predecessor."""
+        spec = await spec_of(world, "serves")
+        started = await world.engine.start(spec)
+        await world.engine.stop(spec.replica_id, grace_s=1)
+        await world.engine.remove(spec.replica_id)
+        assert await world.engine.inspect(spec.replica_id) == started
+
+    async def test_remove_of_a_running_replica(self, world: World) -> None:
+        spec = await spec_of(world, "serves")
+        started = await world.engine.start(spec)
+        await world.engine.remove(started.engine_id)
+        assert await world.engine.inspect(spec.replica_id) is None
+
+    async def test_other_installation_sees_and_touches_nothing(self, world: World) -> None:
+        spec = await spec_of(world, "serves")
+        started = await world.engine.start(spec)
+        assert await world.other_engine.inspect(spec.replica_id) is None
+        assert await world.other_engine.list_replicas() == []
+        assert await world.other_engine.listening_sockets(started.engine_id) == ()
+        await world.other_engine.stop(started.engine_id, grace_s=0)
+        await world.other_engine.remove(started.engine_id)
+        with pytest.raises(EngineError):
+            await world.other_engine.start(spec)
+        with pytest.raises(EngineError):
+            async for _ in world.other_engine.logs(started.engine_id, 0):
+                pass
+        assert await world.engine.inspect(spec.replica_id) == started
+
+    async def test_list_is_complete(self, world: World) -> None:
+        specs = [
+            await spec_of(world, "serves"),
+            await spec_of(world, "exits"),
+            await spec_of(world, "prints"),
+        ]
+        for spec in specs:
+            await world.engine.start(spec)
+        for spec in specs[1:]:
+            await until_exited(world, spec)
+        listed = await world.engine.list_replicas()
+        assert [one.replica_id for one in listed] == sorted(spec.replica_id for spec in specs)
+        assert listed == [await world.engine.inspect(one.replica_id) for one in listed]
+
+    async def test_missing_command(self, world: World) -> None:
+        spec = await spec_of(world, "serves")
+        spec = replace(spec, command=("serve-the-model", "--fast"))
+        for _ in range(2):  # the second attempt adopts what the first one created, and says the same
+            with pytest.raises(StartError, match="serve-the-model") as caught:
+                await world.engine.start(spec)
+            assert caught.value.code == "start_command_not_found"
+            assert "canary" not in str(caught.value)
+        (left,) = await world.engine.list_replicas()
+        assert (left.phase, left.started_at, left.exit_code) == (ReplicaPhase.CREATED, None, None)
+        await world.engine.remove(left.engine_id)
+        assert await world.engine.list_replicas() == []
+
+    async def test_port_taken(self, world: World) -> None:
+        first = await spec_of(world, "serves")
+        second = replace(await spec_of(world, "serves"), host_port=first.host_port)
+        await world.engine.start(first)
+        with pytest.raises(EngineError) as caught:
+            await world.engine.start(second)
+        assert caught.value.code == "port_taken"
+
+    async def test_local_image(self, world: World) -> None:
+        image = await world.engine.ensure_image(world.image("serves"), Recorder())
+        assert image.engine_ref.startswith("sha256:")
+        assert image.exposed_ports == (8000,)
+        assert image.size_bytes > 0
+
+    async def test_unknown_local_image(self, world: World) -> None:
+        with pytest.raises(ImageError) as caught:
+            await world.engine.ensure_image(ImageRequest("local/absent:1", local=True), Recorder())
+        assert caught.value.code == "image_not_found"
+
+    async def test_local_means_local(self, world: World) -> None:
+        reference = world.image("serves").reference
+        for refused in (
+            ImageRequest(reference.removeprefix("local/"), local=True),
+            ImageRequest(
+                (await world.engine.ensure_image(world.image("serves"), Recorder())).engine_ref, local=True
+            ),
+            ImageRequest(reference, local=False),
+        ):
+            with pytest.raises(ImageError) as caught:
+                await world.engine.ensure_image(refused, Recorder())
+            assert caught.value.code == "image_not_found"
+
+    async def test_unknown_remote_image(self, world: World) -> None:
+        with pytest.raises(ImageError) as caught:
+            await world.engine.ensure_image(ImageRequest(world.unknown_remote_image), Recorder())
+        assert caught.value.code == "image_not_found"
+
+    async def test_logs_are_complete_and_in_order(self, world: World) -> None:
+        spec = await spec_of(world, "prints")
+        started = await world.engine.start(spec)
+        live = await logs_of(world, started.engine_id)  # from the start, until its process ends
+        assert [(chunk.stream, chunk.data, chunk.ends_line) for chunk in live] == [
+            (LogStream.STDOUT, b"one", True),
+            (LogStream.STDERR, b"two", True),
+            (LogStream.STDOUT, b"three", True),
+        ]
+        assert [chunk.time_ns for chunk in live] == sorted(chunk.time_ns for chunk in live)
+        assert await logs_of(world, started.engine_id) == live, "read again after the end"
+
+    async def test_logs_resume_inclusively(self, world: World) -> None:
+        spec = await spec_of(world, "prints")
+        started = await world.engine.start(spec)
+        lines = await logs_of(world, started.engine_id)
+        assert await logs_of(world, started.engine_id, lines[1].time_ns) == lines[1:]
+        assert await logs_of(world, started.engine_id, lines[1].time_ns + 1) == lines[2:]
+
+    async def test_watch_tells_of_start_exit_and_removal(self, world: World) -> None:
+        spec = await spec_of(world, "exits")
+        changes = world.engine.watch()
+        started = await world.engine.start(spec)
+        await self._until_told(world, changes, spec)
+        await until_exited(world, spec)
+        await self._until_told(world, changes, spec)
+        await world.engine.remove(started.engine_id)
+        await self._until_told(world, changes, spec)
+
+    async def test_watch_is_deaf_to_other_installations(self, world: World) -> None:
+        deaf = world.other_engine.watch()
+        spec = await spec_of(world, "exits")
+        other_spec = await spec_of(world, "exits")
+        started = await world.engine.start(spec)
+        await until_exited(world, spec)
+        await world.engine.remove(started.engine_id)
+        await world.other_engine.start(other_spec)
+        # Were the first installation's changes heard, they would come first.
+        await self._until_told(world, deaf, other_spec)
+
+    async def test_listening_sockets(self, world: World) -> None:
+        spec = await spec_of(world, "serves")
+        started = await world.engine.start(spec)
+
+        async def listens() -> bool:
+            return len(await world.engine.listening_sockets(started.engine_id)) > 0
+
+        await world.until(listens)
+        (found,) = await world.engine.listening_sockets(started.engine_id)
+        assert found in (ListeningSocket("0.0.0.0", 8000), ListeningSocket("::", 8000))
+        await world.engine.stop(started.engine_id, grace_s=2)
+        assert await world.engine.listening_sockets(started.engine_id) == ()
+
+    async def test_capacity(self, world: World) -> None:
+        (node,) = await world.engine.capacity()
+        assert node.cpu_millis >= 1000
+        assert node.memory_bytes > 256 * MEBIBYTE
+        assert node.architecture in ("amd64", "arm64")
+
+    async def test_prepare_may_be_repeated(self, world: World) -> None:
+        await world.engine.prepare()
+        await world.engine.prepare()
+
+    @staticmethod
+    async def _until_told(world: World, changes: object, spec: ReplicaSpec) -> None:
+        task = asyncio.ensure_future(anext(changes))  # type: ignore[call-overload]
+        await until_done(world, task)
+        assert task.result() == spec.container_id

@@ -1,0 +1,109 @@
+"""The simulated engine passes the contract, and is exact about time."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from moorage.engines.base import ImageRequest, LogStream, PullProgress, RegistryCredentials, ReplicaPhase
+from moorage.engines.simulated import SimulatedEngine, SimulatedImage, SimulatedMachine, SimulatedOutput
+from moorage.kit.clock import VirtualClock
+from moorage.kit.errors import ImageError
+from moorage.kit.ids import new_installation_id
+from tests.engine.contract import EngineContract, Recorder, spec_of
+
+_PRINTS = (
+    SimulatedOutput(0.0, LogStream.STDOUT, b"one"),
+    SimulatedOutput(0.1, LogStream.STDERR, b"two"),
+    SimulatedOutput(0.2, LogStream.STDOUT, b"three"),
+)
+_COMMANDS = frozenset({"serve"})
+
+IMAGES = {
+    "local/serves:test": SimulatedImage(exposed_ports=(8000,), commands=_COMMANDS),
+    "local/exits:test": SimulatedImage(exits_after_s=0.3, exit_code=3),
+    "local/prints:test": SimulatedImage(exits_after_s=0.3, output=_PRINTS),
+    "local/runs_out_of_memory:test": SimulatedImage(exits_after_s=0.2, out_of_memory=True),
+    "local/ignores_stop:test": SimulatedImage(ends_on_request=False),
+    "local/slow:test": SimulatedImage(listens_after_s=60, exits_after_s=3600),
+    "registry.example/private:1": SimulatedImage(
+        pull_s=90, size_bytes=500, credentials=RegistryCredentials("ann", "secret")
+    ),
+    "registry.example/foreign:1": SimulatedImage(architecture="riscv64"),
+}
+
+
+class SimulatedWorld:
+    unknown_remote_image = "registry.example/absent:1"
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock()
+        self.machine = SimulatedMachine(self.clock, IMAGES)
+        self.engine = SimulatedEngine(self.machine, new_installation_id())
+        self.other_engine = SimulatedEngine(self.machine, new_installation_id())
+        self._port = 20000
+
+    def image(self, behaviour: str) -> ImageRequest:
+        return ImageRequest(f"local/{behaviour}:test", local=True)
+
+    def command(self, behaviour: str) -> tuple[str, ...] | None:
+        return None
+
+    def free_port(self) -> int:
+        self._port += 1
+        return self._port
+
+    async def until(self, condition: Callable[[], Awaitable[bool]]) -> None:
+        for _ in range(200):
+            if await condition():
+                return
+            await self.clock.advance(0.05)
+        pytest.fail("the condition did not come true within 10 virtual seconds")
+
+
+@pytest.fixture
+def world() -> SimulatedWorld:
+    return SimulatedWorld()
+
+
+class TestSimulatedContract(EngineContract):
+    pass
+
+
+async def test_state_follows_the_clock_alone(world: SimulatedWorld) -> None:
+    spec = await spec_of(world, "slow")
+    started = await world.engine.start(spec)
+    assert await world.engine.listening_sockets(started.engine_id) == ()
+    await world.clock.advance(60)
+    assert len(await world.engine.listening_sockets(started.engine_id)) == 1
+    await world.clock.advance(3539.9)
+    assert (await world.engine.list_replicas())[0].phase is ReplicaPhase.RUNNING
+    await world.clock.advance(0.1)
+    (exited,) = await world.engine.list_replicas()
+    assert exited.phase is ReplicaPhase.EXITED
+    assert started.started_at is not None
+    assert exited.ended_at == started.started_at + timedelta(hours=1)
+
+
+async def test_pull_takes_its_time_and_needs_its_credentials(world: SimulatedWorld) -> None:
+    request = ImageRequest("registry.example/private:1", RegistryCredentials("ann", "secret"))
+    recorder = Recorder()
+    pull = asyncio.create_task(world.engine.ensure_image(request, recorder))
+    await world.clock.advance(0)  # lets the pull begin
+    await world.clock.advance(89)
+    assert not pull.done()
+    await world.clock.advance(1)
+    assert pull.result().digest is not None
+    assert recorder.progress == [PullProgress(0, 500), PullProgress(500, 500)]
+    for credentials in (None, RegistryCredentials("ann", "wrong")):
+        with pytest.raises(ImageError) as caught:
+            await world.engine.ensure_image(replace(request, credentials=credentials), Recorder())
+        assert caught.value.code == "registry_auth_failed"
+
+
+async def test_architecture(world: SimulatedWorld) -> None:
+    with pytest.raises(ImageError) as caught:
+        await world.engine.ensure_image(ImageRequest("registry.example/foreign:1"), Recorder())
+    assert caught.value.code == "image_architecture_mismatch"
