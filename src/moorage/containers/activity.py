@@ -2,12 +2,10 @@
 
 from typing import Any
 
-from sqlalchemy import select, tuple_
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.containers.models import ActivityRow
 from moorage.kit.ids import new_activity_id
-from moorage.kit.pagination import PageRequest
 
 SYSTEM = "system"
 
@@ -35,11 +33,3 @@ def record_activity(
             details=details or {},
         )
     )
-
-
-async def list_activities(session: AsyncSession, container_id: str, page: PageRequest) -> list[ActivityRow]:
-    query = select(ActivityRow).where(ActivityRow.container_id == container_id)
-    if page.after is not None:
-        query = query.where(tuple_(ActivityRow.at, ActivityRow.id) < (page.after.time, page.after.id))
-    newest_first = query.order_by(ActivityRow.at.desc(), ActivityRow.id.desc()).limit(page.limit + 1)
-    return list((await session.execute(newest_first)).scalars())

@@ -6,7 +6,7 @@ from sqlalchemy import func, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.containers.channels import CONTAINERS
-from moorage.containers.models import ContainerRow, ReplicaRow
+from moorage.containers.models import ActivityRow, ContainerRow, ReplicaRow
 from moorage.containers.states import LIVE, ReplicaState
 from moorage.kit.database import notify
 from moorage.kit.pagination import PageRequest
@@ -68,3 +68,11 @@ async def list_replicas(session: AsyncSession, container_id: str) -> list[Replic
     query = select(ReplicaRow).where(ReplicaRow.container_id == container_id)
     rows = (await session.execute(query.order_by(ReplicaRow.created_at.desc()).limit(200))).scalars()
     return sorted(rows, key=lambda row: row.state not in LIVE)
+
+
+async def list_activities(session: AsyncSession, container_id: str, page: PageRequest) -> list[ActivityRow]:
+    query = select(ActivityRow).where(ActivityRow.container_id == container_id)
+    if page.after is not None:
+        query = query.where(tuple_(ActivityRow.at, ActivityRow.id) < (page.after.time, page.after.id))
+    newest_first = query.order_by(ActivityRow.at.desc(), ActivityRow.id.desc()).limit(page.limit + 1)
+    return list((await session.execute(newest_first)).scalars())

@@ -29,6 +29,10 @@ def new_session_id() -> SessionId:
     return SessionId(_new("ses"))
 
 
+def new_sign_in_code_id() -> str:
+    return _new("code")
+
+
 def new_organization_id() -> OrganizationId:
     return OrganizationId(_new("org"))
 

@@ -1,0 +1,118 @@
+"""Containers as the API speaks of them. Shapes and bounds here; what is right about them in `spec.py`."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from moorage.containers.spec import DEFAULT_HEALTH_TIMEOUT_S, MAX_REPLICAS, RegistryProvider
+from moorage.containers.states import ContainerState
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class RegistryWrite(_Strict):
+    provider: RegistryProvider = RegistryProvider.DOCKER_HUB
+    username: str | None = Field(default=None, min_length=1, max_length=256)
+    password: str | None = Field(default=None, min_length=1, max_length=16384)
+
+
+class GeneralResources(_Strict):
+    mode: Literal["general"] = "general"
+    instance_type: str = Field(max_length=63)
+
+
+class AutoscalingResources(_Strict):
+    mode: Literal["autoscaling"]
+    instance_type: str = Field(max_length=63)
+    min_replicas: int = Field(ge=1, le=MAX_REPLICAS)
+    max_replicas: int = Field(ge=1, le=MAX_REPLICAS)
+    target_concurrency: int = Field(default=4, ge=1, le=1000)
+    scale_down_delay_s: int = Field(default=300, ge=0, le=86400)
+
+
+Resources = Annotated[GeneralResources | AutoscalingResources, Field(discriminator="mode")]
+
+
+class HealthCheck(_Strict):
+    path: str | None = Field(default=None, max_length=200)
+    timeout_s: int = Field(default=DEFAULT_HEALTH_TIMEOUT_S, ge=10, le=3600)
+
+
+class ContainerCreate(_Strict):
+    name: str = Field(max_length=200)
+    category: str | None = Field(default=None, max_length=64)
+    image: str = Field(max_length=500)
+    registry: RegistryWrite = RegistryWrite()
+    resources: Resources
+    start_command: str | None = Field(default=None, max_length=8192)
+    port: int | None = Field(default=None, ge=1, le=65535)
+    health_check: HealthCheck = HealthCheck()
+    env: dict[str, str] = Field(default_factory=dict)
+    infrastructure: Literal["operator", "community", "any"] = "operator"
+
+
+class RegistryRead(BaseModel):
+    provider: RegistryProvider
+    username: str | None
+    has_password: bool
+
+
+class ReplicaCounts(BaseModel):
+    desired: int
+    ready: int
+
+
+class Container(BaseModel):
+    id: str
+    project_id: str
+    name: str
+    state: ContainerState
+    state_since: datetime
+    reason: str | None
+    message: str | None
+    endpoint_url: str
+    replicas: ReplicaCounts
+    progress: dict[str, Any] | None
+    generation: int
+    created_at: datetime
+    category: str | None
+    image: str
+    image_digest: str | None
+    registry: RegistryRead
+    resources: GeneralResources | AutoscalingResources
+    start_command: str | None
+    port: int | None
+    health_check: HealthCheck
+    env: dict[str, None]
+    """The names; values are write-only."""
+    infrastructure: str
+    price_per_hour_microusd: int
+    """Of one replica."""
+
+
+class Replica(BaseModel):
+    id: str
+    slot: int
+    generation: int
+    state: str
+    node: str
+    created_at: datetime
+    started_at: datetime | None
+    ready_at: datetime | None
+    ended_at: datetime | None
+    exit_code: int | None
+    reason: str | None
+    message: str | None
+
+
+class Activity(BaseModel):
+    id: str
+    at: datetime
+    actor: str
+    kind: str
+    reason: str | None
+    message: str | None
+    details: dict[str, Any]

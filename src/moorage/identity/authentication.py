@@ -1,0 +1,106 @@
+"""From a request to an `Actor`, or 401.
+
+A Bearer token is a session's, the operator's or a `manage` key. A cookie is a session's, and then every request
+that changes something must also carry the `X-CSRF-Token` that goes with it.
+"""
+
+from typing import Annotated
+
+from fastapi import Depends, Request
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from moorage.identity.actor import Actor, KeyActor, UserActor
+from moorage.identity.api_keys.repository import find_live_key
+from moorage.identity.sessions.repository import find_live_session, note_use
+from moorage.identity.tokens import (
+    API_KEY_PREFIX,
+    OPERATOR_KEY_PREFIX,
+    SESSION_PREFIX,
+    csrf_token,
+    is_well_formed,
+)
+from moorage.identity.users.repository import find_operator, operator_key_exists
+from moorage.kit.crypto import equal, sha256
+from moorage.kit.errors import ForbiddenError, NotAuthenticatedError
+from moorage.kit.ids import ApiKeyId, ProjectId, SessionId, UserId
+from moorage.kit.settings import Settings
+from moorage.kit.web import TheSession, TheSettings
+
+_SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+
+
+def cookie_name(settings: Settings) -> str:
+    """`__Host-` binds the cookie to https and this host; browsers refuse that prefix on plain http."""
+    return "__Host-moorage" if settings.api_base_url.startswith("https://") else "moorage_session"
+
+
+async def current_actor(request: Request, session: TheSession, settings: TheSettings) -> Actor:
+    header = request.headers.get("authorization")
+    if header is not None:
+        scheme, _, token = header.partition(" ")
+        if scheme.lower() != "bearer":
+            raise _refused()
+        return await _bearer(session, token.strip())
+    token = request.cookies.get(cookie_name(settings), "")
+    actor = await _person(session, token)
+    if request.method not in _SAFE_METHODS:
+        sent = request.headers.get("x-csrf-token", "")
+        if not equal(sent.encode(), csrf_token(token).encode()):
+            raise ForbiddenError(
+                "The X-CSRF-Token header is missing or wrong. Reload the page.", code="csrf_failed"
+            )
+    return actor
+
+
+TheActor = Annotated[Actor, Depends(current_actor)]
+
+
+async def _current_user(actor: TheActor) -> UserActor:
+    if isinstance(actor, KeyActor):
+        raise ForbiddenError("An API key cannot do this; sign in as a person.")
+    return actor
+
+
+TheUser = Annotated[UserActor, Depends(_current_user)]
+
+
+async def _current_operator(actor: TheActor) -> UserActor:
+    """The operator's routes do not exist for anybody else: 403 says only that this is the wrong account."""
+    if isinstance(actor, KeyActor) or not actor.is_operator:
+        raise ForbiddenError("Only the operator of this installation can do this.")
+    return actor
+
+
+TheOperator = Annotated[UserActor, Depends(_current_operator)]
+
+
+async def _bearer(session: AsyncSession, token: str) -> Actor:
+    if is_well_formed(token, SESSION_PREFIX):
+        return await _person(session, token)
+    if is_well_formed(token, OPERATOR_KEY_PREFIX):
+        return await _operator(session, token)
+    if is_well_formed(token, API_KEY_PREFIX):
+        key = await find_live_key(session, sha256(token))
+        if key is not None and key.scope == "manage":
+            return KeyActor(ApiKeyId(key.id), ProjectId(key.project_id))
+    raise _refused()
+
+
+async def _person(session: AsyncSession, token: str) -> UserActor:
+    found = await find_live_session(session, sha256(token)) if is_well_formed(token, SESSION_PREFIX) else None
+    if found is None:
+        raise _refused()
+    row, user = found
+    await note_use(session, SessionId(row.id))
+    return UserActor(UserId(user.id), user.email, user.is_operator, SessionId(row.id))
+
+
+async def _operator(session: AsyncSession, token: str) -> UserActor:
+    operator = await find_operator(session) if await operator_key_exists(session, sha256(token)) else None
+    if operator is None:
+        raise _refused()
+    return UserActor(UserId(operator.id), operator.email, True, None)
+
+
+def _refused() -> NotAuthenticatedError:
+    return NotAuthenticatedError("Sign in, or send a valid key as 'Authorization: Bearer …'.")

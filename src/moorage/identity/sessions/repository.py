@@ -1,0 +1,62 @@
+from datetime import timedelta
+
+from sqlalchemy import delete, func, or_, select, update
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from moorage.identity.sessions.models import SessionRow
+from moorage.identity.users.models import UserRow
+from moorage.kit.ids import SessionId, UserId, new_session_id
+
+IDLE_LIMIT = timedelta(hours=12)
+TOTAL_LIMIT = timedelta(days=14)
+NOTE_USE_EVERY = timedelta(minutes=1)
+
+
+async def create_session(session: AsyncSession, user_id: UserId, token_hash: bytes) -> SessionId:
+    session_id = new_session_id()
+    session.add(
+        SessionRow(
+            id=session_id,
+            user_id=user_id,
+            token_hash=token_hash,
+            last_used_at=func.now(),
+            expires_at=func.now() + TOTAL_LIMIT,
+        )
+    )
+    await session.flush()
+    return session_id
+
+
+async def find_live_session(session: AsyncSession, token_hash: bytes) -> tuple[SessionRow, UserRow] | None:
+    query = (
+        select(SessionRow, UserRow)
+        .join(UserRow, UserRow.id == SessionRow.user_id)
+        .where(
+            SessionRow.token_hash == token_hash,
+            SessionRow.ended_at.is_(None),
+            SessionRow.expires_at > func.now(),
+            SessionRow.last_used_at > func.now() - IDLE_LIMIT,
+        )
+    )
+    found = (await session.execute(query)).one_or_none()
+    return (found[0], found[1]) if found is not None else None
+
+
+async def note_use(session: AsyncSession, session_id: SessionId) -> None:
+    """At most once a minute: a busy console must not write on every read."""
+    stale = SessionRow.last_used_at < func.now() - NOTE_USE_EVERY
+    await session.execute(
+        update(SessionRow).where(SessionRow.id == session_id, stale).values(last_used_at=func.now())
+    )
+
+
+async def end_session(session: AsyncSession, session_id: SessionId) -> None:
+    await session.execute(update(SessionRow).where(SessionRow.id == session_id).values(ended_at=func.now()))
+
+
+async def purge_dead_sessions(session: AsyncSession) -> None:
+    dead = or_(
+        SessionRow.expires_at < func.now() - timedelta(days=1),
+        SessionRow.ended_at < func.now() - timedelta(days=1),
+    )
+    await session.execute(delete(SessionRow).where(dead))

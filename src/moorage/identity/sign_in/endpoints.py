@@ -1,0 +1,85 @@
+from fastapi import APIRouter, Request, Response
+
+from moorage.identity.actor import KeyActor
+from moorage.identity.authentication import TheActor, TheUser, cookie_name
+from moorage.identity.sessions.repository import TOTAL_LIMIT, end_session
+from moorage.identity.sign_in import service
+from moorage.identity.sign_in.schemas import EmailStart, EmailVerify, LinkVerify, Me, SignedIn, User
+from moorage.identity.tokens import csrf_token
+from moorage.identity.users.models import UserRow
+from moorage.kit.settings import Settings
+from moorage.kit.web import TheDatabase, TheKeyring, TheSession, TheSettings
+
+router = APIRouter(tags=["sign-in"])
+
+
+@router.post("/auth/email/start", status_code=202)
+async def start_email(body: EmailStart, session: TheSession, keyring: TheKeyring) -> dict[str, str]:
+    """Mail a six-digit code. The answer is the same whether or not the address has an account."""
+    await service.start_email(session, keyring, body.email)
+    return {"message": "If the address is right, a code is on its way. It works for 10 minutes."}
+
+
+@router.post("/auth/email/verify")
+async def verify_email(
+    body: EmailVerify,
+    request: Request,
+    response: Response,
+    database: TheDatabase,
+    keyring: TheKeyring,
+    settings: TheSettings,
+) -> SignedIn:
+    """Exchange the code for a session; a new address becomes an account with an organization of its own."""
+    welcome = request.app.state.welcome
+    user, token = await service.verify_email(database, keyring, settings, body.email, body.code, welcome)
+    set_session_cookie(response, settings, token)
+    return _signed_in(user, token)
+
+
+@router.post("/auth/link/verify")
+async def verify_link(
+    body: LinkVerify, response: Response, session: TheSession, settings: TheSettings
+) -> SignedIn:
+    """Exchange a one-time link's token for a session."""
+    user, token = await service.verify_link(session, body.token)
+    set_session_cookie(response, settings, token)
+    return _signed_in(user, token)
+
+
+@router.post("/auth/logout", status_code=204)
+async def logout(actor: TheUser, response: Response, session: TheSession, settings: TheSettings) -> None:
+    if actor.session_id is not None:
+        await end_session(session, actor.session_id)
+    response.delete_cookie(
+        cookie_name(settings), path="/", secure=_is_https(settings), httponly=True, samesite="lax"
+    )
+
+
+@router.get("/me")
+async def me(actor: TheActor, request: Request, settings: TheSettings) -> Me:
+    if isinstance(actor, KeyActor):
+        return Me(project_id=actor.project_id)
+    user = User(id=actor.user_id, email=actor.email, is_operator=actor.is_operator)
+    token = request.cookies.get(cookie_name(settings))
+    return Me(user=user, csrf_token=csrf_token(token) if token else None)
+
+
+def set_session_cookie(response: Response, settings: Settings, token: str) -> None:
+    response.set_cookie(
+        cookie_name(settings),
+        token,
+        max_age=int(TOTAL_LIMIT.total_seconds()),
+        path="/",
+        secure=_is_https(settings),
+        httponly=True,
+        samesite="lax",
+    )
+
+
+def _is_https(settings: Settings) -> bool:
+    return settings.api_base_url.startswith("https://")
+
+
+def _signed_in(user: UserRow, token: str) -> SignedIn:
+    shown = User(id=user.id, email=user.email, is_operator=user.is_operator)
+    return SignedIn(user=shown, session_token=token, csrf_token=csrf_token(token))

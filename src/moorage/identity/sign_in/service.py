@@ -1,0 +1,108 @@
+"""Sign-in without passwords: a code by mail, or a one-time link.
+
+Known and unknown addresses get the same answer and the same mail; an account is made when its first code is
+entered. What a new person is given (an organization of their own) lies above this package and is passed in
+as `welcome`.
+"""
+
+import secrets
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from moorage.identity.sessions.repository import create_session
+from moorage.identity.sign_in import repository
+from moorage.identity.tokens import LINK_PREFIX, SESSION_PREFIX, is_well_formed, new_token
+from moorage.identity.users.models import UserRow
+from moorage.identity.users.repository import create_user, find_user, find_user_by_email
+from moorage.kit.crypto import Keyring, equal, keyed_hash, sha256
+from moorage.kit.database import Database
+from moorage.kit.email import normalized
+from moorage.kit.errors import (
+    FieldError,
+    ForbiddenError,
+    InvalidInputError,
+    NotAuthenticatedError,
+    TooManyRequestsError,
+)
+from moorage.kit.ids import UserId, new_sign_in_code_id
+from moorage.kit.settings import Settings
+from moorage.notifications.repository import queue_mail
+
+CODES_PER_HOUR = 6
+Welcome = Callable[[AsyncSession, UserRow], Awaitable[None]]
+
+
+async def start_email(session: AsyncSession, keyring: Keyring, email: str) -> None:
+    address = _checked(email)
+    if await repository.count_recent_codes(session, address, timedelta(hours=1)) >= CODES_PER_HOUR:
+        raise TooManyRequestsError(
+            "Too many codes were asked for this address. Wait an hour and try again.", retry_after_s=3600
+        )
+    code = f"{secrets.randbelow(1_000_000):06d}"
+    code_id = new_sign_in_code_id()
+    await repository.add_code(session, code_id, address, _code_hash(keyring, code_id, code))
+    text = (
+        f"Your sign-in code for Moorage is {code}\n\n"
+        "It works for 10 minutes. If you did not ask for it, ignore this mail: nobody can sign in without the code.\n"
+    )
+    await queue_mail(session, keyring, to=address, subject=f"{code} is your Moorage code", text=text)
+
+
+async def verify_email(
+    database: Database, keyring: Keyring, settings: Settings, email: str, code: str, welcome: Welcome
+) -> tuple[UserRow, str]:
+    """The signed-in user and their session token. The try is spent in a transaction of its own, so that the
+    refusal that follows cannot give it back."""
+    address = _checked(email)
+    async with database.transaction() as session:
+        attempt = await repository.take_try(session, address)
+    if attempt is None or not equal(attempt.code_hash, _code_hash(keyring, attempt.id, code.strip())):
+        raise NotAuthenticatedError("That code is wrong, used or older than 10 minutes. Ask for a new one.")
+    async with database.transaction() as session:
+        if not await repository.use_code(session, attempt.id):
+            raise NotAuthenticatedError("That code was used already. Ask for a new one.")
+        if settings.sign_up == "closed" and await find_user_by_email(session, address) is None:
+            raise ForbiddenError(f"Sign-up is closed here. Ask {settings.support_contact} for an invitation.")
+        user, is_new = await create_user(session, address)
+        if is_new:
+            await welcome(session, user)
+        return user, await begin_session(session, user)
+
+
+async def create_link(session: AsyncSession, user: UserRow) -> str:
+    token = new_token(LINK_PREFIX)
+    await repository.add_link(session, user.id, sha256(token))
+    return token
+
+
+async def verify_link(session: AsyncSession, token: str) -> tuple[UserRow, str]:
+    well_formed = is_well_formed(token, LINK_PREFIX)
+    user_id = await repository.use_link(session, sha256(token)) if well_formed else None
+    user = await find_user(session, user_id) if user_id is not None else None
+    if user is None:
+        raise NotAuthenticatedError(
+            "This link was used already or has expired. Run `moor sign-in-link` for a new one."
+        )
+    return user, await begin_session(session, user)
+
+
+async def begin_session(session: AsyncSession, user: UserRow) -> str:
+    token = new_token(SESSION_PREFIX)
+    await create_session(session, UserId(user.id), sha256(token))
+    return token
+
+
+def _checked(email: str) -> str:
+    try:
+        return normalized(email)
+    except ValueError as exc:
+        raise InvalidInputError(
+            "The e-mail address is not valid.", fields=(FieldError("email", str(exc)),)
+        ) from exc
+
+
+def _code_hash(keyring: Keyring, code_id: str, code: str) -> bytes:
+    # Six digits are guessed in no time from a plain hash; the master key is not in the database.
+    return keyed_hash(keyring.keys[-1][1], f"sign-in-code:{code_id}:{code}")

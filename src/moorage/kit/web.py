@@ -1,0 +1,47 @@
+"""What every endpoint needs from the request: a session whose transaction commits before the answer is sent."""
+
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+from fastapi import Depends, Request
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from moorage.kit.clock import Clock
+from moorage.kit.crypto import Keyring
+from moorage.kit.database import Database
+from moorage.kit.settings import Settings
+
+
+def _database(request: Request) -> Database:
+    database: Database = request.app.state.database
+    return database
+
+
+def _settings(request: Request) -> Settings:
+    settings: Settings = request.app.state.settings
+    return settings
+
+
+def _keyring(request: Request) -> Keyring:
+    keyring: Keyring = request.app.state.keyring
+    return keyring
+
+
+def _clock(request: Request) -> Clock:
+    clock: Clock = request.app.state.clock
+    return clock
+
+
+TheDatabase = Annotated[Database, Depends(_database)]
+TheSettings = Annotated[Settings, Depends(_settings)]
+TheKeyring = Annotated[Keyring, Depends(_keyring)]
+TheClock = Annotated[Clock, Depends(_clock)]
+
+
+async def _session(database: TheDatabase) -> AsyncIterator[AsyncSession]:
+    async with database.transaction() as session:
+        yield session
+
+
+# "function" scope: the commit happens when the endpoint returns, not after the client has been told "done".
+TheSession = Annotated[AsyncSession, Depends(_session, scope="function")]

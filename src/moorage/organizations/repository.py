@@ -1,0 +1,96 @@
+from sqlalchemy import and_, or_, select, tuple_
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from moorage.kit.ids import OrganizationId, ProjectId, UserId, new_organization_id, new_project_id
+from moorage.kit.pagination import PageRequest
+from moorage.organizations.models import MemberRow, OrganizationRow, ProjectMemberRow, ProjectRow
+from moorage.organizations.permissions import Role
+
+
+async def create_organization(session: AsyncSession, name: str, admin: UserId) -> OrganizationRow:
+    row = OrganizationRow(id=new_organization_id(), name=name)
+    session.add(row)
+    await session.flush()
+    session.add(MemberRow(organization_id=row.id, user_id=admin, role=Role.ADMIN))
+    await session.flush()
+    return row
+
+
+async def list_organizations(
+    session: AsyncSession, user_id: UserId, page: PageRequest
+) -> list[tuple[OrganizationRow, str]]:
+    query = (
+        select(OrganizationRow, MemberRow.role)
+        .join(MemberRow, MemberRow.organization_id == OrganizationRow.id)
+        .where(MemberRow.user_id == user_id)
+    )
+    if page.after is not None:
+        query = query.where(
+            tuple_(OrganizationRow.created_at, OrganizationRow.id) > (page.after.time, page.after.id)
+        )
+    oldest_first = query.order_by(OrganizationRow.created_at, OrganizationRow.id).limit(page.limit + 1)
+    return [(row, role) for row, role in await session.execute(oldest_first)]
+
+
+async def find_membership(
+    session: AsyncSession, organization_id: str, user_id: UserId
+) -> tuple[OrganizationRow, Role] | None:
+    query = (
+        select(OrganizationRow, MemberRow.role)
+        .join(MemberRow, MemberRow.organization_id == OrganizationRow.id)
+        .where(OrganizationRow.id == organization_id, MemberRow.user_id == user_id)
+    )
+    found = (await session.execute(query)).one_or_none()
+    return (found[0], Role(found[1])) if found is not None else None
+
+
+async def create_project(session: AsyncSession, organization_id: OrganizationId, name: str) -> ProjectRow:
+    row = ProjectRow(id=new_project_id(), organization_id=organization_id, name=name)
+    session.add(row)
+    await session.flush()
+    return row
+
+
+async def project_name_taken(session: AsyncSession, organization_id: str, name: str) -> bool:
+    query = select(ProjectRow.id).where(
+        ProjectRow.organization_id == organization_id, ProjectRow.name == name
+    )
+    return (await session.execute(query)).first() is not None
+
+
+async def find_project(session: AsyncSession, project_id: ProjectId | str) -> ProjectRow | None:
+    return await session.get(ProjectRow, project_id)
+
+
+async def find_joined_project(
+    session: AsyncSession, project_id: str, user_id: UserId
+) -> tuple[ProjectRow, Role] | None:
+    """The project and the user's role in it: admins of its organization are in all of its projects."""
+    query = (
+        select(ProjectRow, MemberRow.role)
+        .join(MemberRow, MemberRow.organization_id == ProjectRow.organization_id)
+        .outerjoin(
+            ProjectMemberRow,
+            and_(ProjectMemberRow.project_id == ProjectRow.id, ProjectMemberRow.user_id == user_id),
+        )
+        .where(
+            ProjectRow.id == project_id,
+            MemberRow.user_id == user_id,
+            or_(MemberRow.role == Role.ADMIN, ProjectMemberRow.user_id.is_not(None)),
+        )
+    )
+    found = (await session.execute(query)).one_or_none()
+    return (found[0], Role(found[1])) if found is not None else None
+
+
+async def list_joined_projects(
+    session: AsyncSession, organization_id: str, user_id: UserId, role: Role, page: PageRequest
+) -> list[ProjectRow]:
+    query = select(ProjectRow).where(ProjectRow.organization_id == organization_id)
+    if role is not Role.ADMIN:
+        joined = select(ProjectMemberRow.project_id).where(ProjectMemberRow.user_id == user_id)
+        query = query.where(ProjectRow.id.in_(joined))
+    if page.after is not None:
+        query = query.where(tuple_(ProjectRow.created_at, ProjectRow.id) > (page.after.time, page.after.id))
+    oldest_first = query.order_by(ProjectRow.created_at, ProjectRow.id).limit(page.limit + 1)
+    return list((await session.execute(oldest_first)).scalars())

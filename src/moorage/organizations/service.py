@@ -1,0 +1,65 @@
+"""Organizations, their projects, and the keys of those."""
+
+import re
+from datetime import datetime
+
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from moorage.identity.actor import Actor
+from moorage.identity.api_keys.models import ApiKeyRow
+from moorage.identity.api_keys.repository import add_key
+from moorage.identity.tokens import API_KEY_PREFIX, new_token
+from moorage.identity.users.models import UserRow
+from moorage.kit.crypto import sha256
+from moorage.kit.errors import ConflictError, FieldError, ForbiddenError, InvalidInputError
+from moorage.kit.ids import OrganizationId, UserId, new_api_key_id
+from moorage.organizations import repository
+from moorage.organizations.models import OrganizationRow, ProjectRow
+from moorage.organizations.schemas import ApiKeyCreate
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,62}")
+
+
+async def create_first_organization(session: AsyncSession, user: UserRow) -> None:
+    """What everybody gets at sign-up. Named after the local part of their address; they may rename it."""
+    wished = re.sub(r"[^A-Za-z0-9 ._-]", "-", user.email.partition("@")[0]).lstrip(" ._-")[:63]
+    await repository.create_organization(session, wished or "My organization", UserId(user.id))
+
+
+async def create_project(session: AsyncSession, organization: OrganizationRow, name: str) -> ProjectRow:
+    checked_name(name)
+    if await repository.project_name_taken(session, organization.id, name):
+        raise ConflictError(f"There is a project named {name} already.", code="name_taken")
+    return await repository.create_project(session, OrganizationId(organization.id), name)
+
+
+async def create_api_key(
+    session: AsyncSession, actor: Actor, project: ProjectRow, wanted: ApiKeyCreate, now: datetime
+) -> tuple[ApiKeyRow, str]:
+    """The key's row and, this once, the key itself."""
+    checked_name(wanted.name)
+    if not hasattr(actor, "user_id") and wanted.scope == "manage":
+        raise ForbiddenError("A key cannot make another key with scope 'manage'; sign in as a person.")
+    if wanted.expires_at is not None and (wanted.expires_at.tzinfo is None or wanted.expires_at <= now):
+        fields = (FieldError("expires_at", "must be a time in the future, with its zone"),)
+        raise InvalidInputError("The key would be expired from the start.", fields=fields)
+    key = new_token(API_KEY_PREFIX)
+    row = ApiKeyRow(
+        id=new_api_key_id(),
+        project_id=project.id,
+        name=wanted.name,
+        scope=wanted.scope,
+        key_hash=sha256(key),
+        hint=key[-4:],
+        created_by=actor.id,
+        expires_at=wanted.expires_at,
+    )
+    await add_key(session, row)
+    return row, key
+
+
+def checked_name(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        rule = "must be 1 to 63 letters, digits, spaces, dots, hyphens or underscores, beginning with a letter or digit"
+        raise InvalidInputError(f"The name {rule}.", fields=(FieldError("name", rule),))
+    return name
