@@ -1,1 +1,44 @@
-# `make up` and `make test` need a Debian or Ubuntu machine with Python 3.11 or newer, and nothing else.
+# Needs a Debian or Ubuntu machine with Python 3.11 or newer, and nothing else: each target installs what it lacks.
+
+.PHONY: up down clean test check unit bench lock
+
+up:
+	@scripts/setup run
+	@.venv/bin/moor up
+
+down:
+	@scripts/setup run
+	@.venv/bin/moor down
+
+clean:
+	@scripts/setup run
+	@.venv/bin/moor clean --yes
+	@rm -rf .venv
+
+check:
+	@scripts/setup dev
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy
+	.venv/bin/lint-imports
+
+unit:
+	@scripts/setup dev
+	.venv/bin/pytest tests/unit
+
+test: check
+	.venv/bin/pytest
+
+bench:
+	@scripts/setup bench
+	.venv/bin/python bench/gateway.py
+	.venv/bin/python bench/deploy.py
+
+COMPILE = uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --python-version 3.11 pyproject.toml
+
+# The locks name versions and hashes but no index, so any mirror serves.
+lock:
+	@scripts/setup dev
+	$(COMPILE) --group build -o requirements-run.lock
+	$(COMPILE) --group build --group dev -o requirements-dev.lock
+	$(COMPILE) --group build --group dev --group bench -o requirements-bench.lock

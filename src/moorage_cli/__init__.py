@@ -1,0 +1,1 @@
+"""`moor`, the command line of Moorage: a client of the public HTTP API and nothing more."""

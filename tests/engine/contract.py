@@ -4,9 +4,9 @@ A behaviour ("serves", "exits", …) is what a replica does; each world says how
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import pytest
 
@@ -23,6 +23,7 @@ from moorage.engines.base import (
 )
 from moorage.kit.errors import EngineError, ImageError, StartError
 from moorage.kit.ids import (
+    ContainerId,
     new_container_id,
     new_organization_id,
     new_project_id,
@@ -33,10 +34,15 @@ MEBIBYTE = 1024 * 1024
 
 
 class World(Protocol):
-    engine: Engine
-    other_engine: Engine
-    """Of another installation, on the same machine."""
     unknown_remote_image: str
+
+    @property
+    def engine(self) -> Engine: ...
+
+    @property
+    def other_engine(self) -> Engine:
+        """Of another installation, on the same machine; not prepared yet."""
+        ...
 
     def image(self, behaviour: str) -> ImageRequest: ...
 
@@ -88,7 +94,7 @@ async def until_exited(world: World, spec: ReplicaSpec) -> ObservedReplica:
     return observed
 
 
-async def until_done(world: World, task: "asyncio.Task[object]") -> None:
+async def until_done(world: World, task: "asyncio.Future[Any]") -> None:
     async def is_done() -> bool:
         return task.done()
 
@@ -296,6 +302,14 @@ class EngineContract:
         assert await logs_of(world, started.engine_id, lines[1].time_ns) == lines[1:]
         assert await logs_of(world, started.engine_id, lines[1].time_ns + 1) == lines[2:]
 
+    async def test_logs_of_a_replica_that_is_removed_do_not_just_end(self, world: World) -> None:
+        spec = await spec_of(world, "serves")
+        started = await world.engine.start(spec)
+        follower = asyncio.create_task(logs_of(world, started.engine_id))
+        await world.engine.remove(started.engine_id)
+        with pytest.raises(EngineError):
+            await follower
+
     async def test_watch_tells_of_start_exit_and_removal(self, world: World) -> None:
         spec = await spec_of(world, "exits")
         changes = world.engine.watch()
@@ -313,6 +327,7 @@ class EngineContract:
         started = await world.engine.start(spec)
         await until_exited(world, spec)
         await world.engine.remove(started.engine_id)
+        await world.other_engine.prepare()
         await world.other_engine.start(other_spec)
         # Were the first installation's changes heard, they would come first.
         await self._until_told(world, deaf, other_spec)
@@ -341,7 +356,7 @@ class EngineContract:
         await world.engine.prepare()
 
     @staticmethod
-    async def _until_told(world: World, changes: object, spec: ReplicaSpec) -> None:
-        task = asyncio.ensure_future(anext(changes))  # type: ignore[call-overload]
+    async def _until_told(world: World, changes: AsyncIterator[ContainerId], spec: ReplicaSpec) -> None:
+        task = asyncio.ensure_future(anext(changes))
         await until_done(world, task)
         assert task.result() == spec.container_id

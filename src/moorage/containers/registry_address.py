@@ -12,6 +12,7 @@ from moorage.containers.states import Reason
 from moorage.kit.errors import ImageError
 
 _LOOKUP_TIMEOUT_S = 10.0
+_PRIVATE_TOP_LABELS = ("local", "internal", "localhost", "lan", "home", "corp")
 
 
 def is_allowed_without_lookup(image: str, allowed: tuple[str, ...]) -> bool:
@@ -23,8 +24,9 @@ def is_allowed_without_lookup(image: str, allowed: tuple[str, ...]) -> bool:
     try:
         return ipaddress.ip_address(name).is_global
     except ValueError:
-        looks_numeric = name.replace(".", "").replace("x", "").isdigit()
-        return "." in name and not looks_numeric and not name.endswith((".local", ".internal", ".localhost"))
+        # A name whose last label is not a word is a number in disguise: 0x7f.1 and 2130706433.0 are addresses too.
+        labels = name.lower().split(".")
+        return len(labels) > 1 and labels[-1][:1].isalpha() and labels[-1] not in _PRIVATE_TOP_LABELS
 
 
 async def check_registry_address(image: str, allowed: tuple[str, ...]) -> None:

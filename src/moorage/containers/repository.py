@@ -1,15 +1,27 @@
 """SQL of containers as the API and the layers above see them."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from sqlalchemy import func, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.containers.channels import CONTAINERS
-from moorage.containers.models import ActivityRow, ContainerRow, ReplicaRow
+from moorage.containers.models import ActivityRow, ContainerRow, GatewayRow, ReplicaRouteRow, ReplicaRow
 from moorage.containers.states import LIVE, ReplicaState
 from moorage.kit.database import notify
 from moorage.kit.pagination import PageRequest
+
+SILENT_AFTER = timedelta(seconds=15)
+
+
+@dataclass(frozen=True)
+class GatewayStatus:
+    id: str
+    seen_at: datetime
+    alive: bool
+    servers: int
 
 
 async def mark_due(session: AsyncSession, container_ids: Iterable[str]) -> None:
@@ -76,3 +88,19 @@ async def list_activities(session: AsyncSession, container_id: str, page: PageRe
         query = query.where(tuple_(ActivityRow.at, ActivityRow.id) < (page.after.time, page.after.id))
     newest_first = query.order_by(ActivityRow.at.desc(), ActivityRow.id.desc()).limit(page.limit + 1)
     return list((await session.execute(newest_first)).scalars())
+
+
+async def count_states(session: AsyncSession) -> dict[str, int]:
+    query = select(ContainerRow.state, func.count()).where(ContainerRow.deleted_at.is_(None))
+    return {row.state: row[1] for row in await session.execute(query.group_by(ContainerRow.state))}
+
+
+async def list_gateways(session: AsyncSession) -> list[GatewayStatus]:
+    alive = GatewayRow.seen_at > func.now() - SILENT_AFTER
+    query = (
+        select(GatewayRow.id, GatewayRow.seen_at, alive, func.count(ReplicaRouteRow.replica_id))
+        .outerjoin(ReplicaRouteRow, ReplicaRouteRow.gateway_id == GatewayRow.id)
+        .group_by(GatewayRow.id)
+        .order_by(GatewayRow.id)
+    )
+    return [GatewayStatus(*row) for row in await session.execute(query)]

@@ -159,7 +159,8 @@ class Engine(Protocol):
 
     async def start(self, spec: ReplicaSpec) -> ObservedReplica:
         """Create and start, or adopt what an earlier call left. Raises `StartError` where the image or its
-        command is at fault, `EngineError` where the engine is."""
+        command is at fault, `EngineError` where the engine is (code `port_taken`: try another port). Either
+        may leave the replica behind as `CREATED`; it holds no port, and is removed like any other."""
         ...
 
     async def stop(self, engine_id: str, grace_s: float) -> None:
@@ -178,7 +179,8 @@ class Engine(Protocol):
         ...
 
     def logs(self, engine_id: str, since_ns: int) -> AsyncIterator[LogChunk]:
-        """All output from `since_ns` on, inclusive, then live until the process ends."""
+        """All output from `since_ns` on, inclusive, then live until the process ends. Returning means that
+        all of it was given; a broken connection, or a replica removed meanwhile, is an `EngineError`."""
         ...
 
     async def listening_sockets(self, engine_id: str) -> tuple[ListeningSocket, ...]:

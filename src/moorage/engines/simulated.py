@@ -135,11 +135,8 @@ class SimulatedEngine:
         return self._changes_since(self._seen(), len(self._machine.removals))
 
     async def logs(self, engine_id: str, since_ns: int) -> AsyncIterator[LogChunk]:
-        replica = self._own(engine_id)
-        if replica is None:
-            raise EngineError(f"read the log of {engine_id}: there is no such replica", code="replica_gone")
         given = 0
-        while replica is not None:
+        while (replica := self._own(engine_id)) is not None:
             now = self._clock.now()
             due = due_output(replica, now)
             for chunk in due[given:]:
@@ -149,7 +146,7 @@ class SimulatedEngine:
             if replica.phase(now) is not ReplicaPhase.RUNNING:
                 return
             await self._machine.wait(until=next_moment(replica, now))
-            replica = self._own(engine_id)
+        raise EngineError(f"read the log of {engine_id}: there is no such replica", code="replica_gone")
 
     async def listening_sockets(self, engine_id: str) -> tuple[ListeningSocket, ...]:
         replica, now = self._own(engine_id), self._clock.now()

@@ -12,9 +12,8 @@ from moorage.gateway import haproxy, render
 from moorage.gateway.haproxy import HaproxyError, Worker, Workers
 from moorage.gateway.layout import Layout, PlacedServer, ServerKey, ServerState
 from moorage.gateway.render import GatewayConfig
-from moorage.gateway.workers import AllWorkers, InFlight
+from moorage.gateway.workers import AllWorkers, TotalLoad
 from moorage.kit.clock import Clock
-from moorage.kit.ids import ReplicaId
 
 # Deleting one of 100,000 entries costs HAProxy 6 ms; from here on replacing the whole map is cheaper.
 _REPLACE_MAP_FROM = 100
@@ -39,6 +38,15 @@ class Changes:
     async def keys(self, live: Layout, target: Layout) -> Layout:
         before = {render.map_key_of(key): render.key_value(entry) for key, entry in live.keys.items()}
         after = {render.map_key_of(key): render.key_value(entry) for key, entry in target.keys.items()}
+        path = self._config.map_path(render.KEYS_MAP)
+        revoked = [haproxy.delete_from_map(path, key) for key in before if key not in after]
+        altered = [
+            haproxy.set_map(path, key, after[key])
+            for key in before
+            if after.get(key, before[key]) != before[key]
+        ]
+        # The old workers first: once the current one has it, nobody would see that they still lack it.
+        await self._all_workers.change_map(revoked + altered, self._workers)
         await self._map(render.KEYS_MAP, before, after)
         return replace(live, keys=target.keys)
 
@@ -61,11 +69,11 @@ class Changes:
         await self._map(render.HEALTH_MAP, health_before | health_after, health_after)
         return replace(target, slots=live.slots, servers=servers)
 
-    async def finish_drains(self, live: Layout, in_flight: InFlight) -> Layout:
+    async def finish_drains(self, live: Layout, load: TotalLoad) -> Layout:
         """Delete the draining servers that have nothing left to finish."""
         servers = dict(live.servers)
         for key, placed in sorted(live.servers.items()):
-            if placed.state is ServerState.READY or in_flight.current.get(key, 0) > 0:
+            if placed.state is ServerState.READY or load.current.get(key, 0) > 0:
                 continue
             if placed.state is ServerState.DRAIN:
                 await self._send([haproxy.put_into_maintenance(key)])
@@ -81,33 +89,33 @@ class Changes:
             if key not in target.servers or not placed.same_address(target.servers[key])
         ]
         await self._send([command for key in leaving for command in haproxy.stop_server(key)])
-        gone = _replicas(live) - _replicas(target)
-        self.count += await self._all_workers.tell_old(gone, ServerState.MAINTENANCE, self._workers)
         for key in leaving:
             await self._delete(servers, key)
         return servers
 
     async def _bring(self, servers: _Servers, target: Layout) -> None:
-        commands: list[str] = []
+        """First those that take requests, then the drains: between two commands HAProxy serves, and a container
+        must not be without a server even for that moment."""
+        additions: list[str] = []
+        drains: list[str] = []
         for key, wanted in target.servers.items():
             present = servers.get(key)
             if wanted.state is ServerState.DRAIN:
                 if present is not None and present.state is ServerState.READY:
-                    commands.append(haproxy.drain(key))
+                    drains.append(haproxy.drain(key))
                     servers[key] = wanted
                 continue
             if present is not None and not present.same_address(wanted):
                 continue  # Its predecessor could not be deleted yet; the next pass tries again.
             if present is None:
-                commands.append(haproxy.add_server(self._config, wanted))
+                additions.append(haproxy.add_server(self._config, wanted))
             elif present.max_concurrency != wanted.max_concurrency:
-                commands.append(haproxy.limit_server(wanted))
+                additions.append(haproxy.limit_server(wanted))
             if present is None or present.state is not ServerState.READY:
-                commands += haproxy.make_ready(wanted)
+                additions += haproxy.make_ready(wanted)
             servers[key] = wanted
-        await self._send(commands)
-        draining = {name for (_, name), placed in target.servers.items() if placed.state is ServerState.DRAIN}
-        self.count += await self._all_workers.tell_old(draining, ServerState.DRAIN, self._workers)
+        await self._send(additions)
+        await self._send(drains)
 
     async def _delete(self, servers: _Servers, key: ServerKey) -> None:
         """HAProxy refuses while it finds a connection on the server, an idle one included. Then it stays, in
@@ -143,7 +151,3 @@ class Changes:
     async def _send(self, commands: list[str]) -> None:
         await self._worker.change(commands)
         self.count += len(commands)
-
-
-def _replicas(layout: Layout) -> set[ReplicaId]:
-    return {replica_id for _, replica_id in layout.servers}

@@ -9,7 +9,7 @@ When it fails: the picture of HAProxy is thrown away and the next call reads it 
 """
 
 import asyncio
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from moorage.gateway.process import HaproxyProcess
 from moorage.gateway.render import GatewayConfig
 from moorage.gateway.statefiles import StateFiles, health_paths_from, keys_from, routes_from
 from moorage.gateway.table import GatewayTable
-from moorage.gateway.workers import AllWorkers
+from moorage.gateway.workers import AllWorkers, Leftovers, TotalLoad
 from moorage.kit.clock import Clock, system_clock
 from moorage.kit.ids import ReplicaId
 
@@ -37,7 +37,8 @@ class Applied:
     draining: Mapping[ReplicaId, int]
     """Take no new ones; the requests still in flight, over all workers."""
     removed: frozenset[ReplicaId]
-    """Of the table's draining replicas and of those that left the table: the ones that no worker can reach any more."""
+    """Of the table's draining replicas and of those that left the table: the ones that no worker can reach any more.
+    So a replica that is neither enabled nor draining is gone, whoever restarted in between."""
     changes: int
     """Commands that changed something; 0 when HAProxy was as wanted."""
 
@@ -59,9 +60,11 @@ class DataPlane:
         self._persisted: Layout | None = None
         self._live: Layout | None = None
         self._live_pid: int | None = None
+        self._unfinished: set[ReplicaId] = set()
+        """Departing, as of the last pass: one that left the table meanwhile still deserves its `removed`."""
         self._lock = asyncio.Lock()
         self.process = HaproxyProcess(home, run_dir, config.stats_socket, clock=clock)
-        self._all_workers = AllWorkers(self.process)
+        self._all_workers = AllWorkers(config, self.process, clock)
 
     async def start(self) -> None:
         """Adopt the running HAProxy with all it holds, or start one with the state of the files."""
@@ -85,7 +88,7 @@ class DataPlane:
 
     async def in_flight(self) -> Mapping[ReplicaId, int]:
         """Requests per replica, over the current worker and those that a reload left to finish."""
-        return (await self._all_workers.in_flight(await self.process.master.workers())).total
+        return (await self._all_workers.load(await self.process.master.workers())).in_flight
 
     async def _start(self) -> None:
         if not self.process.alive():
@@ -122,12 +125,27 @@ class DataPlane:
             changes = self._changes(workers, count=changes.count + 1)
         live = await changes.servers_and_routes(live, target)
 
-        total: Mapping[ReplicaId, int] = {}
+        load, leftovers = TotalLoad(), Leftovers()
+        kept, draining = _replicas_of(table)
+        if workers.old_pids:
+            leftovers = await self._all_workers.let_go(kept, draining, workers)
+            changes.count += leftovers.commands
         if workers.old_pids or any(placed.state is not ServerState.READY for placed in live.servers.values()):
-            in_flight = await self._all_workers.in_flight(workers)
-            live, total = await changes.finish_drains(live, in_flight), in_flight.total
+            load = await self._all_workers.load(workers)
+            live = await changes.finish_drains(live, load)
         self.process.trim_log()
-        return _applied(table, live, before, total, changes.count), live
+
+        departing = (draining | before | self._unfinished | leftovers.cut_off | leftovers.reachable) - kept
+        unfinished = departing & ({name for _, name in live.servers} | leftovers.reachable)
+        self._unfinished = unfinished
+        ready = [n for (_, n), placed in live.servers.items() if placed.state is ServerState.READY]
+        applied = Applied(
+            enabled=frozenset(ready),
+            draining={name: load.in_flight.get(name, 0) for name in unfinished},
+            removed=frozenset(departing - unfinished),
+            changes=changes.count,
+        )
+        return applied, live
 
     async def _place(self, table: GatewayTable, live: Layout, workers: Workers) -> Layout:
         target = place(table, live, frozenset())
@@ -151,7 +169,7 @@ class DataPlane:
     async def _read_live(self) -> Layout:
         worker, path_of = self.process.worker, self._config.map_path
         layout = Layout(
-            slots=max(await worker.slots()),
+            slots=max((await worker.load()).slots),
             routes=routes_from(await worker.map_entries(path_of(render.ROUTES_MAP))),
             servers=await worker.servers(),
             health_paths=health_paths_from(await worker.map_entries(path_of(render.HEALTH_MAP))),
@@ -161,21 +179,10 @@ class DataPlane:
         return layout
 
 
-def _applied(
-    table: GatewayTable,
-    live: Layout,
-    before: Set[ReplicaId],
-    in_flight: Mapping[ReplicaId, int],
-    changes: int,
-) -> Applied:
-    listed = [server for route in table.routes.values() for server in route.servers]
-    draining = {server.replica_id for server in listed if server.draining}
-    departing = draining | (before - {server.replica_id for server in listed})
-    present = {name for _, name in live.servers}
-    unfinished = {name for name in departing if name in present or in_flight.get(name, 0) > 0}
-    return Applied(
-        enabled=frozenset(n for (_, n), placed in live.servers.items() if placed.state is ServerState.READY),
-        draining={name: in_flight.get(name, 0) for name in unfinished},
-        removed=frozenset(departing - unfinished),
-        changes=changes,
+def _replicas_of(table: GatewayTable) -> tuple[set[ReplicaId], set[ReplicaId]]:
+    """Those that stay and those that drain."""
+    servers = [server for route in table.routes.values() for server in route.servers]
+    return (
+        {server.replica_id for server in servers if not server.draining},
+        {server.replica_id for server in servers if server.draining},
     )

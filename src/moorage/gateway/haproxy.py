@@ -12,7 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from moorage.gateway.layout import PlacedServer, ServerKey, ServerState
-from moorage.gateway.render import GatewayConfig, server_arguments, slot_name, slot_number
+from moorage.gateway.render import (
+    ENDPOINT_FRONTEND,
+    GatewayConfig,
+    server_arguments,
+    slot_name,
+    slot_number,
+)
 from moorage.gateway.table import Server
 from moorage.kit.errors import MoorageError
 from moorage.kit.ids import ReplicaId
@@ -20,11 +26,11 @@ from moorage.kit.ids import ReplicaId
 # HAProxy reads a line of commands, payload included, into one buffer of 16 kB.
 _BATCH_BYTES = 12_000
 _COMMAND = re.compile(r"[A-Za-z0-9 _/.:@!?=&%~+,\[\]*-]+")
-_DONE = ("New server registered.", "Server deleted.", "Transaction created")
+_DONE = ("New server registered.", "Server deleted.")
 _ADMIN_MAINTENANCE = 0x01
 _ADMIN_DRAIN = 0x08
 _CHECK_CONFIGURED = 0x02
-_STAT_BACKENDS, _STAT_SERVERS = 2, 4
+_STAT_FRONTENDS, _STAT_BACKENDS, _STAT_SERVERS = 1, 2, 4
 
 
 class HaproxyError(MoorageError):
@@ -38,6 +44,18 @@ class Workers:
     current_pid: int
     old_pids: tuple[int, ...]
     """Finishing what they had when a reload replaced them."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """What one worker is busy with."""
+
+    servers: Mapping[ServerKey, int]
+    """Requests in flight; those that wait for this one server included."""
+    slots: Mapping[int, int]
+    """Requests, queued ones included."""
+    silent_clients: int
+    """Connections to the endpoints without a request yet, or between two."""
 
 
 @dataclass(frozen=True)
@@ -82,11 +100,11 @@ class Worker:
             raise HaproxyError(f"HAProxy did not name its process: {answer[:200]!r}")
         return info
 
-    async def change(self, commands: Sequence[str]) -> None:
+    async def change(self, commands: Sequence[str], *, tolerate: tuple[str, ...] = ()) -> None:
         """Run commands that say nothing when they succeed, as many on a line as fit."""
         for batch in _batches(commands, separator="; "):
             separate = [self._prefix + _checked(command) for command in batch]
-            _raise_on_complaint(await self._socket.ask("; ".join(separate)), "; ".join(batch))
+            _raise_on_complaint(await self._socket.ask("; ".join(separate)), "; ".join(batch), tolerate)
 
     async def servers(self) -> dict[ServerKey, PlacedServer]:
         stats = {(row["pxname"], row["svname"]): row for row in await self._stat(_STAT_SERVERS)}
@@ -106,17 +124,31 @@ class Worker:
             found[placed.key] = placed
         return found
 
-    async def in_flight(self) -> dict[ServerKey, int]:
-        """Requests that a server has, or that wait for this one server."""
-        rows = await self._stat(_STAT_SERVERS)
-        slots = [(slot_number(row["pxname"]), row) for row in rows]
-        return {(slot, ReplicaId(row["svname"])): _in_flight(row) for slot, row in slots if slot is not None}
+    async def load(self) -> Load:
+        """All of one moment, in one command."""
+        rows = await self._stat(_STAT_FRONTENDS | _STAT_BACKENDS | _STAT_SERVERS)
+        servers: dict[ServerKey, int] = {}
+        slots: dict[int, int] = {}
+        clients = 0
+        for row in rows:
+            slot = slot_number(row["pxname"])
+            if row["svname"] == "FRONTEND":
+                clients += int(row["scur"]) if row["pxname"] == ENDPOINT_FRONTEND else 0
+            elif slot is not None and row["svname"] == "BACKEND":
+                slots[slot] = int(row["scur"])
+            elif slot is not None:
+                servers[slot, ReplicaId(row["svname"])] = int(row["scur"]) + int(row["qcur"])
+        return Load(servers, slots, max(0, clients - sum(slots.values())))
 
-    async def slots(self) -> dict[int, int]:
-        """Every slot there is, with its requests, queued ones included."""
-        rows = await self._stat(_STAT_BACKENDS)
-        slots = [(slot_number(row["pxname"]), int(row["scur"])) for row in rows]
-        return {slot: requests for slot, requests in slots if slot is not None}
+    async def end_requests(self, key: ServerKey) -> int:
+        """Cut what this server has in flight, session by session: also a worker that is stopping does that."""
+        slot, replica_id = key
+        mine = f" be={slot_name(slot)} srv={replica_id} "
+        sessions = (await self.ask("show sess")).splitlines()
+        commands = [f"shutdown session {line.split(':')[0]}" for line in sessions if mine in line]
+        # One that ended by itself meanwhile is what was wanted.
+        await self.change(commands, tolerate=("No such session",))
+        return len(commands)
 
     async def map_entries(self, path: str) -> dict[str, str]:
         entries = {}
@@ -220,6 +252,9 @@ def limit_server(placed: PlacedServer) -> str:
     return f"set maxconn server {_name(placed.key)} {placed.max_concurrency}"
 
 
+KEY_NOT_FOUND = "Key not found."
+
+
 def set_map(path: str, key: str, value: str) -> str:
     return f"set map {path} {key} {value}"
 
@@ -255,8 +290,8 @@ def _batches(items: Sequence[str], *, separator: str) -> Iterator[list[str]]:
         yield batch
 
 
-def _raise_on_complaint(answer: str, sent: str) -> None:
-    complaints = [line for line in answer.splitlines() if line and not line.startswith(_DONE)]
+def _raise_on_complaint(answer: str, sent: str, tolerate: tuple[str, ...] = ()) -> None:
+    complaints = [line for line in answer.splitlines() if line and not line.startswith(_DONE + tolerate)]
     if complaints:
         raise HaproxyError(f"HAProxy answered {' / '.join(complaints)[:500]!r} to {sent[:500]!r}")
 
@@ -276,10 +311,6 @@ def _state_of(admin_state: int) -> ServerState:
     if admin_state & _ADMIN_MAINTENANCE:
         return ServerState.MAINTENANCE
     return ServerState.DRAIN if admin_state & _ADMIN_DRAIN else ServerState.READY
-
-
-def _in_flight(row: Mapping[str, str]) -> int:
-    return int(row["scur"]) + int(row["qcur"])
 
 
 def _alerts(text: str) -> str:

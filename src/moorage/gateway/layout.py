@@ -86,9 +86,6 @@ class Layout:
             check_slot(slot)
             check_health_path(path)
 
-    def slots_of(self, replica_id: ReplicaId) -> list[int]:
-        return [slot for slot, named in self.servers if named == replica_id]
-
 
 def place(table: GatewayTable, live: Layout, busy_slots: Set[int]) -> Layout:
     """The layout that serves `table`. Containers keep their slot; a new one gets a slot that holds no

@@ -10,7 +10,7 @@ The rules never normalise a path: what was checked is, byte for byte, what is fo
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from moorage.gateway.answers import endpoint_error, management_error, status_503_by_cause
@@ -23,6 +23,7 @@ ROUTES_MAP = "routes.map"
 HEALTH_MAP = "health.map"
 MESSAGES_MAP = "messages.map"
 SERVERS_LIST = "servers.list"
+ENDPOINT_FRONTEND = "endpoints"
 
 _PATH = re.compile(r"/[A-Za-z0-9_./-]{1,150}")
 _SOCKET_PATH_MAX = 88
@@ -55,6 +56,9 @@ class GatewayConfig:
     server_idle_timeout_s: int = 600
     """Without a byte from the container. A stream that keeps talking has no limit."""
     tunnel_idle_timeout_s: int = 3600
+    keep_alive_timeout_s: int = 20
+    """Between two requests of a client. Longer than HTTP libraries keep a connection (5 to 15 s), and shorter than
+    a drain: an idle client of an old worker holds up the drains that a reload meets."""
     health_interval_s: int = 5
     health_timeout_s: int = 5
 
@@ -75,12 +79,9 @@ class GatewayConfig:
         for name in (self.user, self.group):
             if name is not None and _USER.fullmatch(name) is None:
                 raise ValueError(f"{name!r} is not a user or group name")
-        for number in (self.threads, self.connect_timeout_s, self.queue_timeout_s, self.queue_limit):
-            _check_positive(number)
-        for number in (self.server_idle_timeout_s, self.tunnel_idle_timeout_s):
-            _check_positive(number)
-        for number in (self.health_interval_s, self.health_timeout_s):
-            _check_positive(number)
+        for setting in fields(self):
+            if setting.type is int:
+                _check_positive(getattr(self, setting.name))
 
     def map_path(self, name: str) -> str:
         return str(self.state_dir / name)
@@ -186,7 +187,7 @@ defaults base
     timeout server {config.server_idle_timeout_s}s
     timeout tunnel {config.tunnel_idle_timeout_s}s
     timeout http-request 15s
-    timeout http-keep-alive 60s
+    timeout http-keep-alive {config.keep_alive_timeout_s}s
     timeout queue {config.queue_timeout_s}s
     retries 3
     retry-on conn-failure
@@ -224,7 +225,7 @@ def _endpoint_frontend(config: GatewayConfig) -> str:
     prefix_length = len("/c/") + CONTAINER_ID_LENGTH
     unauthorized = f"return status 401 {endpoint_error('authentication_failed')} hdr WWW-Authenticate Bearer"
     return f"""\
-frontend endpoints from base
+frontend {ENDPOINT_FRONTEND} from base
     {_bind(config.endpoint_listen, config.endpoint_certificate)}
     unique-id-format req_%[uuid]
     http-error status 400 {endpoint_error("bad_request")}

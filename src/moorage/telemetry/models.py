@@ -1,1 +1,5 @@
 """Tables of telemetry."""
+
+from moorage.telemetry.logs.models import LogCursorRow, LogLineRow
+
+__all__ = ["LogCursorRow", "LogLineRow"]

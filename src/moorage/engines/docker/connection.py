@@ -5,8 +5,10 @@ takes a broken connection for the end of a stream, and then a half-finished pull
 """
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from typing import Any
 
 import aiodocker
 import aiohttp
@@ -17,6 +19,7 @@ from moorage.kit.errors import EngineError
 CALL_TIMEOUT_S = 60.0
 CONNECT_TIMEOUT_S = 10.0
 UNIX_PREFIX = "unix://"
+_MAX_MESSAGE_BYTES = 32 * 1024 * 1024
 
 
 class DockerConnection:
@@ -105,6 +108,21 @@ async def answers(docker_host: str, timeout_s: float = 5.0) -> bool:
             return response.status == 200
     except (TimeoutError, aiohttp.ClientError, OSError):
         return False
+
+
+async def json_messages(content: aiohttp.StreamReader) -> AsyncIterator[Mapping[str, Any]]:
+    """One JSON object a line, as pulls and events send them. Lines are put together here because aiohttp
+    gives up at 128 KiB, and an event repeats the image's labels, which its author may make as long."""
+    pending = b""
+    async for data in content.iter_any():
+        *lines, pending = (pending + data).split(b"\n")
+        if len(pending) > _MAX_MESSAGE_BYTES:
+            raise EngineError(f"the Docker engine sent a message of more than {_MAX_MESSAGE_BYTES} bytes")
+        for line in lines:
+            if line.strip():
+                yield json.loads(line)
+    if pending.strip():
+        raise EngineError("the Docker engine ended the connection in the middle of a message")
 
 
 async def _message_of(response: aiohttp.ClientResponse) -> str:

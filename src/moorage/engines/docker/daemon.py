@@ -79,6 +79,10 @@ async def ensure_own_engine(
     return own.host
 
 
+def own_engine_is_running(settings: Settings) -> bool:
+    return _OwnEngine(settings, SYSTEM_PATH, system_clock).daemon.running_pid() is not None
+
+
 async def stop_engine(settings: Settings) -> None:
     """Stops a dockerd of ours, and no other. Its containers run on and are found again by the next one."""
     own = _OwnEngine(settings, SYSTEM_PATH, system_clock)

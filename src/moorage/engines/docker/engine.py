@@ -21,11 +21,11 @@ from moorage.engines.base import (
     ReplicaSpec,
 )
 from moorage.engines.docker import images
-from moorage.engines.docker.connection import CALL_TIMEOUT_S, DockerConnection
+from moorage.engines.docker.connection import CALL_TIMEOUT_S, DockerConnection, json_messages
 from moorage.engines.docker.create import LABEL_CONTAINER, LABEL_INSTALLATION, LABEL_REPLICA, create_body
 from moorage.engines.docker.failures import start_failure
 from moorage.engines.docker.gpus import engine_has_gpu_support, find_gpus
-from moorage.engines.docker.logs import read_logs
+from moorage.engines.docker.logs import LogPosition, read_logs
 from moorage.engines.docker.network import BridgeNetwork, NetworkIsolation
 from moorage.engines.docker.observe import observed_replica
 from moorage.engines.docker.sockets import listening_sockets_of
@@ -37,6 +37,8 @@ PUBLIC_DNS = ("1.1.1.1", "8.8.8.8")
 """Resolvers that a container may reach: the machine's own is usually at a private address, which it may not."""
 _START_TIMEOUT_S = 120.0
 _CONCURRENT_INSPECTIONS = 16
+_NAME_TIMEOUT_S = 20.0
+_NAME_RETRY_S = 0.05
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
@@ -71,19 +73,20 @@ class DockerEngine:
         return await images.ensure_image(self._connection, request, on_progress)
 
     async def start(self, spec: ReplicaSpec) -> ObservedReplica:
-        engine_id = await self._create_or_adopt(spec)
-        inspected = await self._inspect_own(engine_id)
-        if inspected is None:
-            raise EngineError(f"start replica {spec.replica_id}: it vanished after it was created")
-        if observed_replica(inspected).phase is not ReplicaPhase.CREATED:
-            return observed_replica(inspected)  # an earlier call started it; nothing is ever started twice
+        engine_id, adopted = await self._create_or_adopt(spec)
+        if adopted is not None and adopted.phase is not ReplicaPhase.CREATED:
+            return adopted  # an earlier call started it; nothing is ever started twice
         async with self._connection.call(f"start replica {spec.replica_id}", _START_TIMEOUT_S) as docker:
             try:
                 await docker.containers.container(engine_id).start()
+                failure = None
             except DockerError as exc:
-                # Not chained: the engine's own words may quote an environment value.
-                raise start_failure(spec, inspected, exc.message) from None
+                failure = exc.message
         inspected = await self._inspect_own(engine_id)
+        if failure is not None:
+            # Outside the handler, so that the engine's own words, which may quote an environment value, are
+            # not chained to it.
+            raise start_failure(spec, inspected, failure)
         if inspected is None:
             raise EngineError(f"start replica {spec.replica_id}: it vanished after it was started")
         return observed_replica(inspected)
@@ -137,16 +140,20 @@ class DockerEngine:
         return self._changes_since(self._clock.now())
 
     async def logs(self, engine_id: str, since_ns: int) -> AsyncIterator[LogChunk]:
-        if await self._inspect_own(engine_id) is None:
-            raise EngineError(
-                f"read the log of {engine_id[:12]}: there is no such replica", code="replica_gone"
-            )
-        async for chunk in read_logs(self._connection, engine_id, since_ns):
+        await self._require_own(engine_id)
+        position = LogPosition(since_ns)
+        async for chunk in read_logs(self._connection, engine_id, since_ns, follow=True):
+            position.advance(chunk)
             yield chunk
         # An engine that shuts down ends the stream as cleanly as a process that ends.
-        inspected = await self._inspect_own(engine_id)
-        if inspected is not None and observed_replica(inspected).phase is ReplicaPhase.RUNNING:
+        inspected = await self._require_own(engine_id)
+        if observed_replica(inspected).phase is ReplicaPhase.RUNNING:
             raise EngineError(f"read the log of {engine_id[:12]}: it ended, but its process runs on")
+        # Docker sometimes lets a follower go before it has the very last output; that is in the log by now.
+        resume_at_ns = position.resume_at_ns()
+        async for chunk in read_logs(self._connection, engine_id, resume_at_ns, follow=False):
+            if position.is_new(chunk):
+                yield chunk
 
     async def listening_sockets(self, engine_id: str) -> tuple[ListeningSocket, ...]:
         inspected = await self._inspect_own(engine_id)
@@ -175,24 +182,30 @@ class DockerEngine:
     async def close(self) -> None:
         await self._connection.close()
 
-    async def _create_or_adopt(self, spec: ReplicaSpec) -> str:
+    async def _create_or_adopt(self, spec: ReplicaSpec) -> tuple[str, ObservedReplica | None]:
         what = f"create replica {spec.replica_id}"
         body = create_body(
             spec, installation_id=self._installation_id, network=self._network.name, dns=self._dns
         )
-        async with self._connection.call(what) as docker:
-            try:
-                created = await docker.containers.create(body, name=spec.replica_id)
-                return str(created.id)
-            except DockerError as exc:
-                if exc.status != 409:
-                    raise start_failure(spec, None, exc.message) from None
-        inspected = await self._inspect(spec.replica_id)
-        if inspected is None:
-            raise EngineError(f"{what}: another one of that name was just being removed; try again")
-        if not self._is_ours(inspected, spec.replica_id):
-            raise EngineError(f"{what}: the name belongs to something that is not of this installation")
-        return str(inspected["Id"])
+        deadline = self._clock.monotonic() + _NAME_TIMEOUT_S
+        while self._clock.monotonic() < deadline:
+            async with self._connection.call(what) as docker:
+                try:
+                    created = await docker.containers.create(body, name=spec.replica_id)
+                    return str(created.id), None
+                except DockerError as exc:
+                    if exc.status != 409:
+                        raise start_failure(spec, None, exc.message) from None
+            inspected = await self._inspect(spec.replica_id)
+            if inspected is not None:
+                if not self._is_ours(inspected, spec.replica_id):
+                    raise EngineError(
+                        f"{what}: the name belongs to something that is not of this installation"
+                    )
+                return str(inspected["Id"]), observed_replica(inspected)
+            # Docker takes the name some time before the object shows, and gives it back some time after.
+            await self._clock.sleep(_NAME_RETRY_S)
+        raise EngineError(f"{what}: the name is taken, but there is nothing of that name")
 
     async def _inspect(self, name_or_id: str) -> Mapping[str, Any] | None:
         async with self._connection.call(f"look at {name_or_id}") as docker:
@@ -208,6 +221,14 @@ class DockerEngine:
         inspected = await self._inspect(engine_id)
         if inspected is None or inspected["Id"] != engine_id or not self._is_ours(inspected):
             return None
+        return inspected
+
+    async def _require_own(self, engine_id: str) -> Mapping[str, Any]:
+        inspected = await self._inspect_own(engine_id)
+        if inspected is None:
+            raise EngineError(
+                f"read the log of {engine_id[:12]}: there is no such replica", code="replica_gone"
+            )
         return inspected
 
     def _is_ours(self, inspected: Mapping[str, Any], replica_id: ReplicaId | None = None) -> bool:
@@ -227,7 +248,7 @@ class DockerEngine:
             async with self._connection.stream(
                 "watch replicas", "GET", "events", parameters=parameters
             ) as content:
-                async for event in images.json_messages(content):
+                async for event in json_messages(content):
                     yield ContainerId(event["Actor"]["Attributes"][LABEL_CONTAINER])
         except DockerError as exc:
             raise EngineError(f"watch replicas: {exc.message}") from exc

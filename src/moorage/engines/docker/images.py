@@ -4,18 +4,16 @@ A remote image is always asked for at its registry, with the credentials of whoe
 found in the cache by name, because a private image in the cache is nobody else's (KEP-2535).
 """
 
-import asyncio
 import base64
 import json
 import re
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from aiodocker.exceptions import DockerError
-from aiohttp import StreamReader
 
 from moorage.engines.base import Image, ImageRequest, PullProgress, RegistryCredentials
-from moorage.engines.docker.connection import DockerConnection
+from moorage.engines.docker.connection import DockerConnection, json_messages
 from moorage.kit.errors import EngineError, ImageError
 
 _LOCAL_REFERENCE = re.compile(r"local/[a-z0-9]+(?:[._/-]+[a-z0-9]+)*(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?")
@@ -153,15 +151,6 @@ def split_reference(reference: str) -> tuple[str, str, str]:
     if colon > slash:
         return rest[:colon], rest[colon + 1 :], digest
     return rest, "latest", digest
-
-
-async def json_messages(content: StreamReader) -> AsyncIterator[Mapping[str, Any]]:
-    """One JSON object a line, as pulls and events send them."""
-    while line := await content.readline():
-        if line.strip():
-            if not line.endswith(b"\n"):
-                raise asyncio.IncompleteReadError(line, None)
-            yield json.loads(line)
 
 
 class _Progress:

@@ -25,11 +25,44 @@ _HEADER_BYTES = 8
 _MAX_FRAME_BYTES = 1024 * 1024
 _STREAMS = {1: LogStream.STDOUT, 2: LogStream.STDERR}
 _NANOSECONDS = 1_000_000_000
+_SILENT_STREAM_OVERLAP_NS = 10 * _NANOSECONDS
 
 
-async def read_logs(connection: DockerConnection, engine_id: str, since_ns: int) -> AsyncIterator[LogChunk]:
+class LogPosition:
+    """How far a log has been read: for each stream the last time, and how many parts had that time."""
+
+    def __init__(self, since_ns: int) -> None:
+        self._since_ns = since_ns
+        self._last: dict[LogStream, tuple[int, int]] = {}
+        self._met: dict[LogStream, int] = {}
+
+    def advance(self, chunk: LogChunk) -> None:
+        time_ns, count = self._last.get(chunk.stream, (0, 0))
+        self._last[chunk.stream] = (chunk.time_ns, count + 1 if chunk.time_ns == time_ns else 1)
+
+    def resume_at_ns(self) -> int:
+        """Inclusive. A stream that said nothing so far may still have said something just before the end."""
+        if not self._last:
+            return self._since_ns
+        times_ns = [time_ns for time_ns, _ in self._last.values()]
+        if len(times_ns) < len(LogStream):
+            times_ns.append(max(times_ns) - _SILENT_STREAM_OVERLAP_NS)
+        return max(self._since_ns, min(times_ns))
+
+    def is_new(self, chunk: LogChunk) -> bool:
+        """Asked once for each chunk of a second reading, in order."""
+        time_ns, count = self._last.get(chunk.stream, (0, 0))
+        if chunk.time_ns != time_ns:
+            return chunk.time_ns > time_ns
+        self._met[chunk.stream] = self._met.get(chunk.stream, 0) + 1
+        return self._met[chunk.stream] > count
+
+
+async def read_logs(
+    connection: DockerConnection, engine_id: str, since_ns: int, *, follow: bool
+) -> AsyncIterator[LogChunk]:
     what = f"read the log of {engine_id[:12]}"
-    parameters = {"follow": "1", "stdout": "1", "stderr": "1", "timestamps": "1"}
+    parameters = {"follow": "1" if follow else "0", "stdout": "1", "stderr": "1", "timestamps": "1"}
     if since_ns > 0:
         parameters["since"] = f"{since_ns // _NANOSECONDS}.{since_ns % _NANOSECONDS:09d}"
     try:

@@ -1,0 +1,148 @@
+"""The proxies that the gateway is measured against, each as plain as it goes: no keys, no JSON errors, no slots."""
+
+import json
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from moorage.gateway.process import find_haproxy
+
+
+@dataclass(frozen=True)
+class Plain:
+    name: str
+    argv: list[str]
+
+
+def upstream_haproxy(folder: Path, port: int) -> Plain:
+    """The cheapest HTTP server at hand, so that it is never the bottleneck."""
+    config = folder / "upstream.cfg"
+    config.write_text(f"""\
+global
+    nbthread 1
+defaults
+    mode http
+    timeout client 60s
+frontend upstream
+    bind 127.0.0.1:{port}
+    http-request return status 200 content-type application/json string '{{"ok":true}}'
+""")
+    return Plain("upstream", [str(find_haproxy()), "-db", "-f", str(config)])
+
+
+def plain_haproxy(folder: Path, port: int, upstream_port: int) -> Plain:
+    config = folder / "plain.cfg"
+    config.write_text(f"""\
+global
+    nbthread 1
+defaults
+    mode http
+    timeout connect 3s
+    timeout client 600s
+    timeout server 600s
+    option http-no-delay
+    option abortonclose
+    http-reuse safe
+frontend plain
+    bind 127.0.0.1:{port}
+    default_backend upstream
+backend upstream
+    balance leastconn
+    server upstream 127.0.0.1:{upstream_port} maxconn 100 pool-purge-delay 2s
+""")
+    return Plain("haproxy without auth", [str(find_haproxy()), "-db", "-f", str(config)])
+
+
+def nginx(folder: Path, port: int, upstream_port: int) -> Plain | None:
+    binary = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
+    if binary is None:
+        installation = ["apt-get", "install", "-y", "--no-install-recommends", "nginx-light"]
+        subprocess.run(installation, capture_output=True, check=False)
+        binary = shutil.which("nginx", path="/usr/sbin:/usr/bin")
+    if binary is None:
+        return None
+    config = folder / "nginx.conf"
+    config.write_text(f"""\
+daemon off;
+worker_processes 1;
+pid {folder}/nginx.pid;
+error_log {folder}/nginx.log;
+events {{ worker_connections 1024; }}
+http {{
+    access_log off;
+    client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy;
+    fastcgi_temp_path {folder}/fastcgi; uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
+    keepalive_requests 1000000000;
+    upstream upstream {{ server 127.0.0.1:{upstream_port}; keepalive 64; keepalive_requests 1000000000; }}
+    server {{
+        listen 127.0.0.1:{port};
+        location / {{
+            proxy_pass http://upstream; proxy_http_version 1.1; proxy_set_header Connection "";
+            proxy_buffering off;
+        }}
+    }}
+}}
+""")
+    return Plain("nginx", [binary, "-c", str(config), "-e", str(folder / "nginx.log")])
+
+
+def envoy(folder: Path, port: int, upstream_port: int) -> Plain | None:
+    binary = _from_environment("envoy")
+    if binary is None:
+        return None
+
+    def address(at: int) -> dict[str, object]:
+        return {"socket_address": {"address": "127.0.0.1", "port_value": at}}
+
+    http = "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager"
+    router = "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router"
+    route = {"match": {"prefix": "/"}, "route": {"cluster": "upstream", "timeout": "0s"}}
+    manager = {
+        "@type": http,
+        "stat_prefix": "bench",
+        "route_config": {"virtual_hosts": [{"name": "all", "domains": ["*"], "routes": [route]}]},
+        "http_filters": [{"name": "envoy.filters.http.router", "typed_config": {"@type": router}}],
+    }
+    chain = {"filters": [{"name": "envoy.filters.network.http_connection_manager", "typed_config": manager}]}
+    endpoint = {"lb_endpoints": [{"endpoint": {"address": address(upstream_port)}}]}
+    cluster = {
+        "name": "upstream",
+        "type": "STATIC",
+        "lb_policy": "LEAST_REQUEST",
+        "load_assignment": {"cluster_name": "upstream", "endpoints": [endpoint]},
+    }
+    listener = {"name": "bench", "address": address(port), "filter_chains": [chain]}
+    config = folder / "envoy.json"
+    config.write_text(json.dumps({"static_resources": {"listeners": [listener], "clusters": [cluster]}}))
+    return Plain(
+        "envoy", [binary, "-c", str(config), "--concurrency", "1", "-l", "error", "--disable-hot-restart"]
+    )
+
+
+def traefik(folder: Path, port: int, upstream_port: int) -> Plain | None:
+    binary = _from_environment("traefik")
+    if binary is None:
+        return None
+    routes = folder / "traefik-routes.yml"
+    routes.write_text(f"""\
+http:
+  routers:
+    all: {{ rule: "PathPrefix(`/`)", service: upstream, entryPoints: [bench] }}
+  services:
+    upstream: {{ loadBalancer: {{ servers: [{{ url: "http://127.0.0.1:{upstream_port}" }}] }} }}
+""")
+    arguments = [
+        f"--entryPoints.bench.address=127.0.0.1:{port}",
+        f"--providers.file.filename={routes}",
+        "--global.checkNewVersion=false",
+        "--global.sendAnonymousUsage=false",
+        "--log.level=ERROR",
+    ]
+    return Plain("traefik", [binary, *arguments])
+
+
+def _from_environment(name: str) -> str | None:
+    beside = Path(sys.executable).parent / name
+    return str(beside) if beside.exists() else shutil.which(name)

@@ -1,0 +1,80 @@
+"""The API role: routes, errors and nothing else."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import structlog
+from fastapi import FastAPI
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from moorage.containers import endpoints as containers
+from moorage.containers import instance_type_endpoints as instance_types
+from moorage.entrypoints import health, operator_endpoints, sign_in_page
+from moorage.entrypoints.errors import install_error_handlers
+from moorage.identity.sign_in import endpoints as sign_in
+from moorage.kit.clock import system_clock
+from moorage.kit.crypto import Keyring
+from moorage.kit.database import Database
+from moorage.kit.ids import new_request_id
+from moorage.kit.settings import Settings
+from moorage.organizations import api_key_endpoints as api_keys
+from moorage.organizations import endpoints as organizations
+from moorage.organizations.service import create_first_organization
+from moorage.telemetry.logs import endpoints as logs
+
+API_PREFIX = "/api/v1"
+
+
+def create_app(settings: Settings, database: Database, keyring: Keyring) -> FastAPI:
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        await database.close()
+
+    app = FastAPI(
+        title="Moorage",
+        version="1",
+        lifespan=lifespan,
+        # Their pages load scripts from other hosts; the description itself is at /openapi.json.
+        docs_url=None,
+        redoc_url=None,
+    )
+    app.state.settings = settings
+    app.state.database = database
+    app.state.keyring = keyring
+    app.state.clock = system_clock
+    app.state.welcome = create_first_organization
+    install_error_handlers(app, settings.support_contact)
+    app.add_middleware(RequestIdMiddleware)
+    app.include_router(health.root_router)
+    app.include_router(sign_in_page.router)
+    for module in (sign_in, organizations, api_keys, instance_types, containers, logs, operator_endpoints):
+        app.include_router(module.router, prefix=API_PREFIX)
+    app.include_router(health.operator_router, prefix=API_PREFIX)
+    return app
+
+
+class RequestIdMiddleware:
+    """HAProxy sets the id and drops what clients send; without HAProxy in front, we make one. Written on the bare
+    protocol, because Starlette's convenience layer would stand between a stream and the client's hanging up."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request_id = Headers(scope=scope).get("x-request-id") or new_request_id()
+        scope.setdefault("state", {})["request_id"] = request_id
+
+        async def send_with_id(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers["X-Request-ID"] = request_id
+                headers["X-Content-Type-Options"] = "nosniff"
+            await send(message)
+
+        with structlog.contextvars.bound_contextvars(request_id=request_id):
+            await self._app(scope, receive, send_with_id)

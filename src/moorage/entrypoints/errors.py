@@ -1,0 +1,106 @@
+"""From our errors to HTTP: RFC 9457 problem documents with a stable `code`. The only place that knows both."""
+
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Any
+
+import structlog
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from moorage.kit.errors import (
+    ConflictError,
+    FieldError,
+    ForbiddenError,
+    InvalidInputError,
+    MoorageError,
+    NotAuthenticatedError,
+    NotFoundError,
+    TooManyRequestsError,
+    UnavailableError,
+)
+
+log = structlog.get_logger()
+
+_STATUSES: dict[type[MoorageError], HTTPStatus] = {
+    InvalidInputError: HTTPStatus.UNPROCESSABLE_ENTITY,
+    NotAuthenticatedError: HTTPStatus.UNAUTHORIZED,
+    ForbiddenError: HTTPStatus.FORBIDDEN,
+    NotFoundError: HTTPStatus.NOT_FOUND,
+    ConflictError: HTTPStatus.CONFLICT,
+    TooManyRequestsError: HTTPStatus.TOO_MANY_REQUESTS,
+    UnavailableError: HTTPStatus.SERVICE_UNAVAILABLE,
+}
+
+
+def install_error_handlers(app: FastAPI, support_contact: str) -> None:
+    @app.exception_handler(MoorageError)
+    async def expected(request: Request, error: MoorageError) -> JSONResponse:
+        status = next((status for kind, status in _STATUSES.items() if isinstance(error, kind)), None)
+        if status is None:
+            return unexpected_answer(request, error)
+        fields = error.fields if isinstance(error, InvalidInputError) else ()
+        answer = problem(request, status, error.code, error.message, fields)
+        if isinstance(error, TooManyRequestsError):
+            answer.headers["Retry-After"] = str(error.retry_after_s)
+        if isinstance(error, NotAuthenticatedError):
+            answer.headers["WWW-Authenticate"] = "Bearer"
+        return answer
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
+        fields = tuple(FieldError(_field(one["loc"]), _lower_first(one["msg"])) for one in error.errors())
+        detail = "; ".join(f"{one.field}: {one.message}" for one in fields) + "."
+        return problem(request, HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_input", detail, fields)
+
+    @app.exception_handler(HTTPException)
+    async def http(request: Request, error: HTTPException) -> JSONResponse:
+        status = HTTPStatus(error.status_code)
+        codes = {404: "not_found", 405: "method_not_allowed"}
+        detail = {404: "There is nothing at this path.", 405: "This path does not take that method."}
+        answer = problem(
+            request, status, codes.get(status, "http_error"), detail.get(status, str(error.detail))
+        )
+        answer.headers.update(error.headers or {})
+        return answer
+
+    @app.exception_handler(Exception)
+    async def unexpected(request: Request, error: Exception) -> JSONResponse:
+        return unexpected_answer(request, error)
+
+    def unexpected_answer(request: Request, error: Exception) -> JSONResponse:
+        log.error("request_failed", path=request.url.path, request_id=_request_id(request), exc_info=error)
+        detail = f"Something went wrong on our side. If it stays, tell {support_contact} the request id."
+        return problem(request, HTTPStatus.INTERNAL_SERVER_ERROR, "internal_error", detail)
+
+
+def problem(
+    request: Request, status: HTTPStatus, code: str, detail: str, fields: Sequence[FieldError] = ()
+) -> JSONResponse:
+    body: dict[str, Any] = {
+        "type": "about:blank",
+        "title": status.phrase,
+        "status": status.value,
+        "code": code,
+        "detail": detail,
+        "request_id": _request_id(request),
+    }
+    if fields:
+        body["errors"] = [{"field": one.field, "message": one.message} for one in fields]
+    return JSONResponse(body, status_code=status.value, media_type="application/problem+json")
+
+
+def _request_id(request: Request) -> str | None:
+    return getattr(request.state, "request_id", None)
+
+
+def _field(location: Sequence[str | int]) -> str:
+    # FastAPI puts "body", "query" or "path" first; for a JSON mistake the rest is only an offset.
+    names = [str(part) for part in location[1:]]
+    return ".".join(names) or "body"
+
+
+def _lower_first(message: str) -> str:
+    return message[:1].lower() + message[1:]

@@ -1,0 +1,43 @@
+"""Purges what has run out: mails, sign-in codes, sessions.
+
+Purpose: nothing that was promised to be short-lived stays. Idempotent; a missed round is caught up by the next.
+"""
+
+from dataclasses import dataclass, field
+
+from moorage.identity.sessions.repository import purge_dead_sessions
+from moorage.identity.sign_in.repository import purge_old_codes
+from moorage.kit.clock import Clock
+from moorage.kit.database import Database
+from moorage.notifications.repository import purge_outbox
+from moorage.reconcile.driver import Due
+from moorage.reconcile.lease import Lease
+
+EVERY_S = 300.0
+
+
+@dataclass
+class Housekeeping:
+    database: Database
+    clock: Clock
+    name: str = "housekeeping"
+    channels: tuple[str, ...] = ()
+    _next_s: float = field(init=False, default=float("-inf"))
+
+    async def due(self, limit: int) -> Due:
+        left_s = self._next_s - self.clock.monotonic()
+        return Due(["all"], None) if left_s <= 0 else Due([], left_s)
+
+    async def reconcile(self, key: str, lease: Lease) -> None:
+        async with self.database.transaction() as session:
+            await lease.guard(session)
+            await purge_outbox(session)
+            await purge_old_codes(session)
+            await purge_dead_sessions(session)
+        self._next_s = self.clock.monotonic() + EVERY_S
+
+    async def postpone(self, key: str, error: Exception, lease: Lease) -> None:
+        self._next_s = self.clock.monotonic() + 10.0
+
+    async def lead(self, lease: Lease) -> None:
+        return None

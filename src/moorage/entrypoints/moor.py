@@ -1,0 +1,111 @@
+"""The `moor` command: the CLI over HTTP, and the commands that run Moorage on this machine."""
+
+import asyncio
+import json
+import sys
+from typing import Annotated
+
+import typer
+from moorage_cli.app import app
+
+from moorage.kit.errors import MoorageError
+from moorage.kit.logging import configure_logging
+from moorage.kit.parent import end_with_parent
+from moorage.kit.settings import load_settings, masked
+
+EXIT_WRONG_USE = 2
+
+
+@app.command(rich_help_panel="Run Moorage")
+def up() -> None:
+    """Run everything on this machine: database, engine, API, controller, gateway."""
+    from moorage.entrypoints.up import up as run_up
+
+    settings = load_settings()
+    configure_logging("warning", as_json=False)
+    asyncio.run(run_up(settings, _say))
+
+
+@app.command(rich_help_panel="Run Moorage")
+def down() -> None:
+    """Stop everything on this machine, users' containers included. The data stays."""
+    from moorage.entrypoints.up import down as run_down
+
+    asyncio.run(run_down(load_settings(), _say))
+
+
+@app.command(rich_help_panel="Run Moorage")
+def clean(yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False) -> None:
+    """Stop everything and remove the data folder."""
+    from moorage.entrypoints.up import clean as run_clean
+
+    settings = load_settings()
+    if not yes:
+        typer.confirm(f"Remove {settings.home} with all data?", abort=True)
+    asyncio.run(run_clean(settings, _say))
+
+
+@app.command(rich_help_panel="Run Moorage")
+def serve(
+    role: Annotated[str, typer.Option(help="api, controller or gateway")],
+    exit_with_parent: Annotated[bool, typer.Option("--exit-with-parent", hidden=True)] = False,
+) -> None:
+    """Run one role in this process."""
+    from moorage.entrypoints.roles import serve as run_role
+
+    settings = load_settings()
+    configure_logging(settings.log_level, as_json=settings.log_format == "json")
+    if exit_with_parent:
+        end_with_parent()
+    run_role(settings, role)
+
+
+@app.command(rich_help_panel="Run Moorage")
+def migrate() -> None:
+    """Bring the database to this version's tables."""
+    from moorage.entrypoints.migrate import migrate as run_migrate
+    from moorage.kit.postgres import database_dsn
+
+    asyncio.run(run_migrate(database_dsn(load_settings())))
+    _say("The database is at this version.")
+
+
+@app.command(rich_help_panel="Run Moorage")
+def config() -> None:
+    """Print the effective settings, secrets masked."""
+    typer.echo(json.dumps(masked(load_settings()), indent=2))
+
+
+@app.command("sign-in-link", rich_help_panel="Run Moorage")
+def sign_in_link() -> None:
+    """Print a new one-time link for the operator."""
+    from moorage.entrypoints.bootstrap import operator_sign_in_link
+    from moorage.kit.database import Database
+    from moorage.kit.postgres import database_dsn
+
+    async def make() -> str:
+        settings = load_settings()
+        database = Database(database_dsn(settings), pool_size=2)
+        try:
+            async with database.transaction() as session:
+                return await operator_sign_in_link(session, settings)
+        finally:
+            await database.close()
+
+    typer.echo(asyncio.run(make()))
+
+
+def main() -> None:
+    try:
+        app()
+    except MoorageError as error:
+        typer.echo(f"moor: {error.message}", err=True)
+        sys.exit(EXIT_WRONG_USE)
+
+
+def _say(line: str) -> None:
+    typer.echo(line)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,35 @@
+"""What only the operator sees."""
+
+from datetime import datetime
+from typing import Annotated
+
+from fastapi import APIRouter, Depends
+from pydantic import BaseModel
+
+from moorage.identity.authentication import TheOperator
+from moorage.kit.pagination import Page, PageRequest, Position, page_of, page_request
+from moorage.kit.web import TheKeyring, TheSession
+from moorage.notifications.repository import list_outbox
+
+router = APIRouter(tags=["operator"])
+
+
+class MailRead(BaseModel):
+    id: str
+    to: str
+    subject: str
+    text: str
+    created_at: datetime
+
+
+@router.get("/operator/outbox")
+async def outbox(
+    _: TheOperator,
+    session: TheSession,
+    keyring: TheKeyring,
+    paging: Annotated[PageRequest, Depends(page_request)],
+) -> Page[MailRead]:
+    """Mails of the last day, newest first: how people get their codes while no SMTP server is set up."""
+    mails = await list_outbox(session, keyring, paging)
+    shown = [MailRead.model_validate(mail, from_attributes=True) for mail in mails]
+    return page_of(shown, paging, lambda item: Position(item.created_at, item.id))

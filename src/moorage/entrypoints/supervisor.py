@@ -1,0 +1,102 @@
+"""Keeps the roles and the daemons of one machine running, for `moor up`."""
+
+import asyncio
+import contextlib
+import os
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from moorage.kit.clock import system_clock
+
+LONGEST_PAUSE_S = 10.0
+STEADY_AFTER_S = 30.0
+CHECK_DAEMONS_EVERY_S = 1.0
+STOP_GRACE_S = 15.0
+
+
+@dataclass
+class RoleProcess:
+    """One role, started again whenever it ends; the pause grows while it keeps ending early."""
+
+    role: str
+    log_dir: Path
+    environment: Mapping[str, str]
+    say: Callable[[str], None]
+    pid: int | None = field(init=False, default=None)
+
+    async def run(self) -> None:
+        pause_s = 0.2
+        while True:
+            started_s = system_clock.monotonic()
+            status = await self._run_once()
+            pause_s = (
+                0.2
+                if system_clock.monotonic() - started_s > STEADY_AFTER_S
+                else min(pause_s * 2, LONGEST_PAUSE_S)
+            )
+            self.say(f"The {self.role} ended ({_how(status)}); starting it again. Its log: {self._log_file}")
+            await system_clock.sleep(pause_s)
+
+    @property
+    def _log_file(self) -> Path:
+        return self.log_dir / f"{self.role}.log"
+
+    async def _run_once(self) -> int:
+        log = os.open(self._log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        command = ("-m", "moorage.entrypoints.moor", "serve", "--role", self.role, "--exit-with-parent")
+        try:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                *command,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, **self.environment},
+                # Ctrl-C goes to the supervisor, which stops the roles in their order.
+                process_group=0,
+            )
+        finally:
+            os.close(log)
+        self.pid = process.pid
+        try:
+            return await process.wait()
+        except asyncio.CancelledError:
+            await _end(process)
+            raise
+
+
+@dataclass(frozen=True)
+class SupervisedDaemon:
+    name: str
+    alive: Callable[[], bool]
+    start: Callable[[], Awaitable[None]]
+
+
+async def keep_daemons(daemons: Sequence[SupervisedDaemon], say: Callable[[str], None]) -> None:
+    """Start again what died."""
+    while True:
+        await system_clock.sleep(CHECK_DAEMONS_EVERY_S)
+        for daemon in daemons:
+            if not daemon.alive():
+                say(f"{daemon.name} is gone; starting it again.")
+                try:
+                    await daemon.start()
+                except Exception as exc:  # noqa: BLE001 - said, and tried again in a second
+                    say(f"{daemon.name} could not be started: {exc}")
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        process.terminate()
+    try:
+        await asyncio.wait_for(process.wait(), timeout=STOP_GRACE_S)
+    except TimeoutError:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+def _how(status: int) -> str:
+    return f"signal {-status}" if status < 0 else f"exit code {status}"

@@ -1,0 +1,288 @@
+"""`moor up`: everything on one machine, from an empty folder to "ready"; `moor down` and `moor clean` are its opposites.
+
+Nothing is started before everything that can be checked has been: a second start on the same data, a port in
+use or a folder that cannot be written to ends in one line and changes nothing.
+"""
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import shutil
+import signal
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import httpx
+
+from moorage.engines.docker.daemon import (
+    ensure_engine,
+    ensure_own_engine,
+    own_engine_is_running,
+    remove_engine_data,
+    stop_engine,
+)
+from moorage.engines.docker.engine import DockerEngine
+from moorage.entrypoints.bootstrap import bootstrap, operator_sign_in_link
+from moorage.entrypoints.example_image import ensure_example_image
+from moorage.entrypoints.migrate import migrate
+from moorage.entrypoints.roles import create_dataplane
+from moorage.entrypoints.supervisor import RoleProcess, SupervisedDaemon, keep_daemons
+from moorage.gateway.agent import stable_gateway_id
+from moorage.gateway.repository import forget_gateway
+from moorage.kit.clock import system_clock
+from moorage.kit.database import Database
+from moorage.kit.errors import MoorageError, SetupError
+from moorage.kit.home import prepare_home
+from moorage.kit.installation import ensure_installation_id
+from moorage.kit.postgres import EmbeddedPostgres, database_dsn
+from moorage.kit.settings import Settings
+
+READY_TIMEOUT_S = 120.0
+Say = Callable[[str], None]
+
+
+async def up(settings: Settings, say: Say) -> None:
+    """Start everything, say how to use it, keep it running until SIGINT or SIGTERM."""
+    prepare_home(settings)
+    with _only_one(settings):
+        _check_ports(settings)
+        postgres = EmbeddedPostgres(settings) if settings.database_dsn is None else None
+        if postgres is not None:
+            say("Starting the database …")
+            await postgres.start()
+        link = await _prepare_database(settings)
+        docker_host = await ensure_engine(settings, say)
+        await _build_example(settings, docker_host, say)
+        say("Starting the API, the controller and the gateway …")
+        await _run(settings, postgres, docker_host, link, say)
+
+
+async def down(settings: Settings, say: Say) -> None:
+    """Stop everything, users' containers included. The data stays."""
+    pid = running_pid(settings)
+    if pid is not None:
+        say(f"Stopping Moorage (pid {pid}) …")
+        os.kill(pid, signal.SIGTERM)
+        await _gone(settings)
+    await _stop_gateway_and_database(settings)
+    await _stop_replicas(settings, say)
+    await stop_engine(settings)
+    say("Stopped. The data stays; start again with `moor up`.")
+
+
+async def clean(settings: Settings, say: Say) -> None:
+    """Back to nothing: stop everything and remove the data folder."""
+    await down(settings, say)
+    await remove_engine_data(settings)
+    if settings.home.exists():
+        shutil.rmtree(settings.home)
+    say(f"Removed {settings.home}.")
+
+
+def running_pid(settings: Settings) -> int | None:
+    """Of the `moor up` that holds this data."""
+    path = _lock_path(settings)
+    if not path.exists():
+        return None
+    with open(path) as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return int(lock.read().strip() or 0) or None
+    return None
+
+
+@contextlib.contextmanager
+def _only_one(settings: Settings) -> Iterator[None]:
+    with open(_lock_path(settings), "a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as exc:
+            lock.seek(0)
+            pid = lock.read().strip()
+            raise SetupError(
+                f"Moorage already runs on {settings.home} (pid {pid}). Stop it first with `moor down`."
+            ) from exc
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+        yield
+
+
+def _check_ports(settings: Settings) -> None:
+    if create_dataplane(settings).alive():
+        return  # A HAProxy of ours outlived its agent and holds them.
+    for name, listen in (("api_listen", settings.api_listen), ("gateway_listen", settings.gateway_listen)):
+        host, _, port = listen.rpartition(":")
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((host.strip("[]"), int(port)))
+            except OSError as exc:
+                raise SetupError(
+                    f"Cannot listen on {listen}: {exc.strerror}. Choose another with MOORAGE_{name.upper()}=host:port."
+                ) from exc
+
+
+async def _prepare_database(settings: Settings) -> str:
+    dsn = database_dsn(settings)
+    await migrate(dsn)
+    database = Database(dsn, pool_size=2)
+    try:
+        async with database.transaction() as session:
+            await bootstrap(session, settings)
+            return await operator_sign_in_link(session, settings)
+    finally:
+        await database.close()
+
+
+async def _build_example(settings: Settings, docker_host: str, say: Say) -> None:
+    try:
+        await ensure_example_image(docker_host, settings.home / "cache", say)
+    except MoorageError as exc:
+        # Everything else works without it.
+        say(f"The example image local/chat:latest could not be built: {exc.message}")
+
+
+async def _run(
+    settings: Settings, postgres: EmbeddedPostgres | None, docker_host: str, link: str, say: Say
+) -> None:
+    environment = {"MOORAGE_DOCKER_HOST": docker_host, "MOORAGE_HOME": str(settings.home.absolute())}
+    roles = [
+        RoleProcess(role, settings.log_dir, environment, say) for role in ("gateway", "api", "controller")
+    ]
+    daemons = []
+    if postgres is not None:
+        daemons.append(
+            SupervisedDaemon("The database", lambda: postgres.running_pid() is not None, postgres.start)
+        )
+    if own_engine_is_running(settings):
+        daemons.append(
+            SupervisedDaemon(
+                "The Docker engine",
+                lambda: own_engine_is_running(settings),
+                lambda: _start_own_engine(settings, say),
+            )
+        )
+    running = asyncio.ensure_future(_supervise(roles, daemons, settings, link, say))
+    loop = asyncio.get_running_loop()
+    for stop_signal in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(stop_signal, running.cancel)
+    try:
+        await running
+    except asyncio.CancelledError:
+        say("Stopping …")
+    await _stop_gateway_and_database(settings)
+    say(
+        "Stopped. Users' containers keep running and are adopted at the next start; `make down` stops them too."
+    )
+
+
+async def _supervise(
+    roles: Sequence[RoleProcess], daemons: Sequence[SupervisedDaemon], settings: Settings, link: str, say: Say
+) -> None:
+    async with asyncio.TaskGroup() as group:
+        for role in roles:
+            group.create_task(role.run())
+        group.create_task(keep_daemons(daemons, say))
+        await _wait_until_ready(settings)
+        _say_how_to_use(settings, link, say)
+
+
+async def _wait_until_ready(settings: Settings) -> None:
+    deadline = system_clock.monotonic() + READY_TIMEOUT_S
+    missing = "the API does not answer"
+    scheme = "https" if settings.api_certificate else "http"
+    async with httpx.AsyncClient(verify=False) as client:  # noqa: S501 - our own address, possibly by another name
+        while system_clock.monotonic() < deadline:
+            try:
+                answer = (await client.get(f"{scheme}://{settings.api_listen}/readyz", timeout=5)).json()
+                if answer.get("ready"):
+                    return
+                checks = answer.get("checks", {}).items()
+                missing = "; ".join(
+                    f"{name}: {check['message']}" for name, check in checks if not check["ok"]
+                )
+            except (httpx.HTTPError, ValueError):
+                missing = "the API does not answer"
+            await asyncio.sleep(0.1)
+    raise SetupError(
+        f"Not ready after {READY_TIMEOUT_S:.0f} s: {missing}. The logs are in {settings.log_dir}."
+    )
+
+
+def _say_how_to_use(settings: Settings, link: str, say: Say) -> None:
+    key_file = settings.operator_key_file
+    say(
+        f"\nMoorage is ready.\n\n"
+        f"  API               {settings.api_base_url}/api/v1\n"
+        f"  Endpoints         {settings.gateway_base_url}\n"
+        f"  Sign in (once)    {link}\n"
+        f"  Operator's key    {key_file}\n\n"
+        f'  curl -H "Authorization: Bearer $(cat {key_file})" {settings.api_base_url}/api/v1/me\n\n'
+        f"Deploy the example:  moor login && moor deploy -f examples/chat/container.toml\n"
+        f"Ctrl-C stops Moorage; users' containers keep running."
+    )
+
+
+async def _stop_gateway_and_database(settings: Settings) -> None:
+    dataplane = create_dataplane(settings)
+    if dataplane.alive():
+        await dataplane.stop()
+        with contextlib.suppress(
+            Exception
+        ):  # the database may be down; a gateway that is gone shows by its silence
+            await _forget_gateway(settings)
+    if settings.database_dsn is None:
+        await EmbeddedPostgres(settings).stop()
+
+
+async def _forget_gateway(settings: Settings) -> None:
+    database = Database(database_dsn(settings), pool_size=2)
+    try:
+        async with database.transaction() as session:
+            await forget_gateway(session, stable_gateway_id(settings.home))
+    finally:
+        await database.close()
+
+
+async def _stop_replicas(settings: Settings, say: Say) -> None:
+    """Asks the database only for the installation's id; works with everything of ours stopped."""
+    if settings.database_dsn is None and not (settings.home / "postgres/data").exists():
+        return
+    postgres = EmbeddedPostgres(settings) if settings.database_dsn is None else None
+    if postgres is not None:
+        await postgres.start()
+    database = Database(database_dsn(settings), pool_size=2)
+    try:
+        async with database.transaction() as session:
+            installation_id = await ensure_installation_id(session)
+        engine = DockerEngine(await ensure_engine(settings, say), installation_id, system_clock)
+        replicas = await engine.list_replicas()
+        if replicas:
+            say(f"Stopping {len(replicas)} replica(s) …")
+            await asyncio.gather(*(engine.stop(one.engine_id, settings.stop_grace_s) for one in replicas))
+        await engine.close()
+    finally:
+        await database.close()
+        if postgres is not None:
+            await postgres.stop()
+
+
+async def _start_own_engine(settings: Settings, say: Say) -> None:
+    await ensure_own_engine(settings, say)
+
+
+async def _gone(settings: Settings) -> None:
+    deadline = system_clock.monotonic() + 60
+    while running_pid(settings) is not None:
+        if system_clock.monotonic() > deadline:
+            raise SetupError("Moorage did not stop within 60 s.")
+        await asyncio.sleep(0.1)
+
+
+def _lock_path(settings: Settings) -> Path:
+    return settings.run_dir / "up.lock"

@@ -1,0 +1,96 @@
+"""Between the reading of a replica's output and its storing: bounded, and emptied in batches.
+
+The reader waits while it is full, so a flood is held back at the engine and not in our memory.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator
+from dataclasses import dataclass
+
+from moorage.engines.base import LogChunk
+from moorage.kit.errors import EngineError
+from moorage.telemetry.logs.cursor import Cursor, LineAssembler, RawLine
+
+BATCH_LINES = 1000
+BATCH_BYTES = 1024 * 1024
+FLUSH_AFTER_S = 0.25
+
+
+@dataclass(frozen=True)
+class Batch:
+    lines: list[RawLine]
+    cursor: Cursor
+    """Behind the last of the lines."""
+    bytes: int
+
+
+class LineBuffer:
+    def __init__(self, assembler: LineAssembler) -> None:
+        self._assembler = assembler
+        self._lines: list[RawLine] = []
+        self._bytes = 0
+        self._ended = False
+        self._failure: EngineError | None = None
+        self._something = asyncio.Event()
+        self._take_now = asyncio.Event()
+        self._room = asyncio.Event()
+
+    async def fill(self, chunks: AsyncIterator[LogChunk], *, process_ended: bool) -> None:
+        """Read to the end. A stream that breaks off is an end too: what it gave first is stored first.
+
+        Only of a process that had ended before is what lacks a line end a line.
+        """
+        try:
+            async for chunk in chunks:
+                line = self._assembler.feed(chunk)
+                if line is not None:
+                    self._add(line)
+                    await self._wait_for_room()
+            if process_ended:
+                for line in self._assembler.end():
+                    self._add(line)
+        except EngineError as exc:
+            self._failure = exc
+        finally:
+            self._ended = True
+            self._something.set()
+            self._take_now.set()
+            if isinstance(chunks, AsyncGenerator):
+                await chunks.aclose()
+
+    async def batches(self) -> AsyncIterator[Batch]:
+        """Until the stream has ended and all is taken; raises what broke it."""
+        while True:
+            await self._something.wait()
+            # A moment for more to come; at the end, and when it is full, at once.
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._take_now.wait(), timeout=FLUSH_AFTER_S)
+            batch, ended = self._take(), self._ended
+            if batch.lines:
+                yield batch
+            if ended:
+                break
+        if self._failure is not None:
+            raise self._failure
+
+    def _add(self, line: RawLine) -> None:
+        # No await between the assembler and here: its cursor counts this line as given out already.
+        self._lines.append(line)
+        self._bytes += len(line.head)
+        self._something.set()
+
+    async def _wait_for_room(self) -> None:
+        while len(self._lines) >= BATCH_LINES or self._bytes >= BATCH_BYTES:
+            self._room.clear()
+            self._take_now.set()
+            await self._room.wait()
+
+    def _take(self) -> Batch:
+        batch = Batch(self._lines, self._assembler.cursor(), self._bytes)
+        self._lines, self._bytes = [], 0
+        if not self._ended:
+            self._something.clear()
+            self._take_now.clear()
+        self._room.set()
+        return batch

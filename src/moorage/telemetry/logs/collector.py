@@ -1,0 +1,116 @@
+"""The logs reconciler.
+
+Purpose: the output of every replica that has any is followed, and the days of storage come and go.
+Invariants: one follower for a replica; every write is guarded by the lease.
+When it fails: followers go on from their cursors; a replica that the containers reconciler would not wait for
+any longer is let go of. Its one object in the driver's sense is the storage.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from moorage.containers.channels import CONTAINERS, ROUTES
+from moorage.engines.base import Engine
+from moorage.kit.clock import Clock
+from moorage.kit.crypto import Keyring
+from moorage.kit.database import Database
+from moorage.kit.errors import LeaseLostError
+from moorage.kit.settings import Settings
+from moorage.reconcile.driver import Due
+from moorage.reconcile.lease import Lease
+from moorage.telemetry.logs import repository
+from moorage.telemetry.logs.follower import Follower
+from moorage.telemetry.logs.partitions import plan_partitions
+from moorage.telemetry.logs.repository import Source
+
+LOOK_AT_LEAST_EVERY_S = 1.0
+WRITERS_AT_ONCE = 3
+"""Connections that logs may take from the pool, of which the other reconcilers need some."""
+STORAGE = "storage"
+STORAGE_EVERY_S = 60.0
+STORAGE_RETRY_S = 5.0
+
+
+@dataclass
+class LogCollector:
+    database: Database
+    engine: Engine
+    keyring: Keyring
+    settings: Settings
+    clock: Clock
+    name: str = "logs"
+    channels: tuple[str, ...] = (CONTAINERS, ROUTES)
+    _look: asyncio.Event = field(init=False, default_factory=asyncio.Event)
+    _writers: asyncio.Semaphore = field(init=False)
+    _storage_due_s: float = field(init=False, default=float("-inf"))
+
+    def __post_init__(self) -> None:
+        self._writers = asyncio.Semaphore(WRITERS_AT_ONCE)
+
+    async def due(self, limit: int) -> Due:
+        """Asked after every notification, which is also when replicas may have come or gone."""
+        self._look.set()
+        wait_s = self._storage_due_s - self.clock.monotonic()
+        return Due([STORAGE], None) if wait_s <= 0 else Due([], wait_s)
+
+    async def reconcile(self, key: str, lease: Lease) -> None:
+        """Make the next days' partitions, drop those past retention, forget what they were about."""
+        async with self.database.transaction() as session:
+            existing, now = await repository.list_partitions(session)
+        plan = plan_partitions(existing, now, self.settings.log_retention_days)
+        for day in plan.create:
+            async with self._guarded(lease) as session:
+                await repository.create_partition(session, day)
+        for day in plan.drop:
+            async with self._guarded(lease) as session:
+                await repository.drop_partition(session, day)
+        async with self._guarded(lease) as session:
+            await repository.tidy_cursors(session, self.settings.log_retention_days)
+        self._storage_due_s = self.clock.monotonic() + STORAGE_EVERY_S
+
+    async def postpone(self, key: str, error: Exception, lease: Lease) -> None:
+        self._storage_due_s = self.clock.monotonic() + STORAGE_RETRY_S
+
+    async def lead(self, lease: Lease) -> None:
+        """Keep one follower for each replica that has output to be stored."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                await self._keep_followers(group, lease)
+        except BaseExceptionGroup as errors:
+            if errors.subgroup(LeaseLostError) is not None:
+                raise LeaseLostError(f"The lease {lease.name} was lost while logs were stored.") from errors
+            raise
+
+    async def _keep_followers(self, group: asyncio.TaskGroup, lease: Lease) -> None:
+        followers: dict[str, asyncio.Task[None]] = {}
+        while True:
+            self._look.clear()
+            sources = {source.replica_id: source for source in await self._sources(lease)}
+            for replica_id in followers.keys() - sources.keys():
+                followers.pop(replica_id).cancel()
+            for replica_id, source in sources.items():
+                if replica_id not in followers or followers[replica_id].done():
+                    followers[replica_id] = group.create_task(self._follower(source, lease).run())
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._look.wait(), timeout=LOOK_AT_LEAST_EVERY_S)
+
+    async def _sources(self, lease: Lease) -> list[Source]:
+        async with self._guarded(lease) as session:
+            await repository.collect_what_never_ran(session)
+            return await repository.list_sources(session)
+
+    def _follower(self, source: Source, lease: Lease) -> Follower:
+        return Follower(
+            source, self.database, self.engine, self.keyring, self.clock, lease, writers=self._writers
+        )
+
+    @asynccontextmanager
+    async def _guarded(self, lease: Lease) -> AsyncIterator[AsyncSession]:
+        async with self.database.transaction() as session:
+            await lease.guard(session)
+            yield session

@@ -1,0 +1,209 @@
+"""SQL of storing logs: cursors, lines, days. What reads them is in `reading/repository.py`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+
+from sqlalchemy import delete, func, select, text, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from moorage.containers.models import ContainerRow, ReplicaRow
+from moorage.containers.repository import mark_due
+from moorage.containers.states import ReplicaState
+from moorage.engines.base import LogStream
+from moorage.kit.errors import ConflictError
+from moorage.telemetry.logs.cursor import Cursor, StreamPosition
+from moorage.telemetry.logs.models import LogCursorRow, LogLineRow
+
+STREAM_NUMBERS = {LogStream.STDOUT: 1, LogStream.STDERR: 2}
+HAS_OUTPUT = (
+    ReplicaState.STARTING,
+    ReplicaState.READY,
+    ReplicaState.ROUTED,
+    ReplicaState.DRAINING,
+    ReplicaState.STOPPED,
+)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_PARTITION_PREFIX = "log_lines_"
+_LOCK_TIMEOUT = "2s"
+_COLUMNS = ("replica_id", "sequence", "container_id", "project_id", "time", "stream", "text")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A replica whose output is not all stored yet."""
+
+    replica_id: str
+    container_id: str
+    project_id: str
+    engine_id: str
+
+
+@dataclass(frozen=True)
+class NewLine:
+    sequence: int
+    time_ns: int
+    stream: LogStream
+    text: str
+
+
+async def list_sources(session: AsyncSession) -> list[Source]:
+    query = (
+        select(ReplicaRow.id, ReplicaRow.container_id, ContainerRow.project_id, ReplicaRow.engine_id)
+        .join(ContainerRow, ContainerRow.id == ReplicaRow.container_id)
+        .where(
+            # Says nothing new, but lets Postgres use the small index of those that are not removed.
+            text("replicas.state <> 'removed'"),
+            ReplicaRow.state.in_(HAS_OUTPUT),
+            ReplicaRow.engine_id.is_not(None),
+            ReplicaRow.collected_at.is_(None),
+        )
+    )
+    return [
+        Source(replica_id, container_id, project_id, engine_id)
+        for replica_id, container_id, project_id, engine_id in await session.execute(query)
+        if engine_id is not None
+    ]
+
+
+async def sealed_secrets(session: AsyncSession, container_id: str) -> bytes:
+    query = select(ContainerRow.secrets).where(ContainerRow.id == container_id)
+    return (await session.execute(query)).scalar_one()
+
+
+async def find_or_create_cursor(session: AsyncSession, source: Source) -> Cursor:
+    fresh = insert(LogCursorRow).values(replica_id=source.replica_id, container_id=source.container_id)
+    await session.execute(fresh.on_conflict_do_nothing())
+    query = select(LogCursorRow).where(LogCursorRow.replica_id == source.replica_id)
+    row = (await session.execute(query)).scalar_one()
+    positions = {
+        LogStream.STDOUT: StreamPosition(row.stdout_time_ns, row.stdout_chunks),
+        LogStream.STDERR: StreamPosition(row.stderr_time_ns, row.stderr_chunks),
+    }
+    return Cursor(row.since_ns, positions, row.next_sequence)
+
+
+async def store_lines(
+    session: AsyncSession, source: Source, lines: Sequence[NewLine], cursor: Cursor
+) -> None:
+    """Lines and cursor, together. `cursor` is the one behind the last of the lines."""
+    # A crash of Postgres may take the last moment of both; the engine still has those lines then, because a
+    # replica is removed only after a later transaction that does wait for the disk.
+    await session.execute(select(func.set_config("synchronous_commit", "off", True)))
+    await _move_cursor(session, source, lines[0].sequence, cursor)
+    same = (source.container_id, source.project_id)
+    records = [
+        (source.replica_id, line.sequence, *same, _time(line.time_ns), STREAM_NUMBERS[line.stream], line.text)
+        for line in lines
+    ]
+    connection = await (await session.connection()).get_raw_connection()
+    driver = connection.driver_connection
+    assert driver is not None, "a session that has executed something is connected"
+    await driver.copy_records_to_table(LogLineRow.__tablename__, records=records, columns=_COLUMNS)
+
+
+async def finish(session: AsyncSession, source: Source) -> None:
+    """Everything is stored: the replica may be removed."""
+    await session.execute(
+        update(LogCursorRow)
+        .where(LogCursorRow.replica_id == source.replica_id, LogCursorRow.finished_at.is_(None))
+        .values(finished_at=func.now())
+    )
+    await session.execute(
+        update(ReplicaRow)
+        .where(ReplicaRow.id == source.replica_id, ReplicaRow.collected_at.is_(None))
+        .values(collected_at=func.now())
+    )
+    await mark_due(session, [source.container_id])
+
+
+async def collect_what_never_ran(session: AsyncSession) -> None:
+    """A replica whose start failed has no output to wait for."""
+    collected = (
+        update(ReplicaRow)
+        .where(
+            ReplicaRow.state == ReplicaState.STOPPED,
+            text("replicas.state <> 'removed'"),
+            ReplicaRow.engine_id.is_(None),
+            ReplicaRow.collected_at.is_(None),
+        )
+        .values(collected_at=func.now())
+        .returning(ReplicaRow.container_id)
+    )
+    container_ids = set((await session.execute(collected)).scalars())
+    if container_ids:
+        await mark_due(session, container_ids)
+
+
+async def tidy_cursors(session: AsyncSession, retention_days: int) -> None:
+    """Close those whose replica went without us, forget those whose lines are gone."""
+    gone = select(ReplicaRow.id).where(ReplicaRow.state.in_((ReplicaState.COLLECTED, ReplicaState.REMOVED)))
+    await session.execute(
+        update(LogCursorRow)
+        .where(LogCursorRow.finished_at.is_(None), LogCursorRow.replica_id.in_(gone))
+        .values(finished_at=func.now())
+    )
+    too_old = func.now() - timedelta(days=retention_days + 1)
+    await session.execute(delete(LogCursorRow).where(LogCursorRow.finished_at < too_old))
+
+
+async def list_partitions(session: AsyncSession) -> tuple[set[date], datetime]:
+    """The days that have a partition, and the database's time."""
+    names = await session.execute(
+        text(
+            "SELECT child.relname FROM pg_inherits JOIN pg_class child ON child.oid = inhrelid "
+            "WHERE inhparent = 'log_lines'::regclass"
+        )
+    )
+    days = {_day_of(name) for name in names.scalars()}
+    return days, (await session.execute(select(func.now()))).scalar_one()
+
+
+async def create_partition(session: AsyncSession, day: date) -> None:
+    await _give_up_soon(session)
+    bounds = f"FROM ('{day} 00:00:00+00') TO ('{day + timedelta(days=1)} 00:00:00+00')"
+    await session.execute(
+        text(f"CREATE TABLE IF NOT EXISTS {_name_of(day)} PARTITION OF log_lines FOR VALUES {bounds}")
+    )
+
+
+async def drop_partition(session: AsyncSession, day: date) -> None:
+    await _give_up_soon(session)
+    await session.execute(text(f"DROP TABLE IF EXISTS {_name_of(day)}"))
+
+
+async def _move_cursor(session: AsyncSession, source: Source, from_sequence: int, to: Cursor) -> None:
+    stdout, stderr = to.positions[LogStream.STDOUT], to.positions[LogStream.STDERR]
+    moved = (
+        update(LogCursorRow)
+        .where(LogCursorRow.replica_id == source.replica_id, LogCursorRow.next_sequence == from_sequence)
+        .values(
+            next_sequence=to.next_sequence,
+            since_ns=to.since_ns,
+            stdout_time_ns=stdout.time_ns,
+            stdout_chunks=stdout.chunks,
+            stderr_time_ns=stderr.time_ns,
+            stderr_chunks=stderr.chunks,
+        )
+        .returning(LogCursorRow.replica_id)
+    )
+    if (await session.execute(moved)).scalar_one_or_none() is None:
+        raise ConflictError(f"The log of {source.replica_id} has moved on without this reader.")
+
+
+async def _give_up_soon(session: AsyncSession) -> None:
+    # Both statements lock the whole table; behind one that waits, every reader and writer would wait too.
+    await session.execute(select(func.set_config("lock_timeout", _LOCK_TIMEOUT, True)))
+
+
+def _name_of(day: date) -> str:
+    return f"{_PARTITION_PREFIX}{day:%Y%m%d}"
+
+
+def _day_of(name: str) -> date:
+    return date.fromisoformat(name.removeprefix(_PARTITION_PREFIX))
+
+
+def _time(time_ns: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=time_ns // 1000)

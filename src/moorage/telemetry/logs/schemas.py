@@ -1,0 +1,17 @@
+from datetime import datetime
+
+from pydantic import BaseModel
+
+from moorage.engines.base import LogStream
+
+
+class LogLine(BaseModel):
+    time: datetime
+    """When the replica began to print the line, by the engine's clock."""
+    container_id: str
+    instance_id: str
+    """The replica that printed it."""
+    stream: LogStream
+    sequence: int
+    """Counts the lines of one instance, from 0. `instance_id` and `sequence` together name a line."""
+    text: str

@@ -1,0 +1,88 @@
+"""The command line itself. `moorage.entrypoints.moor` adds the commands that need the machine, such as `up`."""
+
+import json
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from moorage_cli.command import JsonOption, ProjectOption, UrlOption
+from moorage_cli.commands import (
+    account,
+    chat,
+    containers,
+    deploy,
+    instance_types,
+    keys,
+    logs,
+    projects,
+    status,
+)
+from moorage_cli.errors import ExitCode, UsageError, exit_codes_text
+from moorage_cli.session import GlobalOptions
+
+
+class MoorGroup(TyperGroup):
+    """With `--json`, a mistyped command or option is reported as JSON too."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        rest = (prog_name, complete_var)
+        if not standalone_mode or "--json" not in (sys.argv[1:] if args is None else args):
+            return super().main(args, *rest, standalone_mode, windows_expand_args, **extra)
+        try:
+            exit_code = super().main(args, *rest, False, windows_expand_args, **extra)
+        except typer.TyperException as exc:
+            print(json.dumps(UsageError(exc.format_message()).to_json()), file=sys.stderr)
+            sys.exit(ExitCode.USAGE)
+        except typer.Abort:
+            sys.exit(ExitCode.FAILED)
+        sys.exit(exit_code if isinstance(exit_code, int) else ExitCode.OK)
+
+
+app = typer.Typer(
+    name="moor",
+    cls=MoorGroup,
+    help="Moorage: deploy containers that serve AI inference.",
+    epilog=exit_codes_text(),
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    # A traceback with local variables could show a token.
+    pretty_exceptions_show_locals=False,
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"moor {version('moorage')}")
+        raise typer.Exit()
+
+
+@app.callback()
+def root(
+    context: typer.Context,
+    json_output: JsonOption = False,
+    url: UrlOption = None,
+    project: ProjectOption = None,
+    show_version: Annotated[
+        bool, typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
+    context.obj = GlobalOptions(json_output, url, project)
+
+
+for part in (deploy, containers, logs, chat, account, status, instance_types):
+    part.register(app)
+app.add_typer(projects.app, name="project")
+app.add_typer(keys.app, name="keys")

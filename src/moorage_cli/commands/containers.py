@@ -1,0 +1,217 @@
+"""`moor list`, `describe`, `start`, `stop`, `restart`, `delete`, `replicas`, `events`."""
+
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from moorage_cli.amounts import shown_price
+from moorage_cli.client import Record
+from moorage_cli.command import ContainerArgument, command
+from moorage_cli.commands.outcome import failure, report_deployment, wait_for_deployment, waiting
+from moorage_cli.errors import UsageError
+from moorage_cli.output import state_text
+from moorage_cli.session import Session
+from moorage_cli.times import parse_time, shown_age, shown_time
+from moorage_cli.waiting import wait_until_gone, wait_until_stopped
+
+NoWaitOption = Annotated[bool, typer.Option("--no-wait", help="Do not wait until it is done.")]
+
+
+def register(app: typer.Typer) -> None:
+    command(app, "list")(list_containers)
+    for function in (describe, start, stop, restart, delete, replicas, events):
+        command(app)(function)
+
+
+def list_containers(session: Session) -> None:
+    """List the project's containers."""
+    containers = list(session.client.pages(f"/projects/{session.project['id']}/containers"))
+    if session.output.as_json:
+        session.output.result(containers)
+        return
+    now = datetime.now(UTC)
+    rows = [
+        [
+            one["name"],
+            _state_and_reason(one),
+            f"{one['replicas']['ready']}/{one['replicas']['desired']}",
+            one["resources"]["instance_type"],
+            shown_age(parse_time(one["created_at"]), now),
+            one["endpoint_url"],
+        ]
+        for one in containers
+    ]
+    columns = ("NAME", "STATE", "READY", "INSTANCE TYPE", "AGE", "ENDPOINT")
+    empty = "There are no containers in this project. Deploy one: moor deploy --image REF"
+    session.output.table(columns, rows, empty)
+
+
+def describe(session: Session, container: ContainerArgument) -> None:
+    """Show a container: state, endpoint and settings."""
+    found = session.container(container)
+    if session.output.as_json:
+        session.output.result(found)
+        return
+    session.output.pairs([(name, value) for name, value in _description(found) if value])
+
+
+def start(session: Session, container: ContainerArgument, no_wait: NoWaitOption = False) -> None:
+    """Start a stopped or failed container."""
+    _deploy_again(session, container, "start", no_wait)
+
+
+def restart(session: Session, container: ContainerArgument, no_wait: NoWaitOption = False) -> None:
+    """Replace a container's replicas by new ones, one at a time."""
+    _deploy_again(session, container, "restart", no_wait)
+
+
+def stop(session: Session, container: ContainerArgument, no_wait: NoWaitOption = False) -> None:
+    """Stop a container; requests in flight may finish."""
+    found = session.container(container)
+    answer = session.client.request("POST", f"/containers/{found['id']}/stop")
+    stopped: Record = answer.body
+    if not no_wait and stopped["state"] == "STOPPING":
+        waited = waiting(session, stopped, wait_until_stopped, "It goes on stopping.")
+        assert waited is not None, "wait_until_stopped gives the container back"
+        if waited["state"] not in ("STOPPED", "FAILED"):
+            raise failure(waited)
+        stopped = waited
+    if session.output.as_json:
+        session.output.result(stopped)
+    else:
+        already = " already" if answer.status == 200 else ""
+        session.output.line(f"{stopped['name']} is {stopped['state']}{already}.")
+
+
+def delete(
+    session: Session,
+    container: ContainerArgument,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    no_wait: NoWaitOption = False,
+) -> None:
+    """Delete a container for good. Its logs stay until they expire."""
+    found = session.container(container)
+    if not yes:
+        _confirm(found["name"])
+    deleted: Record = session.client.request("DELETE", f"/containers/{found['id']}").body
+    if not no_wait:
+        waiting(session, deleted, wait_until_gone, "It is being deleted all the same.")
+    if session.output.as_json:
+        session.output.result({"id": found["id"], "name": found["name"], "deleted": not no_wait})
+    else:
+        session.output.line(f"{found['name']} is {'being deleted' if no_wait else 'deleted'}.")
+
+
+def replicas(session: Session, container: ContainerArgument) -> None:
+    """List a container's replicas."""
+    found = session.container(container)
+    items = list(session.client.pages(f"/containers/{found['id']}/replicas"))
+    if session.output.as_json:
+        session.output.result(items)
+        return
+    now = datetime.now(UTC)
+    rows = [
+        [
+            one["id"],
+            one["state"],
+            str(one["slot"]),
+            str(one["generation"]),
+            one["node"],
+            shown_age(parse_time(one["created_at"]), now),
+            _why(one),
+        ]
+        for one in items
+    ]
+    columns = ("REPLICA", "STATE", "SLOT", "GENERATION", "NODE", "AGE", "WHY")
+    session.output.table(columns, rows, f"{found['name']} has no replicas.")
+
+
+def events(
+    session: Session,
+    container: ContainerArgument,
+    count: Annotated[int, typer.Option("-n", "--lines", min=1, help="How many, at most.")] = 50,
+) -> None:
+    """Show what happened to a container, oldest first."""
+    found = session.container(container)
+    pages = session.client.pages(f"/containers/{found['id']}/activity", {"limit": min(count, 200)})
+    items = list(islice(pages, count))[::-1]
+    if session.output.as_json:
+        session.output.result(items)
+        return
+    rows = [
+        [shown_time(one["at"]), one["kind"], one["actor"], one["reason"] or "", one["message"] or ""]
+        for one in items
+    ]
+    session.output.table(("TIME", "EVENT", "WHO", "REASON", "MESSAGE"), rows, "Nothing happened yet.")
+
+
+def _deploy_again(session: Session, reference: str, verb: str, no_wait: bool) -> None:
+    found = session.container(reference)
+    answer = session.client.request("POST", f"/containers/{found['id']}/{verb}")
+    container: Record = answer.body
+    if not no_wait:
+        report_deployment(session, wait_for_deployment(session, container))
+    elif session.output.as_json:
+        session.output.result(container)
+    else:
+        already = " already" if answer.status == 200 else ""
+        session.output.line(f"{container['name']} is {container['state']}{already}.")
+
+
+def _confirm(name: str) -> None:
+    try:
+        typed = typer.prompt(f"This cannot be undone. Type the name ({name}) to delete it", err=True)
+    except typer.Abort:
+        raise UsageError("Nothing was deleted.", hint="Use --yes where nobody can answer.") from None
+    if typed.strip() != name:
+        raise UsageError(f"That is not its name: nothing was deleted. Type {name}.")
+
+
+def _state_and_reason(container: Record) -> Text:
+    shown = state_text(container["state"])
+    if container["state"] != "RUNNING" and container.get("reason"):
+        shown.append(f" ({container['reason']})", style="not bold dim")
+    return shown
+
+
+def _why(replica: Record) -> str:
+    exit_code = f"exit code {replica['exit_code']}" if replica.get("exit_code") is not None else None
+    return ": ".join(part for part in (replica.get("reason"), replica.get("message") or exit_code) if part)
+
+
+def _description(container: Record) -> list[tuple[str, str | Text]]:
+    resources, health, registry = container["resources"], container["health_check"], container["registry"]
+    scaling = ""
+    if resources["mode"] == "autoscaling":
+        scaling = (
+            f"{resources['min_replicas']} to {resources['max_replicas']} replicas, "
+            f"{resources['target_concurrency']} requests at a time each"
+        )
+    return [
+        ("name", container["name"]),
+        ("id", container["id"]),
+        ("state", state_text(container["state"])),
+        ("since", shown_time(container["state_since"])),
+        ("reason", container["reason"] or ""),
+        ("message", container["message"] or ""),
+        ("endpoint", container["endpoint_url"]),
+        ("replicas", f"{container['replicas']['ready']} ready of {container['replicas']['desired']}"),
+        ("instance type", resources["instance_type"]),
+        ("autoscaling", scaling),
+        ("price", f"{shown_price(container['price_per_hour_microusd'])} USD per replica and hour"),
+        ("image", container["image"]),
+        ("digest", container["image_digest"] or ""),
+        ("registry", " as ".join(part for part in (registry["provider"], registry["username"]) if part)),
+        ("command", container["start_command"] or ""),
+        ("port", str(container["port"] or "")),
+        ("health check", f"{health['path'] or 'port accepts a connection'}, within {health['timeout_s']} s"),
+        ("environment", ", ".join(container["env"])),
+        ("infrastructure", container["infrastructure"]),
+        ("category", container["category"] or ""),
+        ("project", container["project_id"]),
+        ("generation", str(container["generation"])),
+        ("created", shown_time(container["created_at"])),
+    ]

@@ -1,0 +1,125 @@
+"""`moor deploy`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from moorage_cli.amounts import shown_price
+from moorage_cli.client import Record
+from moorage_cli.command import command
+from moorage_cli.commands.outcome import report_deployment, wait_for_deployment
+from moorage_cli.container_file import (
+    DEFAULT_INSTANCE_TYPE,
+    DeployOptions,
+    deploy_body,
+    load_container_file,
+)
+from moorage_cli.errors import ApiError
+from moorage_cli.project_choice import NoProjectError, create_project
+from moorage_cli.session import Session
+
+
+def register(app: typer.Typer) -> None:
+    command(app)(deploy)
+
+
+def deploy(
+    session: Session,
+    file: Annotated[
+        Path | None, typer.Option("-f", "--file", help="Settings in TOML; keys as in the API.")
+    ] = None,
+    image: Annotated[str | None, typer.Option(help="The image, e.g. ghcr.io/acme/chat:1.2.")] = None,
+    name: Annotated[
+        str | None, typer.Option(help="The container's name.", show_default="the image's")
+    ] = None,
+    provider: Annotated[
+        str | None, typer.Option(help="The registry's provider.", show_default="by image")
+    ] = None,
+    username: Annotated[str | None, typer.Option(help="For a private registry.")] = None,
+    password_file: Annotated[Path | None, typer.Option(help="File with its password; - is stdin.")] = None,
+    instance_type: Annotated[
+        str | None, typer.Option(help="See `moor instance-types`.", show_default=DEFAULT_INSTANCE_TYPE)
+    ] = None,
+    min_replicas: Annotated[
+        int | None, typer.Option("--min", help="Least replicas; turns autoscaling on.")
+    ] = None,
+    max_replicas: Annotated[
+        int | None, typer.Option("--max", help="Most replicas; turns autoscaling on.")
+    ] = None,
+    start_command: Annotated[
+        str | None, typer.Option("--command", help="Replaces the image's entry point and command.")
+    ] = None,
+    port: Annotated[
+        int | None, typer.Option(help="Where it listens.", show_default="the image's, else 8000")
+    ] = None,
+    health_path: Annotated[
+        str | None, typer.Option(help="Answers 200 once it is ready, e.g. /health.")
+    ] = None,
+    health_timeout: Annotated[int | None, typer.Option(help="Seconds it may take to get ready.")] = None,
+    env: Annotated[
+        list[str] | None,
+        typer.Option("-e", "--env", metavar="KEY=VALUE", help="Repeatable; KEY alone takes yours."),
+    ] = None,
+    env_file: Annotated[Path | None, typer.Option(help="Lines of KEY=VALUE.")] = None,
+    no_wait: Annotated[bool, typer.Option("--no-wait", help="Do not wait until it runs.")] = False,
+) -> None:
+    """Deploy a container from a settings file or an image, and wait until its endpoint answers."""
+    options = DeployOptions(
+        name=name,
+        image=image,
+        provider=provider,
+        username=username,
+        password_file=password_file,
+        instance_type=instance_type,
+        min_replicas=min_replicas,
+        max_replicas=max_replicas,
+        start_command=start_command,
+        port=port,
+        health_path=health_path,
+        health_timeout_s=health_timeout,
+        environment=tuple(env or ()),
+        environment_file=env_file,
+    )
+    from_file = load_container_file(file, session.environment) if file is not None else {}
+    body = deploy_body(from_file, options, session.environment)
+    container = _create(session, body)
+    _announce(session, container)
+    if no_wait:
+        if session.output.as_json:
+            session.output.result(container)
+        return
+    report_deployment(session, wait_for_deployment(session, container))
+
+
+def _create(session: Session, body: Record) -> Record:
+    project = _project(session)
+    try:
+        created: Record = session.client.post(f"/projects/{project['id']}/containers", body)
+    except ApiError as exc:
+        if exc.code == "name_taken":
+            exc.hint = f"Choose another with --name, or remove it with `moor delete {body['name']}`."
+        raise
+    return created
+
+
+def _project(session: Session) -> Record:
+    try:
+        return session.project
+    except NoProjectError:
+        # `--project NAME` of one that does not exist is a mistake; no project at all is a beginning.
+        project = create_project(session.client, "default")
+        session.output.note(
+            f"You had no project: created {project['name']!r} in the organization {project['organization_name']}."
+        )
+        return project
+
+
+def _announce(session: Session, container: Record) -> None:
+    resources, price = container["resources"], container["price_per_hour_microusd"]
+    most = resources.get("max_replicas", 1)
+    replicas = f" × up to {most} replicas" if most > 1 else ""
+    session.output.note(
+        f"Deploying {container['name']} ({container['id']}): {container['image']} on "
+        f"{resources['instance_type']}, {shown_price(price)} USD per hour{replicas}."
+    )

@@ -1,0 +1,109 @@
+"""`moor keys create`, `list` and `revoke`."""
+
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from moorage_cli.client import ApiClient, Record
+from moorage_cli.command import command
+from moorage_cli.errors import CliError, ExitCode, UsageError
+from moorage_cli.session import Session, path_part
+from moorage_cli.times import parse_time, shown_time, time_after
+
+app = typer.Typer(help="API keys of a project.", no_args_is_help=True)
+
+
+class Scope(StrEnum):
+    INFERENCE = "inference"
+    MANAGE = "manage"
+
+
+@command(app, "create")
+def create(
+    session: Session,
+    name: Annotated[str, typer.Option(help="To tell it from others.")] = "key",
+    scope: Annotated[Scope, typer.Option(help="Call containers, or manage them too.")] = Scope.INFERENCE,
+    expires: Annotated[
+        str | None, typer.Option(metavar="30d|TIME", help="When it ends.", show_default="never")
+    ] = None,
+) -> None:
+    """Create an API key. The key alone goes to stdout: export MOORAGE_API_KEY=$(moor keys create)"""
+    expires_at = time_after(expires, datetime.now(UTC), "--expires") if expires is not None else None
+    created = create_key(session.client, session.project["id"], name, scope.value, expires_at)
+    if session.output.as_json:
+        session.output.result(created)
+        return
+    until = f"until {shown_time(created['expires_at'])}" if created["expires_at"] else "until it is revoked"
+    session.output.note(f"Created {created['name']} ({created['id']}), good for {scope.value} {until}.")
+    session.output.note("Keep it: it is shown this once.")
+    session.output.line(created["key"])
+
+
+@command(app, "list")
+def list_them(session: Session) -> None:
+    """List the project's API keys."""
+    keys = list(session.client.pages(f"/projects/{session.project['id']}/api-keys"))
+    if session.output.as_json:
+        session.output.result(keys)
+        return
+    now = datetime.now(UTC)
+    rows = [
+        [
+            one["name"],
+            one["id"],
+            one["scope"],
+            f"…{one['hint']}",
+            _status(one, now),
+            shown_time(one["created_at"]),
+            shown_time(one["expires_at"]) if one["expires_at"] else "never",
+        ]
+        for one in keys
+    ]
+    columns = ("NAME", "ID", "SCOPE", "KEY", "STATUS", "CREATED", "EXPIRES")
+    session.output.table(columns, rows, "There are no API keys. Create one with `moor keys create`.")
+
+
+@command(app, "revoke")
+def revoke(session: Session, key: Annotated[str, typer.Argument(metavar="ID|NAME", help="The key.")]) -> None:
+    """Revoke an API key: refused everywhere within seconds, and for good."""
+    key_id = key if key.startswith("key_") else _find(session, key)["id"]
+    session.client.request("DELETE", f"/api-keys/{path_part(key_id)}")
+    if session.output.as_json:
+        session.output.result({"id": key_id, "revoked": True})
+    else:
+        session.output.line(f"Revoked {key_id}.")
+
+
+def create_key(
+    client: ApiClient, project_id: str, name: str, scope: str, expires_at: datetime | None
+) -> Record:
+    body: Record = {"name": name, "scope": scope}
+    if expires_at is not None:
+        body["expires_at"] = expires_at.isoformat()
+    created: Record = client.post(f"/projects/{project_id}/api-keys", body)
+    return created
+
+
+def _find(session: Session, name: str) -> Record:
+    keys = session.client.pages(f"/projects/{session.project['id']}/api-keys")
+    found = [one for one in keys if one["name"] == name and one["revoked_at"] is None]
+    if len(found) > 1:
+        ids = ", ".join(one["id"] for one in found)
+        raise UsageError(f"Several keys are named {name!r}. Name one by its id: {ids}.")
+    if not found:
+        raise CliError(
+            f"There is no key named {name!r} in the project {session.project['name']}.",
+            ExitCode.NOT_FOUND,
+            code="not_found",
+            hint="`moor keys list` shows those that there are.",
+        )
+    return found[0]
+
+
+def _status(key: Record, now: datetime) -> str:
+    if key["revoked_at"] is not None:
+        return "revoked"
+    expired = key["expires_at"] is not None and parse_time(key["expires_at"]) <= now
+    return "expired" if expired else "active"

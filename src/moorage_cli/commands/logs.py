@@ -1,0 +1,191 @@
+"""`moor logs`."""
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Annotated, TextIO
+
+import typer
+
+from moorage_cli.client import ApiClient, Record
+from moorage_cli.command import ContainerArgument, command
+from moorage_cli.errors import ApiError, CliError, UnreachableError, UsageError
+from moorage_cli.output import Output
+from moorage_cli.session import Session
+from moorage_cli.terminal_text import safe_line
+from moorage_cli.times import shown_log_time, time_before
+
+DEFAULT_LINES = 200
+MAX_LINES = 10_000
+PAGE_LINES = 1000
+"""The most that the API gives at once."""
+RECONNECT_PAUSE_S = 1.0
+GIVE_UP_AFTER_S = 60.0
+
+
+class Stream(StrEnum):
+    STDOUT = "stdout"
+    STDERR = "stderr"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    container_id: str
+    instance: str | None
+    stream: str | None
+    text: str | None
+    from_time: str | None
+    to_time: str | None
+    lines: int
+
+    def filters(self) -> Record:
+        return {"instance": self.instance, "stream": self.stream, "text": self.text}
+
+
+def register(app: typer.Typer) -> None:
+    command(app)(logs)
+
+
+def logs(
+    session: Session,
+    container: ContainerArgument,
+    follow: Annotated[
+        bool, typer.Option("-f", "--follow", help="Go on with new lines as they come.")
+    ] = False,
+    replica: Annotated[str | None, typer.Option(help="Only this replica's (its id).")] = None,
+    stream: Annotated[Stream | None, typer.Option(help="Only this stream.")] = None,
+    since: Annotated[str | None, typer.Option(metavar="10m|TIME", help="Not older than this.")] = None,
+    until: Annotated[str | None, typer.Option(metavar="10m|TIME", help="Older than this.")] = None,
+    grep: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Only lines with this text in them.")
+    ] = None,
+    count: Annotated[
+        int | None,
+        typer.Option(
+            "-n", "--lines", min=0, max=MAX_LINES, show_default="200, or all --since", help="The newest N."
+        ),
+    ] = None,
+) -> None:
+    """Show a container's log lines, oldest first."""
+    if follow and until is not None:
+        raise UsageError("--follow goes on for ever; it cannot be used with --until.")
+    now = datetime.now(UTC)
+    default_lines = DEFAULT_LINES if since is None else MAX_LINES
+    wanted = Wanted(
+        container_id=session.container(container)["id"],
+        instance=replica,
+        stream=stream.value if stream is not None else None,
+        text=grep,
+        from_time=time_before(since, now, "--since").isoformat() if since is not None else None,
+        to_time=time_before(until, now, "--until").isoformat() if until is not None else None,
+        lines=default_lines if count is None else count,
+    )
+    write = LineWriter(session.output, sys.stdout)
+    history = _history(session, wanted) if not follow or since is not None else []
+    for line in history:
+        write(line)
+    if follow:
+        try:
+            for line in _follow(session, wanted, history, with_history=since is not None):
+                write(line)
+        except KeyboardInterrupt:
+            return  # how following is meant to end
+
+
+class LineWriter:
+    """Straight to stdout, because ten thousand lines through a layout would take seconds."""
+
+    def __init__(self, output: Output, file: TextIO) -> None:
+        self._output = output
+        self._file = file
+
+    def __call__(self, line: Record) -> None:
+        if self._output.as_json:
+            self._output.record(line)
+        elif self._output.is_terminal:
+            self._file.write(f"\x1b[2m{_prefix(line)}\x1b[0m {_marked(line)}\n")
+            self._file.flush()
+        else:
+            self._file.write(f"{_prefix(line)} {line['text']}\n")
+            self._file.flush()
+
+
+def _prefix(line: Record) -> str:
+    # The end of a replica's id tells it from its neighbours.
+    return f"{shown_log_time(line['time'])} {str(line['instance_id'])[-6:]}"
+
+
+def _marked(line: Record) -> str:
+    text = safe_line(str(line["text"]))
+    return f"\x1b[31m!\x1b[0m {text}" if line["stream"] == Stream.STDERR else f"  {text}"
+
+
+def _history(session: Session, wanted: Wanted) -> list[Record]:
+    """The newest lines of the range, oldest first."""
+    lines: list[Record] = []
+    asked = {**wanted.filters(), "from": wanted.from_time, "to": wanted.to_time}
+    while len(lines) < wanted.lines:
+        asked["limit"] = min(PAGE_LINES, wanted.lines - len(lines))
+        page = session.client.get(f"/containers/{wanted.container_id}/logs", asked)
+        lines += page["items"]
+        asked["cursor"] = page.get("next_cursor")
+        if asked["cursor"] is None:
+            break
+    else:
+        if wanted.lines == MAX_LINES:
+            session.output.note(f"Only the newest {MAX_LINES} lines are shown; narrow the range for others.")
+    lines.reverse()
+    return lines
+
+
+def _follow(session: Session, wanted: Wanted, shown: list[Record], *, with_history: bool) -> Iterator[Record]:
+    """New lines, across the ends and breaks of connections. What `shown` holds is not given again."""
+    seen = {_key(line) for line in shown}
+    # Lines may arrive between reading the history and the stream: the tail covers them, `seen` the rest.
+    tail = PAGE_LINES if with_history else min(wanted.lines, PAGE_LINES)
+    params = {**wanted.filters(), "tail": tail}
+    last_event_id: str | None = None
+    connected_at_s = time.monotonic()
+    told = False
+    while True:
+        try:
+            for event_id, line in _connection(session.client, wanted, params, last_event_id):
+                connected_at_s, told, last_event_id = time.monotonic(), False, event_id
+                too_old = wanted.from_time is not None and _is_before(line, wanted.from_time)
+                if _key(line) not in seen and not too_old:
+                    yield line
+            connected_at_s = time.monotonic()
+            time.sleep(0.1)  # a server that ends every stream at once must not be hammered
+        except CliError as exc:
+            away = isinstance(exc, UnreachableError) or (
+                isinstance(exc, ApiError) and (exc.status or 0) >= 500
+            )
+            if not away or time.monotonic() - connected_at_s > GIVE_UP_AFTER_S:
+                raise
+            if not told:
+                session.output.note("The connection broke; connecting again.")
+                told = True
+            time.sleep(RECONNECT_PAUSE_S)
+
+
+def _connection(
+    client: ApiClient, wanted: Wanted, params: Record, last_event_id: str | None
+) -> Iterator[tuple[str | None, Record]]:
+    path = f"/containers/{wanted.container_id}/logs/stream"
+    with client.events(path, params, last_event_id) as events:
+        for event in events:
+            line = json.loads(event.data)
+            if isinstance(line, dict) and "text" in line:
+                yield event.id, line
+
+
+def _key(line: Record) -> tuple[str, int]:
+    return line["instance_id"], line["sequence"]
+
+
+def _is_before(line: Record, time_text: str) -> bool:
+    return datetime.fromisoformat(line["time"]) < datetime.fromisoformat(time_text)

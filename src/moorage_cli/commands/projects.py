@@ -1,0 +1,63 @@
+"""`moor project list`, `create` and `use`."""
+
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from moorage_cli.command import command
+from moorage_cli.config import save_config
+from moorage_cli.errors import UsageError
+from moorage_cli.project_choice import choose_project, create_project, list_projects
+from moorage_cli.session import Session
+from moorage_cli.times import shown_time
+
+app = typer.Typer(help="Projects: where containers and API keys live.", no_args_is_help=True)
+
+
+@command(app, "list")
+def list_them(session: Session) -> None:
+    """List your projects."""
+    projects = list_projects(session.client)
+    if session.output.as_json:
+        session.output.result(projects)
+        return
+    rows = [
+        [
+            "*" if session.project_wish in (one["name"], one["id"]) or len(projects) == 1 else "",
+            one["name"],
+            one["organization_name"],
+            one["id"],
+            shown_time(one["created_at"]),
+        ]
+        for one in projects
+    ]
+    empty = "You have no project yet. Create one with `moor project create NAME`."
+    session.output.table(("", "NAME", "ORGANIZATION", "ID", "CREATED"), rows, empty)
+
+
+@command(app, "create")
+def create(session: Session, name: Annotated[str, typer.Argument(help="Its name.")]) -> None:
+    """Create a project in your first organization."""
+    created = create_project(session.client, name)
+    if session.output.as_json:
+        session.output.result(created)
+    else:
+        session.output.line(f"Created the project {created['name']} ({created['id']}).")
+
+
+@command(app, "use")
+def use(
+    session: Session, name: Annotated[str, typer.Argument(metavar="NAME|ID", help="The project.")]
+) -> None:
+    """Remember the project that commands are about."""
+    found = choose_project(session.client, name)
+    if not session.is_stored_address:
+        raise UsageError(
+            f"The login that is stored is not for {session.url}.", hint="Use MOORAGE_PROJECT instead."
+        )
+    save_config(session.config_path, replace(session.config, project=found["id"]))
+    if session.output.as_json:
+        session.output.result(found)
+    else:
+        session.output.line(f"Commands are now about the project {found['name']}.")

@@ -1,0 +1,115 @@
+"""`moor status`: would a deployment work now?"""
+
+from datetime import UTC, datetime
+
+import typer
+from rich.text import Text
+
+from moorage_cli.amounts import shown_bytes
+from moorage_cli.client import ApiClient, Record
+from moorage_cli.command import command
+from moorage_cli.errors import ApiError, CliError, ExitCode
+from moorage_cli.output import Output
+from moorage_cli.session import Session
+from moorage_cli.times import parse_time, shown_age
+
+
+def register(app: typer.Typer) -> None:
+    command(app)(status)
+
+
+def status(session: Session) -> None:
+    """Show whether Moorage is ready; for the operator also its parts. Exit code 0 ready, 3 not ready, 4 unreachable."""
+    # Without retries: somebody wants to know how it is now.
+    client = ApiClient(session.url, session.token, retry_for_s=0)
+    try:
+        readiness = client.readiness()
+        parts, why_not = _operator_status(client, session.token)
+    finally:
+        client.close()
+    if session.output.as_json:
+        session.output.result({"url": session.url, **readiness, "operator": parts})
+    else:
+        _show(session, readiness, parts)
+        if why_not is not None:
+            session.output.note(why_not)
+    if not readiness["ready"]:
+        raise typer.Exit(ExitCode.NOT_READY)
+
+
+def _operator_status(client: ApiClient, token: str | None) -> tuple[Record | None, str | None]:
+    if token is None:
+        return None, "Sign in as the operator (`moor login`) to see the parts."
+    try:
+        return client.get("/operator/status"), None
+    except ApiError as exc:
+        if exc.exit_code is ExitCode.FORBIDDEN:
+            return None, None
+        return None, f"The parts cannot be shown: {exc.message}"
+    except CliError as exc:
+        # Ready or not is known by now, and is what was asked for.
+        return None, f"The parts cannot be shown: {exc.message}"
+
+
+def _show(session: Session, readiness: Record, parts: Record | None) -> None:
+    output = session.output
+    verdict = Text("ready", style="green") if readiness["ready"] else Text("not ready", style="bold red")
+    pairs: list[tuple[str, str | Text]] = [("Moorage", session.url), ("status", verdict)]
+    if parts is not None:
+        pairs.insert(1, ("version", parts["version"]))
+        counts = ", ".join(f"{count} {state}" for state, count in sorted(parts["containers"].items()))
+        pairs.append(("containers", counts or "none"))
+    output.pairs(pairs)
+    output.line()
+    checks = readiness.get("checks", {})
+    rows = [[name, _ok(check["ok"]), check["message"] or ""] for name, check in checks.items()]
+    output.table(("CHECK", "STATUS", "MESSAGE"), rows, "There are no checks.")
+    if parts is not None:
+        _show_parts(output, parts)
+
+
+def _show_parts(output: Output, parts: Record) -> None:
+    now = datetime.now(UTC)
+    reconcilers = [
+        [
+            one["name"],
+            f"{one['age_s']:.0f}s ago" if one.get("age_s") is not None else "never",
+            str(one["consecutive_failures"]),
+            str(one["objects_failing"]),
+            one["last_error"] or "",
+        ]
+        for one in parts["reconcilers"]
+    ]
+    gateways = [
+        [
+            one["id"],
+            _ok(one["alive"]),
+            f"{shown_age(parse_time(one['seen_at']), now)} ago",
+            str(one["servers"]),
+        ]
+        for one in parts["gateways"]
+    ]
+    nodes = [
+        [
+            one["name"],
+            f"{one['cpu_millis'] / 1000:g}",
+            shown_bytes(one["memory_bytes"]),
+            ", ".join(_gpu(gpu) for gpu in one.get("gpus") or ()) or "-",
+        ]
+        for one in parts["nodes"]
+    ]
+    output.line()
+    columns = ("RECONCILER", "LAST RUN", "FAILURES", "OBJECTS FAILING", "LAST ERROR")
+    output.table(columns, reconcilers, "No reconciler has run.")
+    output.line()
+    output.table(("GATEWAY", "STATUS", "SEEN", "SERVERS"), gateways, "No gateway reports.")
+    output.line()
+    output.table(("MACHINE", "VCPU", "MEMORY", "GPUS"), nodes, "No machine reports.")
+
+
+def _ok(is_ok: bool) -> Text:
+    return Text("ok", style="green") if is_ok else Text("failing", style="bold red")
+
+
+def _gpu(gpu: object) -> str:
+    return str(gpu.get("model") or gpu.get("name") or gpu) if isinstance(gpu, dict) else str(gpu)

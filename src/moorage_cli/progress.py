@@ -1,0 +1,99 @@
+"""A deployment on its way, as people watch it: one live line on a terminal, one plain line per change elsewhere."""
+
+import time
+from types import TracebackType
+
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from moorage_cli.amounts import shown_bytes
+from moorage_cli.client import Record
+from moorage_cli.output import STATE_STYLES, Output
+from moorage_cli.terminal_text import plain
+
+
+def describe(container: Record, in_state_s: float) -> str:
+    """What is going on, in the words beside the state. Pure."""
+    progress = container.get("progress") or {}
+    parts = []
+    if progress.get("phase") == "pull" and progress.get("total_bytes"):
+        parts.append(f"{shown_bytes(progress['done_bytes'])} of {shown_bytes(progress['total_bytes'])}")
+    elif progress.get("phase") == "start" and progress.get("limit_s"):
+        parts.append(f"{in_state_s:.0f} s of at most {progress['limit_s']} s")
+    elif in_state_s >= 2:
+        parts.append(f"{in_state_s:.0f} s")
+    if container.get("message"):
+        parts.append(str(container["message"]))
+    return " · ".join(parts)
+
+
+def plain_line(container: Record) -> str:
+    """`PENDING no_capacity: No machine has …`"""
+    reason, message = container.get("reason"), container.get("message")
+    text = str(container["state"])
+    if reason:
+        text += f" {reason}"
+    return f"{text}: {message}" if message else text
+
+
+class ProgressDisplay:
+    """Shows each container it is handed. Used as a context, so that the terminal is left as it was found."""
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+        self._shown: tuple[object, ...] | None = None
+        self._state_since_s = time.monotonic()
+        self._container: Record | None = None
+        self._trouble: str | None = None
+        live = output.is_terminal and not output.as_json
+        self._live = Live(
+            get_renderable=self._renderable, console=output.console, transient=True, refresh_per_second=8
+        )
+        self._is_live = live
+
+    def __enter__(self) -> "ProgressDisplay":
+        if self._is_live:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._is_live:
+            self._live.stop()
+
+    def show(self, container: Record) -> None:
+        if self._container is None or self._container["state"] != container["state"]:
+            # Counted here, not from the server's times: two clocks seldom agree.
+            self._state_since_s = time.monotonic()
+        self._container, self._trouble = container, None
+        change = (container["state"], container.get("reason"), container.get("message"))
+        if not self._is_live and not self._output.as_json and change != self._shown:
+            self._output.line(plain_line(container))
+            self._output.console.file.flush()
+        self._shown = change
+
+    def trouble(self, message: str) -> None:
+        """The API is not there for the moment; said once."""
+        if not self._is_live and self._trouble is None:
+            self._output.note(message)
+        self._trouble = message
+
+    def _renderable(self) -> RenderableType:
+        container = self._container
+        if container is None:
+            return Text("")
+        state = container["state"]
+        row = Table.grid(padding=(0, 1))
+        cells: list[RenderableType] = [Spinner("dots"), Text(plain(state), style=STATE_STYLES.get(state, ""))]
+        progress = container.get("progress") or {}
+        if progress.get("phase") == "pull" and progress.get("total_bytes"):
+            total, done = progress["total_bytes"], progress["done_bytes"]
+            cells.append(ProgressBar(total=total, completed=min(done, total), width=30))
+        cells.append(Text(plain(describe(container, time.monotonic() - self._state_since_s))))
+        row.add_row(*cells)
+        return Group(row, Text(plain(self._trouble), style="yellow")) if self._trouble else row

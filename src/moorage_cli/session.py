@@ -1,0 +1,98 @@
+"""One run of `moor`: where Moorage is, who is asking, and how to answer."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from urllib.parse import quote
+
+from moorage_cli.client import ApiClient, Record, is_absent
+from moorage_cli.config import DEFAULT_URL, Config, checked_url, config_path, load_config
+from moorage_cli.errors import ApiError, CliError, ExitCode, NotSignedInError
+from moorage_cli.output import Output
+from moorage_cli.project_choice import choose_project
+
+
+@dataclass(frozen=True)
+class GlobalOptions:
+    as_json: bool = False
+    url: str | None = None
+    project: str | None = None
+
+
+@dataclass
+class Session:
+    options: GlobalOptions
+    output: Output
+    environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
+
+    @cached_property
+    def config_path(self) -> Path:
+        return config_path(self.environment)
+
+    @cached_property
+    def config(self) -> Config:
+        return load_config(self.config_path)
+
+    @cached_property
+    def url(self) -> str:
+        named = self.options.url or self.environment.get("MOORAGE_URL") or self.config.url
+        return checked_url(named or DEFAULT_URL)
+
+    @cached_property
+    def token(self) -> str | None:
+        """A stored token goes only to the address that it was stored for."""
+        given = self.environment.get("MOORAGE_TOKEN")
+        if given:
+            return given.strip()
+        return self.config.token if self.is_stored_address else None
+
+    @property
+    def is_stored_address(self) -> bool:
+        return self.config.url is not None and checked_url(self.config.url) == self.url
+
+    @cached_property
+    def client(self) -> ApiClient:
+        if self.token is None:
+            raise NotSignedInError(self.url)
+        return ApiClient(self.url, self.token)
+
+    @cached_property
+    def project_wish(self) -> str | None:
+        stored = self.config.project if self.is_stored_address else None
+        return self.options.project or self.environment.get("MOORAGE_PROJECT") or stored
+
+    @cached_property
+    def project(self) -> Record:
+        return choose_project(self.client, self.project_wish)
+
+    def container(self, reference: str) -> Record:
+        """By id, or by its name in the project."""
+        if reference.startswith("ctr_"):
+            try:
+                found: Record = self.client.get(f"/containers/{path_part(reference)}")
+            except ApiError as exc:
+                # A name may begin like an id.
+                if not is_absent(exc):
+                    raise
+            else:
+                return found
+        for container in self.client.pages(f"/projects/{self.project['id']}/containers"):
+            if container["name"] == reference:
+                return container
+        raise CliError(
+            f"There is no container {reference!r} in the project {self.project['name']}.",
+            ExitCode.NOT_FOUND,
+            code="not_found",
+            hint="`moor list` shows those that there are.",
+        )
+
+    def close(self) -> None:
+        if "client" in self.__dict__:
+            self.client.close()
+
+
+def path_part(text: str) -> str:
+    """An id as typed, kept from becoming another path."""
+    return quote(text, safe="")

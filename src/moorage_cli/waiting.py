@@ -1,0 +1,82 @@
+"""Watch a container until it is where it should be, or until it is clear that it will not get there."""
+
+import time
+from collections.abc import Callable
+
+from moorage_cli.client import ApiClient, Record, is_absent
+from moorage_cli.errors import ApiError, CliError, UnreachableError
+from moorage_cli.progress import ProgressDisplay
+
+POLL_S = 0.3
+SLOW_POLL_S = 1.0
+_FAST_FOR_S = 30.0
+# The API may be away for an upgrade; the deployment goes on without it.
+UNREACHABLE_FOR_S = 60.0
+_ENDS_BADLY = ("FAILED", "STOPPED", "STOPPING", "DELETING")
+_SERVING = ("ready", "routed")
+
+Arrived = Callable[[Record], bool]
+
+
+def wait_until_running(client: ApiClient, container: Record, display: ProgressDisplay) -> Record:
+    """The container once it is RUNNING, or as it is when it will not be: FAILED, or stopped by somebody."""
+
+    def arrived(now: Record) -> bool:
+        if now["state"] in _ENDS_BADLY:
+            return True
+        return now["state"] == "RUNNING" and _is_served_by(client, now, container["generation"])
+
+    return _watch(client, container, display, arrived)
+
+
+def wait_until_stopped(client: ApiClient, container: Record, display: ProgressDisplay) -> Record:
+    """Ends too when somebody starts it again, which shows as another generation."""
+
+    def arrived(now: Record) -> bool:
+        return (
+            now["state"] in ("STOPPED", "FAILED", "DELETING") or now["generation"] != container["generation"]
+        )
+
+    return _watch(client, container, display, arrived)
+
+
+def wait_until_gone(client: ApiClient, container: Record, display: ProgressDisplay) -> None:
+    try:
+        _watch(client, container, display, lambda _: False)
+    except ApiError as exc:
+        if not is_absent(exc):
+            raise
+
+
+def _is_served_by(client: ApiClient, container: Record, generation: int) -> bool:
+    """RUNNING may still mean the generation before, after a restart: all slots must have moved on."""
+    if generation <= 1:
+        return True
+    replicas = client.get(f"/containers/{container['id']}/replicas")["items"]
+    slots = {one["slot"] for one in replicas if one["state"] in _SERVING and one["generation"] >= generation}
+    return len(slots) >= min(1, container["replicas"]["desired"]) and not any(
+        one["generation"] < generation and one["state"] in _SERVING for one in replicas
+    )
+
+
+def _watch(client: ApiClient, container: Record, display: ProgressDisplay, arrived: Arrived) -> Record:
+    began_s = last_answer_s = time.monotonic()
+    path = f"/containers/{container['id']}"
+    display.show(container)
+    while True:
+        try:
+            if arrived(container):
+                return container
+            pause_s = POLL_S if time.monotonic() - began_s < _FAST_FOR_S else SLOW_POLL_S
+            time.sleep(pause_s)
+            container = client.get(path)
+            last_answer_s = time.monotonic()
+            display.show(container)
+        except CliError as exc:
+            away = isinstance(exc, UnreachableError) or (
+                isinstance(exc, ApiError) and (exc.status or 0) >= 500
+            )
+            if not away or time.monotonic() - last_answer_s > UNREACHABLE_FOR_S:
+                raise
+            display.trouble(f"{exc.message} Trying again.")
+            time.sleep(SLOW_POLL_S)

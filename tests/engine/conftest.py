@@ -1,0 +1,88 @@
+"""A Docker world for the contract and for what only Docker has; `docker_host` is in tests/engine_fixtures.py."""
+
+import asyncio
+import platform
+import shutil
+import socket
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from moorage.engines.base import ImageRequest
+from moorage.engines.docker.engine import DockerEngine
+from moorage.kit.clock import system_clock
+from moorage.kit.ids import new_installation_id
+from tests.engine.registry import Registry
+from tests.engine_fixtures import remove_installation
+
+_COMMANDS = {
+    "serves": 'trap "exit 0" TERM; httpd -f -p $PORT -h /www & wait',
+    "exits": "sleep 0.3; exit 3",
+    "prints": "echo one; sleep 0.1; echo two >&2; sleep 0.1; echo three",
+    "runs_out_of_memory": "exec dd if=/dev/zero of=/dev/null bs=300M count=1",
+    "ignores_stop": 'trap "" TERM; while true; do sleep 1; done',
+}
+_DEADLINE_S = 20.0
+_ARCHITECTURE = {"x86_64": "amd64", "aarch64": "arm64"}[platform.machine()]
+
+
+class DockerWorld:
+    def __init__(self, docker_host: str, busybox_image: str, unknown_remote_image: str) -> None:
+        self.docker_host = docker_host
+        self.installation_id, self.other_installation_id = new_installation_id(), new_installation_id()
+        self.engine = DockerEngine(docker_host, self.installation_id, system_clock)
+        self.other_engine = DockerEngine(docker_host, self.other_installation_id, system_clock)
+        self.unknown_remote_image = unknown_remote_image
+        self._busybox_image = busybox_image
+
+    def image(self, behaviour: str) -> ImageRequest:
+        return ImageRequest(self._busybox_image, local=True)
+
+    def command(self, behaviour: str) -> tuple[str, ...]:
+        return ("/bin/sh", "-c", _COMMANDS[behaviour])
+
+    def free_port(self) -> int:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            return int(probe.getsockname()[1])
+
+    async def until(self, condition: Callable[[], Awaitable[bool]]) -> None:
+        deadline = time.monotonic() + _DEADLINE_S
+        while not await condition():
+            assert time.monotonic() < deadline, "the condition did not come true in time"
+            await asyncio.sleep(0.02)
+
+
+@pytest.fixture
+async def registry() -> AsyncIterator[Registry]:
+    async with Registry(_ARCHITECTURE) as running:
+        yield running
+
+
+@pytest.fixture
+async def private_registry() -> AsyncIterator[Registry]:
+    async with Registry(_ARCHITECTURE, needs_password=True) as running:
+        yield running
+
+
+@pytest.fixture
+async def docker_world(
+    docker_host: str, busybox_image: str, registry: Registry
+) -> AsyncIterator[DockerWorld]:
+    world = DockerWorld(docker_host, busybox_image, f"{registry.host}/absent:1")
+    await world.engine.prepare()
+    yield world
+    for engine in (world.engine, world.other_engine):
+        await engine.close()
+    for installation_id in (world.installation_id, world.other_installation_id):
+        await remove_installation(docker_host, installation_id)
+
+
+@pytest.fixture
+def short_home() -> Iterator[Path]:
+    home = Path(tempfile.mkdtemp(prefix="moor-", dir="/tmp"))
+    yield home
+    shutil.rmtree(home)

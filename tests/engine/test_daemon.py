@@ -1,0 +1,199 @@
+"""Finding, starting, losing and finding again a Docker engine of our own."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from moorage.engines.base import ReplicaPhase
+from moorage.engines.docker.connection import DockerConnection, answers
+from moorage.engines.docker.daemon import ensure_engine, ensure_own_engine, stop_engine
+from moorage.kit.daemon import Daemon, identity_of
+from moorage.kit.errors import EngineError, SetupError
+from moorage.kit.settings import Settings
+from tests.engine.conftest import DockerWorld
+from tests.engine.contract import spec_of
+from tests.engine_fixtures import is_own_engine
+
+
+@pytest.fixture
+def own_engine(engine_settings: Settings, docker_host: str) -> Daemon:
+    if not is_own_engine(engine_settings, docker_host):
+        pytest.skip("the machine's own Docker engine is in use, and it is not ours to kill")
+    return Daemon("dockerd", engine_settings.run_dir.absolute())
+
+
+async def test_kill_of_the_engine_leaves_containers_running(
+    engine_settings: Settings, own_engine: Daemon, docker_world: DockerWorld
+) -> None:
+    script = f"echo up; {docker_world.command('serves')[-1]}"
+    spec = replace(await spec_of(docker_world, "serves"), command=("/bin/sh", "-c", script))
+    changes = docker_world.engine.watch()
+    started = await docker_world.engine.start(spec)
+    process_pid = await _process_pid(docker_world, started.engine_id)
+    heard: list[object] = []
+    followers = [
+        asyncio.create_task(_follow(changes, heard)),
+        asyncio.create_task(_follow(docker_world.engine.logs(started.engine_id, 0), heard)),
+    ]
+    await docker_world.until(_holds(lambda: len(heard) == 2))
+
+    engine_pid = own_engine.running_pid()
+    assert engine_pid is not None
+    os.kill(engine_pid, signal.SIGKILL)
+    await docker_world.until(_holds(lambda: own_engine.running_pid() is None))
+
+    # Nobody takes a broken connection for the end, nor an engine that is away for an empty one.
+    for follower in followers:
+        with pytest.raises(EngineError):
+            await asyncio.wait_for(follower, timeout=10)
+    with pytest.raises(EngineError):
+        await docker_world.engine.list_replicas()
+    assert identity_of(process_pid) is not None
+
+    host = await ensure_engine(engine_settings, lambda line: None)
+    assert host == docker_world.docker_host
+    assert own_engine.running_pid() not in (None, engine_pid)
+    await docker_world.engine.prepare()
+    assert docker_world.engine.network_isolation.reason is None
+    assert await docker_world.engine.list_replicas() == [started]
+    assert await _process_pid(docker_world, started.engine_id) == process_pid
+    assert b"hello from busybox" in await _get(spec.host_port)
+    await docker_world.engine.stop(started.engine_id, grace_s=2)
+    stopped = await docker_world.engine.inspect(spec.replica_id)
+    assert stopped is not None
+    assert stopped.phase is ReplicaPhase.EXITED
+
+
+async def test_stop_of_the_engine_leaves_containers_running(
+    engine_settings: Settings, own_engine: Daemon, docker_world: DockerWorld
+) -> None:
+    started = await docker_world.engine.start(await spec_of(docker_world, "serves"))
+    process_pid = await _process_pid(docker_world, started.engine_id)
+    await stop_engine(engine_settings)
+    assert own_engine.running_pid() is None
+    assert not await answers(docker_world.docker_host)
+    await ensure_engine(engine_settings, lambda line: None)
+    assert await docker_world.engine.list_replicas() == [started]
+    assert await _process_pid(docker_world, started.engine_id) == process_pid
+
+
+async def test_a_running_engine_is_adopted(
+    engine_settings: Settings, own_engine: Daemon, docker_host: str
+) -> None:
+    pid = own_engine.running_pid()
+    own_engine.pid_file.unlink()  # even if the record of it got lost
+    assert await ensure_engine(engine_settings, lambda line: None) == docker_host
+    assert own_engine.running_pid() == pid
+
+
+async def test_named_engine_that_does_not_answer(short_home: Path) -> None:
+    settings = Settings(home=short_home, docker_host=f"unix://{short_home}/absent.sock")
+    with pytest.raises(SetupError, match=r"/absent\.sock") as caught:
+        await ensure_engine(settings, lambda line: None)
+    assert "\n" not in str(caught.value)
+
+
+async def test_named_engine_that_answers(docker_host: str, short_home: Path) -> None:
+    settings = Settings(home=short_home, docker_host=docker_host)
+    assert await ensure_engine(settings, lambda line: None) == docker_host
+    await stop_engine(settings)
+    assert await answers(docker_host), "an engine that is not ours must not be stopped"
+
+
+async def test_home_too_long_for_sockets(short_home: Path) -> None:
+    with pytest.raises(SetupError, match="too long"):
+        await ensure_own_engine(Settings(home=short_home / ("x" * 80)), lambda line: None)
+
+
+async def test_engine_that_dies_is_quoted(short_home: Path) -> None:
+    search_path = _programs(short_home, dockerd="echo 'failed to start daemon: boom'; exit 1")
+    with pytest.raises(SetupError, match="failed to start daemon: boom"):
+        await ensure_own_engine(Settings(home=short_home), lambda line: None, search_path)
+
+
+async def test_stale_pid_files_are_removed(short_home: Path) -> None:
+    run_dir = short_home / "run"
+    stale = [run_dir / "dockerd-self.pid", run_dir / "docker" / "containerd" / "containerd.pid"]
+    for file in stale:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(str(os.getpid()))  # alive, but neither dockerd nor containerd
+    with pytest.raises(SetupError):
+        await ensure_own_engine(
+            Settings(home=short_home), lambda line: None, _programs(short_home, dockerd="exit 1")
+        )
+    assert [file for file in stale if file.exists()] == []
+
+
+@pytest.mark.parametrize(
+    ("programs", "install", "words"),
+    [
+        ({}, True, "no apt-get"),
+        ({"apt-get": "exit 0"}, False, "install_engine forbids"),
+        ({"apt-get": "exit 0", "dpkg-query": "printf installed"}, True, "docker.io is installed"),
+        ({"apt-get": "echo 'E: no network'; exit 100"}, True, "apt-get update failed: E: no network"),
+    ],
+)
+async def test_nothing_to_start(
+    short_home: Path, programs: dict[str, str], install: bool, words: str
+) -> None:
+    settings = Settings(home=short_home, install_engine=install)
+    with pytest.raises(SetupError, match=words) as caught:
+        await ensure_own_engine(settings, lambda line: None, _programs(short_home, **programs))
+    assert "\n" not in str(caught.value)
+
+
+async def test_installed_where_it_is_missing(short_home: Path) -> None:
+    """What is installed is then started: here a dockerd that says which arguments apt-get was given."""
+    folder = short_home / "bin"
+    install = f'echo "$@" >> {folder}/calls; printf "#!/bin/sh\\necho started; exit 1\\n" > {folder}/dockerd; /bin/chmod +x {folder}/dockerd'
+    search_path = _programs(short_home, **{"apt-get": install})
+    lines: list[str] = []
+    with pytest.raises(SetupError, match="started"):
+        await ensure_own_engine(Settings(home=short_home), lines.append, search_path)
+    assert (folder / "calls").read_text().splitlines() == [
+        "update",
+        "install -y --no-install-recommends --no-remove docker.io iptables",
+    ]
+    assert len(lines) == 3
+
+
+def _programs(home: Path, **scripts: str) -> str:
+    """A search path with these programs and nothing else."""
+    folder = home / "bin"
+    folder.mkdir()
+    for name, script in scripts.items():
+        (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+        (folder / name).chmod(0o755)
+    return str(folder)
+
+
+def _holds(condition: Callable[[], bool]) -> Callable[[], Awaitable[bool]]:
+    async def holds() -> bool:
+        return condition()
+
+    return holds
+
+
+async def _follow(items: AsyncIterator[object], heard: list[object]) -> None:
+    async for item in items:
+        heard.append(item)
+
+
+async def _process_pid(world: DockerWorld, engine_id: str) -> int:
+    connection = DockerConnection(world.docker_host)
+    inspected = await connection.docker.containers.container(engine_id).show()
+    await connection.close()
+    return int(inspected["State"]["Pid"])
+
+
+async def _get(port: int) -> bytes:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"GET / HTTP/1.0\r\n\r\n")
+    answer = await reader.read()
+    writer.close()
+    return answer

@@ -1,0 +1,82 @@
+"""Output is kept byte for byte, however long its lines are."""
+
+from dataclasses import replace
+
+import pytest
+
+from moorage.engines.base import LogChunk, LogStream
+from moorage.engines.docker.logs import PART_BYTES, LogPosition, parse_frame
+from moorage.kit.errors import EngineError
+from tests.engine.conftest import DockerWorld
+from tests.engine.contract import logs_of, spec_of
+
+
+async def test_long_lines_and_bad_bytes(docker_world: DockerWorld) -> None:
+    script = (
+        'i=0; while [ $i -lt 4000 ]; do printf "aä€aä€"; i=$((i+1)); done; echo; '  # 48,000 bytes in 4 parts
+        "head -c 16384 /dev/zero; echo; echo; "  # exactly one full part
+        'printf "bad\\377byte\\n"; printf "no newline"'
+    )
+    spec = replace(await spec_of(docker_world, "prints"), command=("/bin/sh", "-c", script))
+    started = await docker_world.engine.start(spec)
+    chunks = await logs_of(docker_world, started.engine_id)
+    assert {chunk.stream for chunk in chunks} == {LogStream.STDOUT}
+    lines, line = [], b""
+    for chunk in chunks:
+        line += chunk.data
+        if chunk.ends_line:
+            lines.append(line)
+            line = b""
+    assert line == b""
+    assert lines == [
+        "aä€".encode() * 8000,
+        bytes(PART_BYTES),
+        b"",
+        b"bad\xffbyte",
+        b"no newline",
+    ]
+
+
+async def test_many_lines_none_lost(docker_world: DockerWorld) -> None:
+    script = "i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i+1)); done"
+    spec = replace(await spec_of(docker_world, "prints"), command=("/bin/sh", "-c", script))
+    started = await docker_world.engine.start(spec)
+    chunks = await logs_of(docker_world, started.engine_id)
+    assert [chunk.data for chunk in chunks] == [f"line {number}".encode() for number in range(20000)]
+    # Resuming at any line's time gives everything from its first line on, and nothing twice.
+    middle = chunks[10000].time_ns
+    assert await logs_of(docker_world, started.engine_id, middle) == [
+        chunk for chunk in chunks if chunk.time_ns >= middle
+    ]
+
+
+def test_position_continues_where_each_stream_was() -> None:
+    def chunk(time_ns: int, stream: LogStream, data: bytes) -> LogChunk:
+        return LogChunk(time_ns, stream, data, ends_line=True)
+
+    out, err = LogStream.STDOUT, LogStream.STDERR
+    whole = [
+        chunk(5, out, b"a"),
+        chunk(5, out, b"b"),
+        chunk(4, err, b"c"),
+        chunk(5, out, b"d"),
+        chunk(5, err, b"e"),
+    ]
+    for read in range(len(whole) + 1):
+        position = LogPosition(0)
+        for one in whole[:read]:
+            position.advance(one)
+        again = [one for one in whole if one.time_ns >= position.resume_at_ns()]
+        assert [one for one in again if position.is_new(one)] == whole[read:]
+
+
+def test_frame() -> None:
+    chunk = parse_frame(2, b"2026-01-02T03:04:05.000000006Z hello\n")
+    assert (chunk.stream, chunk.data, chunk.ends_line) == (LogStream.STDERR, b"hello", True)
+    assert chunk.time_ns == 1767323045_000000006
+
+
+@pytest.mark.parametrize("payload", [b"", b"nospace", b"yesterday at noon"])
+def test_frame_that_cannot_be_read(payload: bytes) -> None:
+    with pytest.raises(EngineError):
+        parse_frame(1, payload)

@@ -1,0 +1,98 @@
+"""What is read from the kernel and from NVIDIA's tool."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import ClientSession, web
+from aiohttp.test_utils import TestServer
+
+from moorage.engines.base import GpuDevice, ListeningSocket
+from moorage.engines.docker.connection import json_messages
+from moorage.engines.docker.gpus import engine_has_gpu_support, parse_gpus
+from moorage.engines.docker.sockets import listening_sockets_of, parse_table
+from moorage.kit.errors import EngineError
+
+_HEADER = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
+
+
+def _row(address: str, state: str) -> str:
+    return f"   0: {address} 00000000:0000 {state} 00000000:00000000 00:00000000 00000000     0        0 1\n"
+
+
+@pytest.mark.parametrize(
+    ("address", "state", "expected"),
+    [
+        ("0100007F:1F40", "0A", [ListeningSocket("127.0.0.1", 8000)]),
+        ("00000000:1F90", "0A", [ListeningSocket("0.0.0.0", 8080)]),
+        ("0100007F:1F40", "01", []),  # a connection, not a listener
+        ("0B00007F:A3B1", "0A", []),  # Docker's own resolver
+        ("00000000000000000000000000000000:1F90", "0A", [ListeningSocket("::", 8080)]),
+        ("00000000000000000000000001000000:0050", "0A", [ListeningSocket("::1", 80)]),
+        ("0000000000000000FFFF00000100007F:0050", "0A", [ListeningSocket("127.0.0.1", 80)]),
+    ],
+)
+def test_socket_table(address: str, state: str, expected: list[ListeningSocket]) -> None:
+    assert parse_table(_HEADER + _row(address, state)) == expected
+
+
+def test_sockets_of_another_process_are_not_shown(tmp_path: Path) -> None:
+    """On another machine's engine the pid means a stranger here."""
+    process = tmp_path / "42"
+    (process / "net").mkdir(parents=True)
+    (process / "net" / "tcp").write_text(_HEADER + _row("00000000:1F90", "0A"))
+    (process / "net" / "tcp6").write_text(_HEADER)
+    (process / "cgroup").write_text("0::/system.slice/docker-abc123.scope\n")
+    assert listening_sockets_of(42, "abc123", tmp_path) == (ListeningSocket("0.0.0.0", 8080),)
+    assert listening_sockets_of(42, "def456", tmp_path) == ()
+    assert listening_sockets_of(43, "abc123", tmp_path) == ()
+
+
+async def test_messages_may_be_longer_than_a_buffer() -> None:
+    """An event repeats the labels of the image, which its author may make as long as they like."""
+    label = "x" * 300_000
+    sent = json.dumps({"status": label}).encode() + b'\n{"status": "next"}\n'
+    assert [message["status"] for message in await _received(sent)] == [label, "next"]
+
+
+async def test_message_that_is_cut_off() -> None:
+    with pytest.raises(EngineError):
+        await _received(b'{"status": "Downl')
+
+
+async def _received(data: bytes) -> list[Mapping[str, Any]]:
+    """Through a real response, with the limits that it has."""
+
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(body=data)
+
+    application = web.Application()
+    application.router.add_get("/", answer)
+    async with (
+        TestServer(application) as server,
+        ClientSession() as session,
+        session.get(server.make_url("/")) as response,
+    ):
+        return [message async for message in json_messages(response.content)]
+
+
+def test_gpus() -> None:
+    assert parse_gpus("GPU-5f2e, NVIDIA H200, 143771\nGPU-6a00, NVIDIA H200, 143771\n") == (
+        GpuDevice("GPU-5f2e", "NVIDIA H200", 143771 * 1024**2),
+        GpuDevice("GPU-6a00", "NVIDIA H200", 143771 * 1024**2),
+    )
+
+
+@pytest.mark.parametrize(
+    ("information", "expected"),
+    [
+        ({"Runtimes": {"runc": {}}}, False),
+        ({"Runtimes": {"runc": {}, "nvidia": {}}}, True),
+        ({"DiscoveredDevices": [{"Source": "cdi", "ID": "nvidia.com/gpu=0"}]}, True),
+        ({"DiscoveredDevices": None}, False),
+    ],
+)
+def test_gpu_support(information: dict[str, object], expected: bool) -> None:
+    assert engine_has_gpu_support(information) is expected

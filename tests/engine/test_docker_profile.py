@@ -1,0 +1,100 @@
+"""The default-deny profile, as Docker and the kernel see it."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from moorage.engines.docker.connection import DockerConnection
+from moorage.kit.errors import EngineError, StartError
+from tests.engine.conftest import DockerWorld
+from tests.engine.contract import MEBIBYTE, logs_of, spec_of
+
+
+async def test_docker_applied_it(docker_world: DockerWorld) -> None:
+    spec = await spec_of(docker_world, "serves")
+    started = await docker_world.engine.start(spec)
+    connection = DockerConnection(docker_world.docker_host)
+    inspected = await connection.docker.containers.container(started.engine_id).show()
+    await connection.close()
+    host = inspected["HostConfig"]
+    assert host["CapDrop"] == ["ALL"]
+    assert not host["CapAdd"]
+    assert host["SecurityOpt"] == ["no-new-privileges:true"]
+    assert host["Privileged"] is False
+    assert host["Memory"] == host["MemorySwap"] == spec.memory_bytes
+    assert host["CpuQuota"] / host["CpuPeriod"] == 0.5
+    assert host["PidsLimit"] == 4096
+    assert host["ShmSize"] == spec.memory_bytes // 2
+    assert host["RestartPolicy"]["Name"] == "no"
+    assert host["LogConfig"]["Type"] == "local"
+    assert (host["PidMode"], host["UTSMode"], host["IpcMode"]) == ("", "", "private")
+    assert not host["Binds"]
+    assert not host["Devices"]
+    assert not host["DeviceRequests"]
+    assert len(host["MaskedPaths"]) > 5
+    assert inspected["Name"] == f"/{spec.replica_id}"
+    assert inspected["NetworkSettings"]["Ports"]["8000/tcp"] == [
+        {"HostIp": "127.0.0.1", "HostPort": str(spec.host_port)}
+    ]
+
+
+async def test_kernel_applied_it(docker_world: DockerWorld) -> None:
+    script = "cat /proc/self/status; cat /proc/self/limits; cat /proc/self/oom_score_adj; df -m /dev/shm"
+    spec = replace(
+        await spec_of(docker_world, "prints"), command=("/bin/sh", "-c", script), memory_bytes=64 * MEBIBYTE
+    )
+    started = await docker_world.engine.start(spec)
+    output = b"\n".join(chunk.data for chunk in await logs_of(docker_world, started.engine_id)).decode()
+    words = {line.split(":")[0]: line.split()[1:] for line in output.splitlines() if ":" in line}
+    for capabilities in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
+        assert words[capabilities] == ["0" * 16]
+    assert words["NoNewPrivs"] == ["1"]
+    assert words["Seccomp"] == ["2"]
+    assert "Max open files            16384                16384" in output
+    assert "\n500\n" in output
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (("serve-the-model",), "'serve-the-model' was not found"),
+        (("/opt/serve", "--token", "canary"), "'/opt/serve' was not found"),
+        (("/etc/not-executable",), "'/etc/not-executable' may not be executed"),
+        (("/etc",), "'/etc' may not be executed"),
+    ],
+)
+async def test_wrong_command(docker_world: DockerWorld, command: tuple[str, ...], words: str) -> None:
+    spec = replace(await spec_of(docker_world, "prints"), command=command)
+    with pytest.raises(StartError, match=words) as caught:
+        await docker_world.engine.start(spec)
+    assert caught.value.code == "start_command_not_found"
+    assert "canary" not in str(caught.value)
+
+
+async def test_engine_errors_quote_no_environment(docker_world: DockerWorld) -> None:
+    spec = replace(await spec_of(docker_world, "prints"), environment={"": "canary-value-4711"})
+    with pytest.raises(EngineError) as caught:
+        await docker_world.engine.start(spec)
+    error: BaseException | None = caught.value
+    assert "canary" not in str(error)
+    assert caught.value.__cause__ is None
+
+
+async def test_published_on_loopback_only(docker_world: DockerWorld) -> None:
+    spec = await spec_of(docker_world, "serves")
+    await docker_world.engine.start(spec)
+
+    async def answers() -> bool:
+        try:
+            reader, writer = await asyncio.open_connection("127.0.0.1", spec.host_port)
+        except OSError:
+            return False
+        writer.write(b"GET / HTTP/1.0\r\n\r\n")
+        text = await reader.read()
+        writer.close()
+        return b"hello from busybox" in text
+
+    await docker_world.until(answers)
+    with pytest.raises(OSError):
+        await asyncio.open_connection("127.0.0.2", spec.host_port)

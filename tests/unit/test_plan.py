@@ -1,0 +1,352 @@
+"""Timelines of one container: what the plan does at each moment, and what it must never do."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moorage.containers.plan import ContainerView, Plan, ReplicaView, make_plan
+from moorage.containers.states import LIVE, ContainerState, DesiredState, Reason, ReplicaState
+from moorage.containers.verdict import Probe, ProbeFailure, Verdict
+from moorage.engines.base import ListeningSocket, ObservedReplica, ReplicaPhase
+from moorage.kit.ids import ContainerId, ReplicaId
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+EXITED = Verdict(Reason.EXITED, "The process ended with exit code 1. See its last log lines.")
+
+
+def container(**changes: object) -> ContainerView:
+    view = ContainerView(
+        desired_state=DesiredState.RUNNING,
+        desired_replicas=1,
+        generation=1,
+        failed_generation=0,
+        serving_generation=0,
+        unready_since=None,
+        image_known=True,
+        pulling=False,
+        port=8000,
+        health_path="/health",
+        health_timeout=timedelta(seconds=60),
+        drain_limit=timedelta(seconds=30),
+        memory_bytes=2**30,
+        room_for=10,
+        no_room_message="Waits for cpu-small.",
+        recent_failures=(),
+        last_failure=None,
+    )
+    return replace(view, **changes)  # type: ignore[arg-type]
+
+
+def replica(state: ReplicaState, slot: int = 0, **changes: object) -> ReplicaView:
+    name = ReplicaId(f"rep_{slot}")
+    phase = (
+        ReplicaPhase.EXITED
+        if state in (ReplicaState.STOPPED, ReplicaState.COLLECTED)
+        else ReplicaPhase.RUNNING
+    )
+    view = ReplicaView(
+        id=name,
+        slot=slot,
+        generation=1,
+        state=state,
+        created_at=NOW - timedelta(seconds=5),
+        started_at=NOW - timedelta(seconds=4),
+        draining_at=NOW - timedelta(seconds=1) if state is ReplicaState.DRAINING else None,
+        ended_at=None,
+        collected=False,
+        observed=None if state is ReplicaState.REQUESTED else engine_says(name, phase),
+        probe=None,
+        sockets=(),
+        busy=False,
+        at_gateways=state is ReplicaState.ROUTED,
+        taking_requests=state is ReplicaState.ROUTED,
+        in_flight=0,
+    )
+    return replace(view, **changes)  # type: ignore[arg-type]
+
+
+def engine_says(
+    name: ReplicaId, phase: ReplicaPhase, exit_code: int | None = None, oom: bool = False
+) -> ObservedReplica:
+    return ObservedReplica(
+        replica_id=name,
+        container_id=ContainerId("ctr_a"),
+        slot=0,
+        generation=1,
+        engine_id=f"engine-{name}",
+        phase=phase,
+        host="127.0.0.1",
+        host_port=20000,
+        started_at=NOW - timedelta(seconds=4),
+        ended_at=NOW if phase is ReplicaPhase.EXITED else None,
+        exit_code=exit_code,
+        out_of_memory=oom,
+    )
+
+
+def moves(plan: Plan) -> dict[str, ReplicaState]:
+    return {move.replica_id: move.to for move in plan.transitions}
+
+
+def test_a_new_container_asks_for_its_image_first() -> None:
+    plan = make_plan(container(image_known=False), [], NOW)
+    assert plan.ensure_image
+    assert plan.create_slots == ()
+    assert plan.state is ContainerState.PENDING
+
+
+def test_while_the_image_is_pulled_it_says_so_and_asks_only_once() -> None:
+    plan = make_plan(container(image_known=False, pulling=True), [], NOW)
+    assert plan.state is ContainerState.PULLING
+    assert not plan.ensure_image
+
+
+def test_with_the_image_every_slot_gets_a_row() -> None:
+    plan = make_plan(container(desired_replicas=3), [], NOW)
+    assert plan.create_slots == (0, 1, 2)
+    assert plan.state is ContainerState.STARTING
+
+
+def test_only_as_many_as_there_is_room_for() -> None:
+    assert make_plan(container(desired_replicas=3, room_for=2), [], NOW).create_slots == (0, 1)
+
+
+def test_without_any_room_it_waits_and_says_for_what() -> None:
+    plan = make_plan(container(room_for=0), [], NOW)
+    assert (plan.state, plan.verdict and plan.verdict.reason) == (ContainerState.PENDING, Reason.NO_CAPACITY)
+    assert plan.look_again_in_s is not None
+
+
+def test_a_requested_replica_is_started_again_after_a_crash() -> None:
+    assert make_plan(container(), [replica(ReplicaState.REQUESTED)], NOW).start == ("rep_0",)
+
+
+def test_but_not_while_its_start_is_under_way() -> None:
+    assert make_plan(container(), [replica(ReplicaState.REQUESTED, busy=True)], NOW).start == ()
+
+
+def test_a_lost_reply_is_adopted() -> None:
+    found = replica(ReplicaState.REQUESTED, observed=engine_says(ReplicaId("rep_0"), ReplicaPhase.RUNNING))
+    plan = make_plan(container(), [found], NOW)
+    assert moves(plan) == {"rep_0": ReplicaState.STARTING}
+    assert plan.start == ()
+
+
+def test_ready_when_the_probe_passes_and_running_only_once_a_gateway_has_it() -> None:
+    plan = make_plan(container(), [replica(ReplicaState.STARTING, probe=Probe(None, 200))], NOW)
+    assert moves(plan) == {"rep_0": ReplicaState.READY}
+    assert plan.state is ContainerState.STARTING
+    plan = make_plan(container(), [replica(ReplicaState.READY, taking_requests=True, at_gateways=True)], NOW)
+    assert moves(plan) == {"rep_0": ReplicaState.ROUTED}
+    assert plan.state is ContainerState.RUNNING
+
+
+def test_a_running_container_needs_no_further_look() -> None:
+    plan = make_plan(container(serving_generation=1), [replica(ReplicaState.ROUTED)], NOW)
+    assert plan.look_again_in_s is None
+    assert plan.transitions == ()
+
+
+def test_what_ends_before_it_ever_served_fails_the_deployment() -> None:
+    ended = replica(
+        ReplicaState.STARTING, observed=engine_says(ReplicaId("rep_0"), ReplicaPhase.EXITED, exit_code=1)
+    )
+    plan = make_plan(container(), [ended], NOW)
+    assert plan.failed
+    assert plan.state is ContainerState.FAILED
+    assert plan.verdict == EXITED
+    assert plan.create_slots == ()
+
+
+def test_out_of_memory_is_named() -> None:
+    ended = replica(
+        ReplicaState.STARTING,
+        observed=engine_says(ReplicaId("rep_0"), ReplicaPhase.EXITED, exit_code=137, oom=True),
+    )
+    verdict = make_plan(container(), [ended], NOW).verdict
+    assert verdict is not None
+    assert verdict.reason is Reason.OUT_OF_MEMORY
+    assert "1 GiB" in verdict.message
+
+
+def test_one_replica_that_ends_does_not_fail_the_others() -> None:
+    ended = replica(
+        ReplicaState.STARTING, 0, observed=engine_says(ReplicaId("rep_0"), ReplicaPhase.EXITED, exit_code=1)
+    )
+    plan = make_plan(container(desired_replicas=2), [ended, replica(ReplicaState.STARTING, 1)], NOW)
+    assert not plan.failed
+    assert plan.state is ContainerState.STARTING
+
+
+def test_after_the_health_timeout_the_verdict_says_what_is_wrong() -> None:
+    late = replica(
+        ReplicaState.STARTING,
+        started_at=NOW - timedelta(seconds=61),
+        probe=Probe(ProbeFailure.REFUSED),
+        sockets=(ListeningSocket("127.0.0.1", 8000),),
+    )
+    plan = make_plan(container(), [late], NOW)
+    assert plan.state is ContainerState.FAILED
+    assert plan.verdict is not None
+    assert plan.verdict.reason is Reason.LISTENS_ON_LOOPBACK_ONLY
+    assert plan.verdict.message.startswith("Listens on 127.0.0.1:8000; expected 0.0.0.0:8000.")
+    assert plan.stop == ("rep_0",)
+
+
+def test_a_served_container_replaces_what_ended_after_a_pause() -> None:
+    served = container(serving_generation=1, recent_failures=((0, NOW),), last_failure=EXITED)
+    plan = make_plan(served, [replica(ReplicaState.STOPPED, ended_at=NOW)], NOW)
+    assert plan.create_slots == ()
+    assert plan.state is ContainerState.STARTING
+    assert plan.look_again_in_s is not None
+    assert plan.look_again_in_s <= 1.0
+    later = make_plan(served, [replica(ReplicaState.STOPPED, ended_at=NOW)], NOW + timedelta(seconds=1.1))
+    assert later.create_slots == (0,)
+
+
+def test_the_pause_doubles_up_to_a_minute() -> None:
+    failures = tuple((0, NOW - timedelta(seconds=index)) for index in range(20))
+    served = container(serving_generation=1, recent_failures=failures, last_failure=EXITED)
+    assert make_plan(served, [], NOW + timedelta(seconds=59)).create_slots == ()
+    assert make_plan(served, [], NOW + timedelta(seconds=61)).create_slots == (0,)
+
+
+def test_a_served_container_that_does_not_come_back_fails() -> None:
+    gone = container(serving_generation=1, unready_since=NOW - timedelta(seconds=61), last_failure=EXITED)
+    plan = make_plan(gone, [], NOW)
+    assert (plan.failed, plan.state, plan.verdict) == (True, ContainerState.FAILED, EXITED)
+
+
+def test_stop_drains_first_and_stops_when_nothing_is_in_flight() -> None:
+    stopping = container(desired_state=DesiredState.STOPPED, serving_generation=1)
+    plan = make_plan(stopping, [replica(ReplicaState.ROUTED)], NOW)
+    assert moves(plan) == {"rep_0": ReplicaState.DRAINING}
+    assert plan.stop == ()
+    assert plan.state is ContainerState.STOPPING
+    busy = replica(ReplicaState.DRAINING, at_gateways=True, in_flight=2)
+    assert make_plan(stopping, [busy], NOW).stop == ()
+    assert make_plan(stopping, [replica(ReplicaState.DRAINING)], NOW).stop == ("rep_0",)
+
+
+def test_a_drain_has_a_limit() -> None:
+    stuck = replica(
+        ReplicaState.DRAINING, at_gateways=True, in_flight=2, draining_at=NOW - timedelta(seconds=30)
+    )
+    assert make_plan(container(desired_state=DesiredState.STOPPED), [stuck], NOW).stop == ("rep_0",)
+
+
+def test_stopped_replicas_wait_for_their_logs_but_not_for_ever() -> None:
+    stopping = container(desired_state=DesiredState.STOPPED)
+    waiting = replica(ReplicaState.STOPPED, ended_at=NOW - timedelta(seconds=59))
+    assert moves(make_plan(stopping, [waiting], NOW)) == {}
+    assert make_plan(stopping, [waiting], NOW).state is ContainerState.STOPPED
+    collected = replace(waiting, collected=True)
+    assert moves(make_plan(stopping, [collected], NOW)) == {"rep_0": ReplicaState.COLLECTED}
+    assert moves(make_plan(stopping, [waiting], NOW + timedelta(seconds=2))) == {
+        "rep_0": ReplicaState.COLLECTED
+    }
+
+
+def test_a_port_is_let_go_only_when_no_gateway_has_it() -> None:
+    stopping = container(desired_state=DesiredState.STOPPED)
+    held = replica(ReplicaState.STOPPED, ended_at=NOW, at_gateways=True)
+    assert make_plan(stopping, [held], NOW).release_ports == ()
+    assert make_plan(stopping, [replace(held, at_gateways=False)], NOW).release_ports == ("rep_0",)
+
+
+def test_a_deleted_container_is_gone_when_nothing_is_left() -> None:
+    deleting = container(desired_state=DesiredState.DELETED)
+    assert not make_plan(deleting, [replica(ReplicaState.COLLECTED)], NOW).gone
+    assert make_plan(deleting, [], NOW).gone
+
+
+def test_a_restart_keeps_the_old_replica_until_the_new_one_is_routed() -> None:
+    restarted = container(generation=2, serving_generation=1)
+    old = replica(ReplicaState.ROUTED)
+    new = replica(ReplicaState.READY, id=ReplicaId("rep_new"), generation=2)
+    assert make_plan(restarted, [old], NOW).create_slots == (0,)
+    assert moves(make_plan(restarted, [old, new], NOW)) == {}
+    routed = replace(new, state=ReplicaState.ROUTED, taking_requests=True, at_gateways=True)
+    assert moves(make_plan(restarted, [old, routed], NOW)) == {"rep_0": ReplicaState.DRAINING}
+
+
+def test_a_restart_that_fails_leaves_the_old_replica_serving() -> None:
+    restarted = container(generation=2, serving_generation=1)
+    old = replica(ReplicaState.ROUTED)
+    name = ReplicaId("rep_new")
+    new = replica(
+        ReplicaState.STARTING,
+        id=name,
+        generation=2,
+        observed=engine_says(name, ReplicaPhase.EXITED, exit_code=1),
+    )
+    plan = make_plan(restarted, [old, new], NOW)
+    assert plan.failed
+    assert plan.state is ContainerState.RUNNING
+    assert plan.verdict is not None
+    assert "still serve" in plan.verdict.message
+    assert "rep_0" not in moves(plan)
+
+
+states = st.sampled_from(list(ReplicaState))
+replicas_of_any_kind = st.lists(
+    st.builds(
+        lambda state, slot, generation, gone, busy, in_flight: replica(
+            state,
+            slot,
+            id=ReplicaId(f"rep_{slot}_{generation}_{state}"),
+            generation=generation,
+            observed=None if gone else engine_says(ReplicaId(f"rep_{slot}"), ReplicaPhase.RUNNING),
+            busy=busy,
+            in_flight=in_flight,
+            taking_requests=state is ReplicaState.ROUTED,
+        ),
+        states,
+        st.integers(0, 4),
+        st.integers(1, 2),
+        st.booleans(),
+        st.booleans(),
+        st.integers(0, 3),
+    ),
+    max_size=6,
+    unique_by=lambda view: view.id,
+)
+containers_of_any_kind = st.builds(
+    lambda desired, count, generation, failed, image, room: container(
+        desired_state=desired,
+        desired_replicas=count,
+        generation=generation,
+        failed_generation=failed,
+        image_known=image,
+        room_for=room,
+    ),
+    st.sampled_from(list(DesiredState)),
+    st.integers(1, 4),
+    st.integers(1, 2),
+    st.integers(0, 2),
+    st.booleans(),
+    st.integers(0, 5),
+)
+
+
+@given(containers_of_any_kind, replicas_of_any_kind)
+def test_always(view: ContainerView, replicas: list[ReplicaView]) -> None:
+    plan = make_plan(view, replicas, NOW)
+    after = {one.id: one.state for one in replicas} | moves(plan)
+    live_slots = [
+        (one.generation, one.slot)
+        for one in replicas
+        if after[one.id] in LIVE and one.generation == view.generation
+    ]
+    wanted = view.desired_state is DesiredState.RUNNING
+    assert wanted or not plan.create_slots, "stopped means nothing new"
+    assert wanted or not any(state in LIVE for state in after.values()), "stopped means nothing stays"
+    assert len(plan.create_slots) <= view.room_for
+    assert not set(plan.create_slots) & {slot for _, slot in live_slots}, "never two for one slot"
+    assert all(slot < view.desired_replicas for slot in plan.create_slots)
+    assert not set(plan.start) & set(plan.stop)
+    assert not any(one.busy for one in replicas if one.id in {*plan.start, *plan.stop, *plan.remove})
+    assert view.image_known or not plan.create_slots
+    assert make_plan(view, replicas, NOW) == plan, "the same input, the same plan"

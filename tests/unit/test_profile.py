@@ -1,0 +1,117 @@
+"""The profile is default-deny for every spec, and the engine's request says nothing that the profile does not."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moorage.engines.base import ReplicaSpec
+from moorage.engines.docker.create import create_body, host_config
+from moorage.engines.profile import profile_for
+from moorage.kit.ids import ContainerId, InstallationId, OrganizationId, ProjectId, ReplicaId
+
+specs = st.builds(
+    ReplicaSpec,
+    replica_id=st.just(ReplicaId("rep_a")),
+    container_id=st.just(ContainerId("ctr_a")),
+    project_id=st.just(ProjectId("prj_a")),
+    organization_id=st.just(OrganizationId("org_a")),
+    slot=st.integers(0, 30),
+    generation=st.integers(1, 1000),
+    image=st.just("sha256:00"),
+    command=st.none() | st.lists(st.text(), min_size=1).map(tuple),
+    environment=st.dictionaries(
+        st.sampled_from(["PORT", "NVIDIA_VISIBLE_DEVICES", "TOKEN", "PATH"]), st.text()
+    ),
+    port=st.integers(1, 65535),
+    host_port=st.integers(20000, 29999),
+    vcpu_millis=st.integers(1, 256_000),
+    memory_bytes=st.integers(16 * 1024**2, 4 * 1024**4),
+    disk_bytes=st.integers(1024**2, 1024**4),
+    gpu_device_ids=st.lists(st.sampled_from(["GPU-a", "GPU-b"]), unique=True).map(tuple),
+)
+
+
+def body_of(spec: ReplicaSpec) -> dict[str, object]:
+    return create_body(
+        spec, installation_id=InstallationId("ins_a"), network="moorage-0", dns=("192.0.2.53",)
+    )
+
+
+@given(specs)
+def test_default_deny(spec: ReplicaSpec) -> None:
+    profile = profile_for(spec)
+    assert profile.dropped_capabilities == ("ALL",)
+    assert profile.no_new_privileges
+    assert profile.restart_policy == "no"
+    assert profile.memory_bytes == spec.memory_bytes
+    assert profile.shared_memory_bytes == spec.memory_bytes // 2
+    assert profile.cpu_quota_us >= 1000
+    assert profile.open_files_limit < 20_000
+    assert profile.gpu_device_ids == spec.gpu_device_ids
+
+
+@given(specs)
+def test_host_config_grants_nothing(spec: ReplicaSpec) -> None:
+    config = host_config(profile_for(spec))
+    assert config["MemorySwap"] == config["Memory"] == spec.memory_bytes
+    assert not {"Binds", "Mounts", "Devices", "CapAdd", "PidMode", "UTSMode", "VolumesFrom", "Runtime"} & set(
+        config
+    )
+    assert not {"MaskedPaths", "ReadonlyPaths", "UsernsMode", "ExtraHosts"} & set(config)
+    assert ("DeviceRequests" in config) == bool(spec.gpu_device_ids)
+
+
+@given(specs)
+def test_only_assigned_gpus_whatever_the_user_says(spec: ReplicaSpec) -> None:
+    environment = body_of(spec)["Env"]
+    assert isinstance(environment, list)
+    visible = [entry for entry in environment if entry.startswith("NVIDIA_VISIBLE_DEVICES=")]
+    assert visible == [f"NVIDIA_VISIBLE_DEVICES={','.join(spec.gpu_device_ids) or 'void'}"]
+
+
+@given(specs)
+def test_published_on_loopback_only(spec: ReplicaSpec) -> None:
+    config = body_of(spec)["HostConfig"]
+    assert isinstance(config, dict)
+    assert config["PortBindings"] == {
+        f"{spec.port}/tcp": [{"HostIp": "127.0.0.1", "HostPort": str(spec.host_port)}]
+    }
+
+
+@given(specs)
+def test_port_of_the_user_wins(spec: ReplicaSpec) -> None:
+    environment = body_of(spec)["Env"]
+    assert isinstance(environment, list)
+    assert f"PORT={spec.environment.get('PORT', spec.port)}" in environment
+
+
+@given(specs)
+def test_command_replaces_entrypoint_and_arguments(spec: ReplicaSpec) -> None:
+    body = body_of(spec)
+    if spec.command is None:
+        assert "Entrypoint" not in body
+        assert "Cmd" not in body
+    else:
+        assert (body["Entrypoint"], body["Cmd"]) == (list(spec.command), [])
+
+
+@pytest.mark.parametrize(("vcpu_millis", "quota_us"), [(250, 25_000), (4000, 400_000), (1, 1000)])
+def test_cpu_quota(vcpu_millis: int, quota_us: int) -> None:
+    spec = ReplicaSpec(
+        replica_id=ReplicaId("rep_a"),
+        container_id=ContainerId("ctr_a"),
+        project_id=ProjectId("prj_a"),
+        organization_id=OrganizationId("org_a"),
+        slot=0,
+        generation=1,
+        image="sha256:00",
+        command=None,
+        environment={"TOKEN": "canary"},
+        port=8000,
+        host_port=20000,
+        vcpu_millis=vcpu_millis,
+        memory_bytes=1024**3,
+        disk_bytes=1024**3,
+    )
+    assert profile_for(spec).cpu_quota_us == quota_us
+    assert "canary" not in repr(spec)
