@@ -167,8 +167,7 @@ def our_gateway(folder: Path, upstream_port: int, stream_port: int) -> Iterator[
     hashes = [
         hashlib.sha256(text.encode()).hexdigest() for text in (secret, *(f"other {n}" for n in range(KEYS)))
     ]
-    expires_at = int(time.time()) + 86400
-    keys = {key_hash: KeyEntry(key_hash, project_id, expires_at) for key_hash in hashes}
+    keys = {key_hash: KeyEntry(key_hash, project_id) for key_hash in hashes}
     plane = DataPlane(config, folder, run_dir)
 
     async def begin() -> None:

@@ -10,6 +10,7 @@ import httpx
 
 from moorage_cli.client import Record
 from moorage_cli.errors import CliError, ExitCode, UnreachableError
+from moorage_cli.http import http_client
 from moorage_cli.server_sent_events import events_of, lines_of
 
 # The documented path first; vLLM and others serve the second.
@@ -45,8 +46,7 @@ class ChatClient:
         self._paths = list(PATHS)
         # A gateway learns of a new key within seconds; until then it refuses it.
         self._patient_until_s = time.monotonic() + (10.0 if key_is_new else 0.0)
-        headers = {"Authorization": f"Bearer {key}", "User-Agent": "moor"}
-        self._http = httpx.Client(headers=headers, timeout=_TIMEOUT)
+        self._http = http_client(endpoint_url, key, _TIMEOUT)
 
     def close(self) -> None:
         self._http.close()
@@ -67,7 +67,7 @@ class ChatClient:
     def _ask_once(self, path: str, body: Record, on_text: Callable[[str], None]) -> Reply:
         reply, began_s = Reply(), time.monotonic()
         try:
-            with self._http.stream("POST", f"{self._endpoint_url}{path}", json=body) as response:
+            with self._http.stream("POST", path, json=body) as response:
                 reply.request_id = response.headers.get("x-request-id")
                 if not response.is_success:
                     response.read()

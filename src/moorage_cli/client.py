@@ -12,7 +12,8 @@ from typing import Any
 
 import httpx
 
-from moorage_cli.errors import ApiError, CliError, UnreachableError, api_error
+from moorage_cli.errors import ApiError, CliError, UnreachableError, UsageError, api_error
+from moorage_cli.http import http_client
 from moorage_cli.server_sent_events import Event, events_of, lines_of
 
 Record = dict[str, Any]
@@ -37,13 +38,10 @@ class ApiClient:
     def __init__(self, url: str, token: str | None = None, *, retry_for_s: float = RETRY_FOR_S) -> None:
         self.url = url
         self._retry_for_s = retry_for_s
-        headers = {"Accept": "application/json", "User-Agent": "moor"}
-        if token is not None:
-            headers["Authorization"] = f"Bearer {token}"
         try:
-            self._http = httpx.Client(base_url=url, headers=headers, timeout=_TIMEOUT, follow_redirects=False)
+            self._http = http_client(url, token, _TIMEOUT)
         except (ValueError, httpx.InvalidURL) as exc:
-            raise CliError(f"{url!r} or the token is not usable: {exc}.", code="usage") from exc
+            raise UsageError(f"{url!r} or the token cannot be used: {exc}.") from exc
 
     def close(self) -> None:
         self._http.close()

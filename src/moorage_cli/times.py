@@ -50,8 +50,8 @@ def shown_log_time(text: str) -> str:
 
 
 def _time(text: str, now: datetime, option: str, sign: int) -> datetime:
-    duration = parse_duration(text)
     try:
+        duration = parse_duration(text)
         # A time without a zone is meant in the zone of whoever types it.
         return now + sign * duration if duration is not None else datetime.fromisoformat(text).astimezone()
     except (ValueError, OverflowError):

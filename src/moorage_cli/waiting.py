@@ -7,9 +7,9 @@ from moorage_cli.client import ApiClient, Record, is_absent
 from moorage_cli.errors import ApiError, CliError, UnreachableError
 from moorage_cli.progress import ProgressDisplay
 
-POLL_S = 0.3
-SLOW_POLL_S = 1.0
-_FAST_FOR_S = 30.0
+FIRST_POLL_S = 0.1
+SLOWEST_POLL_S = 1.0
+_SLOWER_EACH_TIME = 1.2
 # The API may be away for an upgrade; the deployment goes on without it.
 UNREACHABLE_FOR_S = 60.0
 _ENDS_BADLY = ("FAILED", "STOPPED", "STOPPING", "DELETING")
@@ -60,15 +60,15 @@ def _is_served_by(client: ApiClient, container: Record, generation: int) -> bool
 
 
 def _watch(client: ApiClient, container: Record, display: ProgressDisplay, arrived: Arrived) -> Record:
-    began_s = last_answer_s = time.monotonic()
+    pause_s, last_answer_s = FIRST_POLL_S, time.monotonic()
     path = f"/containers/{container['id']}"
     display.show(container)
     while True:
         try:
             if arrived(container):
                 return container
-            pause_s = POLL_S if time.monotonic() - began_s < _FAST_FOR_S else SLOW_POLL_S
             time.sleep(pause_s)
+            pause_s = min(SLOWEST_POLL_S, pause_s * _SLOWER_EACH_TIME)
             container = client.get(path)
             last_answer_s = time.monotonic()
             display.show(container)
@@ -79,4 +79,4 @@ def _watch(client: ApiClient, container: Record, display: ProgressDisplay, arriv
             if not away or time.monotonic() - last_answer_s > UNREACHABLE_FOR_S:
                 raise
             display.trouble(f"{exc.message} Trying again.")
-            time.sleep(SLOW_POLL_S)
+            time.sleep(SLOWEST_POLL_S)

@@ -102,7 +102,7 @@ def mixed_output() -> list[LogChunk]:
     ]
 
 
-@pytest.mark.parametrize("second_break", [None, 0, 1, 2, 5])
+@pytest.mark.parametrize("second_break", [None, 1, 5])
 async def test_broken_at_every_chunk(world: World, second_break: int | None) -> None:
     chunks, container_id = mixed_output(), await world.new_container()
     for first_break in range(len(chunks) + 1):
@@ -141,7 +141,7 @@ async def test_cancelled_at_every_chunk(world: World) -> None:
         assert [line.text for line in lines if line.stream == 2] == per_stream(chunks)[ERR]
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 async def test_cancelled_at_any_moment(world: World, seed: int) -> None:
     """The moments fall into reads, batches and commits alike."""
     chance = random.Random(seed)
@@ -177,16 +177,16 @@ async def test_through_the_driver_with_notifications(world: World, database_dsn:
         driver = Driver(
             collector(world), world.database, listener, f"controller {round_number}", system_clock
         )
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(listener.run()), group.create_task(driver.run())]
-            await eventually(lambda count=300 * round_number: all_stored(count), "lines stored")
-            for index, printer in enumerate(printers):
-                later = numbered(600, f"replica {index}")[300:]
-                printer.prints(*later) if round_number == 1 else printer.ends()
-            if round_number == 2:
-                await eventually(all_collected, "all collected")
-            for task in tasks:
-                task.cancel()
+        tasks = [asyncio.create_task(listener.run()), asyncio.create_task(driver.run())]
+        await eventually(lambda count=300 * round_number: all_stored(count), "lines stored")
+        for index, printer in enumerate(printers):
+            later = numbered(600, f"replica {index}")[300:]
+            printer.prints(*later) if round_number == 1 else printer.ends()
+        if round_number == 2:
+            await eventually(all_collected, "all collected")
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
     for index, source in enumerate(sources):
         assert await world.texts(source.replica_id) == [f"replica {index} {number}" for number in range(600)]
 

@@ -96,6 +96,7 @@ pieces = st.sampled_from(
 def test_nothing_that_controls_a_terminal_is_left(printed: bytes) -> None:
     text = shown(printed.replace(b"\x00", b""))
     assert CONTROL.search(SGR.sub("", text)) is None
+    assert len(text.splitlines()) <= 1
     text.encode()
 
 

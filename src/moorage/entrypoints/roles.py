@@ -118,7 +118,7 @@ async def serve_gateway(settings: Settings) -> None:
 def create_dataplane(settings: Settings) -> DataPlane:
     config = GatewayConfig(
         endpoint_listen=settings.gateway_listen,
-        state_dir=settings.home / "gateway",
+        state_dir=settings.home / "gateway/current",
         stats_socket=settings.run_dir / "haproxy.sock",
         management_listen=settings.api_listen,
         api_socket=api_socket_path(settings),

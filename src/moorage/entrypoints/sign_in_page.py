@@ -4,9 +4,9 @@ The link itself changes nothing when it is opened, because whatever previews lin
 """
 
 from html import escape
-from typing import Annotated
+from urllib.parse import parse_qs
 
-from fastapi import APIRouter, Form
+from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
 from moorage.identity.sign_in.endpoints import set_session_cookie
@@ -34,7 +34,9 @@ async def ask(token: str = "") -> HTMLResponse:
 
 
 @router.post("/sign-in")
-async def sign_in(token: Annotated[str, Form()], session: TheSession, settings: TheSettings) -> HTMLResponse:
+async def sign_in(request: Request, session: TheSession, settings: TheSettings) -> HTMLResponse:
+    form = parse_qs((await request.body()).decode("ascii", "replace"))
+    token = form.get("token", [""])[0]
     try:
         user, session_token = await verify_link(session, token)
     except NotAuthenticatedError as error:

@@ -61,24 +61,27 @@ async def up(settings: Settings, say: Say) -> None:
 
 async def down(settings: Settings, say: Say) -> None:
     """Stop everything, users' containers included. The data stays."""
+    await _stop_everything(settings, say, remove_replicas=False)
+    say("Stopped. The data stays; start again with `make up`.")
+
+
+async def clean(settings: Settings, say: Say) -> None:
+    """Back to nothing: stop everything, remove the containers and the data folder."""
+    await _stop_everything(settings, say, remove_replicas=True)
+    await remove_engine_data(settings)
+    await asyncio.to_thread(shutil.rmtree, settings.home, ignore_errors=True)
+    say(f"Removed {settings.home}.")
+
+
+async def _stop_everything(settings: Settings, say: Say, *, remove_replicas: bool) -> None:
     pid = running_pid(settings)
     if pid is not None:
         say(f"Stopping Moorage (pid {pid}) …")
         os.kill(pid, signal.SIGTERM)
         await _gone(settings)
     await _stop_gateway_and_database(settings)
-    await _stop_replicas(settings, say)
+    await _stop_replicas(settings, say, remove=remove_replicas)
     await stop_engine(settings)
-    say("Stopped. The data stays; start again with `moor up`.")
-
-
-async def clean(settings: Settings, say: Say) -> None:
-    """Back to nothing: stop everything and remove the data folder."""
-    await down(settings, say)
-    await remove_engine_data(settings)
-    if settings.home.exists():
-        shutil.rmtree(settings.home)
-    say(f"Removed {settings.home}.")
 
 
 def running_pid(settings: Settings) -> int | None:
@@ -249,7 +252,7 @@ async def _forget_gateway(settings: Settings) -> None:
         await database.close()
 
 
-async def _stop_replicas(settings: Settings, say: Say) -> None:
+async def _stop_replicas(settings: Settings, say: Say, *, remove: bool) -> None:
     """Asks the database only for the installation's id; works with everything of ours stopped."""
     if settings.database_dsn is None and not (settings.home / "postgres/data").exists():
         return
@@ -265,6 +268,9 @@ async def _stop_replicas(settings: Settings, say: Say) -> None:
         if replicas:
             say(f"Stopping {len(replicas)} replica(s) …")
             await asyncio.gather(*(engine.stop(one.engine_id, settings.stop_grace_s) for one in replicas))
+        if remove:
+            await asyncio.gather(*(engine.remove(one.engine_id) for one in replicas))
+            await engine.dismantle()
         await engine.close()
     finally:
         await database.close()

@@ -201,7 +201,8 @@ defaults base
 
 def _slot_defaults(config: GatewayConfig) -> str:
     # HAProxy answers 503 both when no replica could be connected to and when the queue timed out. A chosen
-    # server (srv_id) tells the first case; only the gateway's own answers are renamed, never the container's.
+    # server (srv_id) tells the first case. txn.code exists only once the gateway writes its own 503 (`answers`), so
+    # a container's 503 is never renamed.
     return f"""\
 defaults slots from base
     balance leastconn
@@ -212,12 +213,11 @@ defaults slots from base
     timeout check {config.health_timeout_s}s
     http-request return status 503 {endpoint_error("container_not_running")} hdr Retry-After 5 unless {{ nbsrv gt 0 }}
     http-request return status 503 {endpoint_error("queue_full")} hdr Retry-After 1 if {{ queue ge {config.queue_limit} }}
-    http-response set-var(txn.answered) bool(true)
     http-error status 500 {endpoint_error("internal_error")}
     http-error status 502 {endpoint_error("container_closed_connection")}
     http-error status 503 {endpoint_error(None, messages_map=config.map_path(MESSAGES_MAP))}
     http-error status 504 {endpoint_error("container_timeout")}
-    http-after-response set-status 502 reason "Bad Gateway" if {{ var(txn.code) -m str container_unreachable }} !{{ var(txn.answered) -m found }}
+    http-after-response set-status 502 reason "Bad Gateway" if {{ var(txn.code) -m str container_unreachable }}
 """
 
 

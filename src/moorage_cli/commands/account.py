@@ -2,7 +2,6 @@
 
 import os
 from dataclasses import replace
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import parse_qs, urlsplit
@@ -11,7 +10,7 @@ import typer
 
 from moorage_cli.client import ApiClient, Record
 from moorage_cli.command import command
-from moorage_cli.config import Config, checked_url, operator_key_path, save_config
+from moorage_cli.config import Config, checked_url, is_this_machine, operator_key_path, save_config
 from moorage_cli.errors import ApiError, CliError, ExitCode, UnreachableError, UsageError
 from moorage_cli.secret_values import read_secret
 from moorage_cli.session import Session
@@ -141,9 +140,8 @@ def _exchanged(url: str, path: str, body: Record) -> str:
 
 def _operator_key(session: Session) -> str | None:
     path = operator_key_path(session.environment, os.geteuid() == 0)
-    host = urlsplit(session.url).hostname or ""
     # The key opens the installation on this machine. Another one has no business seeing it.
-    if not _is_loopback(host) or not os.access(path, os.R_OK):
+    if not is_this_machine(session.url) or not os.access(path, os.R_OK):
         return None
     session.output.note(f"Using the operator's key in {path}.")
     return read_secret(path)
@@ -193,13 +191,5 @@ def _described(who: Record) -> str:
 
 
 def _warn_if_readable_on_the_way(session: Session, url: str) -> None:
-    parts = urlsplit(url)
-    if parts.scheme == "http" and not _is_loopback(parts.hostname or ""):
+    if url.startswith("http://") and not is_this_machine(url):
         session.output.note(f"Warning: {url} is not encrypted; whoever is on the way can read the session.")
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -142,13 +142,14 @@ async def _run(program: str, *arguments: str, standard_input: str = "") -> str:
     process = await asyncio.create_subprocess_exec(
         path,
         *arguments,
-        stdin=asyncio.subprocess.PIPE,
+        # A program that reads nothing may be gone before its empty input is closed, which uvloop takes ill.
+        stdin=asyncio.subprocess.PIPE if standard_input else asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
     try:
         async with asyncio.timeout(_TIMEOUT_S):
-            output, errors = await process.communicate(standard_input.encode())
+            output, errors = await process.communicate(standard_input.encode() if standard_input else None)
     except TimeoutError as exc:
         process.kill()
         await process.wait()

@@ -1,0 +1,144 @@
+"""The driver: every object gets its turn, a bad one holds nobody up, and a hint is enough."""
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+
+import pytest
+from sqlalchemy import text
+
+from moorage.kit.clock import system_clock
+from moorage.kit.database import Database, Listener, notify
+from moorage.reconcile.driver import Driver, Due
+from moorage.reconcile.lease import Lease
+from moorage.reconcile.status import reconciler_statuses
+
+DEADLINE_S = 20.0
+
+
+@dataclass
+class Numbers:
+    """Objects are rows of a table of the test's own; a pass writes down that it came by."""
+
+    database: Database
+    bad: set[str] = field(default_factory=set)
+    passes: Counter[str] = field(default_factory=Counter)
+    postponed: Counter[str] = field(default_factory=Counter)
+    name: str = "numbers"
+    channels: tuple[str, ...] = ("numbers",)
+
+    async def due(self, limit: int) -> Due:
+        async with self.database.transaction() as session:
+            rows = await session.execute(
+                text("SELECT id FROM numbers WHERE due_at <= clock_timestamp() LIMIT :n"), {"n": limit}
+            )
+            return Due(list(rows.scalars()), None)
+
+    async def reconcile(self, key: str, lease: Lease) -> None:
+        self.passes[key] += 1
+        if key in self.bad:
+            raise RuntimeError(f"{key} is broken")
+        await self._due_at(key, "NULL", lease)
+
+    async def postpone(self, key: str, error: Exception, lease: Lease) -> None:
+        self.postponed[key] += 1
+        await self._due_at(key, "clock_timestamp() + interval '1 hour'", lease)
+
+    async def lead(self, lease: Lease) -> None:
+        return None
+
+    async def _due_at(self, key: str, when: str, lease: Lease) -> None:
+        async with self.database.transaction() as session:
+            await lease.guard(session)
+            await session.execute(text(f"UPDATE numbers SET due_at = {when} WHERE id = :key"), {"key": key})
+
+
+@contextlib.asynccontextmanager
+async def running(database: Database, reconciler: Numbers, holder: str = "test") -> AsyncIterator[None]:
+    listener = Listener(database.dsn)
+    driver = Driver(reconciler, database, listener, holder, system_clock)
+    tasks = [asyncio.create_task(listener.run()), asyncio.create_task(driver.run())]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@pytest.fixture
+async def numbers(database: Database) -> Numbers:
+    async with database.transaction() as session:
+        await session.execute(text("CREATE TABLE numbers (id text PRIMARY KEY, due_at timestamptz)"))
+    return Numbers(database)
+
+
+async def add(database: Database, *keys: str) -> None:
+    async with database.transaction() as session:
+        for key in keys:
+            await session.execute(text("INSERT INTO numbers VALUES (:key, now())"), {"key": key})
+        await notify(session, "numbers")
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    deadline = system_clock.monotonic() + DEADLINE_S
+    while not condition():
+        assert system_clock.monotonic() < deadline
+        await asyncio.sleep(0.01)
+
+
+async def test_every_object_gets_its_pass(database: Database, numbers: Numbers) -> None:
+    keys = [str(index) for index in range(200)]
+    await add(database, *keys)
+    async with running(database, numbers):
+        await until(lambda: len(numbers.passes) == 200)
+
+
+async def test_a_notification_is_enough(database: Database, numbers: Numbers) -> None:
+    async with running(database, numbers):
+        await add(database, "first")
+        await until(lambda: numbers.passes["first"] == 1)
+        started_s = system_clock.monotonic()
+        await add(database, "second")
+        await until(lambda: numbers.passes["second"] == 1)
+        assert system_clock.monotonic() - started_s < 4, "the timer alone would have taken 5 s"
+
+
+async def test_a_bad_object_is_put_off_and_the_others_go_on(database: Database, numbers: Numbers) -> None:
+    numbers.bad = {"bad"}
+    await add(database, "bad", "good")
+    async with running(database, numbers):
+        await until(lambda: numbers.passes["good"] == 1 and numbers.postponed["bad"] == 1)
+        await add(database, "later")
+        await until(lambda: numbers.passes["later"] == 1)
+    assert numbers.passes["bad"] == 1
+    async with database.transaction() as session:
+        status = (await reconciler_statuses(session))[0]
+    assert (status.name, status.objects_failing, status.last_error) == ("numbers", 1, None)
+
+
+async def test_a_clean_stop_hands_over_at_once(database: Database, numbers: Numbers) -> None:
+    await add(database, "one")
+    async with running(database, numbers, "first"):
+        await until(lambda: numbers.passes["one"] == 1)
+    started_s = system_clock.monotonic()
+    async with running(database, numbers, "second"):
+        await add(database, "two")
+        await until(lambda: numbers.passes["two"] == 1)
+    assert system_clock.monotonic() - started_s < 8, "the lease itself would have lasted 10 s"
+
+
+async def test_a_lost_connection_to_the_listener_is_made_again(database: Database, numbers: Numbers) -> None:
+    async with running(database, numbers):
+        await add(database, "one")
+        await until(lambda: numbers.passes["one"] == 1)
+        async with database.transaction() as session:
+            await session.execute(
+                text(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query ILIKE 'LISTEN%' AND datname = current_database()"
+                )
+            )
+        await add(database, "two")
+        await until(lambda: numbers.passes["two"] == 1)

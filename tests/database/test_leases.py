@@ -1,0 +1,78 @@
+"""One leader at a time, and a former leader writes nothing."""
+
+import asyncio
+
+import pytest
+from sqlalchemy import text
+
+from moorage.kit.clock import system_clock
+from moorage.kit.database import Database
+from moorage.kit.errors import LeaseLostError
+from moorage.reconcile.lease import Lease, LeaseKeeper
+
+
+def keeper(database: Database, holder: str) -> LeaseKeeper:
+    return LeaseKeeper(database, "work", holder, system_clock)
+
+
+async def expire(database: Database) -> None:
+    """What ten seconds of silence would do."""
+    async with database.transaction() as session:
+        await session.execute(text("UPDATE leases SET expires_at = now() - interval '1 second'"))
+
+
+async def guarded_write(database: Database, lease: Lease) -> None:
+    async with database.transaction() as session:
+        await lease.guard(session)
+        await session.execute(
+            text("INSERT INTO gateways VALUES ('gtw_x', now(), now()) ON CONFLICT DO NOTHING")
+        )
+
+
+async def acquired(database: Database, holder: str) -> Lease:
+    lease = await keeper(database, holder).acquire()
+    assert lease is not None
+    return lease
+
+
+async def test_only_one_of_many_gets_it(database: Database) -> None:
+    leases = await asyncio.gather(*(keeper(database, f"process {index}").acquire() for index in range(5)))
+    assert len([lease for lease in leases if lease is not None]) == 1
+
+
+async def test_a_takeover_makes_the_old_token_worthless(database: Database) -> None:
+    old = await acquired(database, "old")
+    await guarded_write(database, old)
+    await expire(database)
+    new = await acquired(database, "new")
+    assert new.token > old.token
+    with pytest.raises(LeaseLostError):
+        await guarded_write(database, old)
+    await guarded_write(database, new)
+
+
+async def test_a_takeover_waits_for_a_write_that_is_under_way(database: Database) -> None:
+    old = await acquired(database, "old")
+    async with database.transaction() as session:
+        await old.guard(session)
+        async with database.transaction() as other:
+            # The lease runs out while this transaction is open; only then is there something to take over.
+            await other.execute(text("UPDATE leases SET expires_at = now() - interval '1 second'"))
+        takeover = asyncio.create_task(keeper(database, "new").acquire())
+        done, _ = await asyncio.wait([takeover], timeout=0.3)
+        assert not done
+    assert await takeover is not None
+
+
+async def test_a_lease_that_ran_out_on_our_own_clock_is_lost_without_asking(database: Database) -> None:
+    lease = await acquired(database, "a")
+    lease.deadline_s = system_clock.monotonic() - 1
+    with pytest.raises(LeaseLostError):
+        lease.check()
+
+
+async def test_release_lets_the_next_one_in_at_once(database: Database) -> None:
+    lease = await acquired(database, "a")
+    assert await keeper(database, "b").acquire() is None
+    await keeper(database, "a").release(lease)
+    assert await keeper(database, "b").acquire() is not None

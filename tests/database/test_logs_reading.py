@@ -1,0 +1,217 @@
+"""Pages that go back in time, and a tail that goes on: each line once."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from log_support import BASE_NS, ERR, OUT, World, new_world
+
+from moorage.engines.base import LogStream
+from moorage.kit.database import Database
+from moorage.kit.errors import InvalidInputError
+from moorage.telemetry.logs.cursor import Cursor
+from moorage.telemetry.logs.reading import repository as reading
+from moorage.telemetry.logs.reading.positions import LinePosition, decode_tail, encode_tail
+from moorage.telemetry.logs.reading.repository import LogFilter, StoredLine, list_lines
+from moorage.telemetry.logs.reading.tail import STEP_LINES, Tail, TailedLine
+from moorage.telemetry.logs.repository import NewLine, Source, find_or_create_cursor, finish, store_lines
+
+EVERYTHING = LogFilter()
+BASE = datetime(2026, 5, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+async def world(database: Database) -> World:
+    return await new_world(database)
+
+
+@pytest.fixture
+async def source(world: World) -> Source:
+    return await new_source(world, await world.new_container())
+
+
+async def new_source(world: World, container_id: str) -> Source:
+    source = await world.new_replica(container_id)
+    async with world.database.transaction() as session:
+        await find_or_create_cursor(session, source)
+    return source
+
+
+async def store(world: World, source: Source, *lines: tuple[int, str] | tuple[int, str, LogStream]) -> None:
+    """(seconds after BASE, text, stream)"""
+    async with world.database.transaction() as session:
+        first = (await find_or_create_cursor(session, source)).next_sequence
+        new = [
+            NewLine(first + index, BASE_NS + seconds * 10**9, stream[0] if stream else OUT, text)
+            for index, (seconds, text, *stream) in enumerate(lines)
+        ]
+        await store_lines(session, source, new, Cursor(next_sequence=first + len(new)))
+
+
+async def page(
+    world: World,
+    source: Source,
+    wanted: LogFilter = EVERYTHING,
+    before: LinePosition | None = None,
+    limit: int = 100,
+) -> list[StoredLine]:
+    async with world.database.transaction() as session:
+        return await list_lines(session, source.container_id, wanted, before, limit)
+
+
+async def texts(world: World, source: Source, wanted: LogFilter) -> list[str]:
+    return [line.text for line in await page(world, source, wanted)]
+
+
+async def test_pages_are_complete_and_stable_while_lines_arrive(world: World, source: Source) -> None:
+    other = await new_source(world, source.container_id)
+    for index in range(10):
+        # Both replicas print at the same moments, with the same sequence numbers.
+        await store(world, source, *((index, f"a {index} {repeat}") for repeat in range(5)))
+        await store(world, other, *((index, f"b {index} {repeat}") for repeat in range(5)))
+    expected = await page(world, source, limit=1000)
+    assert len(expected) == 100
+    assert [line.time for line in expected] == sorted((line.time for line in expected), reverse=True)
+    found: list[StoredLine] = []
+    before: LinePosition | None = None
+    while lines := await page(world, source, before=before, limit=7):
+        found += lines
+        before = lines[-1].position
+        await store(world, source, (1000 + len(found), "later"))
+    assert found == expected
+
+
+async def test_lines_of_one_moment_are_in_order(world: World, source: Source) -> None:
+    await store(world, source, *((0, str(number)) for number in range(50)))
+    assert [line.text for line in await page(world, source)] == [
+        str(number) for number in reversed(range(50))
+    ]
+
+
+async def test_another_container_is_not_shown(world: World, source: Source) -> None:
+    await store(world, source, (0, "mine"))
+    other = await new_source(world, await world.new_container())
+    assert await page(world, other) == []
+
+
+async def test_filters(world: World, source: Source) -> None:
+    other = await new_source(world, source.container_id)
+    await store(world, source, (0, "GET /health 200"), (1, "100% done", ERR), (2, "a_b\\c"), (3, "axb"))
+    await store(world, other, (2, "from the other"))
+    assert await texts(world, source, LogFilter(stream=LogStream.STDERR)) == ["100% done"]
+    assert await texts(world, source, LogFilter(replica_id=other.replica_id)) == ["from the other"]
+    assert await texts(world, source, LogFilter(text="get /HEALTH")) == ["GET /health 200"]
+    assert await texts(world, source, LogFilter(text="0%")) == ["100% done"]
+    assert await texts(world, source, LogFilter(text="a_b")) == ["a_b\\c"]
+    assert await texts(world, source, LogFilter(text="b\\c")) == ["a_b\\c"]
+    assert await texts(world, source, LogFilter(text="%")) == ["100% done"]
+    second, third = BASE + timedelta(seconds=1), BASE + timedelta(seconds=2)
+    assert await texts(world, source, LogFilter(from_time=second, to_time=third)) == ["100% done"]
+
+
+async def test_a_search_that_takes_too_long_is_a_clear_refusal(
+    world: World, source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(10):
+        await store(world, source, *((second, "x" * 500) for second in range(1000)))
+    monkeypatch.setattr(reading, "SEARCH_TIMEOUT_S", 0.001)
+    with pytest.raises(InvalidInputError) as refused:
+        await page(world, source, LogFilter(text="not there"))
+    assert refused.value.code == "log_search_too_broad"
+    assert await page(world, source, limit=1) != []
+
+
+async def steps(tail: Tail) -> list[TailedLine]:
+    return [line async for line in tail.step()]
+
+
+def shown(lines: list[TailedLine]) -> list[str]:
+    return [line.line.text for line in lines]
+
+
+async def test_a_tail_gets_what_arrives(world: World, source: Source) -> None:
+    await store(world, source, (0, "before"), (1, "just before"))
+    tail = Tail(world.database, source.container_id, EVERYTHING)
+    assert shown(await tail.begin(newest=1)) == ["just before"]
+    assert await steps(tail) == []
+    await store(world, source, (2, "now"), (2, "and now"))
+    assert shown(await steps(tail)) == ["now", "and now"]
+    assert await steps(tail) == []
+
+
+async def test_a_line_that_is_late_is_not_missed(world: World, source: Source) -> None:
+    other = await new_source(world, source.container_id)
+    tail = Tail(world.database, source.container_id, EVERYTHING)
+    await tail.begin(newest=0)
+    await store(world, source, (100, "young"))
+    assert shown(await steps(tail)) == ["young"]
+    await store(world, other, (1, "old, but stored later"))
+    assert shown(await steps(tail)) == ["old, but stored later"]
+
+
+async def test_replicas_are_merged_by_time_and_new_ones_come_whole(world: World, source: Source) -> None:
+    tail = Tail(world.database, source.container_id, EVERYTHING)
+    await tail.begin(newest=0)
+    new = await new_source(world, source.container_id)
+    await store(world, source, (1, "a1"), (3, "a3"))
+    await store(world, new, (2, "b2"), (4, "b4"))
+    async with world.database.transaction() as session:
+        await finish(session, new)
+    assert shown(await steps(tail)) == ["a1", "b2", "a3", "b4"]
+    assert await steps(tail) == []
+
+
+async def test_resumed_after_every_line(world: World, source: Source) -> None:
+    """A client that loses its connection after each single line, while replicas come and end."""
+    tail = Tail(world.database, source.container_id, EVERYTHING)
+    await tail.begin(newest=0)
+    position = None
+    sources, found, expected = [source], list[str](), set[str]()
+    for number in range(8):
+        if number % 3 == 1:
+            sources.append(await new_source(world, source.container_id))
+        for index, one in enumerate(sources[-2:]):
+            lines = [(number, f"{number} {index} {repeat}") for repeat in range(2)]
+            await store(world, one, *lines)
+            expected |= {text for _, text in lines}
+        if number % 3 == 2:
+            async with world.database.transaction() as session:
+                await finish(session, sources[-1])
+        while True:
+            tail = tail if position is None else Tail(world.database, source.container_id, EVERYTHING)
+            if position is not None:
+                tail.resume(decode_tail(encode_tail(position)))
+            first = await anext(tail.step(), None)
+            if first is None:
+                break
+            found.append(first.line.text)
+            position = first.position
+    assert len(found) == len(expected)
+    assert set(found) == expected
+
+
+async def test_more_than_one_step_at_once(world: World, source: Source) -> None:
+    tail = Tail(world.database, source.container_id, EVERYTHING)
+    await tail.begin(newest=0)
+    count = 2 * STEP_LINES + 100
+    await store(world, source, *((0, str(number)) for number in range(count)))
+    assert shown(await steps(tail)) == [str(number) for number in range(count)]
+
+
+async def test_a_filtered_tail(world: World, source: Source) -> None:
+    tail = Tail(world.database, source.container_id, LogFilter(text="yes"))
+    await tail.begin(newest=0)
+    await store(world, source, (0, "no"), (1, "yes 1"), (2, "no"))
+    assert shown(await steps(tail)) == ["yes 1"]
+    await store(world, source, (3, "YES 2"))
+    assert shown(await steps(tail)) == ["YES 2"]
+
+
+async def test_a_position_of_another_container_shows_nothing_of_it(world: World, source: Source) -> None:
+    foreign = await new_source(world, await world.new_container())
+    foreign_tail = Tail(world.database, foreign.container_id, EVERYTHING)
+    await foreign_tail.begin(newest=0)
+    await store(world, foreign, (0, "theirs"))
+    position = (await steps(foreign_tail))[0].position
+    tail = Tail(world.database, source.container_id, EVERYTHING)
+    tail.resume(decode_tail(encode_tail(type(position)(position.as_of, {foreign.replica_id: 0}))))
+    assert await steps(tail) == []

@@ -1,0 +1,344 @@
+"""An HTTP server that answers as Moorage documents it, for tests of the command line.
+
+The CLI is a client of a public API, so the API is an external system to it. This one keeps just enough state for
+the stories that the tests tell: what a container goes through is a script, one step for each time it is asked for.
+"""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+Moor = Callable[..., Any]
+"""Runs `moor` with these arguments and gives its result back."""
+
+OPERATOR_KEY = "moor_op_test"
+SESSION_TOKEN = "moor_ses_test"
+MANAGE_KEY = "moor_manage_test"
+CREATED_AT = "2026-01-31T12:00:00Z"
+
+
+class FakeMoorage:
+    """The state, and what was asked for. `steps` is what the newest container shows at each look."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.requests: list[tuple[str, str, dict[str, Any], Any]] = []
+        self.headers: list[dict[str, str]] = []
+        self.projects = [project("prj_one", "main")]
+        self.containers: dict[str, dict[str, Any]] = {}
+        self.steps: list[dict[str, Any]] = []
+        self.keys: list[dict[str, Any]] = []
+        self.log_lines: list[dict[str, Any]] = []
+        self.event_batches: list[list[str]] = []
+        self.ready = True
+        self.refusals: dict[tuple[str, str], tuple[int, dict[str, Any]]] = {}
+        self.unanswered_gets = 0
+        self.chat_answers: list[tuple[int, str, bytes]] = []
+        self.page_size = 200
+
+    def add_container(self, name: str = "chat", **changes: Any) -> dict[str, Any]:
+        made = container(f"ctr_{len(self.containers)}", name, self.url) | changes
+        self.containers[made["id"]] = made
+        return made
+
+    def asked(self, method: str, path: str) -> list[Any]:
+        """The bodies of the requests to this path."""
+        return [body for asked, at, _, body in self.requests if (asked, at) == (method, f"/api/v1{path}")]
+
+    def queries(self, path: str) -> list[dict[str, Any]]:
+        return [query for _, at, query, _ in self.requests if at == f"/api/v1{path}"]
+
+
+def project(project_id: str, name: str) -> dict[str, Any]:
+    return {"id": project_id, "organization_id": "org_one", "name": name, "created_at": CREATED_AT}
+
+
+def container(container_id: str, name: str, url: str) -> dict[str, Any]:
+    return {
+        "id": container_id,
+        "project_id": "prj_one",
+        "name": name,
+        "state": "RUNNING",
+        "state_since": CREATED_AT,
+        "reason": None,
+        "message": None,
+        "endpoint_url": f"{url}/c/{container_id}",
+        "replicas": {"desired": 1, "ready": 1},
+        "progress": None,
+        "generation": 1,
+        "created_at": CREATED_AT,
+        "category": None,
+        "image": "local/chat:latest",
+        "image_digest": None,
+        "registry": {"provider": "local", "username": None, "has_password": False},
+        "resources": {"mode": "general", "instance_type": "cpu-small"},
+        "start_command": None,
+        "port": 8000,
+        "health_check": {"path": "/health", "timeout_s": 60},
+        "env": {"CHAT_TOKEN_DELAY_MS": None},
+        "infrastructure": "operator",
+        "price_per_hour_microusd": 10_000,
+    }
+
+
+def log_line(sequence: int, text: str, stream: str = "stdout") -> dict[str, Any]:
+    return {
+        "time": f"2026-01-31T12:00:{sequence:02d}.500000Z",
+        "container_id": "ctr_0",
+        "instance_id": "rep_abcdef",
+        "stream": stream,
+        "sequence": sequence,
+        "text": text,
+    }
+
+
+@contextmanager
+def serving(fake: FakeMoorage) -> Iterator[FakeMoorage]:
+    class Bound(_Handler):
+        moorage = fake
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Bound)
+    fake.url = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        yield fake
+    finally:
+        server.shutdown()
+        thread.join(5)
+        server.server_close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    moorage: FakeMoorage
+    protocol_version = "HTTP/1.1"
+    # Headers and body leave together; apart, each answer would wait 40 ms for an acknowledgement.
+    wbufsize = 65536
+
+    def do_GET(self) -> None:
+        self._answer()
+
+    def do_POST(self) -> None:
+        self._answer()
+
+    def do_DELETE(self) -> None:
+        self._answer()
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+    def _answer(self) -> None:
+        parts = urlsplit(self.path)
+        query = {name: values[0] for name, values in parse_qs(parts.query).items()}
+        length = int(self.headers.get("Content-Length") or 0)
+        body = json.loads(self.rfile.read(length)) if length else None
+        if parts.path == "/elsewhere/api/v1/me":
+            self._send(200, "text/html", b"<h1>Welcome")
+            return
+        self.moorage.requests.append((self.command, parts.path, query, body))
+        self.moorage.headers.append({name.lower(): value for name, value in self.headers.items()})
+        if self.command == "GET" and self.moorage.unanswered_gets > 0:
+            self.moorage.unanswered_gets -= 1
+            self.close_connection = True
+            return
+        if parts.path.startswith("/c/"):
+            self._chat()
+        elif parts.path == "/readyz":
+            ready = self.moorage.ready
+            message = "answers" if ready else "The database does not answer."
+            self._json(
+                200 if ready else 503,
+                {"ready": ready, "checks": {"database": {"ok": ready, "message": message}}},
+            )
+        else:
+            self._route(parts.path.removeprefix("/api/v1"), query, body)
+
+    def _route(self, path: str, query: dict[str, str], body: Any) -> None:
+        fake = self.moorage
+        refusal = fake.refusals.get((self.command, path))
+        if refusal is not None:
+            return self._json(refusal[0], {"status": refusal[0], "request_id": "req_1", **refusal[1]})
+        match [self.command, *path.strip("/").split("/")]:
+            case ["POST", "auth", "email", "start"]:
+                return self._json(202, {"message": "A code is on its way."})
+            case ["POST", "auth", "email", "verify"] if body["code"] == "123456":
+                return self._json(200, {"session_token": SESSION_TOKEN})
+            case ["POST", "auth", "link", "verify"] if body["token"] == "moor_link_test":
+                return self._json(200, {"session_token": SESSION_TOKEN})
+            case ["POST", "auth", "email" | "link", "verify"]:
+                return self._problem(401, "authentication_failed", "The code is wrong or expired.")
+        token = (self.headers.get("Authorization") or "").removeprefix("Bearer ")
+        if token not in (OPERATOR_KEY, SESSION_TOKEN, MANAGE_KEY):
+            return self._problem(401, "authentication_failed", "Sign in.")
+        return self._signed_in(path, query, body, token)
+
+    def _signed_in(self, path: str, query: dict[str, str], body: Any, token: str) -> None:
+        fake = self.moorage
+        match [self.command, *path.strip("/").split("/")]:
+            case ["GET", "me"] if token == MANAGE_KEY:
+                self._json(200, {"user": None, "project_id": "prj_one", "csrf_token": None})
+            case ["GET", "me"]:
+                user = {"id": "usr_1", "email": "ada@example.com", "is_operator": token == OPERATOR_KEY}
+                self._json(200, {"user": user, "project_id": None, "csrf_token": None})
+            case ["POST", "auth", "logout"]:
+                self._json(204, None)
+            case ["GET", "operator", "status"] if token == OPERATOR_KEY:
+                self._json(200, OPERATOR_STATUS)
+            case ["GET", "operator", "status"]:
+                self._problem(403, "forbidden", "Only the operator of this installation can do this.")
+            case ["GET", "organizations"]:
+                self._page(
+                    [{"id": "org_one", "name": "ada", "role": "admin", "created_at": CREATED_AT}], query
+                )
+            case ["GET", "organizations", "org_one", "projects"]:
+                self._page(fake.projects, query)
+            case ["POST", "organizations", "org_one", "projects"]:
+                fake.projects.append(project("prj_new", body["name"]))
+                self._json(201, fake.projects[-1])
+            case ["GET", "projects", project_id]:
+                self._one([one for one in fake.projects if one["id"] == project_id])
+            case ["GET", "projects", _, "containers"]:
+                self._page(list(fake.containers.values()), query)
+            case ["POST", "projects", project_id, "containers"]:
+                made = fake.add_container(body["name"], project_id=project_id, state="PENDING")
+                self._json(201, made)
+            case ["GET", "projects", _, "api-keys"]:
+                self._page(fake.keys, query)
+            case ["POST", "projects", project_id, "api-keys"]:
+                key = {
+                    "id": f"key_{len(fake.keys)}",
+                    "project_id": project_id,
+                    "hint": "wxyz",
+                    "revoked_at": None,
+                }
+                fake.keys.append({**key, "created_at": CREATED_AT, "expires_at": None, **body})
+                self._json(201, {**fake.keys[-1], "key": "moor_secret"})
+            case ["DELETE", "api-keys", key_id]:
+                fake.keys = [one for one in fake.keys if one["id"] != key_id]
+                self._json(204, None)
+            case ["GET", "instance-types"]:
+                self._page(INSTANCE_TYPES, query)
+            case [_, "containers", container_id, *rest]:
+                self._container(container_id, rest, query)
+            case _:
+                self._problem(404, "not_found", "There is nothing at this path.")
+
+    def _container(self, container_id: str, rest: list[str], query: dict[str, str]) -> None:
+        fake = self.moorage
+        found = fake.containers.get(container_id)
+        if found is None:
+            return self._problem(404, "not_found", "There is no such container.")
+        match [self.command, *rest]:
+            case ["GET"]:
+                if fake.steps:
+                    found.update(fake.steps.pop(0))
+                if found["state"] == "GONE":
+                    del fake.containers[container_id]
+                    return self._problem(404, "not_found", "There is no such container.")
+                return self._json(200, found)
+            case ["DELETE"]:
+                found["state"] = "DELETING"
+                return self._json(202, found)
+            case ["POST", "start" | "restart" as verb]:
+                anything = verb == "restart" or found["state"] != "RUNNING"
+                if anything:
+                    found.update(state="PENDING", generation=found["generation"] + 1)
+                return self._json(202 if anything else 200, found)
+            case ["POST", "stop"]:
+                anything = found["state"] != "STOPPED"
+                found["state"] = "STOPPING" if anything else "STOPPED"
+                return self._json(202 if anything else 200, found)
+            case ["GET", "replicas"]:
+                return self._page([replica(found["generation"])], query)
+            case ["GET", "activity"]:
+                return self._page(ACTIVITY, query)
+            case ["GET", "logs"]:
+                return self._page(fake.log_lines[::-1], query)
+            case ["GET", "logs", "stream"]:
+                return self._events()
+        return self._problem(404, "not_found", "There is nothing at this path.")
+
+    def _events(self) -> None:
+        """One batch for each connection; then it ends, and after the last batch the container is gone."""
+        fake = self.moorage
+        if not fake.event_batches:
+            return self._problem(404, "not_found", "There is no such container.")
+        text = ": lines as they arrive\nretry: 1000\n\n" + "".join(fake.event_batches.pop(0))
+        return self._send(200, "text/event-stream", text.encode())
+
+    def _chat(self) -> None:
+        status, kind, content = self.moorage.chat_answers.pop(0)
+        self._send(status, kind, content, {"X-Request-ID": "req_chat"})
+
+    def _page(self, items: list[dict[str, Any]], query: dict[str, str]) -> None:
+        start = int(query.get("cursor", 0))
+        end = start + min(int(query.get("limit", 50)), self.moorage.page_size)
+        self._json(200, {"items": items[start:end], "next_cursor": str(end) if end < len(items) else None})
+
+    def _one(self, found: list[dict[str, Any]]) -> None:
+        if found:
+            self._json(200, found[0])
+        else:
+            self._problem(404, "not_found", "There is no such thing.")
+
+    def _problem(self, status: int, code: str, detail: str) -> None:
+        self._json(status, {"status": status, "code": code, "detail": detail, "request_id": "req_1"})
+
+    def _json(self, status: int, body: Any) -> None:
+        self._send(status, "application/json", b"" if body is None else json.dumps(body).encode())
+
+    def _send(self, status: int, kind: str, content: bytes, headers: dict[str, str] | None = None) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(content)))
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(content)
+
+
+def replica(generation: int) -> dict[str, Any]:
+    return {
+        "id": "rep_abcdef",
+        "slot": 0,
+        "generation": generation,
+        "state": "routed",
+        "node": "local",
+        "created_at": CREATED_AT,
+        "started_at": CREATED_AT,
+        "ready_at": CREATED_AT,
+        "ended_at": None,
+        "exit_code": None,
+        "reason": None,
+        "message": None,
+    }
+
+
+ACTIVITY = [
+    {"id": "act_2", "at": "2026-01-31T12:00:09Z", "actor": "system", "kind": "container.state"}
+    | {"reason": "exited", "message": "The process ended.", "details": {}},
+    {"id": "act_1", "at": CREATED_AT, "actor": "usr_1", "kind": "container.create"}
+    | {"reason": None, "message": None, "details": {}},
+]
+INSTANCE_TYPES = [
+    {"name": "cpu-small", "gpu_model": None, "gpu_count": 0, "vcpu_millis": 500, "memory_bytes": 2**29}
+    | {"disk_bytes": 2**33, "price_per_hour_microusd": 10_000, "infrastructure": "operator"}
+    | {"available": True, "free": 3, "unavailable_reason": None},
+    {"name": "h200-141gb", "gpu_model": "NVIDIA H200", "gpu_count": 1, "vcpu_millis": 16000}
+    | {"memory_bytes": 180 * 2**30, "disk_bytes": 2**33, "price_per_hour_microusd": 4_990_000}
+    | {"infrastructure": "operator", "available": False, "free": 0, "unavailable_reason": "no such GPU"},
+]
+OPERATOR_STATUS = {
+    "version": "0.1.0",
+    "reconcilers": [
+        {"name": "containers", "holder": "one", "last_run_at": CREATED_AT, "age_s": 0.4}
+        | {"last_error": None, "consecutive_failures": 0, "objects_failing": 0}
+    ],
+    "gateways": [{"id": "gtw_1", "seen_at": CREATED_AT, "alive": True, "servers": 2}],
+    "nodes": [{"name": "local", "cpu_millis": 2000, "memory_bytes": 8 * 2**30, "gpus": []}],
+    "containers": {"RUNNING": 3},
+}

@@ -1,0 +1,373 @@
+"""The commands as people and scripts use them, against a server that plays the documented API."""
+
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_server import MANAGE_KEY, OPERATOR_KEY, SESSION_TOKEN, FakeMoorage, Moor, log_line, project, serving
+
+pytest_plugins = ["cli_fixtures"]
+
+
+# Signing in
+
+
+def test_login_by_code_stores_the_session_privately(moor: Moor, fake: FakeMoorage, config: Path) -> None:
+    config.unlink()
+    result = moor("login", "--url", fake.url, "--email", "ada@example.com", stdin="123456\n")
+    assert result.exit_code == 0, result.stderr
+    assert "Signed in to" in result.stdout
+    assert "ada@example.com" in result.stdout
+    assert f'token = "{SESSION_TOKEN}"' in config.read_text()
+    assert stat.S_IMODE(config.stat().st_mode) == 0o600
+    assert moor("whoami").exit_code == 0
+
+
+def test_a_code_on_the_command_line_sends_no_other(moor: Moor, fake: FakeMoorage) -> None:
+    assert moor("login", "--email", "a@b", "--code", "123456").exit_code == 0
+    assert fake.asked("POST", "/auth/email/start") == []
+
+
+def test_a_wrong_code_is_not_signed_in(moor: Moor, fake: FakeMoorage, config: Path) -> None:
+    before = config.read_text()
+    result = moor("login", "--email", "a@b", "--code", "000000")
+    assert result.exit_code == 5
+    assert "The code is wrong or expired." in result.stderr
+    assert config.read_text() == before
+
+
+def test_login_where_nobody_can_type_the_code(moor: Moor) -> None:
+    result = moor("login", "--email", "a@b", stdin="")
+    assert result.exit_code == 2
+    assert "moor login --email a@b --code CODE" in result.stderr
+
+
+def test_login_by_link_takes_the_address_from_it(moor: Moor, fake: FakeMoorage, config: Path) -> None:
+    config.unlink()
+    assert moor("login", "--link", f"{fake.url}/sign-in?token=moor_link_test").exit_code == 0
+    assert f'url = "{fake.url}"' in config.read_text()
+    assert moor("login", "--link", f"{fake.url}/sign-in").exit_code == 2
+
+
+def test_login_uses_the_operators_key_of_this_machine(moor: Moor, tmp_path: Path, config: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "operator-key").write_text(OPERATOR_KEY + "\n")
+    result = moor("login")
+    assert result.exit_code == 0
+    assert str(home / "operator-key") in result.stderr
+    assert "(operator)" in result.stdout
+    assert OPERATOR_KEY in config.read_text()
+
+
+def test_a_refused_key_is_explained_and_not_stored(moor: Moor, config: Path, tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("moor_inference\n")
+    result = moor("login", "--key-file", str(tmp_path / "key"))
+    assert result.exit_code == 5
+    assert "scope manage" in result.stderr
+    assert "moor_inference" not in config.read_text()
+
+
+def test_two_ways_at_once_are_refused(moor: Moor) -> None:
+    assert moor("login", "--key", "a", "--email", "b").exit_code == 2
+
+
+def test_logout_ends_the_session_and_forgets_it(moor: Moor, fake: FakeMoorage, config: Path) -> None:
+    assert moor("logout").exit_code == 0
+    assert len(fake.asked("POST", "/auth/logout")) == 1
+    assert SESSION_TOKEN not in config.read_text()
+    result = moor("list")
+    assert result.exit_code == 5
+    assert "moor login" in result.stderr
+
+
+def test_a_stored_token_goes_to_no_other_address(moor: Moor, fake: FakeMoorage) -> None:
+    with serving(FakeMoorage()) as other:
+        assert moor("whoami", "--url", other.url).exit_code == 5
+        assert other.requests == []
+    assert moor("whoami").exit_code == 0
+
+
+def test_the_environment_wins_over_the_file(moor: Moor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MOORAGE_TOKEN", OPERATOR_KEY)
+    result = moor("whoami", "--json")
+    assert json.loads(result.stdout)["user"]["is_operator"] is True
+
+
+# Status
+
+
+def test_status_of_a_ready_installation(moor: Moor, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = moor("status")
+    assert (result.exit_code, "ready" in result.stdout) == (0, True)
+    assert "RECONCILER" not in result.stdout
+    monkeypatch.setenv("MOORAGE_TOKEN", OPERATOR_KEY)
+    shown = moor("status").stdout
+    assert all(word in shown for word in ("RECONCILER", "gtw_1", "MACHINE", "3 RUNNING"))
+    assert json.loads(moor("status", "--json").stdout)["operator"]["version"] == "0.1.0"
+
+
+def test_status_when_not_ready(moor: Moor, fake: FakeMoorage) -> None:
+    fake.ready = False
+    result = moor("status")
+    assert result.exit_code == 3
+    assert "The database does not answer." in result.stdout
+    assert moor("--json", "status").exit_code == 3
+
+
+def test_status_when_nothing_is_there(moor: Moor) -> None:
+    result = moor("status", "--url", "http://127.0.0.1:9")
+    assert result.exit_code == 4
+    assert "Cannot reach Moorage at http://127.0.0.1:9" in result.stderr
+    assert "make up" in result.stderr
+
+
+def test_a_get_survives_a_broken_connection(moor: Moor, fake: FakeMoorage) -> None:
+    fake.unanswered_gets = 3
+    assert moor("whoami").exit_code == 0
+
+
+# Projects
+
+
+def test_the_only_project_needs_no_choice(moor: Moor, fake: FakeMoorage) -> None:
+    assert moor("list").exit_code == 0
+    assert fake.queries("/projects/prj_one/containers")
+
+
+def test_several_projects_must_be_chosen_from(moor: Moor, fake: FakeMoorage, monkeypatch: Any) -> None:
+    fake.projects.append(project("prj_two", "second"))
+    result = moor("list")
+    assert result.exit_code == 2
+    assert "main, second" in result.stderr
+    assert moor("list", "--project", "second").exit_code == 0
+    assert moor("--project", "prj_two", "list").exit_code == 0
+    assert moor("list", "--project", "third").exit_code == 7
+    monkeypatch.setenv("MOORAGE_PROJECT", "second")
+    assert moor("list").exit_code == 0
+    monkeypatch.delenv("MOORAGE_PROJECT")
+    assert moor("project", "use", "second").exit_code == 0
+    assert moor("list").exit_code == 0
+    assert len(fake.queries("/projects/prj_two/containers")) == 4
+
+
+def test_a_manage_key_knows_its_project(moor: Moor, fake: FakeMoorage, monkeypatch: Any) -> None:
+    monkeypatch.setenv("MOORAGE_TOKEN", MANAGE_KEY)
+    assert moor("list").exit_code == 0
+    assert fake.queries("/organizations") == []
+    assert moor("list", "--project", "second").exit_code == 6
+
+
+def test_create_a_project(moor: Moor, fake: FakeMoorage) -> None:
+    assert moor("project", "create", "next").exit_code == 0
+    assert fake.asked("POST", "/organizations/org_one/projects") == [{"name": "next"}]
+    names = [one["name"] for one in json.loads(moor("project", "list", "--json").stdout)]
+    assert names == ["main", "next"]
+
+
+# Looking at containers
+
+
+def test_list_reads_every_page(moor: Moor, fake: FakeMoorage) -> None:
+    fake.page_size = 2
+    for number in range(5):
+        fake.add_container(f"chat-{number}")
+    assert "There are no" not in moor("list").stderr
+    assert [one["name"] for one in json.loads(moor("list", "--json").stdout)] == [
+        f"chat-{number}" for number in range(5)
+    ]
+
+
+def test_an_empty_list_says_how_to_go_on(moor: Moor) -> None:
+    result = moor("list")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "moor deploy" in result.stderr
+
+
+def test_describe_by_name_and_by_id(moor: Moor, fake: FakeMoorage) -> None:
+    made = fake.add_container()
+    for reference in (made["name"], made["id"]):
+        shown = moor("describe", reference).stdout
+        assert all(
+            word in shown for word in (made["id"], made["endpoint_url"], "CHAT_TOKEN_DELAY_MS", "0.01 USD")
+        )
+    assert json.loads(moor("describe", "chat", "--json").stdout) == made
+
+
+def test_a_container_that_is_not_there(moor: Moor) -> None:
+    for reference in ("absent", "ctr_absent"):
+        result = moor("describe", reference, "--json")
+        assert (result.exit_code, result.stdout) == (7, "")
+        assert json.loads(result.stderr)["error"]["code"] == "not_found"
+
+
+def test_replicas_events_and_instance_types(moor: Moor, fake: FakeMoorage) -> None:
+    fake.add_container()
+    assert "rep_abcdef" in moor("replicas", "chat").stdout
+    events = moor("events", "chat").stdout
+    assert events.index("container.create") < events.index("container.state")
+    types = moor("instance-types").stdout
+    assert "1 × NVIDIA H200" in types
+    assert "0 (no such GPU)" in types
+
+
+# Deploying
+
+
+def test_deploy_goes_through_the_states(moor: Moor, fake: FakeMoorage) -> None:
+    fake.steps = [
+        {"state": "PULLING", "progress": {"phase": "pull", "done_bytes": 1, "total_bytes": 2}},
+        {"state": "PULLING", "progress": {"phase": "pull", "done_bytes": 2, "total_bytes": 2}},
+        {"state": "STARTING", "progress": {"phase": "start", "limit_s": 60}},
+        {"state": "RUNNING", "progress": None},
+    ]
+    result = moor("deploy", "--image", "local/chat:latest", "-e", "A=1")
+    assert result.exit_code == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert lines[:5] == ["PENDING", "PULLING", "STARTING", "RUNNING", "chat is RUNNING."]
+    assert f"curl {fake.url}/c/ctr_0/api/v1/chat/completions" in result.stdout
+    assert "$MOORAGE_API_KEY" in result.stdout
+    assert fake.asked("POST", "/projects/prj_one/containers")[0]["env"] == {"A": "1"}
+
+
+def test_deploy_from_the_example_file(moor: Moor, fake: FakeMoorage) -> None:
+    fake.steps = [{"state": "RUNNING"}]
+    example = Path(__file__).parents[2] / "examples/chat/container.toml"
+    result = moor("deploy", "-f", str(example), "--name", "other", "--json")
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout)["state"] == "RUNNING"
+    assert result.stderr == ""
+    assert fake.asked("POST", "/projects/prj_one/containers")[0]["name"] == "other"
+
+
+def test_a_failed_deployment_tells_why(moor: Moor, fake: FakeMoorage) -> None:
+    fake.log_lines = [log_line(number, f"line {number}") for number in range(12)]
+    failed = {"state": "FAILED", "reason": "exited", "message": "The process ended with exit code 1."}
+    fake.steps = [failed]
+    result = moor("deploy", "--image", "local/chat")
+    assert result.exit_code == 1
+    assert "chat is FAILED (exited). The process ended with exit code 1." in result.stderr
+    assert "line 11" in result.stdout
+    assert "line 1\n" not in result.stdout
+    fake.steps = [failed]
+    machine = moor("deploy", "--image", "local/chat", "--json")
+    assert machine.exit_code == 1
+    assert json.loads(machine.stdout)["reason"] == "exited"
+    assert json.loads(machine.stderr)["error"]["code"] == "exited"
+
+
+def test_deploy_survives_an_api_that_restarts(moor: Moor, fake: FakeMoorage) -> None:
+    fake.steps = [{"state": "PULLING"}, {"state": "RUNNING"}]
+    made = moor("deploy", "--image", "local/chat", "--no-wait")
+    assert made.exit_code == 0
+    fake.unanswered_gets = 2
+    assert moor("start", "chat").exit_code == 0
+
+
+def test_the_first_deployment_creates_a_project(moor: Moor, fake: FakeMoorage) -> None:
+    fake.projects = []
+    result = moor("deploy", "--image", "local/chat", "--no-wait")
+    assert result.exit_code == 0
+    assert "created 'default'" in result.stderr
+    assert fake.asked("POST", "/projects/prj_new/containers")
+
+
+def test_field_errors_are_listed_one_by_one(moor: Moor, fake: FakeMoorage) -> None:
+    errors = [{"field": "image", "message": "must be"}, {"field": "name", "message": "must not"}]
+    problem = {"code": "invalid_input", "detail": "long", "errors": errors}
+    fake.refusals["POST", "/projects/prj_one/containers"] = (422, problem)
+    result = moor("deploy", "--image", "x")
+    assert result.exit_code == 2
+    assert result.stderr.splitlines()[-2:] == ["  image: must be", "  name: must not"]
+    machine = moor("deploy", "--image", "x", "--json")
+    assert json.loads(machine.stderr)["error"]["errors"] == errors
+
+
+def test_a_name_that_is_taken(moor: Moor, fake: FakeMoorage) -> None:
+    taken = {"code": "name_taken", "detail": "There is a container named x already."}
+    fake.refusals["POST", "/projects/prj_one/containers"] = (409, taken)
+    result = moor("deploy", "--image", "x")
+    assert result.exit_code == 1
+    assert "--name" in result.stderr
+
+
+# Changing containers
+
+
+def test_stop_start_and_restart_wait(moor: Moor, fake: FakeMoorage) -> None:
+    fake.add_container()
+    fake.steps = [{}, {"state": "STOPPED"}]
+    assert moor("stop", "chat").stdout.splitlines()[-1] == "chat is STOPPED."
+    assert moor("stop", "chat").stdout == "chat is STOPPED already.\n"
+    fake.steps = [{"state": "RUNNING"}]
+    assert "chat is RUNNING." in moor("start", "chat").stdout
+    fake.steps = [{"state": "STARTING"}, {"state": "RUNNING"}]
+    assert "STARTING" in moor("restart", "chat").stdout
+    assert moor("restart", "chat", "--no-wait").stdout == "chat is PENDING.\n"
+
+
+def test_delete_asks_for_the_name(moor: Moor, fake: FakeMoorage) -> None:
+    fake.add_container()
+    assert moor("delete", "chat", stdin="other\n").exit_code == 2
+    assert moor("delete", "chat", stdin="").exit_code == 2
+    assert fake.asked("DELETE", "/containers/ctr_0") == []
+    fake.steps = [{}, {"state": "GONE"}]
+    result = moor("delete", "chat", stdin="chat\n")
+    assert (result.exit_code, result.stdout.splitlines()[-1]) == (0, "chat is deleted.")
+
+
+def test_delete_without_asking(moor: Moor, fake: FakeMoorage) -> None:
+    fake.add_container()
+    result = moor("delete", "chat", "--yes", "--no-wait", "--json")
+    assert json.loads(result.stdout) == {"id": "ctr_0", "name": "chat", "deleted": False}
+
+
+# Keys
+
+
+def test_a_new_key_stands_alone_on_stdout(moor: Moor, fake: FakeMoorage) -> None:
+    result = moor("keys", "create", "--name", "ci", "--scope", "manage", "--expires", "30d")
+    assert result.stdout == "moor_secret\n"
+    body = fake.asked("POST", "/projects/prj_one/api-keys")[0]
+    assert (body["name"], body["scope"]) == ("ci", "manage")
+    assert body["expires_at"].endswith("+00:00")
+    assert moor("keys", "create", "--expires", "soon").exit_code == 2
+
+
+def test_list_and_revoke_keys(moor: Moor, fake: FakeMoorage) -> None:
+    moor("keys", "create", "--name", "one")
+    moor("keys", "create", "--name", "two")
+    moor("keys", "create", "--name", "two")
+    assert "…wxyz" in moor("keys", "list").stdout
+    assert moor("keys", "revoke", "one").exit_code == 0
+    assert "key_1, key_2" in moor("keys", "revoke", "two").stderr
+    assert moor("keys", "revoke", "absent").exit_code == 7
+    assert moor("keys", "revoke", "key_2").exit_code == 0
+    assert [one["id"] for one in fake.keys] == ["key_1"]
+
+
+# Wrong use
+
+
+@pytest.mark.parametrize(
+    "arguments", [["lsit"], ["list", "--nonsense"], ["describe"], ["keys", "create", "--scope", "x"]]
+)
+def test_wrong_use(moor: Moor, arguments: list[str]) -> None:
+    assert moor(*arguments).exit_code == 2
+    machine = moor(*arguments, "--json")
+    assert (machine.exit_code, machine.stdout) == (2, "")
+    assert json.loads(machine.stderr)["error"]["code"] == "usage"
+
+
+def test_an_address_that_is_not_moorage(moor: Moor, fake: FakeMoorage) -> None:
+    result = moor("login", "--url", f"{fake.url}/elsewhere", "--key", "k")
+    assert result.exit_code == 1
+    assert "not as Moorage does" in result.stderr
+
+
+def test_help_lists_the_exit_codes(moor: Moor) -> None:
+    shown = " ".join(moor("--help").stdout.split())
+    assert "5 not signed in" in shown
+    assert "--install-completion" in shown
