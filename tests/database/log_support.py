@@ -54,6 +54,8 @@ class Printer:
     gone: bool = False
     breaks_after: list[int] = field(default_factory=list)
     """Each read in turn is broken off after so many chunks; later reads are not."""
+    breaks_cleanly: bool = False
+    """Such a read ends as if there were no more, as an engine's may that is being stopped."""
     on_chunk: Callable[[], None] = lambda: None
     reads: int = 0
     changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -107,6 +109,8 @@ class ScriptedEngine:
                 at += 1
                 if one.time_ns < since_ns:
                     continue
+                if given == breaks_after and printer.breaks_cleanly:
+                    return
                 if given == breaks_after:
                     raise EngineError("the connection broke")
                 given += 1

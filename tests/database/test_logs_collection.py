@@ -119,6 +119,34 @@ async def test_broken_at_every_chunk(world: World, second_break: int | None) -> 
         assert [line.sequence for line in lines] == list(range(len(lines)))
 
 
+async def test_a_stream_that_ends_before_its_process(world: World) -> None:
+    """It is not the end: the open line is not cut in two, and what comes later is stored."""
+    chunks, container_id = mixed_output(), await world.new_container()
+    for breaks_after in range(len(chunks)):
+        printer = Printer(list(chunks), ended=False, breaks_after=[breaks_after], breaks_cleanly=True)
+        source = await world.new_replica(container_id, printer)
+        async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+            group.create_task(follower(world, source).run())
+
+            async def read_again(printer: Printer = printer) -> bool:
+                return printer.reads >= 2
+
+            await eventually(read_again, "the stream is read again")
+            assert (await world.replica(source.replica_id)).collected_at is None
+            printer.ends()
+        lines = await world.stored(source.replica_id)
+        assert [line.text for line in lines if line.stream == 1] == per_stream(chunks)[OUT]
+        assert [line.text for line in lines if line.stream == 2] == per_stream(chunks)[ERR]
+
+
+async def test_two_readers_at_once_store_each_line_once(world: World) -> None:
+    source = await world.new_replica(await world.new_container(), Printer(numbered(5500)))
+    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+        for _ in range(2):
+            group.create_task(follower(world, source).run())
+    assert await world.texts(source.replica_id) == [f"line {number}" for number in range(5500)]
+
+
 async def test_cancelled_at_every_chunk(world: World) -> None:
     chunks, container_id = mixed_output(), await world.new_container()
     for cut in range(1, len(chunks) + 1):

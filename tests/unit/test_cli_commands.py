@@ -1,7 +1,10 @@
 """The commands as people and scripts use them, against a server that plays the documented API."""
 
 import json
+import signal
 import stat
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -210,7 +213,7 @@ def test_replicas_events_and_instance_types(moor: Moor, fake: FakeMoorage) -> No
     assert events.index("container.create") < events.index("container.state")
     types = moor("instance-types").stdout
     assert "1 × NVIDIA H200" in types
-    assert "0 (no such GPU)" in types
+    assert "no such GPU" in types
 
 
 # Deploying
@@ -266,11 +269,27 @@ def test_deploy_survives_an_api_that_restarts(moor: Moor, fake: FakeMoorage) -> 
     assert moor("start", "chat").exit_code == 0
 
 
+def test_ctrl_c_ends_the_watching_only(moor: Moor, fake: FakeMoorage) -> None:
+    program = "from moorage_cli.app import app; app(prog_name='moor')"
+    arguments = [sys.executable, "-c", program, "deploy", "--image", "local/chat", "--name", "my chat"]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "PENDING\n"
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=10)
+    assert process.returncode == 130
+    assert "goes on without you" in errors
+    assert "moor describe 'my chat'" in errors
+    assert "Traceback" not in errors
+    assert [one["state"] for one in fake.containers.values()] == ["PENDING"]
+
+
 def test_the_first_deployment_creates_a_project(moor: Moor, fake: FakeMoorage) -> None:
     fake.projects = []
     result = moor("deploy", "--image", "local/chat", "--no-wait")
     assert result.exit_code == 0
     assert "created 'default'" in result.stderr
+    assert "moor describe chat" in result.stdout
     assert fake.asked("POST", "/projects/prj_new/containers")
 
 

@@ -54,6 +54,9 @@ def test_log_filters_are_the_apis(moor: Moor, fake: FakeMoorage) -> None:
     assert query["to"] == "2026-01-31T12:00:00+00:00"
     assert query["from"].endswith("+00:00")
     assert moor("logs", "chat", "-f", "--until", "1m").exit_code == 2
+    moor("logs", "chat", "--replica", "abcdef")
+    assert fake.queries("/containers/ctr_0/logs")[-1]["instance"] == "rep_abcdef"
+    assert moor("logs", "chat", "--replica", "xyz").exit_code == 2
 
 
 def test_logs_as_json_are_one_object_per_line(moor: Moor, fake: FakeMoorage) -> None:

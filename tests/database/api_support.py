@@ -1,0 +1,260 @@
+"""The real application on a real database, and the people and keys that ask it for things."""
+
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from fastapi.routing import iter_route_contexts
+from sqlalchemy import func, text
+
+from moorage.catalog.defaults import default_catalogue
+from moorage.containers.models import ContainerRow
+from moorage.containers.secrets import seal
+from moorage.containers.spec import ContainerSecrets, ContainerSettings, RegistryProvider, ResourceMode
+from moorage.entrypoints.api import create_app
+from moorage.entrypoints.bootstrap import bootstrap
+from moorage.entrypoints.tables import metadata
+from moorage.identity.api_keys.models import ApiKeyRow
+from moorage.identity.sessions.repository import create_session
+from moorage.identity.tokens import API_KEY_PREFIX, SESSION_PREFIX, csrf_token, new_token
+from moorage.identity.users.repository import create_user
+from moorage.kit.clock import SystemClock
+from moorage.kit.crypto import Keyring, sha256
+from moorage.kit.database import Database
+from moorage.kit.ids import UserId, new_api_key_id, new_container_id, new_organization_id, new_project_id
+from moorage.kit.settings import Settings
+from moorage.organizations.models import MemberRow, OrganizationRow, ProjectMemberRow, ProjectRow
+
+KEYRING = Keyring(((b"\x01" * 4, b"\x02" * 32),))
+BASE_URL = "http://127.0.0.1:8080"
+COOKIE = "moorage_session"
+SUPPORT_CONTACT = "help@moorage.example"
+SMALL = default_catalogue()[0].name
+SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+
+
+class HurriedClock(SystemClock):
+    """Every sleep takes an hour, at once: a stream of logs reaches its limit in one turn."""
+
+    def __init__(self) -> None:
+        self._slept_s = 0.0
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self._slept_s
+
+    async def sleep(self, seconds: float) -> None:
+        self._slept_s += 3600.0
+
+
+@dataclass(frozen=True)
+class Asker:
+    """Whoever sends a request: its headers, and the words it may never see in an answer."""
+
+    name: str
+    headers: dict[str, str] = field(default_factory=dict)
+    must_not_see: tuple[str, ...] = ()
+
+
+ANONYMOUS = Asker("anonymous")
+
+
+@dataclass
+class Api:
+    app: FastAPI
+    database: Database
+    settings: Settings
+    answers: list[str] = field(default_factory=list)
+    """The text of everything that was answered, for scans."""
+
+    @property
+    def operator(self) -> Asker:
+        return bearer("operator", self.settings.operator_key_file.read_text().strip())
+
+    async def ask(self, asker: Asker, method: str, path: str, **how: Any) -> httpx.Response:
+        """One request by a client that remembers nothing. A crash shows as the 500 that users would get."""
+        headers = {**asker.headers, **how.pop("headers", {})}
+        path = path if path.startswith("http") else BASE_URL + path
+        transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, trust_env=False) as client:
+            answer = await client.request(method, path, headers=headers, **how)
+        assert answer.headers["x-request-id"], f"{method} {path} has no request id"
+        self.answers.append(answer.text)
+        return answer
+
+    async def post(self, asker: Asker, path: str, body: Any = None, **how: Any) -> httpx.Response:
+        return await self.ask(asker, "POST", f"/api/v1{path}", json=body, **how)
+
+    async def get(self, asker: Asker, path: str, **how: Any) -> httpx.Response:
+        return await self.ask(asker, "GET", f"/api/v1{path}", **how)
+
+    async def mails(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = (await self.get(self.operator, "/operator/outbox?limit=200")).json()[
+            "items"
+        ]
+        return found
+
+    async def execute(self, statement: str, **values: Any) -> None:
+        async with self.database.transaction() as session:
+            await session.execute(text(statement), values)
+
+    async def rows(self, query: str, **values: Any) -> list[Any]:
+        async with self.database.transaction() as session:
+            return list((await session.execute(text(query), values)).all())
+
+    async def dump(self) -> str:
+        """Every row of every table, as text; binary columns as hexadecimal digits."""
+        parts = []
+        for table in metadata.tables:
+            rows = await self.rows(f'SELECT t::text FROM "{table}" t')
+            parts += [f"{table}: {row[0]}" for row in rows]
+        return "\n".join(parts)
+
+    # What follows writes rows directly, so that a test of one route does not depend on all the others.
+
+    async def new_person(self, email: str) -> tuple[str, str]:
+        """Their id and a session's token."""
+        token = new_token(SESSION_PREFIX)
+        async with self.database.transaction() as session:
+            user, _ = await create_user(session, email)
+            await create_session(session, UserId(user.id), sha256(token))
+        return user.id, token
+
+    async def new_organization(self, name: str, members: dict[str, str]) -> str:
+        organization_id = new_organization_id()
+        async with self.database.transaction() as session:
+            session.add(OrganizationRow(id=organization_id, name=name))
+            await session.flush()
+            for user_id, role in members.items():
+                session.add(MemberRow(organization_id=organization_id, user_id=user_id, role=role))
+        return organization_id
+
+    async def new_project(self, organization_id: str, name: str, *members: str) -> str:
+        project_id = new_project_id()
+        async with self.database.transaction() as session:
+            session.add(ProjectRow(id=project_id, organization_id=organization_id, name=name))
+            await session.flush()
+            for user_id in members:
+                session.add(ProjectMemberRow(project_id=project_id, user_id=user_id))
+        return project_id
+
+    async def new_container(self, project_id: str, name: str) -> str:
+        container_id = new_container_id()
+        settings = ContainerSettings(
+            "docker.io/acme/chat:1", RegistryProvider.DOCKER_HUB, None, ResourceMode.GENERAL, SMALL
+        )
+        row = ContainerRow(
+            id=container_id,
+            project_id=project_id,
+            name=name,
+            instance_type=SMALL,
+            settings=settings.to_json(),
+            secrets=seal(KEYRING, container_id, ContainerSecrets()),
+            desired_state="running",
+            desired_replicas=1,
+            generation=1,
+            state="RUNNING",
+            state_since=func.now(),
+        )
+        async with self.database.transaction() as session:
+            session.add(row)
+        return container_id
+
+    async def new_key(
+        self,
+        project_id: str,
+        scope: str,
+        *,
+        name: str = "test",
+        expires_at: datetime | None = None,
+        revoked_at: datetime | None = None,
+    ) -> tuple[str, str]:
+        """Its id and the key itself."""
+        key = new_token(API_KEY_PREFIX)
+        row = ApiKeyRow(
+            id=new_api_key_id(),
+            project_id=project_id,
+            name=name,
+            scope=scope,
+            key_hash=sha256(key),
+            hint=key[-4:],
+            expires_at=expires_at,
+            revoked_at=revoked_at,
+        )
+        async with self.database.transaction() as session:
+            session.add(row)
+        return row.id, key
+
+
+@dataclass(frozen=True)
+class Home:
+    """A person who is the admin of an organization with one project."""
+
+    admin: Asker
+    token: str
+    user_id: str
+    organization_id: str
+    project_id: str
+
+
+async def new_home(api: Api, email: str = "ada@example.com") -> Home:
+    user_id, token = await api.new_person(email)
+    organization_id = await api.new_organization("acme", {user_id: "admin"})
+    project_id = await api.new_project(organization_id, "default")
+    return Home(bearer("admin", token), token, user_id, organization_id, project_id)
+
+
+def bearer(name: str, token: str, *must_not_see: str) -> Asker:
+    return Asker(name, {"Authorization": f"Bearer {token}"}, must_not_see)
+
+
+def cookie(token: str, csrf: str | None = None) -> Asker:
+    headers = {"Cookie": f"{COOKIE}={token}"}
+    return Asker("browser", headers | ({"X-CSRF-Token": csrf} if csrf is not None else {}))
+
+
+def right_csrf(token: str) -> str:
+    return csrf_token(token)
+
+
+def container_body(name: str = "chat", **changes: Any) -> dict[str, Any]:
+    return {
+        "name": name,
+        "image": "acme/chat:1",
+        "resources": {"mode": "general", "instance_type": SMALL},
+        **changes,
+    }
+
+
+def route_table(app: FastAPI) -> Iterator[tuple[str, str]]:
+    """Every method and path that the application answers, e.g. `("GET", "/api/v1/me")`."""
+    for route in iter_route_contexts(app.routes):
+        assert route.path is not None, f"{route.original_route} has no path"
+        for method in sorted(getattr(route.original_route, "methods", None) or ()):
+            if method != "HEAD":
+                yield method, route.path
+
+
+def assert_problem(answer: httpx.Response, status: int, code: str | None = None) -> dict[str, Any]:
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json", answer.text
+    body: dict[str, Any] = answer.json()
+    assert {"type", "title", "status", "code", "detail", "request_id"} <= set(body), body
+    assert (body["status"], body["request_id"]) == (status, answer.headers["x-request-id"])
+    if code is not None:
+        assert body["code"] == code, body
+    return body
+
+
+@pytest.fixture(name="api")
+async def api_fixture(database: Database, short_folder: Path) -> AsyncIterator[Api]:
+    settings = Settings(home=short_folder, support_contact=SUPPORT_CONTACT)
+    async with database.transaction() as session:
+        await bootstrap(session, settings)
+    app = create_app(settings, database, KEYRING)
+    app.state.clock = HurriedClock()
+    yield Api(app, database, settings)
