@@ -1,6 +1,6 @@
 """The real application on a real database, and the people and keys that ask it for things."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -251,10 +251,10 @@ def assert_problem(answer: httpx.Response, status: int, code: str | None = None)
 
 
 @pytest.fixture(name="api")
-async def api_fixture(database: Database, short_folder: Path) -> AsyncIterator[Api]:
+async def api_fixture(database: Database, short_folder: Path) -> Api:
     settings = Settings(home=short_folder, support_contact=SUPPORT_CONTACT)
     async with database.transaction() as session:
         await bootstrap(session, settings)
     app = create_app(settings, database, KEYRING)
     app.state.clock = HurriedClock()
-    yield Api(app, database, settings)
+    return Api(app, database, settings)

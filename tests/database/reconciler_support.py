@@ -7,39 +7,29 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import event, func, select, text, update
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.catalog.repository import fill_empty_catalogue, replace_nodes
 from moorage.containers import service
-from moorage.containers.channels import ROUTES
 from moorage.containers.models import ContainerRow, ReplicaRow
 from moorage.containers.reconciler.reconciler import ContainersReconciler
 from moorage.containers.repository import mark_due
 from moorage.containers.schemas import AutoscalingResources, ContainerCreate, HealthCheck, RegistryWrite
 from moorage.containers.spec import RegistryProvider
-from moorage.engines.base import (
-    Engine,
-    Image,
-    ImageRequest,
-    ListeningSocket,
-    NodeCapacity,
-    ObservedReplica,
-    PullProgress,
-    ReplicaPhase,
-    ReplicaSpec,
-)
+from moorage.engines.base import Image, ImageRequest, ObservedReplica, PullProgress, ReplicaPhase, ReplicaSpec
 from moorage.engines.simulated import SimulatedEngine, SimulatedImage, SimulatedMachine
+from moorage.engines.simulated_machine import engine_ref
 from moorage.gateway.repository import RouteReport, read_table, register_gateway, report
 from moorage.identity.actor import KeyActor
-from moorage.kit.clock import Clock, VirtualClock, system_clock
+from moorage.kit.clock import VirtualClock, system_clock
 from moorage.kit.crypto import Keyring
 from moorage.kit.database import Database, Listener
 from moorage.kit.errors import EngineError
 from moorage.kit.ids import (
     ApiKeyId,
-    ContainerId,
     GatewayId,
     InstallationId,
     ProjectId,
@@ -53,7 +43,6 @@ from moorage.reconcile.driver import Driver
 from moorage.reconcile.lease import Lease, LeaseKeeper
 
 GATEWAY = GatewayId("gtw_test")
-INSTALLATION = InstallationId("ins_test")
 KEYRING = Keyring(((b"\x01" * 4, b"\x02" * 32),))
 SETTINGS = Settings(home=Path("/nonexistent"), replica_ports="14000-18999", drain_timeout_s=5)
 IMAGES = {
@@ -62,27 +51,31 @@ IMAGES = {
     "local/deaf:latest": SimulatedImage(listens=False),
     "local/strict:latest": SimulatedImage(commands=frozenset({"serve"})),
 }
+NEXT_LIFE_SQL = text("UPDATE leases SET expires_at = now() - interval '1 second'")
+
+ResultT = TypeVar("ResultT")
 
 
 class Machine(SimulatedMachine):
-    """A simulated machine whose replicas answer on their host ports, for as long as their process runs."""
+    """Its replicas answer on their host ports for as long as their process runs."""
 
     def __init__(self) -> None:
         super().__init__(system_clock, IMAGES, cpu_millis=10**6, memory_bytes=2**42)
         self.servers: dict[str, asyncio.Server] = {}
-        self.status_of_health_check = 200
+        self.health_status = 200
+        self.twins: list[str] = []
+        """Whenever two processes ran for one slot of one generation."""
 
     async def listen(self, spec: ReplicaSpec) -> None:
-        if spec.replica_id in self.servers:
+        image = next(image for name, image in self.images.items() if engine_ref(name) == spec.image)
+        if spec.replica_id in self.servers or not image.listens:
             return
 
         async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
                 await reader.readuntil(b"\r\n\r\n")
                 if self.runs(spec.replica_id):
-                    writer.write(
-                        f"HTTP/1.1 {self.status_of_health_check} X\r\nContent-Length: 0\r\n\r\n".encode()
-                    )
+                    writer.write(f"HTTP/1.1 {self.health_status} X\r\nContent-Length: 0\r\n\r\n".encode())
             writer.close()
 
         try:
@@ -90,99 +83,307 @@ class Machine(SimulatedMachine):
         except OSError as exc:
             raise EngineError(f"Port {spec.host_port} is in use.", code="port_taken") from exc
 
-    def hush(self) -> None:
-        """Close the ports of processes that have ended."""
+    def settle(self) -> None:
+        """Close the ports of processes that have ended, and look for what must never be."""
         for replica_id in [one for one in self.servers if not self.runs(one)]:
             self.servers.pop(replica_id).close()
-
-    def runs(self, replica_id: str) -> bool:
-        return any(one.spec.replica_id == replica_id for one in self.running())
+        slots = Counter((one.container_id, one.generation, one.slot) for one in self.running())
+        self.twins += [f"{slot}: {count}" for slot, count in slots.items() if count > 1]
 
     def running(self) -> list[ReplicaSpec]:
         now = self.clock.now()
         return [one.spec for one in self.replicas.values() if one.phase(now) is ReplicaPhase.RUNNING]
 
+    def runs(self, replica_id: str) -> bool:
+        return any(one.replica_id == replica_id for one in self.running())
+
     def end(self, replica_id: str, exit_code: int = 1) -> None:
         """Its process ends by itself."""
-        found = next(one for one in self.replicas.values() if one.spec.replica_id == replica_id)
-        self.put(replace(found, ends_at=self.clock.now(), exit_code=exit_code))
-        self.hush()
+        self.put(replace(self._found(replica_id), ends_at=self.clock.now(), exit_code=exit_code))
+        self.settle()
 
-    def forget(self, replica_id: str) -> None:
-        """It is gone from the machine without a trace."""
-        self.drop(next(one for one in self.replicas.values() if one.spec.replica_id == replica_id))
-        self.hush()
+    def lose(self, replica_id: str) -> None:
+        """It is gone without a trace."""
+        self.drop(self._found(replica_id))
+        self.settle()
 
-    def of(self, container_id: str) -> list[ReplicaSpec]:
-        return [one.spec for one in self.replicas.values() if one.spec.container_id == container_id]
+    def ids_of(self, container_id: str) -> set[str]:
+        return {
+            one.spec.replica_id for one in self.replicas.values() if one.spec.container_id == container_id
+        }
 
-    def close(self) -> None:
-        for server in self.servers.values():
-            server.close()
-
-
-Interfere = Callable[[str], Awaitable[None]]
+    def _found(self, replica_id: str) -> Any:
+        return next(one for one in self.replicas.values() if one.spec.replica_id == replica_id)
 
 
-async def _leave_alone(_: str) -> None:
+async def _nothing(_: str) -> None:
     return None
 
 
 class WatchedEngine(SimulatedEngine):
-    """Calls `before` and `after` around each call's effect, and counts what must never happen."""
+    """Tells `before` and `after` of each call; either may block, fail or kill."""
 
-    def __init__(self, machine: Machine, before: Interfere = _leave_alone, after: Interfere = _leave_alone):
-        super().__init__(machine, INSTALLATION)
-        self.machine, self.before, self.after = machine, before, after
-        self.calls: Counter[str] = Counter()
+    def __init__(self, machine: Machine) -> None:
+        super().__init__(machine, InstallationId("ins_test"))
+        self.machine = machine
+        self.before: Callable[[str], Awaitable[None]] = _nothing
+        self.after: Callable[[str], Awaitable[None]] = _nothing
         self.hidden: set[str] = set()
-        """Replicas that this engine does not see, although they run."""
+        """Replicas that this engine does not see, although they are there."""
 
     async def prepare(self) -> None:
-        await self._around("prepare", super().prepare())
-
-    async def capacity(self) -> list[NodeCapacity]:
-        return await self._around("capacity", super().capacity())
+        await self._call("prepare", super().prepare)
 
     async def ensure_image(self, request: ImageRequest, on_progress: Callable[[PullProgress], None]) -> Image:
-        return await self._around("ensure_image", super().ensure_image(request, on_progress))
+        inner = super().ensure_image
+        return await self._call("ensure_image", lambda: inner(request, on_progress))
 
     async def start(self, spec: ReplicaSpec) -> ObservedReplica:
-        return await self._around("start", self._start(spec))
+        inner = super().start
+
+        async def listen_and_start() -> ObservedReplica:
+            await self.machine.listen(spec)
+            return await inner(spec)
+
+        return await self._call("start", listen_and_start)
 
     async def stop(self, engine_id: str, grace_s: float) -> None:
-        await self._around("stop", super().stop(engine_id, grace_s))
+        inner = super().stop
+        await self._call("stop", lambda: inner(engine_id, grace_s))
 
     async def remove(self, engine_id: str) -> None:
-        await self._around("remove", super().remove(engine_id))
+        inner = super().remove
+        await self._call("remove", lambda: inner(engine_id))
 
     async def inspect(self, replica_id: ReplicaId) -> ObservedReplica | None:
-        found = await self._around("inspect", super().inspect(replica_id))
+        inner = super().inspect
+        found = await self._call("inspect", lambda: inner(replica_id))
         return None if replica_id in self.hidden else found
 
     async def list_replicas(self) -> list[ObservedReplica]:
-        found = await self._around("list_replicas", super().list_replicas())
+        found = await self._call("list_replicas", super().list_replicas)
         return [one for one in found if one.replica_id not in self.hidden]
 
-    async def listening_sockets(self, engine_id: str) -> tuple[ListeningSocket, ...]:
-        return await self._around("listening_sockets", super().listening_sockets(engine_id))
-
-    async def _start(self, spec: ReplicaSpec) -> ObservedReplica:
-        observed = await super().start(spec)
-        if self.machine.images["local/chat:latest"].listens and _image_of(self.machine, spec).listens:
-            await self.machine.listen(spec)
-        return observed
-
-    async def _around(self, name: str, work: Awaitable[Any]) -> Any:
-        self.calls[name] += 1
+    async def _call(self, name: str, work: Callable[[], Awaitable[ResultT]]) -> ResultT:
+        await self.before(name)
         try:
-            await self.before(name)
-        except BaseException:
-            asyncio.ensure_future(work).cancel()
-            raise
-        result = await work
-        self.machine.hush()
-        twins = Counter((one.container_id, one.generation, one.slot) for one in self.machine.running())
-        assert max(twins.values(), default=1) == 1, f"two replicas for one slot: {twins.most_common(1)}"
+            result = await work()
+        finally:
+            self.machine.settle()
         await self.after(name)
         return result
+
+
+@dataclass
+class Doom:
+    """A process dies at its n-th step, and a dead process takes no further one."""
+
+    at: int | None = None
+    steps: int = 0
+    dead: bool = False
+
+    def step(self) -> None:
+        self.steps += 1
+        self.dead = self.dead or self.steps == self.at
+        if self.dead:
+            raise asyncio.CancelledError("killed")
+
+
+class DoomedDatabase(Database):
+    """Every statement is a step, and so are the moments before and after every commit."""
+
+    def __init__(self, dsn: str) -> None:
+        super().__init__(dsn, pool_size=5)
+        self.doom = Doom()
+        event.listen(self._engine.sync_engine, "before_cursor_execute", lambda *_: self.doom.step())
+
+    @contextlib.asynccontextmanager
+    async def transaction(self) -> AsyncIterator[AsyncSession]:
+        async with super().transaction() as session:
+            yield session
+            self.doom.step()
+        self.doom.step()
+
+
+@dataclass
+class World:
+    database: Database
+    project: ProjectRow
+    machine: Machine
+    fewest_enabled: dict[str, int] = field(default_factory=dict)
+    """By container: the least that the gateway had while somebody counted."""
+    _names: int = 0
+
+    async def create(
+        self, image: str = "local/chat:latest", *, replicas: int = 1, health_timeout_s: int = 60, **more: Any
+    ) -> str:
+        self._names += 1
+        resources = AutoscalingResources(
+            mode="autoscaling", instance_type="cpu-nano", min_replicas=replicas, max_replicas=replicas
+        )
+        wanted = ContainerCreate(
+            name=f"container-{self._names}",
+            image=image,
+            registry=RegistryWrite(provider=RegistryProvider.LOCAL),
+            resources=resources,
+            health_check=HealthCheck(path="/health"),
+            **more,
+        )
+        async with self.database.transaction() as session:
+            row = await service.create_container(
+                session,
+                self.actor,
+                self.project,
+                wanted,
+                keyring=KEYRING,
+                settings=SETTINGS,
+                clock=system_clock,
+            )
+            # Shorter than the API allows, because a test does not wait that long.
+            row.settings = {**row.settings, "health_timeout_s": health_timeout_s}
+            return row.id
+
+    async def ask(self, change: Callable[..., Awaitable[service.Changed]], container_id: str) -> None:
+        """`change` is one of the service's: start, stop, restart, delete."""
+        async with self.database.transaction() as session:
+            await change(session, self.actor, container_id)
+
+    @property
+    def actor(self) -> KeyActor:
+        return KeyActor(ApiKeyId("key_test"), ProjectId(self.project.id))
+
+    async def container(self, container_id: str) -> ContainerRow:
+        async with self.database.transaction() as session:
+            return (
+                await session.execute(select(ContainerRow).where(ContainerRow.id == container_id))
+            ).scalar_one()
+
+    async def replicas(self, container_id: str, *states: str) -> list[ReplicaRow]:
+        query = select(ReplicaRow).where(ReplicaRow.container_id == container_id).order_by(ReplicaRow.slot)
+        async with self.database.transaction() as session:
+            rows = (await session.execute(query)).scalars()
+            return [row for row in rows if not states or row.state in states]
+
+    async def gateway_step(self) -> None:
+        """What the agent does: hold what the table says; what drains has nothing in flight and goes."""
+        async with self.database.transaction() as session:
+            table = await read_table(session)
+            held = {
+                str(server.replica_id): RouteReport(draining=False, in_flight=0)
+                for route in table.routes.values()
+                for server in route.servers
+                if not server.draining
+            }
+            await report(session, GATEWAY, held)
+        for container_id, fewest in self.fewest_enabled.items():
+            route = next(one for name, one in table.routes.items() if name == container_id)
+            enabled = sum(not server.draining for server in route.servers)
+            self.fewest_enabled[container_id] = min(fewest, enabled)
+
+    async def collector_step(self) -> None:
+        stopped = update(ReplicaRow).where(ReplicaRow.state == "stopped", ReplicaRow.collected_at.is_(None))
+        async with self.database.transaction() as session:
+            done = await session.execute(
+                stopped.values(collected_at=func.now()).returning(ReplicaRow.container_id)
+            )
+            container_ids = set(done.scalars())
+            if container_ids:
+                await mark_due(session, container_ids)
+
+    async def end_lease(self) -> None:
+        """What ten seconds of silence would do."""
+        async with self.database.transaction() as session:
+            await session.execute(NEXT_LIFE_SQL)
+
+    async def nothing_left(self, container_id: str) -> bool:
+        rows = await self.replicas(container_id)
+        released = all(row.state == "removed" and row.port_released_at is not None for row in rows)
+        return released and not self.machine.ids_of(container_id)
+
+
+async def new_world(database: Database) -> World:
+    project = ProjectRow(id=new_project_id(), organization_id=new_organization_id(), name="default")
+    machine = Machine()
+    async with database.transaction() as session:
+        await fill_empty_catalogue(session)
+        await replace_nodes(session, await WatchedEngine(machine).capacity())
+        await register_gateway(session, GATEWAY)
+        session.add(OrganizationRow(id=project.organization_id, name="Acme"))
+        await session.flush()
+        session.add(project)
+    return World(database, project, machine)
+
+
+@dataclass
+class Life:
+    """One life of a controller, driven by hand: a pass, what it began, then the neighbours' turn."""
+
+    world: World
+    reconciler: ContainersReconciler
+    lease: Lease
+    clock: VirtualClock
+
+    async def round(self, container_id: str, doom: Doom | None = None) -> None:
+        """As the driver does it, but at once and to the end; or until the process dies."""
+        try:
+            try:
+                await self.reconciler.reconcile(container_id, self.lease)
+            except EngineError as exc:
+                await self.reconciler.postpone(container_id, exc, self.lease)
+            await self.finish_operations()
+        except asyncio.CancelledError:
+            if doom is None or not doom.dead:
+                raise
+        await self.world.gateway_step()
+        await self.world.collector_step()
+
+    async def finish_operations(self) -> None:
+        while tasks := list(self.reconciler._operations._running.values()):
+            await self.clock.advance(60)  # the pause after a failed call
+            await asyncio.wait(tasks, timeout=0.05)
+
+
+@contextlib.asynccontextmanager
+async def life(
+    world: World, engine: WatchedEngine, database: Database | None = None
+) -> AsyncIterator[Life]:
+    await world.end_lease()
+    database, clock = database or world.database, VirtualClock()
+    lease = await LeaseKeeper(world.database, "containers", "test", system_clock).acquire()
+    assert lease is not None
+    reconciler = ContainersReconciler(database, engine, KEYRING, SETTINGS, clock)
+    try:
+        yield Life(world, reconciler, lease, clock)
+    finally:
+        await reconciler.close()
+
+
+@contextlib.asynccontextmanager
+async def driven(world: World, engine: WatchedEngine, holder: str = "test") -> AsyncIterator[Driver]:
+    """The controller as it is deployed, beside a gateway and a collector."""
+    listener = Listener(world.database.dsn)
+    reconciler = ContainersReconciler(world.database, engine, KEYRING, SETTINGS, system_clock)
+    driver = Driver(reconciler, world.database, listener, holder, system_clock)
+
+    async def neighbours() -> None:
+        while True:
+            await world.gateway_step()
+            await world.collector_step()
+            await asyncio.sleep(0.02)
+
+    tasks = [asyncio.create_task(one) for one in (listener.run(), driver.run(), neighbours())]
+    try:
+        yield driver
+        assert not tasks[2].done(), "the neighbours of the controller are a part of every test"
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await reconciler.close()
+
+
+async def eventually(condition: Callable[[], Awaitable[bool]], what: str, timeout_s: float = 20.0) -> None:
+    deadline_s = system_clock.monotonic() + timeout_s
+    while not await condition():
+        assert system_clock.monotonic() < deadline_s, f"not within {timeout_s} s: {what}"
+        await asyncio.sleep(0.02)

@@ -4,6 +4,7 @@ import json
 from collections.abc import AsyncIterator
 
 import pytest
+import structlog.testing
 from api_support import ANONYMOUS, SUPPORT_CONTACT, Api, assert_problem, container_body, new_home
 from api_support import api_fixture as api_fixture
 
@@ -24,7 +25,8 @@ async def test_wrong_method(api: Api) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"{", b'{"name": }', b"\xff\xfe", b"[" * 100_000, b'{"name": ' + b"9" * 5000 + b"}", b"nul"]
+    "content",
+    [b"", b"{", b'{"name": }', b"\xff\xfe", b"[" * 100_000, b'{"name": ' + b"9" * 5000 + b"}", b"nul"],
 )
 async def test_malformed_json(api: Api, content: bytes) -> None:
     home = await new_home(api)
@@ -47,7 +49,7 @@ async def test_body_that_a_foreign_form_could_send(api: Api, kind: str) -> None:
 
 
 async def test_huge_body(api: Api) -> None:
-    """Refused by its announced length, and when it comes in pieces, before it is all in memory."""
+    """Refused as soon as it is too large, before it is all in memory."""
     home = await new_home(api)
     path = f"/api/v1/projects/{home.project_id}/containers"
     headers = {"Content-Type": "application/json"}
@@ -82,18 +84,27 @@ async def test_nul_in_path(api: Api) -> None:
 
 async def test_strange_path_and_query(api: Api) -> None:
     home = await new_home(api)
-    for path in ("containers/%ff", "containers/%ed%a0%80", "containers/" + "x" * 5000, "projects/%F0%9F%92%A9"):
+    for path in (
+        "containers/%ff",
+        "containers/%ed%a0%80",
+        "containers/" + "x" * 5000,
+        "projects/%F0%9F%92%A9",
+    ):
         assert_problem(await api.get(home.admin, f"/{path}"), 404, "not_found")
     for query in ("limit=0", "limit=201", "limit=x", "limit=" + "9" * 5000, "cursor=", "cursor=%00"):
         assert_problem(await api.get(home.admin, f"/organizations?{query}"), 422, "invalid_input")
 
 
-async def test_unexpected_exception(api: Api, database_dsn: str) -> None:
+async def test_unexpected_exception(api: Api) -> None:
     """The database is gone: the answer says whom to tell and which request it was, and nothing of the cause."""
     home = await new_home(api)
     unreachable = Database("postgresql://moorage:hunter2@127.0.0.1:1/moorage", pool_size=2)
     api.app.state.database = unreachable
-    answer = await api.get(home.admin, "/me")
+    with structlog.testing.capture_logs() as logged:
+        answer = await api.get(home.admin, "/me")
+    assert [line["request_id"] for line in logged if line["event"] == "request_failed"] == [
+        answer.headers["x-request-id"]
+    ]
     body = assert_problem(answer, 500, "internal_error")
     assert SUPPORT_CONTACT in body["detail"]
     assert "errors" not in body

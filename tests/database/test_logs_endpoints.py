@@ -71,7 +71,9 @@ async def site(database: Database, database_dsn: str, short_folder: Path) -> Asy
     await eventually(started, "the server listens")
     transport = httpx.AsyncHTTPTransport(uds=socket)
     headers = {"Authorization": f"Bearer {await new_key(world, world.project_id)}"}
-    async with httpx.AsyncClient(transport=transport, base_url="http://moorage", headers=headers) as client:
+    async with httpx.AsyncClient(
+        transport=transport, base_url="http://moorage", headers=headers, timeout=30
+    ) as client:
         yield Site(world, source, client)
     server.should_exit = True
     await serving

@@ -211,18 +211,33 @@ class RawAnswer:
 
 async def raw_request(port: int, request: bytes) -> RawAnswer:
     """Send these very bytes; read one answer, to its length or to the end."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    try:
-        writer.write(request)
+    async with raw_connection(port) as connection:
+        return await connection.ask(request)
+
+
+@dataclass(frozen=True)
+class RawConnection:
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+    async def ask(self, request: bytes) -> RawAnswer:
+        self.writer.write(request)
         async with asyncio.timeout(WAIT_S):
-            head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+            head = (await self.reader.readuntil(b"\r\n\r\n")).decode("latin-1")
             lines = head.split("\r\n")
             headers = {
                 name.lower(): value for name, _, value in (line.partition(": ") for line in lines[1:] if line)
             }
             length = headers.get("content-length")
-            body = await (reader.readexactly(int(length)) if length is not None else reader.read())
+            body = await (self.reader.readexactly(int(length)) if length is not None else self.reader.read())
         return RawAnswer(int(lines[0].split(" ")[1]), headers, body)
+
+
+@contextlib.asynccontextmanager
+async def raw_connection(port: int) -> AsyncIterator[RawConnection]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        yield RawConnection(reader, writer)
     finally:
         writer.close()
 

@@ -24,6 +24,10 @@ LONGEST_BACKOFF_S = 60.0
 LOOK_AGAIN_S = 5.0
 """For waits that somebody else ends and that a lost notification must not make endless."""
 
+_ENDED = frozenset({ReplicaState.STOPPED, ReplicaState.COLLECTED, ReplicaState.REMOVED})
+"""No process any more: nothing of it listens on its port."""
+ENGINE_SILENT = Verdict(Reason.ENGINE_ERROR, "The container engine does not answer. Trying again.")
+
 
 @dataclass(frozen=True)
 class ContainerView:
@@ -50,6 +54,8 @@ class ContainerView:
     """(slot, ended_at) of replicas of this generation that ended badly in the last minutes."""
     last_failure: Verdict | None
     """Why the newest of those ended; of a generation that was given up, why it was."""
+    engine_failing: bool = False
+    """The last engine call for it that did not end with an answer about the container itself failed."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +118,10 @@ def make_plan(container: ContainerView, replicas: Sequence[ReplicaView], now: da
     observed = [_observe(replica, container, now) for replica in replicas]
     seen = [_moved(replica, move) for replica, move in zip(replicas, observed, strict=True)]
     moves = [move for move in observed if move is not None]
+    # What ends in this pass starts its pause in this pass.
+    container = replace(
+        container, recent_failures=(*container.recent_failures, *_new_failures(container, seen, moves, now))
+    )
 
     failure = _deployment_failure(container, seen, moves, now)
     container = replace(container, failed_generation=container.generation) if failure else container
@@ -131,7 +141,7 @@ def make_plan(container: ContainerView, replicas: Sequence[ReplicaView], now: da
             replica.id for replica in idle if replica.state is ReplicaState.COLLECTED and replica.observed
         ),
         release_ports=tuple(
-            replica.id for replica in seen if replica.state not in LIVE and not replica.at_gateways
+            replica.id for replica in seen if replica.state in _ENDED and not replica.at_gateways
         ),
         look_again_in_s=_look_again_in_s(container, seen, now),
     )
@@ -150,6 +160,9 @@ def _observe(replica: ReplicaView, container: ContainerView, now: datetime) -> T
                 return None if replica.busy else _lost(replica)
             if engine.phase is ReplicaPhase.EXITED:
                 return _exited(replica, engine, container)
+            if engine.phase is ReplicaPhase.CREATED and replica.state is ReplicaState.DRAINING:
+                # Its process never began, so a stop has nothing to end.
+                return None if replica.busy else Transition(replica.id, ReplicaState.STOPPED)
             return _progress(replica, container, now)
         case ReplicaState.STOPPED:
             waited_long_enough = replica.ended_at is not None and now - replica.ended_at > COLLECT_LIMIT
@@ -188,6 +201,17 @@ def _lost(replica: ReplicaView) -> Transition:
     return Transition(replica.id, ReplicaState.STOPPED, verdict=Verdict(Reason.NODE_LOST, message))
 
 
+def _new_failures(
+    container: ContainerView, seen: Sequence[ReplicaView], moves: Sequence[Transition], now: datetime
+) -> list[tuple[int, datetime]]:
+    failed = {move.replica_id for move in moves if move.verdict is not None}
+    return [
+        (replica.slot, now)
+        for replica in seen
+        if replica.id in failed and replica.generation == container.generation
+    ]
+
+
 def _deployment_failure(
     container: ContainerView, seen: Sequence[ReplicaView], moves: Sequence[Transition], now: datetime
 ) -> Verdict | None:
@@ -203,7 +227,9 @@ def _deployment_failure(
     if not served:
         mine = [replica for replica in seen if replica.generation == container.generation]
         return newest if newest is not None and not any(replica.state in LIVE for replica in mine) else None
-    if container.unready_since is not None and now - container.unready_since > container.health_timeout:
+    back = any(replica.state is ReplicaState.ROUTED for replica in seen)
+    unready_since = None if back else container.unready_since
+    if unready_since is not None and now - unready_since > container.health_timeout:
         return newest or Verdict(
             Reason.HEALTH_CHECK_TIMEOUT, "No replica became ready again within the health timeout."
         )
@@ -287,13 +313,16 @@ def _describe(
         )
     if routed:
         return replace(plan, state=ContainerState.RUNNING)
+    waits_for_engine = ENGINE_SILENT if container.engine_failing else None
     if not container.image_known:
-        return replace(plan, state=ContainerState.PULLING if container.pulling else ContainerState.PENDING)
+        state = ContainerState.PULLING if container.pulling else ContainerState.PENDING
+        return replace(plan, state=state, verdict=waits_for_engine)
     if not present and not plan.create_slots and container.room_for <= 0:
         return replace(
             plan, state=ContainerState.PENDING, verdict=Verdict(Reason.NO_CAPACITY, container.no_room_message)
         )
-    return replace(plan, state=ContainerState.STARTING, verdict=_why_starting(container, seen))
+    verdict = waits_for_engine or _why_starting(container, seen)
+    return replace(plan, state=ContainerState.STARTING, verdict=verdict)
 
 
 def _why_starting(container: ContainerView, seen: Sequence[ReplicaView]) -> Verdict | None:

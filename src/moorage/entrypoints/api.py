@@ -1,11 +1,13 @@
 """The API role: routes, errors and nothing else."""
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import structlog
 from fastapi import FastAPI
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from moorage.containers import endpoints as containers
@@ -24,6 +26,10 @@ from moorage.organizations.service import create_first_organization
 from moorage.telemetry.logs import endpoints as logs
 
 API_PREFIX = "/api/v1"
+MAX_BODY_BYTES = 2 * 2**20
+"""The largest environment that is allowed, with every character written as a six-byte escape, and some room."""
+
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 
 
 def create_app(settings: Settings, database: Database, keyring: Keyring) -> FastAPI:
@@ -46,6 +52,7 @@ def create_app(settings: Settings, database: Database, keyring: Keyring) -> Fast
     app.state.clock = system_clock
     app.state.welcome = create_first_organization
     install_error_handlers(app, settings.support_contact)
+    app.add_middleware(BodyLimitMiddleware)
     app.add_middleware(RequestIdMiddleware)
     app.include_router(health.root_router)
     app.include_router(sign_in_page.router)
@@ -66,7 +73,8 @@ class RequestIdMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        request_id = Headers(scope=scope).get("x-request-id") or new_request_id()
+        given = Headers(scope=scope).get("x-request-id", "")
+        request_id = given if _REQUEST_ID.fullmatch(given) else new_request_id()
         scope.setdefault("state", {})["request_id"] = request_id
 
         async def send_with_id(message: Message) -> None:
@@ -78,3 +86,24 @@ class RequestIdMiddleware:
 
         with structlog.contextvars.bound_contextvars(request_id=request_id):
             await self._app(scope, receive, send_with_id)
+
+
+class BodyLimitMiddleware:
+    """Refuses a body that is larger than anything we take, as soon as it is."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        received_bytes = 0
+
+        async def limited_receive() -> Message:
+            nonlocal received_bytes
+            message = await receive()
+            received_bytes += len(message.get("body", b""))
+            if received_bytes > MAX_BODY_BYTES:
+                # FastAPI hands an HTTPException on from where it reads the body.
+                raise HTTPException(413)
+            return message
+
+        await self._app(scope, limited_receive, send)

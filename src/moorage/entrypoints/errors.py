@@ -1,6 +1,7 @@
 """From our errors to HTTP: RFC 9457 problem documents with a stable `code`. The only place that knows both."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -8,6 +9,7 @@ import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from sqlalchemy.exc import DBAPIError
 from starlette.exceptions import HTTPException
 
 from moorage.kit.errors import (
@@ -23,6 +25,9 @@ from moorage.kit.errors import (
 )
 
 log = structlog.get_logger()
+
+# What Postgres says of NUL, in text and in JSON: the one character that it cannot keep.
+_NUL_SQL_STATES = ("22021", "22P05")
 
 _STATUSES: dict[type[MoorageError], HTTPStatus] = {
     InvalidInputError: HTTPStatus.UNPROCESSABLE_ENTITY,
@@ -51,20 +56,39 @@ def install_error_handlers(app: FastAPI, support_contact: str) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
-        fields = tuple(FieldError(_field(one["loc"]), _lower_first(one["msg"])) for one in error.errors())
+        fields = tuple(FieldError(_field(one), _message(one)) for one in error.errors())
         detail = "; ".join(f"{one.field}: {one.message}" for one in fields) + "."
         return problem(request, HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_input", detail, fields)
 
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> JSONResponse:
         status = HTTPStatus(error.status_code)
-        codes = {404: "not_found", 405: "method_not_allowed"}
-        detail = {404: "There is nothing at this path.", 405: "This path does not take that method."}
+        if status == HTTPStatus.BAD_REQUEST:
+            # FastAPI's word for a body that is not even text, or nested deeper than anybody means.
+            fields = (FieldError("body", "must be JSON"),)
+            return problem(
+                request, HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_input", "The body must be JSON.", fields
+            )
+        codes = {404: "not_found", 405: "method_not_allowed", 413: "body_too_large"}
+        detail = {
+            404: "There is nothing at this path.",
+            405: "This path does not take that method.",
+            413: "The body is larger than anything this API takes.",
+        }
         answer = problem(
             request, status, codes.get(status, "http_error"), detail.get(status, str(error.detail))
         )
         answer.headers.update(error.headers or {})
         return answer
+
+    @app.exception_handler(DBAPIError)
+    async def refused_by_database(request: Request, error: DBAPIError) -> JSONResponse:
+        if getattr(error.orig, "sqlstate", None) not in _NUL_SQL_STATES:
+            raise error
+        if any("\x00" in str(value) for value in request.path_params.values()):
+            return problem(request, HTTPStatus.NOT_FOUND, "not_found", "There is nothing at this path.")
+        detail = "Text must not contain the character NUL."
+        return problem(request, HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_input", detail)
 
     @app.exception_handler(Exception)
     async def unexpected(request: Request, error: Exception) -> JSONResponse:
@@ -89,18 +113,32 @@ def problem(
     }
     if fields:
         body["errors"] = [{"field": one.field, "message": one.message} for one in fields]
-    return JSONResponse(body, status_code=status.value, media_type="application/problem+json")
+    answer = ProblemResponse(body, status_code=status.value)
+    # An unexpected error is answered outside of the middleware that would set it.
+    answer.headers["X-Request-ID"] = body["request_id"] or ""
+    return answer
+
+
+class ProblemResponse(JSONResponse):
+    media_type = "application/problem+json"
+
+    def render(self, content: Any) -> bytes:
+        # Only ASCII: what was wrong may be half a surrogate pair, which UTF-8 cannot carry.
+        return json.dumps(content).encode("ascii")
 
 
 def _request_id(request: Request) -> str | None:
     return getattr(request.state, "request_id", None)
 
 
-def _field(location: Sequence[str | int]) -> str:
+def _field(error: Mapping[str, Any]) -> str:
     # FastAPI puts "body", "query" or "path" first; for a JSON mistake the rest is only an offset.
-    names = [str(part) for part in location[1:]]
+    names = [] if error["type"] == "json_invalid" else [str(part) for part in error["loc"][1:]]
     return ".".join(names) or "body"
 
 
-def _lower_first(message: str) -> str:
+def _message(error: Mapping[str, Any]) -> str:
+    if error["type"] == "json_invalid":
+        return f"must be JSON; at character {error['loc'][1]}: {error['ctx']['error'].lower()}"
+    message: str = error["msg"].removeprefix("Value error, ")
     return message[:1].lower() + message[1:]

@@ -6,12 +6,12 @@ import sys
 from typing import Annotated
 
 import typer
-from moorage_cli.app import app
 
 from moorage.kit.errors import MoorageError
 from moorage.kit.logging import configure_logging
 from moorage.kit.parent import end_with_parent
 from moorage.kit.settings import load_settings, masked
+from moorage_cli.app import app
 
 EXIT_WRONG_USE = 2
 
@@ -96,6 +96,8 @@ def sign_in_link() -> None:
 
 
 def main() -> None:
+    # A traceback in a log file is for reading, not for a terminal's frames and colours.
+    app.pretty_exceptions_enable = False
     try:
         app()
     except MoorageError as error:

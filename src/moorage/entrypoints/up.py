@@ -48,12 +48,12 @@ async def up(settings: Settings, say: Say) -> None:
     prepare_home(settings)
     with _only_one(settings):
         _check_ports(settings)
+        docker_host = await ensure_engine(settings, say)
         postgres = EmbeddedPostgres(settings) if settings.database_dsn is None else None
         if postgres is not None:
             say("Starting the database …")
             await postgres.start()
         link = await _prepare_database(settings)
-        docker_host = await ensure_engine(settings, say)
         await _build_example(settings, docker_host, say)
         say("Starting the API, the controller and the gateway …")
         await _run(settings, postgres, docker_host, link, say)

@@ -25,6 +25,12 @@ MESSAGES_MAP = "messages.map"
 SERVERS_LIST = "servers.list"
 ENDPOINT_FRONTEND = "endpoints"
 
+_SCHEME_LENGTH = len("Bearer ")
+_HASH_LENGTH = 64
+"""In hex. A fixed length is what keeps a remembered hash and its header apart."""
+_NEVER_EPOCH_S = 2**53
+"""How the map says that a key does not expire, so that the rules need no exception; no KeyEntry can expire then."""
+
 _PATH = re.compile(r"/[A-Za-z0-9_./-]{1,150}")
 _SOCKET_PATH_MAX = 88
 """sun_path holds 107 bytes, and HAProxy appends `.<pid>.tmp` while it binds."""
@@ -130,7 +136,13 @@ def key_line(entry: KeyEntry) -> str:
 
 
 def key_value(entry: KeyEntry) -> str:
-    return f"{entry.project_id}:{entry.expires_at_epoch_s}"
+    return f"{entry.project_id}:{entry.expires_at_epoch_s or _NEVER_EPOCH_S}"
+
+
+def expiry_from(text: str) -> int:
+    """As `KeyEntry` has it: 0 for never."""
+    expires_at_epoch_s = int(text)
+    return 0 if expires_at_epoch_s == _NEVER_EPOCH_S else expires_at_epoch_s
 
 
 def route_value(placement: Placement) -> str:
@@ -223,6 +235,7 @@ defaults slots from base
 
 def _endpoint_frontend(config: GatewayConfig) -> str:
     prefix_length = len("/c/") + CONTAINER_ID_LENGTH
+    keys_map = config.map_path(KEYS_MAP)
     unauthorized = f"return status 401 {endpoint_error('authentication_failed')} hdr WWW-Authenticate Bearer"
     return f"""\
 frontend {ENDPOINT_FRONTEND} from base
@@ -233,13 +246,20 @@ frontend {ENDPOINT_FRONTEND} from base
     http-error status 500 {endpoint_error("internal_error")}
     http-after-response set-header X-Request-ID %[unique-id]
     # 1. The key. The whole rest of the only Authorization header is hashed, so nothing can hide behind it.
-    http-request set-var(txn.key) req.fhdr(authorization),bytes(7),sha2(256),hex,map_str({config.map_path(KEYS_MAP)}) if {{ req.fhdr_cnt(authorization) eq 1 }} {{ req.fhdr(authorization) -m beg -i "bearer " }}
-    http-request {unauthorized} unless {{ var(txn.key) -m found }}
-    acl key_without_expiry var(txn.key) -m end :0
-    http-request set-var(txn.expires_at) var(txn.key),field(2,:) unless key_without_expiry
-    http-request {unauthorized} if !key_without_expiry !{{ date,sub(txn.expires_at) lt 0 }}
-    # 2. A container of that key's project.
+    http-request {unauthorized} unless {{ req.fhdr_cnt(authorization) eq 1 }} {{ req.fhdr(authorization) -m beg -i "bearer " }}
+    # A hash costs a quarter of a request, and a client repeats its key: its connection remembers the last valid header
+    # and the hash of it, in one variable so that they can never belong to different requests. Only the hash is
+    # remembered; whether that key is valid is looked up every time.
+    http-request set-var(txn.header) req.fhdr(authorization)
+    acl hashed_before var(sess.hash_and_header),bytes({_HASH_LENGTH}),secure_memcmp(txn.header)
+    http-request set-var(txn.key) var(sess.hash_and_header),bytes(0,{_HASH_LENGTH}),map_str({keys_map}) if hashed_before
+    http-request set-var(txn.new_hash) var(txn.header),bytes({_SCHEME_LENGTH}),sha2(256),hex unless hashed_before
+    http-request set-var(txn.key) var(txn.new_hash),map_str({keys_map})
+    http-request set-var(txn.now) date
+    http-request {unauthorized} unless {{ var(txn.key),field(2,:),sub(txn.now) gt 0 }}
+    http-request set-var(sess.hash_and_header) var(txn.new_hash),concat(,txn.header)
     http-request set-var(txn.project) var(txn.key),field(1,:)
+    # 2. A container of that key's project.
     http-request set-var(txn.route) path,field(3,/),map_str({config.map_path(ROUTES_MAP)}) if {{ path -m beg /c/ }}
     http-request return status 404 {endpoint_error("not_found")} unless {{ var(txn.route),field(1,:),strcmp(txn.project) eq 0 }}
     # 3. Running.

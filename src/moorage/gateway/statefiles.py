@@ -9,7 +9,7 @@ import shutil
 from pathlib import Path
 
 from moorage.gateway.layout import Layout, PlacedServer, Placement, ServerKey, ServerState
-from moorage.gateway.render import HEALTH_MAP, KEYS_MAP, ROUTES_MAP, SERVERS_LIST, slot_number
+from moorage.gateway.render import HEALTH_MAP, KEYS_MAP, ROUTES_MAP, SERVERS_LIST, expiry_from, slot_number
 from moorage.gateway.table import KeyEntry, Server, check_container_id, check_project_id
 from moorage.kit.ids import ContainerId, ReplicaId
 
@@ -84,7 +84,7 @@ def keys_from(entries: dict[str, str]) -> dict[str, KeyEntry]:
     keys = {}
     for key_hash, value in entries.items():
         project_id, _, expires_at = value.partition(":")
-        entry = KeyEntry(key_hash.lower(), check_project_id(project_id), int(expires_at))
+        entry = KeyEntry(key_hash.lower(), check_project_id(project_id), expiry_from(expires_at))
         keys[entry.key_hash_hex] = entry
     return keys
 

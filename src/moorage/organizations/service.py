@@ -3,6 +3,7 @@
 import re
 from datetime import datetime
 
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.identity.actor import Actor
@@ -29,8 +30,13 @@ async def create_first_organization(session: AsyncSession, user: UserRow) -> Non
 async def create_project(session: AsyncSession, organization: OrganizationRow, name: str) -> ProjectRow:
     checked_name(name)
     if await repository.project_name_taken(session, organization.id, name):
-        raise ConflictError(f"There is a project named {name} already.", code="name_taken")
-    return await repository.create_project(session, OrganizationId(organization.id), name)
+        raise _project_name_taken(name)
+    try:
+        return await repository.create_project(session, OrganizationId(organization.id), name)
+    except IntegrityError as exc:  # somebody else's came in between
+        if "uq_projects_organization_id_name" in str(exc.orig):
+            raise _project_name_taken(name) from exc
+        raise
 
 
 async def create_api_key(
@@ -56,6 +62,10 @@ async def create_api_key(
     )
     await add_key(session, row)
     return row, key
+
+
+def _project_name_taken(name: str) -> ConflictError:
+    return ConflictError(f"There is a project named {name} already.", code="name_taken")
 
 
 def checked_name(name: str) -> str:

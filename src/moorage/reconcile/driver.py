@@ -93,6 +93,14 @@ class Driver:
             await self._lead_until_lost(keeper, lease)
 
     async def _lead_until_lost(self, keeper: LeaseKeeper, lease: Lease) -> None:
+        try:
+            await self._lead_while_held(keeper, lease)
+        except asyncio.CancelledError:
+            with contextlib.suppress(Exception):  # a stop must not hang on a database that is gone already
+                await asyncio.wait_for(asyncio.shield(keeper.release(lease)), timeout=2)
+            raise
+
+    async def _lead_while_held(self, keeper: LeaseKeeper, lease: Lease) -> None:
         self._running.clear()
         self._wake.set()
         try:
@@ -102,10 +110,6 @@ class Driver:
                 group.create_task(self._dispatch(lease, group))
         except* LeaseLostError as lost:
             log.warning("lease_lost", reconciler=self.reconciler.name, error=str(lost.exceptions[0]))
-        except* asyncio.CancelledError:
-            with contextlib.suppress(Exception):  # a stop must not hang on a database that is gone already
-                await asyncio.wait_for(asyncio.shield(keeper.release(lease)), timeout=2)
-            raise
 
     async def _lead(self, lease: Lease) -> None:
         """The reconciler's own watch; restarted when it fails, because passes do not depend on it."""

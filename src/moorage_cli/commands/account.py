@@ -103,6 +103,7 @@ def _by_email(url: str, session: Session, email: str | None, code: str | None) -
     try:
         address = email or typer.prompt("E-mail address", err=True).strip()
     except typer.Abort:
+        typer.echo(err=True)  # the question's line is still open
         raise UsageError(
             "Say how to sign in: --email ADDRESS, --key KEY, --key-file FILE or --link LINK."
         ) from None
@@ -121,6 +122,7 @@ def _asked_code(url: str, session: Session, address: str) -> str:
     try:
         return str(typer.prompt("Code", err=True))
     except typer.Abort:
+        typer.echo(err=True)  # the question's line is still open
         raise UsageError(
             "No code was typed.", hint=f"Finish with `moor login --email {address} --code CODE`."
         ) from None

@@ -165,6 +165,7 @@ def _confirm(name: str) -> None:
     try:
         typed = typer.prompt(f"This cannot be undone. Type the name ({name}) to delete it", err=True)
     except typer.Abort:
+        typer.echo(err=True)  # the question's line is still open
         raise UsageError("Nothing was deleted.", hint="Use --yes where nobody can answer.") from None
     if typed.strip() != name:
         raise UsageError(f"That is not its name: nothing was deleted. Type {name}.")

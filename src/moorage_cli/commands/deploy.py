@@ -1,5 +1,6 @@
 """`moor deploy`."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -88,6 +89,9 @@ def deploy(
     if no_wait:
         if session.output.as_json:
             session.output.result(container)
+        else:
+            name, state = container["name"], container["state"]
+            session.output.line(f"{name} is {state}. Follow it with `moor describe {shlex.quote(name)}`.")
         return
     report_deployment(session, wait_for_deployment(session, container))
 
@@ -98,7 +102,9 @@ def _create(session: Session, body: Record) -> Record:
         created: Record = session.client.post(f"/projects/{project['id']}/containers", body)
     except ApiError as exc:
         if exc.code == "name_taken":
-            exc.hint = f"Choose another with --name, or remove it with `moor delete {body['name']}`."
+            exc.hint = (
+                f"Choose another with --name, or remove it with `moor delete {shlex.quote(body['name'])}`."
+            )
         raise
     return created
 

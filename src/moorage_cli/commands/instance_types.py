@@ -24,9 +24,11 @@ def list_instance_types(session: Session) -> None:
             f"{one['vcpu_millis'] / 1000:g}",
             shown_bytes(one["memory_bytes"]),
             shown_price(one["price_per_hour_microusd"]),
-            str(one["free"]) if one["available"] else f"0 ({one['unavailable_reason']})",
+            str(one["free"]),
+            # The first sentence is about this type; the advice after it is the same for all.
+            (one["unavailable_reason"] or "").partition(". ")[0],
         ]
         for one in items
     ]
-    columns = ("NAME", "GPU", "VCPU", "MEMORY", "USD/HOUR", "FREE")
+    columns = ("NAME", "GPU", "VCPU", "MEMORY", "USD/HOUR", "FREE", "WHY NONE")
     session.output.table(columns, rows, "There are no instance types. The operator sets them up.")

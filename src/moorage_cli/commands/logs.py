@@ -56,7 +56,9 @@ def logs(
     follow: Annotated[
         bool, typer.Option("-f", "--follow", help="Go on with new lines as they come.")
     ] = False,
-    replica: Annotated[str | None, typer.Option(help="Only this replica's (its id).")] = None,
+    replica: Annotated[
+        str | None, typer.Option(help="Only this replica's: its id, or the end of it.")
+    ] = None,
     stream: Annotated[Stream | None, typer.Option(help="Only this stream.")] = None,
     since: Annotated[str | None, typer.Option(metavar="10m|TIME", help="Not older than this.")] = None,
     until: Annotated[str | None, typer.Option(metavar="10m|TIME", help="Older than this.")] = None,
@@ -75,9 +77,10 @@ def logs(
         raise UsageError("--follow goes on for ever; it cannot be used with --until.")
     now = datetime.now(UTC)
     default_lines = DEFAULT_LINES if since is None else MAX_LINES
+    container_id = session.container(container)["id"]
     wanted = Wanted(
-        container_id=session.container(container)["id"],
-        instance=replica,
+        container_id=container_id,
+        instance=_replica_id(session, container_id, replica) if replica is not None else None,
         stream=stream.value if stream is not None else None,
         text=grep,
         from_time=time_before(since, now, "--since").isoformat() if since is not None else None,
@@ -112,6 +115,18 @@ class LineWriter:
         else:
             self._file.write(f"{_prefix(line)} {line['text']}\n")
             self._file.flush()
+
+
+def _replica_id(session: Session, container_id: str, reference: str) -> str:
+    """Lines show the end of an id, so the end is enough; a whole id may also be of a replica that is gone."""
+    if reference.startswith("rep_"):
+        return reference
+    replicas = session.client.pages(f"/containers/{container_id}/replicas")
+    found = [str(one["id"]) for one in replicas if str(one["id"]).endswith(reference)]
+    if len(found) != 1:
+        which = "Several replicas'" if found else "No replica's"
+        raise UsageError(f"{which} id ends with {reference!r}.", hint="`moor replicas` shows the whole ids.")
+    return found[0]
 
 
 def _prefix(line: Record) -> str:

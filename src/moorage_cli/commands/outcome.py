@@ -1,5 +1,6 @@
 """How waiting for a container ends: the words, the exit code, and the way on."""
 
+import shlex
 from collections.abc import Callable
 
 import typer
@@ -28,7 +29,7 @@ def waiting(session: Session, container: Record, wait: Wait, goes_on: str) -> Re
         with ProgressDisplay(session.output) as display:
             return wait(session.client, container, display)
     except KeyboardInterrupt:
-        name = container["name"]
+        name = shlex.quote(container["name"])
         session.output.note(f"{goes_on} Follow it with `moor describe {name}` or `moor logs -f {name}`.")
         raise typer.Exit(ExitCode.INTERRUPTED) from None
 
@@ -60,7 +61,7 @@ def failure(container: Record) -> CliError:
     return CliError(
         f"{container['name']} is {container['state']}{reason}. {message}".strip(),
         code=container.get("reason") or "not_running",
-        hint=f"Its logs: `moor logs {container['name']}`.",
+        hint=f"Its logs: `moor logs {shlex.quote(container['name'])}`.",
     )
 
 

@@ -13,6 +13,8 @@ from moorage_cli.output import Output
 from moorage_cli.session import Session
 from moorage_cli.times import parse_time, shown_age
 
+Rows = list[list[str | Text]]
+
 
 def register(app: typer.Typer) -> None:
     command(app)(status)
@@ -70,7 +72,7 @@ def _show(session: Session, readiness: Record, parts: Record | None) -> None:
 
 def _show_parts(output: Output, parts: Record) -> None:
     now = datetime.now(UTC)
-    reconcilers = [
+    reconcilers: Rows = [
         [
             one["name"],
             f"{one['age_s']:.0f}s ago" if one.get("age_s") is not None else "never",
@@ -80,7 +82,7 @@ def _show_parts(output: Output, parts: Record) -> None:
         ]
         for one in parts["reconcilers"]
     ]
-    gateways = [
+    gateways: Rows = [
         [
             one["id"],
             _ok(one["alive"]),
@@ -89,7 +91,7 @@ def _show_parts(output: Output, parts: Record) -> None:
         ]
         for one in parts["gateways"]
     ]
-    nodes = [
+    nodes: Rows = [
         [
             one["name"],
             f"{one['cpu_millis'] / 1000:g}",
@@ -98,13 +100,15 @@ def _show_parts(output: Output, parts: Record) -> None:
         ]
         for one in parts["nodes"]
     ]
-    output.line()
-    columns = ("RECONCILER", "LAST RUN", "FAILURES", "OBJECTS FAILING", "LAST ERROR")
-    output.table(columns, reconcilers, "No reconciler has run.")
-    output.line()
-    output.table(("GATEWAY", "STATUS", "SEEN", "SERVERS"), gateways, "No gateway reports.")
-    output.line()
-    output.table(("MACHINE", "VCPU", "MEMORY", "GPUS"), nodes, "No machine reports.")
+    sections: list[tuple[tuple[str, ...], Rows]] = [
+        (("RECONCILER", "LAST RUN", "FAILURES", "OBJECTS FAILING", "LAST ERROR"), reconcilers),
+        (("GATEWAY", "STATUS", "SEEN", "SERVERS"), gateways),
+        (("MACHINE", "VCPU", "MEMORY", "GPUS"), nodes),
+    ]
+    for columns, rows in sections:
+        if rows:  # the checks above say what is missing
+            output.line()
+            output.table(columns, rows, "")
 
 
 def _ok(is_ok: bool) -> Text:

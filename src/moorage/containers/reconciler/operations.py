@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 import structlog
 
 from moorage.kit.clock import Clock
-from moorage.kit.errors import LeaseLostError
+from moorage.kit.errors import EngineError, LeaseLostError
 
 log = structlog.get_logger()
 
@@ -25,10 +25,15 @@ class Operations:
         self._wake = wake
         self._running: dict[str, asyncio.Task[None]] = {}
         self._failures: dict[str, int] = {}
+        self._engine_failing: set[str] = set()
         self._slots = asyncio.Semaphore(MAX_AT_ONCE)
 
     def busy(self, key: str) -> bool:
         return key in self._running
+
+    def engine_failing(self, key: str) -> bool:
+        """Whether the engine itself was at fault the last time."""
+        return key in self._engine_failing
 
     def begin(
         self, key: str, container_id: str, work: Callable[[], Awaitable[None]], *, unbounded: bool = False
@@ -46,6 +51,7 @@ class Operations:
         await asyncio.gather(*tasks, return_exceptions=True)
         self._running.clear()
         self._failures.clear()
+        self._engine_failing.clear()
 
     async def _run(
         self, key: str, container_id: str, work: Callable[[], Awaitable[None]], unbounded: bool
@@ -57,11 +63,14 @@ class Operations:
                 async with self._slots:
                     await work()
             self._failures.pop(key, None)
+            self._engine_failing.discard(key)
         except LeaseLostError:
             return
         except Exception as exc:  # noqa: BLE001 - logged; the pause keeps a broken engine from being hammered
             failures = self._failures[key] = self._failures.get(key, 0) + 1
             pause_s = min(2.0 ** (failures - 1), LONGEST_PAUSE_S)
+            if isinstance(exc, EngineError):
+                self._engine_failing.add(key)
             log.warning(
                 "operation_failed", key=key, container_id=container_id, error=repr(exc), pause_s=pause_s
             )

@@ -179,6 +179,9 @@ class ContainersReconciler:
             no_room_message=why_no_room(loaded.instance_type, loaded.nodes),
             recent_failures=[(failure.slot, failure.ended_at) for failure in loaded.failures],
             last_failure=last_failure,
+            engine_failing=any(
+                self._operations.engine_failing(key) for key in (row.id, *(one.id for one in loaded.replicas))
+            ),
         )
 
     def _replica_views(self, loaded: Loaded, seen: Seen) -> list[ReplicaView]:

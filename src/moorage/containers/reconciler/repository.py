@@ -15,7 +15,7 @@ from moorage.catalog.repository import find_instance_type, list_nodes
 from moorage.containers.activity import SYSTEM, record_activity
 from moorage.containers.channels import ROUTES
 from moorage.containers.models import ContainerRow, ReplicaRouteRow, ReplicaRow
-from moorage.containers.plan import Plan, Transition
+from moorage.containers.plan import ENGINE_SILENT, Plan, Transition
 from moorage.containers.states import ContainerState, Reason, ReplicaState
 from moorage.containers.verdict import Verdict
 from moorage.engines.base import NodeCapacity, ObservedReplica
@@ -218,12 +218,13 @@ async def postpone(session: AsyncSession, container_id: str, error: Exception) -
         )
     )
     if isinstance(error, EngineError):
-        message = "The container engine does not answer. Trying again."
         hidden = (ContainerState.RUNNING, ContainerState.STOPPED, ContainerState.FAILED)
         waiting = update(ContainerRow).where(
             ContainerRow.id == container_id, ContainerRow.state.not_in(hidden)
         )
-        await session.execute(waiting.values(reason=Reason.ENGINE_ERROR, message=message))
+        await session.execute(
+            waiting.values(reason=ENGINE_SILENT.reason, message=ENGINE_SILENT.message)
+        )
 
 
 async def replicas_by_engine_presence(session: AsyncSession) -> list[Row[tuple[str, str, str]]]:
@@ -254,15 +255,17 @@ async def _routes(session: AsyncSession, container_id: str) -> dict[str, RouteFa
 
 
 async def _recent_failures(session: AsyncSession, container: ContainerRow) -> list[Failure]:
+    # One that failed its health check for good has failed from then on, not only once it has ended.
+    failed_at = func.coalesce(ReplicaRow.ended_at, ReplicaRow.draining_at)
     query = (
-        select(ReplicaRow.slot, ReplicaRow.ended_at, ReplicaRow.reason, ReplicaRow.message)
+        select(ReplicaRow.slot, failed_at, ReplicaRow.reason, ReplicaRow.message)
         .where(
             ReplicaRow.container_id == container.id,
             ReplicaRow.generation == container.generation,
             ReplicaRow.ended_badly,
-            ReplicaRow.ended_at > func.now() - RECENT,
+            failed_at > func.now() - RECENT,
         )
-        .order_by(ReplicaRow.ended_at)
+        .order_by(failed_at)
     )
     return [
         Failure(slot, ended_at, Verdict(Reason(reason), message or ""))

@@ -10,6 +10,13 @@ CODE_TRIES = 5
 LINK_LIFETIME = timedelta(hours=1)
 
 
+async def lock_address(session: AsyncSession, email: str) -> None:
+    """Whoever else asks for a code for this address waits until this transaction ends, and counts it then."""
+    await session.execute(
+        select(func.pg_advisory_xact_lock(func.hashtextextended(f"sign-in-code:{email}", 0)))
+    )
+
+
 async def count_recent_codes(session: AsyncSession, email: str, within: timedelta) -> int:
     recent = (SignInCodeRow.email == email) & (SignInCodeRow.created_at > func.now() - within)
     return (await session.execute(select(func.count()).select_from(SignInCodeRow).where(recent))).scalar_one()

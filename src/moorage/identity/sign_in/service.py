@@ -36,6 +36,7 @@ Welcome = Callable[[AsyncSession, UserRow], Awaitable[None]]
 
 async def start_email(session: AsyncSession, keyring: Keyring, email: str) -> None:
     address = _checked(email)
+    await repository.lock_address(session, address)
     if await repository.count_recent_codes(session, address, timedelta(hours=1)) >= CODES_PER_HOUR:
         raise TooManyRequestsError(
             "Too many codes were asked for this address. Wait an hour and try again.", retry_after_s=3600

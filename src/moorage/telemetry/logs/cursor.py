@@ -61,6 +61,7 @@ class LineAssembler:
 
     def __init__(self, cursor: Cursor, head_limit_bytes: int) -> None:
         self._head_limit_bytes = head_limit_bytes
+        self._resumed_from = cursor
         self._next_sequence = cursor.next_sequence
         self._streams = {stream: _Stream(cursor.positions[stream]) for stream in LogStream}
 
@@ -80,7 +81,13 @@ class LineAssembler:
         return [self._close(name) for name, stream in self._streams.items() if stream.open_line is not None]
 
     def cursor(self) -> Cursor:
-        """Behind every line that was returned so far."""
+        """Behind every line that was returned so far.
+
+        Before the first one, the engine may not have come again to a line that was open at the break; from it
+        on it has, because what is new comes after all that was given before.
+        """
+        if self._next_sequence == self._resumed_from.next_sequence:
+            return self._resumed_from
         return Cursor(
             min(self._needed_from_ns(stream) for stream in self._streams.values()),
             {name: stream.taken for name, stream in self._streams.items()},

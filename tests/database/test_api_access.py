@@ -1,0 +1,289 @@
+"""Who may do what: every route of the application × every kind of asker × own, foreign and absent ids.
+
+The table below is the whole promise. A route without a row fails `test_every_route_has_a_row` by its name.
+"""
+
+import json
+from collections import Counter
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx
+from api_support import (
+    ANONYMOUS,
+    Api,
+    Asker,
+    assert_problem,
+    bearer,
+    container_body,
+    route_table,
+)
+from api_support import api_fixture as api_fixture
+
+from moorage.kit.ids import new_api_key_id, new_container_id, new_organization_id, new_project_id
+
+OK = 200
+"""Stands for any 2xx."""
+
+ASKERS = (
+    "anonymous", "dead credentials", "inference key", "other admin", "other manage key",
+    "not joined", "manage key of another project", "joined", "admin", "manage key", "operator",
+)  # fmt: skip
+
+EXPECTED = {
+    "anybody":  (OK,  OK,  OK,  OK,  OK,  OK,  OK,  OK,  OK,  OK,  OK),
+    "actor":    (401, 401, 401, OK,  OK,  OK,  OK,  OK,  OK,  OK,  OK),
+    "person":   (401, 401, 401, OK,  403, OK,  403, OK,  OK,  403, OK),
+    "member":   (401, 401, 401, 404, 403, OK,  403, OK,  OK,  403, 404),
+    "admin":    (401, 401, 401, 404, 403, 403, 403, 403, OK,  403, 404),
+    "project":  (401, 401, 401, 404, 404, 404, 404, OK,  OK,  OK,  404),
+    "operator": (401, 401, 401, 403, 403, 403, 403, 403, 403, 403, OK),
+}  # fmt: skip
+"""Rule → the answer to each of ASKERS, in that order, when the ids in the path are those of "acme"."""
+
+ROUTES = {
+    "GET /openapi.json": "anybody",
+    "GET /healthz": "anybody",
+    "GET /readyz": "anybody",
+    "GET /sign-in": "anybody",
+    "POST /sign-in": "anybody",
+    "POST /api/v1/auth/email/start": "anybody",
+    "POST /api/v1/auth/email/verify": "anybody",
+    "POST /api/v1/auth/link/verify": "anybody",
+    "POST /api/v1/auth/logout": "person",
+    "GET /api/v1/me": "actor",
+    "GET /api/v1/instance-types": "actor",
+    "GET /api/v1/organizations": "person",
+    "GET /api/v1/organizations/{organization_id}": "member",
+    "GET /api/v1/organizations/{organization_id}/projects": "member",
+    "POST /api/v1/organizations/{organization_id}/projects": "admin",
+    "GET /api/v1/projects/{project_id}": "project",
+    "GET /api/v1/projects/{project_id}/api-keys": "project",
+    "POST /api/v1/projects/{project_id}/api-keys": "project",
+    "DELETE /api/v1/api-keys/{key_id}": "project",
+    "GET /api/v1/projects/{project_id}/containers": "project",
+    "POST /api/v1/projects/{project_id}/containers": "project",
+    "GET /api/v1/containers/{container_id}": "project",
+    "DELETE /api/v1/containers/{container_id}": "project",
+    "POST /api/v1/containers/{container_id}/start": "project",
+    "POST /api/v1/containers/{container_id}/stop": "project",
+    "POST /api/v1/containers/{container_id}/restart": "project",
+    "GET /api/v1/containers/{container_id}/replicas": "project",
+    "GET /api/v1/containers/{container_id}/activity": "project",
+    "GET /api/v1/containers/{container_id}/logs": "project",
+    "GET /api/v1/containers/{container_id}/logs/stream": "project",
+    "GET /api/v1/operator/outbox": "operator",
+    "GET /api/v1/operator/status": "operator",
+}
+
+# For "anybody" the credentials in the body decide: these are wrong, and that is all that is answered.
+WRONG_CREDENTIALS = {
+    "POST /sign-in": 401,
+    "POST /api/v1/auth/email/verify": 401,
+    "POST /api/v1/auth/link/verify": 401,
+}
+
+ACME, ACME_SIDE, OTHER = "canary-acme", "canary-side", "canary-other"
+"""Words in every name of the organization acme's project, of its other project, and of the other organization."""
+
+
+@dataclass(frozen=True)
+class Target:
+    organization_id: str
+    project_id: str
+
+
+@dataclass
+class Town:
+    api: Api
+    acme: Target
+    other: Target
+    askers: dict[str, Asker]
+    made: int = 0
+
+    async def ids(self, target: Target, word: str) -> dict[str, str]:
+        """With a container and a key that were not touched yet."""
+        self.made += 1
+        key_id, _ = await self.api.new_key(target.project_id, "inference", name=f"{word}-{self.made}")
+        return {
+            "organization_id": target.organization_id,
+            "project_id": target.project_id,
+            "container_id": await self.api.new_container(target.project_id, f"{word}-{self.made}"),
+            "key_id": key_id,
+        }
+
+    async def request(
+        self, asker: Asker, route: str, ids: dict[str, str], body: dict[str, Any] | None = None
+    ) -> httpx.Response:
+        method, path = route.split(" ")
+        self.made += 1
+        how = {"json": body if body is not None else good_body(route, f"wanted-{self.made}")}
+        answer = await self.api.ask(
+            asker, method, path.format(**ids), **(how if method in ("POST", "PUT", "PATCH") else {})
+        )
+        assert answer.status_code < 500, f"{asker.name}: {route}: {answer.text}"
+        if route.endswith("/auth/logout"):
+            await self.api.execute("UPDATE sessions SET ended_at = NULL WHERE user_id <> 'dead'")
+        return answer
+
+
+def good_body(route: str, name: str) -> dict[str, Any]:
+    if route.endswith("/containers"):
+        return container_body(name)
+    if route.endswith("/auth/email/start"):
+        return {"email": f"{name}@example.com"}
+    if "/auth/" in route:
+        return {"email": "nobody@example.com", "code": "000000", "token": "moor_link_wrong"}
+    return {"name": name}
+
+
+async def new_town(api: Api) -> Town:
+    people = {
+        name: await api.new_person(f"{name}@{word}.example.com")
+        for name, word in (("admin", ACME), ("joined", ACME), ("apart", ACME_SIDE), ("stranger", OTHER))
+    }
+    acme_id = await api.new_organization(
+        "acme", {people["admin"][0]: "admin", people["joined"][0]: "user", people["apart"][0]: "user"}
+    )
+    other_id = await api.new_organization(OTHER, {people["stranger"][0]: "admin"})
+    acme = Target(acme_id, await api.new_project(acme_id, ACME, people["joined"][0]))
+    side = Target(acme_id, await api.new_project(acme_id, ACME_SIDE, people["apart"][0]))
+    other = Target(other_id, await api.new_project(other_id, OTHER))
+
+    async def key(target: Target, scope: str, **dates: datetime) -> str:
+        return (await api.new_key(target.project_id, scope, name=scope, **dates))[1]
+
+    past = datetime(2020, 1, 1, tzinfo=UTC)
+    askers = {
+        "anonymous": ANONYMOUS,
+        "inference key": bearer("inference key", await key(acme, "inference"), ACME, ACME_SIDE, OTHER),
+        "other admin": bearer("other admin", people["stranger"][1], ACME, ACME_SIDE),
+        "other manage key": bearer("other manage key", await key(other, "manage"), ACME, ACME_SIDE),
+        "not joined": bearer("not joined", people["apart"][1], ACME + "-", OTHER),
+        "manage key of another project": bearer("side key", await key(side, "manage"), ACME, OTHER),
+        "joined": bearer("joined", people["joined"][1], ACME_SIDE, OTHER),
+        "admin": bearer("admin", people["admin"][1], OTHER),
+        "manage key": bearer("manage key", await key(acme, "manage"), ACME_SIDE, OTHER),
+        "operator": Asker("operator", api.operator.headers, (ACME, ACME_SIDE, OTHER)),
+        "dead credentials": bearer("revoked key", await key(acme, "manage", revoked_at=past)),
+        "expired key": bearer("expired key", await key(acme, "manage", expires_at=past)),
+    }
+    await api.new_container(side.project_id, f"{ACME_SIDE}-1")
+    await api.new_key(side.project_id, "inference", name=f"{ACME_SIDE}-1")
+    return Town(api, acme, other, askers)
+
+
+def absent_ids() -> dict[str, str]:
+    return {
+        "organization_id": new_organization_id(),
+        "project_id": new_project_id(),
+        "container_id": new_container_id(),
+        "key_id": new_api_key_id(),
+    }
+
+
+def check_sees(asker: Asker, route: str, answer: httpx.Response) -> None:
+    for word in asker.must_not_see:
+        assert word not in answer.text, f"{asker.name} sees {word} in {route}: {answer.text}"
+
+
+async def test_every_route_has_a_row(api: Api) -> None:
+    found = {f"{method} {path}" for method, path in route_table(api.app)}
+    assert found - set(ROUTES) == set(), "routes without a row in ROUTES"
+    assert set(ROUTES) - found == set(), "rows of routes that are gone"
+
+
+async def test_own_ids(api: Api) -> None:
+    """Each route as acme's project would be asked by each of ASKERS."""
+    town = await new_town(api)
+    statuses: Counter[int] = Counter()
+    for route, rule in ROUTES.items():
+        for name, expected in zip(ASKERS, EXPECTED[rule], strict=True):
+            ids = await town.ids(town.acme, ACME)
+            asker = town.askers[name]
+            answer = await town.request(asker, route, ids)
+            status = WRONG_CREDENTIALS.get(route, expected)
+            allowed = (200, 201, 202, 204, 503) if status == OK else (status,)
+            assert answer.status_code in allowed, f"{name}: {route}: {answer.status_code} {answer.text}"
+            if status != OK and route != "POST /sign-in":
+                assert_problem(answer, status)
+            check_sees(asker, route, answer)
+            statuses[answer.status_code] += 1
+    expired = [await town.request(town.askers["expired key"], route, absent_ids()) for route in ROUTES]
+    refused = [one for one, rule in zip(expired, ROUTES.values(), strict=True) if rule != "anybody"]
+    assert {one.status_code for one in refused} == {401}
+    print(f"{sum(statuses.values())} cases on {len(ROUTES)} routes: {dict(statuses)}")
+
+
+async def test_foreign_ids(api: Api) -> None:
+    """A foreign id answers, byte for byte, as one that does not exist, and nothing of the foreigner's changes."""
+    town = await new_town(api)
+    foreign_to_acme = await town.ids(town.other, OTHER)
+    foreign_to_other = await town.ids(town.acme, ACME)
+    cases = 0
+    routes = [route for route in ROUTES if "{" in route]
+    askers = [name for name in ASKERS if name not in ("anonymous", "dead credentials")]
+    before = await snapshot(api)
+    for route in routes:
+        for name in askers:
+            asker = town.askers[name]
+            foreign = foreign_to_other if name.startswith("other") else foreign_to_acme
+            for body in (good_body(route, "wanted"), {"nonsense": [None]}):
+                answers = [await town.request(asker, route, ids, body) for ids in (foreign, absent_ids())]
+                assert answers[0].status_code in (401, 403, 404), f"{name}: {route}: {answers[0].text}"
+                assert comparable(answers[0]) == comparable(answers[1]), f"{name}: {route}"
+                check_sees(asker, route, answers[0])
+                cases += 2
+    assert await snapshot(api) == before
+    print(f"{cases} requests on {len(routes)} routes, 0 differences, 0 changes")
+
+
+async def test_mixed_ids(api: Api) -> None:
+    """A key or a container of a project that one cannot see, asked for by somebody of the same organization."""
+    town = await new_town(api)
+    ids = await town.ids(town.acme, ACME)
+    for name in ("not joined", "manage key of another project"):
+        for route in (route for route, rule in ROUTES.items() if rule == "project"):
+            answers = [await town.request(town.askers[name], route, one) for one in (ids, absent_ids())]
+            assert comparable(answers[0]) == comparable(answers[1]), f"{name}: {route}"
+
+
+async def test_lists_hold_only_ones_own(api: Api) -> None:
+    town = await new_town(api)
+
+    async def names(asker: str, path: str) -> list[str]:
+        items = (await api.get(town.askers[asker], path)).json()["items"]
+        return sorted(item["name"] for item in items)
+
+    projects = f"/organizations/{town.acme.organization_id}/projects"
+    assert await names("admin", projects) == [ACME, ACME_SIDE]
+    assert await names("joined", projects) == [ACME]
+    assert await names("not joined", projects) == [ACME_SIDE]
+    assert await names("admin", "/organizations") == ["acme"]
+    assert await names("other admin", "/organizations") == [OTHER]
+    assert await names("operator", "/organizations") == ["Operator"]
+
+
+async def test_removed_member(api: Api) -> None:
+    town = await new_town(api)
+    ids = await town.ids(town.acme, ACME)
+    await api.execute("DELETE FROM organization_members WHERE role = 'user'")
+    for route, rule in ROUTES.items():
+        if rule in ("member", "admin", "project"):
+            answers = [await town.request(town.askers["joined"], route, one) for one in (ids, absent_ids())]
+            assert answers[0].status_code == 404, route
+            assert comparable(answers[0]) == comparable(answers[1]), route
+
+
+async def snapshot(api: Api) -> dict[str, list[Any]]:
+    tables = ("organizations", "organization_members", "projects", "containers", "api_keys", "activities")
+    return {table: await api.rows(f"SELECT t::text FROM {table} t ORDER BY 1") for table in tables}
+
+
+def comparable(answer: httpx.Response) -> tuple[int, dict[str, str], Any]:
+    headers = {name: value for name, value in answer.headers.items() if name != "x-request-id"}
+    body = json.loads(answer.text) if answer.text else None
+    if isinstance(body, dict):
+        body.pop("request_id", None)
+    return answer.status_code, headers, body
