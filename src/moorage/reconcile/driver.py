@@ -117,11 +117,11 @@ class Driver:
             try:
                 await self.reconciler.lead(lease)
                 return
-            except LeaseLostError:
+            except* LeaseLostError:
                 raise
-            except Exception as exc:  # noqa: BLE001 - reported, and tried again
-                log.warning("watch_failed", reconciler=self.reconciler.name, error=repr(exc))
-                await self.clock.sleep(1.0)
+            except* Exception as broken:  # noqa: BLE001 - reported, and tried again
+                log.warning("watch_failed", reconciler=self.reconciler.name, error=repr(broken.exceptions[0]))
+            await self.clock.sleep(1.0)
 
     async def _dispatch(self, lease: Lease, group: asyncio.TaskGroup) -> None:
         while True:

@@ -36,7 +36,6 @@ from moorage.engines.base import Engine, ListeningSocket, ObservedReplica, Repli
 from moorage.kit.clock import Clock
 from moorage.kit.crypto import Keyring
 from moorage.kit.database import Database
-from moorage.kit.errors import EngineError
 from moorage.kit.ids import ReplicaId
 from moorage.kit.settings import Settings
 from moorage.reconcile.driver import Due
@@ -102,8 +101,6 @@ class ContainersReconciler:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._sweep.run(lease))
                 group.create_task(self._watch())
-        except* EngineError as broken:
-            raise EngineError("the engine's connection ended") from broken
         finally:
             await self._operations.cancel_all()
 
