@@ -13,12 +13,16 @@ import pytest
 from moorage.entrypoints.migrate import migrate
 from moorage.kit.database import Database
 from moorage.kit.home import prepare_home
+from moorage.kit.logging import configure_logging
 from moorage.kit.postgres import EmbeddedPostgres
 from moorage.kit.settings import Settings
 
 pytest_plugins = ["tests.engine_fixtures"]
 
 _names = itertools.count(1)
+
+# As in production; structlog's own default renders tracebacks with every local variable, which takes seconds.
+configure_logging("info", as_json=True)
 
 
 @pytest.fixture

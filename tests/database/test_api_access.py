@@ -77,8 +77,9 @@ ROUTES = {
     "GET /api/v1/operator/status": "operator",
 }
 
-# For "anybody" the credentials in the body decide: these are wrong, and that is all that is answered.
-WRONG_CREDENTIALS = {
+# Whoever asks: the credentials in the body are wrong, and nothing runs that could be ready.
+FIXED_ANSWERS = {
+    "GET /readyz": 503,
     "POST /sign-in": 401,
     "POST /api/v1/auth/email/verify": 401,
     "POST /api/v1/auth/link/verify": 401,
@@ -122,9 +123,9 @@ class Town:
         answer = await self.api.ask(
             asker, method, path.format(**ids), **(how if method in ("POST", "PUT", "PATCH") else {})
         )
-        assert answer.status_code < 500, f"{asker.name}: {route}: {answer.text}"
+        assert answer.status_code != 500, f"{asker.name}: {route}: {answer.text}"
         if route.endswith("/auth/logout"):
-            await self.api.execute("UPDATE sessions SET ended_at = NULL WHERE user_id <> 'dead'")
+            await self.api.execute("UPDATE sessions SET ended_at = NULL")
         return answer
 
 
@@ -160,7 +161,7 @@ async def new_town(api: Api) -> Town:
         "inference key": bearer("inference key", await key(acme, "inference"), ACME, ACME_SIDE, OTHER),
         "other admin": bearer("other admin", people["stranger"][1], ACME, ACME_SIDE),
         "other manage key": bearer("other manage key", await key(other, "manage"), ACME, ACME_SIDE),
-        "not joined": bearer("not joined", people["apart"][1], ACME + "-", OTHER),
+        "not joined": bearer("not joined", people["apart"][1], ACME, OTHER),
         "manage key of another project": bearer("side key", await key(side, "manage"), ACME, OTHER),
         "joined": bearer("joined", people["joined"][1], ACME_SIDE, OTHER),
         "admin": bearer("admin", people["admin"][1], OTHER),
@@ -198,15 +199,17 @@ async def test_own_ids(api: Api) -> None:
     """Each route as acme's project would be asked by each of ASKERS."""
     town = await new_town(api)
     statuses: Counter[int] = Counter()
+    ids = await town.ids(town.acme, ACME)
     for route, rule in ROUTES.items():
         for name, expected in zip(ASKERS, EXPECTED[rule], strict=True):
-            ids = await town.ids(town.acme, ACME)
+            if expected == OK and not route.startswith("GET"):
+                ids = await town.ids(town.acme, ACME)
             asker = town.askers[name]
             answer = await town.request(asker, route, ids)
-            status = WRONG_CREDENTIALS.get(route, expected)
-            allowed = (200, 201, 202, 204, 503) if status == OK else (status,)
+            status = FIXED_ANSWERS.get(route, expected)
+            allowed = (200, 201, 202, 204) if status == OK else (status,)
             assert answer.status_code in allowed, f"{name}: {route}: {answer.status_code} {answer.text}"
-            if status != OK and route != "POST /sign-in":
+            if status != OK and "/api/v1" in route:
                 assert_problem(answer, status)
             check_sees(asker, route, answer)
             statuses[answer.status_code] += 1
@@ -229,7 +232,7 @@ async def test_foreign_ids(api: Api) -> None:
         for name in askers:
             asker = town.askers[name]
             foreign = foreign_to_other if name.startswith("other") else foreign_to_acme
-            for body in (good_body(route, "wanted"), {"nonsense": [None]}):
+            for body in (good_body(route, "wanted"), {"nonsense": [None]})[: 1 + route.startswith("POST")]:
                 answers = [await town.request(asker, route, ids, body) for ids in (foreign, absent_ids())]
                 assert answers[0].status_code in (401, 403, 404), f"{name}: {route}: {answers[0].text}"
                 assert comparable(answers[0]) == comparable(answers[1]), f"{name}: {route}"

@@ -24,17 +24,15 @@ async def test_wrong_method(api: Api) -> None:
         assert_problem(await api.ask(ANONYMOUS, method, "/api/v1/me"), 405)
 
 
-@pytest.mark.parametrize(
-    "content",
-    [b"", b"{", b'{"name": }', b"\xff\xfe", b"[" * 100_000, b'{"name": ' + b"9" * 5000 + b"}", b"nul"],
-)
-async def test_malformed_json(api: Api, content: bytes) -> None:
+async def test_malformed_json(api: Api) -> None:
     home = await new_home(api)
     path = f"/api/v1/projects/{home.project_id}/containers"
     headers = {"Content-Type": "application/json"}
-    answer = await api.ask(home.admin, "POST", path, content=content, headers=headers)
-    body = assert_problem(answer, 422, "invalid_input")
-    assert body["errors"][0]["field"] == "body"
+    digits = b'{"name": ' + b"9" * 5000 + b"}"
+    for content in (b"", b"{", b'{"name": }', b"\xff\xfe", b"[" * 100_000, digits, b"nul"):
+        answer = await api.ask(home.admin, "POST", path, content=content, headers=headers)
+        body = assert_problem(answer, 422, "invalid_input")
+        assert body["errors"][0]["field"] == "body", content[:20]
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data"])

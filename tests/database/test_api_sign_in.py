@@ -86,32 +86,13 @@ async def test_domain_in_other_case(api: Api) -> None:
     assert len(await api.rows("SELECT 1 FROM users WHERE NOT is_operator")) == 2
 
 
-@pytest.mark.parametrize(
-    "email",
-    [
-        "",
-        "x",
-        "a@",
-        "@b",
-        "a@b@c",
-        "a b@c",
-        "a@b\n",
-        "a@b\r\nBcc: c@d",
-        "a@-",
-        "ü@b",
-        "a\x00@b",
-        "a@b" + "c" * 300,
-    ],
-)
-async def test_not_an_address(api: Api, email: str) -> None:
-    if email == "a@b\n":  # trimmed, as a pasted address is
-        assert (await api.post(ANONYMOUS, "/auth/email/start", {"email": email})).status_code == 202
-        return
-    for path in ("/auth/email/start", "/auth/email/verify"):
-        body = assert_problem(
-            await api.post(ANONYMOUS, path, {"email": email, "code": "123456"}), 422, "invalid_input"
-        )
-        assert [error["field"] for error in body["errors"]] == ["email"]
+async def test_not_an_address(api: Api) -> None:
+    long = "a@b" + "c" * 300
+    for email in ("", "x", "a@", "@b", "a@b@c", "a b@c", "a@b\r\nBcc: c@d", "a@-", "ü@b", "a\x00@b", long):
+        for path in ("/auth/email/start", "/auth/email/verify"):
+            answer = await api.post(ANONYMOUS, path, {"email": email, "code": "123456"})
+            body = assert_problem(answer, 422, "invalid_input")
+            assert [error["field"] for error in body["errors"]] == ["email"], email
     assert await api.mails() == []
 
 

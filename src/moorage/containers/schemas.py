@@ -3,9 +3,14 @@
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from moorage.containers.spec import DEFAULT_HEALTH_TIMEOUT_S, MAX_REPLICAS, RegistryProvider
+from moorage.containers.spec import (
+    DEFAULT_HEALTH_TIMEOUT_S,
+    MAX_REPLICAS,
+    RegistryProvider,
+    is_encodable,
+)
 from moorage.containers.states import ContainerState
 
 
@@ -13,20 +18,30 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+def _storable(text: str) -> str:
+    if "\x00" in text or not is_encodable(text):
+        raise ValueError("must not contain NUL or half a surrogate pair")
+    return text
+
+
+_Text = Annotated[str, AfterValidator(_storable)]
+"""Free text that is kept: JSON can carry characters that Postgres cannot."""
+
+
 class RegistryWrite(_Strict):
     provider: RegistryProvider = RegistryProvider.DOCKER_HUB
-    username: str | None = Field(default=None, min_length=1, max_length=256)
-    password: str | None = Field(default=None, min_length=1, max_length=16384)
+    username: _Text | None = Field(default=None, min_length=1, max_length=256)
+    password: _Text | None = Field(default=None, min_length=1, max_length=16384)
 
 
 class GeneralResources(_Strict):
     mode: Literal["general"] = "general"
-    instance_type: str = Field(max_length=63)
+    instance_type: _Text = Field(max_length=63)
 
 
 class AutoscalingResources(_Strict):
     mode: Literal["autoscaling"]
-    instance_type: str = Field(max_length=63)
+    instance_type: _Text = Field(max_length=63)
     min_replicas: int = Field(ge=1, le=MAX_REPLICAS)
     max_replicas: int = Field(ge=1, le=MAX_REPLICAS)
     target_concurrency: int = Field(default=4, ge=1, le=1000)
@@ -43,7 +58,7 @@ class HealthCheck(_Strict):
 
 class ContainerCreate(_Strict):
     name: str = Field(max_length=200)
-    category: str | None = Field(default=None, max_length=64)
+    category: _Text | None = Field(default=None, max_length=64)
     image: str = Field(max_length=500)
     registry: RegistryWrite = RegistryWrite()
     resources: Resources

@@ -49,7 +49,8 @@ _PROVIDER_HOSTS: dict[RegistryProvider, tuple[str | None, str]] = {
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,62}")
 _ENVIRONMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _HEALTH_PATH = re.compile(r"/[A-Za-z0-9/_.~%?=&+:@,-]{0,199}")
-_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?(:[0-9]{1,5})?")
+_LABEL = r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+_HOST = re.compile(rf"(?=.{{1,253}}(:|$)){_LABEL}(\.{_LABEL})*(:(?P<port>[0-9]{{1,5}}))?")
 _REPOSITORY = re.compile(r"[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*(/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)*")
 _TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 _DIGEST = re.compile(r"sha256:[a-f0-9]{64}")
@@ -163,8 +164,10 @@ def checked_environment(environment: dict[str, str]) -> dict[str, str]:
             raise ValueError(
                 f"{name[:60]!r} is not a name: letters, digits and underscores, not beginning with a digit"
             )
-        if "\x00" in value or len(value) > 32_768:
-            raise ValueError(f"the value of {name} must be at most 32768 characters, without NUL")
+        if "\x00" in value or len(value) > 32_768 or not is_encodable(value):
+            raise ValueError(
+                f"the value of {name} must be at most 32768 characters, without NUL or half a surrogate pair"
+            )
     if sum(len(name) + len(value) for name, value in environment.items()) > 262_144:
         raise ValueError("must be at most 256 KiB in all")
     return environment
@@ -177,6 +180,16 @@ def chosen_port(setting: int | None, exposed: tuple[int, ...]) -> int:
     return exposed[0] if len(exposed) == 1 else DEFAULT_PORT
 
 
+def is_encodable(text: str) -> bool:
+    """JSON can carry half of a surrogate pair; a process's environment cannot."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _is_host(host: str) -> bool:
+    found = _HOST.fullmatch(host)
+    return found is not None and (found["port"] is None or 1 <= int(found["port"]) <= 65535)
+
+
 def _split_image(image: str) -> tuple[str | None, str, str]:
     name, at, digest = image.partition("@")
     if at and not _DIGEST.fullmatch(digest):
@@ -185,7 +198,7 @@ def _split_image(image: str) -> tuple[str | None, str, str]:
     has_host = bool(slash) and ("." in first or ":" in first or first == "localhost")
     host, path = (first, rest) if has_host else (None, name)
     path, colon, tag = path.partition(":")
-    if host is not None and not _HOST.fullmatch(host):
+    if host is not None and not _is_host(host):
         raise ValueError("has a registry host that is not a host name with an optional port")
     if len(image) > 500 or not _REPOSITORY.fullmatch(path) or (colon and not _TAG.fullmatch(tag)):
         raise ValueError("must look like repository:tag or host/repository:tag, in lower case")

@@ -82,6 +82,8 @@ class RequestIdMiddleware:
                 headers = MutableHeaders(scope=message)
                 headers["X-Request-ID"] = request_id
                 headers["X-Content-Type-Options"] = "nosniff"
+                # Keys and session tokens pass through here; no cache may keep an answer.
+                headers.setdefault("Cache-Control", "no-store")
             await send(message)
 
         with structlog.contextvars.bound_contextvars(request_id=request_id):

@@ -5,7 +5,7 @@ import binascii
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Generic, TypeVar
 
 from fastapi import Query
@@ -42,7 +42,10 @@ def page_request(
     limit: Annotated[int, Query(ge=1, le=MAX_PAGE_SIZE)] = DEFAULT_PAGE_SIZE,
     cursor: Annotated[str | None, Query(max_length=500)] = None,
 ) -> PageRequest:
-    return PageRequest(limit, decode_cursor(cursor) if cursor is not None else None)
+    after = decode_cursor(cursor) if cursor is not None else None
+    if after is not None and any("\ud800" <= character <= "\udfff" for character in after.id):
+        raise _bad_cursor()  # half a surrogate pair: JSON can carry it, Postgres cannot
+    return PageRequest(limit, after)
 
 
 def page_of(
@@ -61,10 +64,12 @@ def encode_cursor(position: Position) -> str:
 def decode_cursor(cursor: str) -> Position:
     try:
         time, last_id = json.loads(base64.urlsafe_b64decode(cursor.encode()))
-        position = Position(datetime.fromisoformat(time), str(last_id))
-    except (ValueError, TypeError, binascii.Error) as exc:
+        aware = datetime.fromisoformat(time)
+        # The first and last day there is, in a far time zone, have no time in UTC.
+        position = Position(aware.astimezone(UTC), str(last_id))
+    except (ValueError, TypeError, OverflowError, binascii.Error) as exc:
         raise _bad_cursor() from exc
-    if position.time.tzinfo is None or "\x00" in position.id:
+    if aware.tzinfo is None or "\x00" in position.id:
         raise _bad_cursor()
     return position
 

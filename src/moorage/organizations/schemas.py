@@ -1,7 +1,7 @@
 from datetime import datetime
 from typing import Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 
 class Organization(BaseModel):
@@ -12,6 +12,8 @@ class Organization(BaseModel):
 
 
 class ProjectCreate(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
     name: str = Field(max_length=200)
 
 
@@ -23,6 +25,9 @@ class Project(BaseModel):
 
 
 class ApiKeyCreate(BaseModel):
+    # A misspelt `expires_at` must not become a key that lives for ever.
+    model_config = ConfigDict(extra="forbid")
+
     name: str = Field(default="key", max_length=200)
     scope: Literal["inference", "manage"] = "inference"
     expires_at: datetime | None = None

@@ -1,7 +1,7 @@
 """Organizations, their projects, and the keys of those."""
 
 import re
-from datetime import datetime
+from datetime import UTC, datetime
 
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -46,7 +46,7 @@ async def create_api_key(
     checked_name(wanted.name)
     if not hasattr(actor, "user_id") and wanted.scope == "manage":
         raise ForbiddenError("A key cannot make another key with scope 'manage'; sign in as a person.")
-    if wanted.expires_at is not None and (wanted.expires_at.tzinfo is None or wanted.expires_at <= now):
+    if wanted.expires_at is not None and not _is_later(wanted.expires_at, now):
         fields = (FieldError("expires_at", "must be a time in the future, with its zone"),)
         raise InvalidInputError("The key would be expired from the start.", fields=fields)
     key = new_token(API_KEY_PREFIX)
@@ -62,6 +62,13 @@ async def create_api_key(
     )
     await add_key(session, row)
     return row, key
+
+
+def _is_later(time: datetime, now: datetime) -> bool:
+    try:
+        return time.tzinfo is not None and time.astimezone(UTC) > now
+    except OverflowError:  # the last day there is, in a far time zone
+        return False
 
 
 def _project_name_taken(name: str) -> ConflictError:
