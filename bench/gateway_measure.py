@@ -23,6 +23,7 @@ class Round:
 
 
 def load(pid: int, port: int, path: str, headers: dict[str, str], *, seconds: int, connections: int) -> Round:
+    """`Connection: close` among the headers makes it one request per connection."""
     before = cpu_seconds(pid)
     header_arguments = [part for name, value in headers.items() for part in ("-H", f"{name}: {value}")]
     command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--latency", *header_arguments]
@@ -32,6 +33,7 @@ def load(pid: int, port: int, path: str, headers: dict[str, str], *, seconds: in
     cpu_s = cpu_seconds(pid) - before
     requests = int(_find(r"(\d+) requests in", output) or 0)
     errors = int(_find(r"Non-2xx or 3xx responses: (\d+)", output) or 0)
+    errors += sum(int(number) for number in re.findall(r"\d+", _find(r"Socket errors: (.*)", output) or ""))
     p50 = re.search(r"50%\s+([\d.]+)(us|ms|s)", output)
     assert p50 is not None, output
     p50_us = float(p50[1]) * {"us": 1, "ms": 1e3, "s": 1e6}[p50[2]]

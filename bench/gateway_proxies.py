@@ -1,13 +1,24 @@
-"""The proxies that the gateway is measured against, each as plain as it goes: no keys, no JSON errors, no slots."""
+"""The proxies that the gateway is measured against: its own configuration without the key check, and others, each as
+plain as it goes: no keys, no JSON errors, no slots."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from moorage.gateway.layout import Layout, place
 from moorage.gateway.process import find_haproxy
+from moorage.gateway.render import CONFIG_FILE, GatewayConfig, render_files
+from moorage.gateway.table import GatewayTable
+
+SAME_HAPROXY = "same HAProxy, no key check"
+BARE_HAPROXY = "HAProxy, bare proxy"
+NGINX = "nginx, bare proxy"
+ENVOY = "Envoy, bare proxy"
+TRAEFIK = "Traefik, bare proxy"
 
 
 @dataclass(frozen=True)
@@ -32,6 +43,32 @@ frontend upstream
     return Plain("upstream", [str(find_haproxy()), "-db", "-f", str(config)])
 
 
+def same_haproxy(folder: Path, port: int, table: GatewayTable) -> Plain:
+    """What the gateway renders, less the rules of the key and of its project."""
+    state_dir = folder / "same"
+    state_dir.mkdir()
+    user = "nobody" if os.geteuid() == 0 else None
+    config = GatewayConfig(f"127.0.0.1:{port}", state_dir, folder / "same.sock", user=user)
+    files = render_files(config, place(table, Layout(64), frozenset()))
+    files[CONFIG_FILE] = without_key_check(files[CONFIG_FILE])
+    for name, text in files.items():
+        (state_dir / name).write_text(text)
+    return Plain(SAME_HAPROXY, [str(find_haproxy()), "-W", "-db", "-f", str(state_dir / CONFIG_FILE)])
+
+
+def without_key_check(configuration: str) -> str:
+    before, _, rest = configuration.partition("    # 1. The key.")
+    rules, second, after = rest.partition("    # 2. A container of that key's project.")
+    assert "sha2(256)" in rules, "the rules of the key moved"
+    assert second, "the rules of the key have no end"
+    of_its_project = "unless { var(txn.route),field(1,:),strcmp(txn.project) eq 0 }"
+    assert of_its_project in after, "the project's rule moved"
+    remaining = before + second + after.replace(of_its_project, "unless { var(txn.route) -m found }")
+    for name in ("txn.key", "txn.project", "sha2", "sess."):
+        assert name not in remaining, f"{name} is left of the key check"
+    return remaining
+
+
 def plain_haproxy(folder: Path, port: int, upstream_port: int) -> Plain:
     config = folder / "plain.cfg"
     config.write_text(f"""\
@@ -52,7 +89,7 @@ backend upstream
     balance leastconn
     server upstream 127.0.0.1:{upstream_port} maxconn 100 pool-purge-delay 2s
 """)
-    return Plain("haproxy without auth", [str(find_haproxy()), "-db", "-f", str(config)])
+    return Plain(BARE_HAPROXY, [str(find_haproxy()), "-db", "-f", str(config)])
 
 
 def nginx(folder: Path, port: int, upstream_port: int) -> Plain | None:
@@ -85,7 +122,7 @@ http {{
     }}
 }}
 """)
-    return Plain("nginx", [binary, "-c", str(config), "-e", str(folder / "nginx.log")])
+    return Plain(NGINX, [binary, "-c", str(config), "-e", str(folder / "nginx.log")])
 
 
 def envoy(folder: Path, port: int, upstream_port: int) -> Plain | None:
@@ -117,7 +154,7 @@ def envoy(folder: Path, port: int, upstream_port: int) -> Plain | None:
     config = folder / "envoy.json"
     config.write_text(json.dumps({"static_resources": {"listeners": [listener], "clusters": [cluster]}}))
     return Plain(
-        "envoy", [binary, "-c", str(config), "--concurrency", "1", "-l", "error", "--disable-hot-restart"]
+        ENVOY, [binary, "-c", str(config), "--concurrency", "1", "-l", "error", "--disable-hot-restart"]
     )
 
 
@@ -140,7 +177,7 @@ http:
         "--global.sendAnonymousUsage=false",
         "--log.level=ERROR",
     ]
-    return Plain("traefik", [binary, *arguments])
+    return Plain(TRAEFIK, [binary, *arguments])
 
 
 def _from_environment(name: str) -> str | None:

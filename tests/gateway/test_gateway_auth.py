@@ -45,6 +45,7 @@ UNAUTHENTICATED = [
     "Authorization: Bearer wrong\r\n",
     f"Authorization: {KEY.secret}\r\n",
     f"Authorization: Basic {KEY.secret}\r\n",
+    f"Authorization: Digest {KEY.secret}\r\n",  # as long as Bearer
     f"Authorization: Bearer{KEY.secret}\r\n",
     f"Authorization: Bearer {KEY.secret}x\r\n",
     f"Authorization: Bearer {KEY.secret},x\r\n",

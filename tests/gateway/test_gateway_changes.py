@@ -1,8 +1,10 @@
 """Replicas and containers come and go under load; agents and workers are replaced; nothing is lost."""
 
 import asyncio
+import os
 from collections import Counter
 from contextlib import AsyncExitStack
+from dataclasses import replace
 
 import aiohttp
 from gateway_support import Container, Place, eventually, new_key, run_container, table
@@ -101,12 +103,27 @@ async def test_applying_the_same_table_again_changes_nothing(
     wanted = table(
         [Route(CONTAINER, PROJECT, (container.server(), container.server()), "/healthz", 7)], [KEY]
     )
-    assert (await gateway.apply(wanted)).changes > 0
-    assert (await gateway.apply(wanted)).changes == 0
+    first = await gateway.apply(wanted)
+    assert first.changes > 0
+    version = os.readlink(place.config.state_dir)
+    for _ in range(3):
+        again = await gateway.apply(replace(wanted, routes=dict(wanted.routes)))
+        assert (again.changes, again.enabled, again.draining) == (0, first.enabled, {})
+    assert os.readlink(place.config.state_dir) == version
     # Nor does it for an agent that has only just adopted this HAProxy.
     successor = place.dataplane()
     await successor.start()
     assert (await successor.apply(wanted)).changes == 0
+
+
+async def test_a_table_that_comes_back_is_applied_again(
+    gateway: DataPlane, container: Container, client: aiohttp.ClientSession
+) -> None:
+    served, stopped = table([route(container.server())], [KEY]), table([route()], [KEY])
+    for wanted, status in [(served, 200), (stopped, 503), (served, 200)]:
+        assert (await gateway.apply(wanted)).changes > 0
+        assert (await gateway.apply(wanted)).changes == 0
+        assert await fetch(client, "/v1") == status
 
 
 async def test_a_limit_changes_in_place(gateway: DataPlane, container: Container) -> None:

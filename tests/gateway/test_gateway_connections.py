@@ -51,6 +51,7 @@ NO_LONGER_A = [
     A + B,
     B + A,
     f"Authorization: Basic {KEY_A.secret}\r\n",
+    f"Authorization: Digest {KEY_A.secret}\r\n",
     f"Authorization: {KEY_A.secret}\r\n",
     f"Authorization: Bearer {KEY_A.secret[:-1]}\r\n",
     f"Authorization: Bearer {KEY_A.secret}x\r\n",

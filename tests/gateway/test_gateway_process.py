@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import signal
 import socket
 import tempfile
@@ -65,6 +66,21 @@ async def test_apply_starts_a_haproxy_that_died(
     place.kill()
     await eventually(lambda: not gateway.alive())
     await gateway.apply(table([Route(CONTAINER, PROJECT, (container.server(),))], [KEY]))
+    assert await status(client) == 200
+
+
+async def test_a_haproxy_that_lost_its_files_too_gets_the_same_table_again(
+    place: Place, container: Container, client: aiohttp.ClientSession
+) -> None:
+    gateway = place.dataplane()
+    await gateway.start()
+    wanted = table([Route(CONTAINER, PROJECT, (container.server(),))], [KEY])
+    await gateway.apply(wanted)
+    assert (await gateway.apply(wanted)).changes == 0
+    place.kill()
+    await eventually(lambda: not gateway.alive())
+    shutil.rmtree(place.config.state_dir.parent)
+    assert (await gateway.apply(wanted)).changes > 0
     assert await status(client) == 200
 
 

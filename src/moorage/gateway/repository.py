@@ -85,7 +85,8 @@ async def report(session: AsyncSession, gateway_id: GatewayId, held: dict[str, R
     if not gone and not changed:
         return
     ours = ReplicaRouteRow.gateway_id == gateway_id
-    await session.execute(delete(ReplicaRouteRow).where(ours, ReplicaRouteRow.replica_id.in_(gone)))
+    if gone:
+        await session.execute(delete(ReplicaRouteRow).where(ours, ReplicaRouteRow.replica_id.in_(gone)))
     for replica_id, said in changed.items():
         values = {"draining": said.draining, "in_flight": said.in_flight, "changed_at": func.now()}
         upsert = insert(ReplicaRouteRow).values(gateway_id=gateway_id, replica_id=replica_id, **values)
