@@ -31,8 +31,8 @@ from pathlib import Path
 import gateway_proxies
 from gateway_measure import Round, load, serve_streams, time_to_first_byte_us
 
+from moorage.gateway.config import GatewayConfig
 from moorage.gateway.dataplane import DataPlane
-from moorage.gateway.render import GatewayConfig
 from moorage.gateway.table import GatewayTable, KeyEntry, Route, Server
 from moorage.kit import ids
 

@@ -19,8 +19,8 @@ from pathlib import Path
 from gateway import free_port
 from gateway_measure import cpu_seconds
 
+from moorage.gateway.config import GatewayConfig
 from moorage.gateway.dataplane import DataPlane
-from moorage.gateway.render import GatewayConfig
 from moorage.gateway.table import GatewayTable, KeyEntry, Route, Server
 from moorage.kit import ids
 

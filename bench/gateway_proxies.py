@@ -9,9 +9,10 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from moorage.gateway.config import GatewayConfig
 from moorage.gateway.layout import Layout, place
 from moorage.gateway.process import find_haproxy
-from moorage.gateway.render import CONFIG_FILE, GatewayConfig, render_files
+from moorage.gateway.render import CONFIG_FILE, render_files
 from moorage.gateway.table import GatewayTable
 
 SAME_HAPROXY = "same HAProxy, no key check"

@@ -16,8 +16,8 @@ from typing import Any
 
 from aiohttp import WSMsgType, web
 
+from moorage.gateway.config import GatewayConfig
 from moorage.gateway.dataplane import DataPlane
-from moorage.gateway.render import GatewayConfig
 from moorage.gateway.table import GatewayTable, KeyEntry, Route, Server
 from moorage.kit import ids
 from moorage.kit.daemon import Daemon

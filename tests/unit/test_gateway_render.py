@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moorage.gateway import haproxy, render
+from moorage.gateway.config import GatewayConfig
 from moorage.gateway.layout import Layout, PlacedServer, Placement, ServerState, place, without_departing
 from moorage.gateway.process import find_haproxy
-from moorage.gateway.render import GatewayConfig
 from moorage.gateway.statefiles import keys_from
 from moorage.gateway.table import GatewayTable, KeyEntry, Route, Server
 from moorage.kit import ids

@@ -213,6 +213,43 @@ def test_the_pause_doubles_up_to_a_minute() -> None:
     assert make_plan(served, [], NOW + timedelta(seconds=61)).create_slots == (0,)
 
 
+def test_the_pause_begins_in_the_pass_that_sees_the_end() -> None:
+    ended = replica(
+        ReplicaState.ROUTED, observed=engine_says(ReplicaId("rep_0"), ReplicaPhase.EXITED, exit_code=1)
+    )
+    plan = make_plan(container(serving_generation=1), [ended], NOW)
+    assert moves(plan) == {"rep_0": ReplicaState.STOPPED}
+    assert plan.create_slots == ()
+
+
+def test_a_served_container_that_comes_back_at_the_last_moment_does_not_fail() -> None:
+    late = container(serving_generation=1, unready_since=NOW - timedelta(seconds=61), last_failure=EXITED)
+    back = replica(ReplicaState.READY, taking_requests=True, at_gateways=True)
+    plan = make_plan(late, [back], NOW)
+    assert (plan.failed, plan.state) == (False, ContainerState.RUNNING)
+
+
+def test_a_replica_that_was_created_but_never_ran_does_not_drain_for_ever() -> None:
+    never_ran = engine_says(ReplicaId("rep_0"), ReplicaPhase.CREATED)
+    stopping = container(desired_state=DesiredState.STOPPED)
+    plan = make_plan(stopping, [replica(ReplicaState.DRAINING, observed=never_ran)], NOW)
+    assert moves(plan) == {"rep_0": ReplicaState.STOPPED}
+    busy = replica(ReplicaState.DRAINING, observed=never_ran, busy=True)
+    assert moves(make_plan(stopping, [busy], NOW)) == {}
+
+
+def test_a_port_is_kept_while_its_process_may_listen() -> None:
+    stopping = container(desired_state=DesiredState.STOPPED)
+    assert make_plan(stopping, [replica(ReplicaState.DRAINING)], NOW).release_ports == ()
+
+
+def test_an_engine_that_fails_its_calls_is_named() -> None:
+    for known in (False, True):
+        verdict = make_plan(container(image_known=known, engine_failing=True), [], NOW).verdict
+        assert verdict is not None
+        assert verdict.reason is Reason.ENGINE_ERROR
+
+
 def test_a_served_container_that_does_not_come_back_fails() -> None:
     gone = container(serving_generation=1, unready_since=NOW - timedelta(seconds=61), last_failure=EXITED)
     plan = make_plan(gone, [], NOW)

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from moorage.gateway import haproxy, render
+from moorage.gateway.config import GatewayConfig
 from moorage.gateway.haproxy import HaproxyError, Worker, Workers
 from moorage.gateway.layout import Layout, PlacedServer, ServerKey, ServerState
-from moorage.gateway.render import GatewayConfig
 from moorage.gateway.workers import AllWorkers, TotalLoad
 from moorage.kit.clock import Clock
 

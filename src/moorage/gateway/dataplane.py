@@ -17,10 +17,10 @@ import structlog
 
 from moorage.gateway import render
 from moorage.gateway.changes import Changes
+from moorage.gateway.config import GatewayConfig
 from moorage.gateway.haproxy import Workers
 from moorage.gateway.layout import Layout, ServerState, place, without_departing
 from moorage.gateway.process import HaproxyProcess
-from moorage.gateway.render import GatewayConfig
 from moorage.gateway.statefiles import StateFiles, health_paths_from, keys_from, routes_from
 from moorage.gateway.table import GatewayTable
 from moorage.gateway.workers import AllWorkers, Leftovers, TotalLoad

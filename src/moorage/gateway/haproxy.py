@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from moorage.gateway.config import GatewayConfig
 from moorage.gateway.layout import PlacedServer, ServerKey, ServerState
 from moorage.gateway.render import (
     ENDPOINT_FRONTEND,
-    GatewayConfig,
     server_arguments,
     slot_name,
     slot_number,

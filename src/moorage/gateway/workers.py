@@ -18,10 +18,11 @@ from collections.abc import AsyncIterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from moorage.gateway import haproxy
+from moorage.gateway.config import GatewayConfig
 from moorage.gateway.haproxy import HaproxyError, Load, Worker, Workers
 from moorage.gateway.layout import ServerKey
 from moorage.gateway.process import HaproxyProcess
-from moorage.gateway.render import ROUTES_MAP, GatewayConfig
+from moorage.gateway.render import ROUTES_MAP
 from moorage.kit.clock import Clock
 from moorage.kit.ids import ReplicaId
 

@@ -1,0 +1,85 @@
+"""What the operator decides about the gateway. Pure.
+
+Every value ends up in HAProxy's configuration, so each is checked when it is made.
+"""
+
+import re
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+_PATH = re.compile(r"/[A-Za-z0-9_./-]{1,150}")
+_SOCKET_PATH_MAX = 88
+"""sun_path holds 107 bytes, and HAProxy appends `.<pid>.tmp` while it binds."""
+_LISTEN = re.compile(r"(\*|[A-Za-z0-9.-]{1,253}|\[[0-9a-f:.]{2,45}\]):([0-9]{1,5})")
+_USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
+
+
+@dataclass(frozen=True)
+class GatewayConfig:
+    """What the operator decides about the gateway; the table is what the users decide."""
+
+    endpoint_listen: str
+    state_dir: Path
+    """Where the files above lie; HAProxy's runtime commands name the maps by these paths."""
+    stats_socket: Path
+    management_listen: str | None = None
+    api_socket: Path | None = None
+    """Of the API process; the user that HAProxy drops to must be able to connect to it."""
+    endpoint_certificate: Path | None = None
+    management_certificate: Path | None = None
+    user: str | None = None
+    """Whom the worker becomes when it is started as root."""
+    group: str | None = None
+    threads: int = 1
+    connect_timeout_s: int = 3
+    queue_timeout_s: int = 60
+    queue_limit: int = 1000
+    """Requests of one container that may wait at a time."""
+    server_idle_timeout_s: int = 600
+    """Without a byte from the container. A stream that keeps talking has no limit."""
+    tunnel_idle_timeout_s: int = 3600
+    keep_alive_timeout_s: int = 20
+    """Between two requests of a client. Longer than HTTP libraries keep a connection (5 to 15 s), and shorter than
+    a drain: an idle client of an old worker holds up the drains that a reload meets."""
+    health_interval_s: int = 5
+    health_timeout_s: int = 5
+
+    def __post_init__(self) -> None:
+        _check_listen(self.endpoint_listen)
+        for path in (self.state_dir, self.endpoint_certificate, self.management_certificate):
+            if path is not None:
+                _check_path(path)
+        for socket in (self.stats_socket, self.api_socket):
+            if socket is not None:
+                _check_path(socket)
+                if len(str(socket)) > _SOCKET_PATH_MAX:
+                    raise ValueError(f"{socket} is longer than a socket's path may be ({_SOCKET_PATH_MAX})")
+        if (self.management_listen is None) != (self.api_socket is None):
+            raise ValueError("management_listen and api_socket come together")
+        if self.management_listen is not None:
+            _check_listen(self.management_listen)
+        for name in (self.user, self.group):
+            if name is not None and _USER.fullmatch(name) is None:
+                raise ValueError(f"{name!r} is not a user or group name")
+        for setting in fields(self):
+            if setting.type is int:
+                _check_positive(getattr(self, setting.name))
+
+    def map_path(self, name: str) -> str:
+        return str(self.state_dir / name)
+
+
+def _check_listen(listen: str) -> None:
+    match = _LISTEN.fullmatch(listen)
+    if match is None or not 1 <= int(match[2]) <= 65535:
+        raise ValueError(f"{listen!r} is not an address to listen on, such as 127.0.0.1:8081 or [::1]:8081")
+
+
+def _check_path(path: Path) -> None:
+    if _PATH.fullmatch(str(path)) is None:
+        raise ValueError(f"{str(path)!r} is not an absolute path of letters, digits and _ . / -")
+
+
+def _check_positive(number: int) -> None:
+    if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= 1_000_000:
+        raise ValueError(f"{number!r} is not a number between 1 and 1,000,000")

@@ -1,0 +1,187 @@
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moorage.kit.errors import ImageError
+from moorage.registry.manifest import (
+    Index,
+    IndexEntry,
+    Manifest,
+    Platform,
+    UnusableImageError,
+    choose_entry,
+    parse_config,
+    parse_manifest,
+)
+from moorage.registry.sentences import ImageName
+
+_DIGEST = f"sha256:{'a' * 64}"
+_OCI_MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+_OCI_INDEX = "application/vnd.oci.image.index.v1+json"
+_CONFIG = {"mediaType": "application/vnd.oci.image.config.v1+json", "digest": _DIGEST, "size": 2}
+_AMD64, _ARM64 = Platform("linux", "amd64"), Platform("linux", "arm64", "v8")
+
+_json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def encode(value: Any) -> bytes:
+    return json.dumps(value).encode()
+
+
+def test_manifest() -> None:
+    body = encode({"schemaVersion": 2, "config": _CONFIG, "layers": [{"size": 5}, {"size": 7}]})
+    assert parse_manifest(body, f"{_OCI_MANIFEST}; charset=utf-8") == Manifest(_DIGEST, 12)
+
+
+def test_the_body_decides_what_it_is() -> None:
+    body = encode({"mediaType": _OCI_INDEX, "manifests": []})
+    assert parse_manifest(body, _OCI_MANIFEST) == Index(())
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"config": _CONFIG},
+        {"config": _CONFIG, "layers": [{"size": -1}]},
+        {"config": _CONFIG, "layers": [{"size": True}]},
+        {"config": _CONFIG, "layers": [{"size": 1 << 60}]},
+        {"config": _CONFIG, "layers": [{"size": "5"}]},
+        {"config": _CONFIG, "layers": [5]},
+        {"config": _CONFIG, "layers": [], "manifests": []},
+        {"config": {**_CONFIG, "digest": "sha256:../../x"}, "layers": []},
+        {"config": [], "layers": []},
+    ],
+)
+def test_manifest_refuses(document: dict[str, Any]) -> None:
+    with pytest.raises(ValueError):
+        parse_manifest(encode(document), _OCI_MANIFEST)
+
+
+@pytest.mark.parametrize(
+    ("document", "content_type"),
+    [
+        ({"schemaVersion": 1}, "application/json"),
+        ({}, "application/vnd.docker.distribution.manifest.v1+json"),
+        ({}, "application/vnd.docker.distribution.manifest.v1+prettyjws"),
+        ({}, "text/html"),
+        ({"config": {**_CONFIG, "mediaType": "application/vnd.cncf.helm.config.v1+json"}}, _OCI_MANIFEST),
+    ],
+)
+def test_unusable(document: dict[str, Any], content_type: str) -> None:
+    with pytest.raises(UnusableImageError):
+        parse_manifest(encode(document), content_type)
+
+
+@given(
+    st.dictionaries(st.sampled_from(["config", "layers", "manifests", "mediaType"]), _json_values),
+    st.booleans(),
+)
+def test_any_json_is_understood_or_refused(document: dict[str, Any], is_index: bool) -> None:
+    try:
+        parse_manifest(encode(document), _OCI_INDEX if is_index else _OCI_MANIFEST)
+    except ValueError:
+        return
+
+
+@given(st.dictionaries(st.sampled_from(["os", "architecture", "config"]), _json_values))
+def test_any_config_is_understood_or_refused(document: dict[str, Any]) -> None:
+    try:
+        parse_config(encode(document))
+    except ValueError:
+        return
+
+
+def test_index_leaves_attestations_out() -> None:
+    entries = [
+        {"digest": _DIGEST, "platform": {"os": "linux", "architecture": "amd64"}},
+        {"digest": _DIGEST, "platform": {"os": "unknown", "architecture": "unknown"}},
+        {"digest": _DIGEST, "platform": {"os": "linux", "architecture": "arm64", "variant": "v8"}},
+    ]
+    index = parse_manifest(encode({"manifests": entries}), _OCI_INDEX)
+    assert isinstance(index, Index)
+    assert index.platforms == (_AMD64, _ARM64)
+
+
+@pytest.mark.parametrize(
+    ("platforms", "architecture", "chosen"),
+    [
+        ([_AMD64, _ARM64], "amd64", 0),
+        ([_AMD64, _ARM64], "arm64", 1),
+        ([_AMD64, Platform("linux", "arm64")], "arm64", 1),
+        ([Platform("linux", "amd64", "v3"), _AMD64], "amd64", 1),
+        ([Platform("linux", "amd64", "v3")], "amd64", None),
+        ([Platform("windows", "amd64"), _AMD64], "amd64", 1),
+        ([Platform("linux", "arm", "v7")], "arm64", None),
+        ([None, _AMD64], "amd64", 1),
+        ([Platform("linux", "s390x"), None], "amd64", 1),
+        ([], "amd64", None),
+    ],
+)
+def test_choose_entry(platforms: list[Platform | None], architecture: str, chosen: int | None) -> None:
+    entries = tuple(IndexEntry(f"sha256:{number}", platform) for number, platform in enumerate(platforms))
+    entry = choose_entry(Index(entries), architecture)
+    assert entry == (None if chosen is None else entries[chosen])
+
+
+def test_config_in_odd_shapes() -> None:
+    config = parse_config(
+        encode(
+            {
+                "os": "linux",
+                "architecture": "<b>amd64</b>",
+                "config": {
+                    "ExposedPorts": {
+                        "80": {},
+                        "8080/tcp": {},
+                        "53/udp": {},
+                        "0/tcp": {},
+                        "99999/tcp": {},
+                        "x": {},
+                    },
+                    "Entrypoint": "/bin/server",
+                    "Cmd": [],
+                    "User": None,
+                    "Env": ["A=1=2", "B", 5],
+                    "Labels": {"a": "b", "c": 1},
+                },
+            }
+        )
+    )
+    assert config.platform == Platform("", "")
+    assert config.exposed_ports == (80, 8080)
+    assert (config.entrypoint, config.command, config.user) == (("/bin/server",), None, "")
+    assert config.environment == {"A": "1=2", "B": ""}
+    assert config.labels == {"a": "b"}
+    assert parse_config(b'{"os":"linux","architecture":"amd64"}').platform == _AMD64
+
+
+@pytest.mark.parametrize("reference", ["ghcr.io/acme/chat:1", f"ghcr.io/acme/chat@{_DIGEST}"])
+def test_image_name(reference: str) -> None:
+    name = ImageName.parse(reference)
+    assert f"{name.host}/{name}" == reference
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        "",
+        "chat",
+        "ghcr.io/acme/chat",
+        "ghcr.io/../x:1",
+        "ghcr.io/a?b:1",
+        "a@b/c:1",
+        "[::1]/c:1",
+        "ghcr.io/a:1\n",
+    ],
+)
+def test_image_name_refuses(reference: str) -> None:
+    with pytest.raises(ImageError) as caught:
+        ImageName.parse(reference)
+    assert caught.value.code == "image_not_found"
