@@ -10,6 +10,7 @@ from moorage.registry.addresses import (
     AddressRefusedError,
     Origin,
     Reach,
+    is_allowed_by_name,
     is_public_address,
     origin_of,
     registry_origin,
@@ -187,3 +188,20 @@ async def test_plain_http_only_if_localhost_is_loopback() -> None:
     reach = Reach(registry_origin("localhost:5000"), ("localhost:5000",), lookup)
     with pytest.raises(AddressRefusedError, match="HTTPS"):
         await reach.vet(URL("http://localhost:5000/"))
+
+
+@pytest.mark.parametrize(
+    ("registry", "is_allowed"),
+    [
+        *(
+            ("ghcr.io", True),
+            ("registry.example.com:5000", True),
+            ("8.8.4.4", True),
+            ("Registry.lan:443", True),
+        ),
+        *(("10.0.0.5", False), ("127.0.0.1:5000", False), ("localhost", False), ("registry", False)),
+        *(("registry.local", False), ("127.1", False), ("2130706433", False), ("registry.lan:5000", False)),
+    ],
+)
+def test_allowed_by_name(registry: str, is_allowed: bool) -> None:
+    assert is_allowed_by_name(registry, ("registry.lan",)) is is_allowed
