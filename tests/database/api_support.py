@@ -154,10 +154,10 @@ class Api:
             instance_type=SMALL,
             settings=settings.to_json(),
             secrets=seal(KEYRING, container_id, ContainerSecrets()),
-            desired_state="running",
+            desired_state="stopped",
             desired_replicas=1,
             generation=1,
-            state="RUNNING",
+            state="STOPPED",
             state_since=func.now(),
         )
         async with self.database.transaction() as session:

@@ -64,7 +64,9 @@ ROUTES = {
     "DELETE /api/v1/api-keys/{key_id}": "project",
     "GET /api/v1/projects/{project_id}/containers": "project",
     "POST /api/v1/projects/{project_id}/containers": "project",
+    "POST /api/v1/projects/{project_id}/containers/preflight": "project",
     "GET /api/v1/containers/{container_id}": "project",
+    "PATCH /api/v1/containers/{container_id}": "project",
     "DELETE /api/v1/containers/{container_id}": "project",
     "POST /api/v1/containers/{container_id}/start": "project",
     "POST /api/v1/containers/{container_id}/stop": "project",
@@ -132,6 +134,8 @@ class Town:
 def good_body(route: str, name: str) -> dict[str, Any]:
     if route.endswith("/containers"):
         return container_body(name)
+    if route.endswith("/preflight"):
+        return {"image": "local/chat", "registry": {"provider": "local"}}
     if route.endswith("/auth/email/start"):
         return {"email": f"{name}@example.com"}
     if "/auth/" in route:

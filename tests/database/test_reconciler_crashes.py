@@ -1,33 +1,46 @@
-"""The controller dies, or the engine fails it, at every single step of a deployment and its stop."""
+"""The controller dies, or the engine fails it, at every single step of a deployment and of its stop.
 
+Each story is struck twice at the same number: at the n-th step of the deployment and at the n-th of the stop.
+"""
+
+import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
 
 import pytest
+from reconciler_support import Doom, DoomedDatabase, WatchedEngine, World, life, new_world
 from sqlalchemy import text
 
 from moorage.containers import service
 from moorage.kit.database import Database
 from moorage.kit.errors import EngineError
-from reconciler_support import Doom, DoomedDatabase, Life, WatchedEngine, World, life, new_world
 
-PASSES_UNDISTURBED = 10
-"""Image, row, start seen, ready, routed; draining, stop, stop seen, collected, removed."""
-EXTRA_PASSES = 2
-"""What a death may cost: the pass that it interrupts, and one in which its effects are found."""
+ROUNDS_UNDISTURBED = 5
+"""At most: image, row and start, start seen, ready, routed; or draining, stop, stop seen, collected, removed."""
+EXTRA_ROUNDS = 2
+"""What a strike may cost: the pass that it interrupts, and one in which its effects are found."""
 
 
-class FailsOnce:
-    """The engine's n-th call fails: with nothing done, or with everything done and the reply lost."""
+@dataclass
+class Strike:
+    """What happens to the controller at its n-th step, and whether it came to that."""
 
-    def __init__(self, at: int) -> None:
-        self.at, self.calls, self.failed = at, 0, False
+    doom: Doom = field(default_factory=Doom)
+    at_call: int | None = None
+    kills: bool = True
+    calls: int = 0
+    struck: str | None = None
 
-    async def __call__(self, name: str) -> None:
+    async def on_call(self, name: str) -> None:
         self.calls += 1
-        if self.calls == self.at:
-            self.failed = True
-            raise EngineError(f"{name}: the connection broke")
+        if self.calls == self.at_call:
+            self.struck = name
+            self.doom.dead = self.kills
+            if not self.kills:
+                raise EngineError(f"{name}: the connection broke")
+        if self.doom.dead:
+            raise asyncio.CancelledError("killed")
 
 
 @pytest.fixture
@@ -42,110 +55,103 @@ async def doomed(database_dsn: str) -> AsyncIterator[DoomedDatabase]:
     await opened.close()
 
 
-class Story:
-    """Deploy, then stop: one round after another until it is done, whoever leads."""
-
-    def __init__(self, world: World, container_id: str, replicas: int) -> None:
-        self.world, self.container_id, self.replicas = world, container_id, replicas
-        self.rounds = 0
-        self.served = False
-
-    async def go(self, alive: Life, doom: Doom) -> bool:
-        """Until it is told (True) or its leader is dead (False)."""
-        while not await self.told():
-            assert self.rounds < 40, "it does not converge"
-            self.rounds += 1
-            await alive.round(self.container_id, doom)
-            if doom.dead:
-                return False
-        return True
-
-    async def told(self) -> bool:
-        row = await self.world.container(self.container_id)
-        if not self.served:
-            routed = {one.id for one in await self.world.replicas(self.container_id, "routed")}
-            if row.state == "RUNNING" and len(routed) == self.replicas:
-                assert routed == self.world.machine.ids_of(self.container_id), "rows and engine agree"
-                self.served = True
-                await self.world.ask(service.stop_container, self.container_id)
-            return False
-        return row.state == "STOPPED" and await self.world.nothing_left(self.container_id)
-
-
-async def tell(world: World, replicas: int, engine: WatchedEngine, doomed: DoomedDatabase, doom: Doom) -> Story:
-    """With that engine and that doom at first; what dies is followed by one with neither."""
-    story = Story(world, await world.create(replicas=replicas), replicas)
+async def rounds_until_done(
+    world: World,
+    container_id: str,
+    replicas: int,
+    engine: WatchedEngine,
+    doomed: DoomedDatabase,
+    strike: Strike,
+) -> int:
+    """One phase: struck once, then (after a death) with a new controller that nothing happens to."""
+    rounds = 0
     doomed.doom = Doom()
     async with life(world, engine, doomed) as first:
-        doomed.doom = doom
-        done = await story.go(first, doom)
-    if not done:
+        doomed.doom = strike.doom
+        while not strike.doom.dead and not await done(world, container_id, replicas):
+            assert rounds < 20, "it does not converge"
+            rounds += 1
+            await first.round(container_id, strike.doom)
+    if strike.doom.dead:
         async with life(world, WatchedEngine(world.machine)) as second:
-            await story.go(second, Doom())
-    async with world.database.transaction() as session:  # keeps the passes to come from reading all of history
-        await session.execute(text("DELETE FROM replica_routes"))
-        await session.execute(text("DELETE FROM replicas"))
-    assert world.machine.twins == []
-    return story
+            while not await done(world, container_id, replicas):
+                assert rounds < 20, "it does not converge"
+                rounds += 1
+                await second.round(container_id)
+    return rounds
 
 
-def show(what: str, points: Counter[str], rounds: list[int]) -> None:
+async def done(world: World, container_id: str, replicas: int) -> bool:
+    row = await world.container(container_id)
+    if row.desired_state == "stopped":
+        return row.state == "STOPPED" and await world.nothing_left(container_id)
+    rows = await world.replicas(container_id)
+    there = {one.id for one in rows if one.state == "routed"}
+    return (
+        row.state == "RUNNING"
+        and len(there) == len(rows) == replicas
+        and there == world.machine.ids_of(container_id)
+    )
+
+
+async def strike_everywhere(
+    world: World, doomed: DoomedDatabase, replicas: int, arm: Callable[[WatchedEngine, int], Strike]
+) -> tuple[Counter[str], int]:
+    """Returns where it struck, and the most passes that a phase took."""
+    points: Counter[str] = Counter()
+    most = 0
+    for at in range(1, 500):
+        container_id = await world.create(replicas=replicas)
+        strikes = []
+        for phase in ("deploy", "stop"):
+            if phase == "stop":
+                await world.ask(service.stop_container, container_id)
+            engine = WatchedEngine(world.machine)
+            strikes.append(arm(engine, at))
+            most = max(
+                most, await rounds_until_done(world, container_id, replicas, engine, doomed, strikes[-1])
+            )
+        assert world.machine.twins == []
+        async with world.database.transaction() as session:  # or every pass to come would read all of it
+            for table in ("replica_routes", "replicas", "containers"):
+                await session.execute(text(f"DELETE FROM {table}"))
+        points.update(name for strike in strikes if (name := _struck(strike)))
+        if not any(_struck(strike) for strike in strikes):
+            return points, most
+    raise AssertionError("the story has no end")
+
+
+def _struck(strike: Strike) -> str | None:
+    return strike.struck or ("statement" if strike.doom.dead else None)
+
+
+def check(what: str, points: Counter[str], most: int) -> None:
     told = ", ".join(f"{name} {count}" for name, count in sorted(points.items()))
-    print(f"\n{what}: {sum(points.values())} points ({told}), all converged, at most {max(rounds)} passes")
+    print(f"\n{what}: {sum(points.values())} points ({told}), all converged, at most {most} passes")
+    assert most <= ROUNDS_UNDISTURBED + EXTRA_ROUNDS
 
 
 async def test_undisturbed(world: World, doomed: DoomedDatabase) -> None:
-    story = await tell(world, 2, WatchedEngine(world.machine), doomed, Doom())
-    assert story.rounds == PASSES_UNDISTURBED
+    engine, container_id = WatchedEngine(world.machine), await world.create(replicas=2)
+    assert await rounds_until_done(world, container_id, 2, engine, doomed, Strike()) <= ROUNDS_UNDISTURBED
+    await world.ask(service.stop_container, container_id)
+    assert await rounds_until_done(world, container_id, 2, engine, doomed, Strike()) <= ROUNDS_UNDISTURBED
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
-async def test_killed_at_every_engine_call(world: World, doomed: DoomedDatabase, moment: str) -> None:
-    points: Counter[str] = Counter()
-    rounds = []
-    for at in range(1, 200):
-        engine, doom, died_in = WatchedEngine(world.machine), Doom(), []
-        kill = Doom(at)
+@pytest.mark.parametrize("kills", [True, False], ids=["killed", "failed"])
+async def test_at_every_engine_call(world: World, doomed: DoomedDatabase, moment: str, kills: bool) -> None:
+    def arm(engine: WatchedEngine, at: int) -> Strike:
+        strike = Strike(at_call=at, kills=kills)
+        setattr(engine, moment, strike.on_call)
+        return strike
 
-        async def die(name: str, kill: Doom = kill, doom: Doom = doom, died_in: list[str] = died_in) -> None:
-            if kill.steps + 1 == kill.at:
-                died_in.append(name)
-                doom.dead = True
-            kill.step()
-
-        setattr(engine, moment, die)
-        rounds.append((await tell(world, 2, engine, doomed, doom)).rounds)
-        if not doom.dead:
-            break
-        points[died_in[0]] += 1
+    points, most = await strike_everywhere(world, doomed, 2, arm)
     assert set(points) == {"ensure_image", "inspect", "start", "stop", "remove"}
-    assert max(rounds) <= PASSES_UNDISTURBED + EXTRA_PASSES
-    show(f"killed {moment} engine calls", points, rounds)
+    check(f"{'killed' if kills else 'failed'} {moment} the effect of engine calls", points, most)
 
 
-@pytest.mark.parametrize("moment", ["before", "after"])
-async def test_every_engine_call_fails_once(world: World, doomed: DoomedDatabase, moment: str) -> None:
-    points: Counter[str] = Counter()
-    rounds = []
-    for at in range(1, 200):
-        engine, failure = WatchedEngine(world.machine), FailsOnce(at)
-        setattr(engine, moment, failure)
-        rounds.append((await tell(world, 2, engine, doomed, Doom())).rounds)
-        if not failure.failed:
-            break
-        points["calls"] += 1
-    assert points["calls"] >= 15
-    assert max(rounds) <= PASSES_UNDISTURBED + EXTRA_PASSES
-    show(f"failed {moment} the effect of engine calls", points, rounds)
-
-
-async def test_killed_at_every_statement_and_commit(world: World, doomed: DoomedDatabase) -> None:
-    rounds = []
-    for at in range(1, 1000):
-        doom = Doom(at)
-        rounds.append((await tell(world, 1, WatchedEngine(world.machine), doomed, doom)).rounds)
-        if not doom.dead:
-            break
-    assert len(rounds) > 100
-    assert max(rounds) <= PASSES_UNDISTURBED + EXTRA_PASSES
-    show("killed at statements and commits", Counter({"statements": len(rounds) - 1}), rounds)
+async def test_killed_at_every_write_and_commit(world: World, doomed: DoomedDatabase) -> None:
+    points, most = await strike_everywhere(world, doomed, 1, lambda _, at: Strike(Doom(at)))
+    assert points["statement"] > 50
+    check("killed before writes, and before and after commits", points, most)

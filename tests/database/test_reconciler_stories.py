@@ -1,12 +1,17 @@
 """The life of containers under the driver, as it is deployed: every ordinary thing that can happen to one."""
 
+import asyncio
+
 import pytest
+from reconciler_support import WatchedEngine, World, driven, eventually, new_world
 
 from moorage.containers import service
 from moorage.containers.states import ContainerState
-from moorage.kit.database import Database
-
-from reconciler_support import WatchedEngine, World, driven, eventually, new_world
+from moorage.kit.clock import system_clock
+from moorage.kit.database import Database, Listener
+from moorage.reconcile.driver import Driver, Due
+from moorage.reconcile.lease import Lease
+from moorage.reconcile.status import reconciler_statuses
 
 
 @pytest.fixture
@@ -40,10 +45,10 @@ async def test_create_restart_stop_start_delete(world: World) -> None:
             return len(rows) == 3 and all(row.generation == 2 for row in rows)
 
         await eventually(taken_over, "the new generation has all slots")
-        await eventually(
-            lambda: _only(world, container_id, 3), "nothing of the generation before it is left"
+        await eventually(lambda: _only(world, container_id, 3), "nothing of the generation before it is left")
+        assert world.fewest_enabled.pop(container_id) == 3, (
+            "a slot's old replica stays until the new one serves"
         )
-        assert world.fewest_enabled.pop(container_id) == 3, "a slot's old replica stays until the new one serves"
 
         await world.ask(service.stop_container, container_id)
         await reaches(world, container_id, ContainerState.STOPPED)
@@ -149,3 +154,57 @@ async def test_a_failed_restart_leaves_the_old_replica_serving(world: World) -> 
         row = await world.container(container_id)
         assert (row.state, row.reason) == ("RUNNING", "health_check_status")
         assert world.fewest_enabled[container_id] == 1
+
+
+class Busy:
+    """Always has a pass under way, which a stop interrupts."""
+
+    name, channels = "busy", ("busy",)
+
+    def __init__(self) -> None:
+        self.under_way = asyncio.Event()
+
+    async def due(self, limit: int) -> Due:
+        return Due(["a", "b", "c"], None)
+
+    async def reconcile(self, key: str, lease: Lease) -> None:
+        self.under_way.set()
+        await asyncio.Event().wait()
+
+    async def postpone(self, key: str, error: Exception, lease: Lease) -> None:
+        raise AssertionError("nothing fails here")
+
+    async def lead(self, lease: Lease) -> None:
+        return None
+
+
+class Hints(Listener):
+    """Notifications that come exactly when the test wants them."""
+
+    def subscribe(self, *channels: str) -> asyncio.Event:
+        self.event = super().subscribe(*channels)
+        return self.event
+
+
+@pytest.mark.parametrize("turns_between", range(6))
+async def test_a_stop_together_with_a_notification_ends_the_driver(
+    database: Database, turns_between: int
+) -> None:
+    for _ in range(3):
+        reconciler, hints = Busy(), Hints(database.dsn)
+        driver = Driver(reconciler, database, hints, "test", system_clock)
+        running = asyncio.create_task(driver.run())
+        await asyncio.wait_for(reconciler.under_way.wait(), timeout=10)
+        await eventually(lambda: _recorded(database), "its round is over")
+        hints.event.set()
+        for _ in range(turns_between):
+            await asyncio.sleep(0)
+        running.cancel()
+        done, _ = await asyncio.wait([running], timeout=5)
+        assert done, "it goes on although it was told to stop"
+        assert running.cancelled()
+
+
+async def _recorded(database: Database) -> bool:
+    async with database.transaction() as session:
+        return "busy" in {status.name for status in await reconciler_statuses(session)}

@@ -3,24 +3,31 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Response
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from moorage.catalog.repository import list_instance_types
+from moorage.catalog.repository import list_instance_types, list_nodes
 from moorage.containers import repository, service
 from moorage.containers.access import ContainerAccess, manageable_container, readable_container
 from moorage.containers.models import ContainerRow
+from moorage.containers.preflight import look_ahead
 from moorage.containers.schemas import (
     Activity,
     AutoscalingResources,
     Container,
     ContainerCreate,
+    ContainerPatch,
     GeneralResources,
     HealthCheck,
+    PreflightRequest,
+    PreflightResult,
     RegistryRead,
     Replica,
     ReplicaCounts,
 )
 from moorage.containers.service import Changed
-from moorage.containers.spec import ContainerSettings, ResourceMode
+from moorage.containers.spec import ContainerSettings, RegistryProvider, ResourceMode
 from moorage.containers.states import ContainerState
+from moorage.containers.validation import validated_image
+from moorage.engines.base import RegistryCredentials
+from moorage.kit.errors import UnavailableError
 from moorage.kit.pagination import Page, PageRequest, Position, page_of, page_request
 from moorage.kit.settings import Settings
 from moorage.kit.web import TheClock, TheKeyring, TheSession, TheSettings
@@ -51,6 +58,38 @@ async def create_container(
     return await _shown(session, row, settings)
 
 
+@router.post("/projects/{project_id}/containers/preflight")
+async def preflight(
+    body: PreflightRequest,
+    _: Annotated[ProjectAccess, Depends(project_with(Permission.CONTAINER_MANAGE))],
+    session: TheSession,
+    settings: TheSettings,
+    clock: TheClock,
+) -> PreflightResult:
+    """Asks the image's registry; nothing is pulled, kept or charged."""
+    image = validated_image(body.image, body.registry, settings)
+    if body.registry.provider is RegistryProvider.LOCAL:
+        message = "An image of this machine is looked up when the container starts."
+        return PreflightResult(ok=True, message=message, image=image, port=body.port)
+    nodes = await list_nodes(session)
+    await session.commit()
+    if not nodes:
+        raise UnavailableError(
+            "No machine reports yet, so its architecture is unknown. Try again in a moment."
+        )
+    credentials = None
+    if body.registry.username is not None:
+        credentials = RegistryCredentials(body.registry.username, body.registry.password or "")
+    return await look_ahead(
+        image,
+        credentials,
+        body.port,
+        architecture=nodes[0].architecture,
+        allowed_registries=settings.allowed_registries,
+        clock=clock,
+    )
+
+
 @router.get("/projects/{project_id}/containers")
 async def list_containers(
     access: Annotated[ProjectAccess, Depends(project_with(Permission.CONTAINER_VIEW))],
@@ -68,6 +107,17 @@ async def list_containers(
 @router.get("/containers/{container_id}")
 async def get_container(access: Readable, session: TheSession, settings: TheSettings) -> Container:
     return await _shown(session, access.container, settings)
+
+
+@router.patch("/containers/{container_id}")
+async def edit_container(
+    body: ContainerPatch, access: Manageable, session: TheSession, keyring: TheKeyring, settings: TheSettings
+) -> Container:
+    """Only while it is STOPPED or FAILED; the next start uses the new settings."""
+    row = await service.edit_container(
+        session, access.actor, access.container.id, body, keyring=keyring, settings=settings
+    )
+    return await _shown(session, row, settings)
 
 
 @router.delete("/containers/{container_id}", status_code=202)

@@ -69,6 +69,43 @@ class ContainerCreate(_Strict):
     infrastructure: Literal["operator", "community", "any"] = "operator"
 
 
+class ContainerPatch(_Strict):
+    """What is not sent stays as it is. `env` merges, and null deletes a variable."""
+
+    name: str = Field(default="", max_length=200)
+    category: _Text | None = Field(default=None, max_length=64)
+    image: str = Field(default="", max_length=500)
+    registry: RegistryWrite = RegistryWrite()
+    resources: Resources = GeneralResources(instance_type="")
+    start_command: str | None = Field(default=None, max_length=8192)
+    port: int | None = Field(default=None, ge=1, le=65535)
+    health_check: HealthCheck = HealthCheck()
+    env: dict[str, str | None] = Field(default_factory=dict)
+    infrastructure: Literal["operator", "community", "any"] = "operator"
+
+
+class PreflightRequest(_Strict):
+    image: str = Field(max_length=500)
+    registry: RegistryWrite = RegistryWrite()
+    port: int | None = Field(default=None, ge=1, le=65535)
+
+
+class PreflightResult(BaseModel):
+    """What a deployment of this image would find. `ok` false carries the reason a container would fail with."""
+
+    ok: bool
+    reason: str | None = None
+    message: str
+    image: str
+    digest: str | None = None
+    platforms: list[str] = []
+    size_bytes: int | None = None
+    exposed_ports: list[int] = []
+    port: int | None = None
+    """Where the container would be expected to listen."""
+    warnings: list[str] = []
+
+
 class RegistryRead(BaseModel):
     provider: RegistryProvider
     username: str | None

@@ -1,42 +1,28 @@
 """What the API does to containers: it writes what is wanted and wakes the reconciler. It never calls an engine."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
 
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from moorage.catalog.repository import find_instance_type
 from moorage.containers import repository
 from moorage.containers.activity import record_activity
 from moorage.containers.channels import ROUTES
+from moorage.containers.edit import merged
 from moorage.containers.models import ContainerRow
-from moorage.containers.registry_address import is_allowed_without_lookup
-from moorage.containers.schemas import AutoscalingResources, ContainerCreate
-from moorage.containers.secrets import seal
-from moorage.containers.spec import (
-    ContainerSecrets,
-    ContainerSettings,
-    RegistryProvider,
-    ResourceMode,
-    checked_environment,
-    checked_health_path,
-    checked_name,
-    complete_image,
-    split_command,
-)
+from moorage.containers.schemas import ContainerCreate, ContainerPatch
+from moorage.containers.secrets import seal, unseal
+from moorage.containers.spec import ContainerSettings
 from moorage.containers.states import ContainerState, DesiredState, Reason
+from moorage.containers.validation import validated
 from moorage.identity.actor import Actor
 from moorage.kit.clock import Clock
 from moorage.kit.crypto import Keyring
 from moorage.kit.database import notify
-from moorage.kit.errors import ConflictError, FieldError, InvalidInputError
+from moorage.kit.errors import ConflictError
 from moorage.kit.ids import new_container_id
 from moorage.kit.settings import Settings
 from moorage.organizations.models import ProjectRow
-
-ResultT = TypeVar("ResultT")
 
 
 @dataclass(frozen=True)
@@ -57,7 +43,7 @@ async def create_container(
     settings: Settings,
     clock: Clock,
 ) -> ContainerRow:
-    spec, secrets = await _checked(session, wanted, settings)
+    spec, secrets = await validated(session, wanted, settings)
     if await repository.name_taken(session, project.id, wanted.name):
         raise _name_taken(wanted.name)
     container_id = new_container_id()
@@ -75,16 +61,44 @@ async def create_container(
         state_since=clock.now(),
     )
     session.add(row)
-    try:
-        await session.flush()
-    except IntegrityError as exc:
-        if "uq_containers_project_id_name" in str(exc.orig):
-            raise _name_taken(wanted.name) from exc
-        raise
+    await _flush_with_name(session, wanted.name)
     _record(
         session, row, actor, "container.create", {"image": spec.image, "instance_type": spec.instance_type}
     )
     await repository.mark_due(session, [row.id])
+    await notify(session, ROUTES)
+    await session.refresh(row)
+    return row
+
+
+async def edit_container(
+    session: AsyncSession,
+    actor: Actor,
+    container_id: str,
+    patch: ContainerPatch,
+    *,
+    keyring: Keyring,
+    settings: Settings,
+) -> ContainerRow:
+    """New settings for a container that has no replicas; the next start uses them."""
+    row = await repository.lock_container(session, container_id)
+    _refuse_deleted(row)
+    if row.state not in (ContainerState.STOPPED, ContainerState.FAILED):
+        raise ConflictError(
+            f"The container is {row.state}; its settings can change while it is STOPPED or FAILED. Stop it first.",
+            code="container_not_stopped",
+        )
+    before = ContainerSettings.from_json(row.settings)
+    wanted = merged(row.name, before, unseal(keyring, row.id, row.secrets), patch)
+    spec, secrets = await validated(session, wanted, settings)
+    if wanted.name != row.name and await repository.name_taken(session, row.project_id, wanted.name):
+        raise _name_taken(wanted.name)
+    row.name, row.instance_type = wanted.name, spec.instance_type
+    row.settings, row.secrets = spec.to_json(), seal(keyring, row.id, secrets)
+    row.desired_replicas = spec.min_replicas
+    await _flush_with_name(session, wanted.name)
+    # Names only: a value may be a secret.
+    _record(session, row, actor, "container.edit", {"fields": sorted(patch.model_fields_set)})
     await notify(session, ROUTES)
     await session.refresh(row)
     return row
@@ -144,99 +158,22 @@ async def _changed(session: AsyncSession, actor: Actor, row: ContainerRow, kind:
     return Changed(row, anything=True)
 
 
-async def _checked(
-    session: AsyncSession, wanted: ContainerCreate, settings: Settings
-) -> tuple[ContainerSettings, ContainerSecrets]:
-    """All fields at once, so that a person mends them in one go."""
-    problems: list[FieldError] = []
-    image = (
-        _try(problems, "image", lambda: complete_image(wanted.image, wanted.registry.provider))
-        or wanted.image
-    )
-    _try(problems, "name", lambda: checked_name(wanted.name))
-    _try(problems, "env", lambda: checked_environment(wanted.env))
-    if wanted.start_command is not None:
-        command = wanted.start_command
-        _try(problems, "start_command", lambda: split_command(command))
-    if wanted.health_check.path is not None:
-        path = wanted.health_check.path
-        _try(problems, "health_check.path", lambda: checked_health_path(path))
-    problems += _registry_problems(wanted)
-    problems += await _resource_problems(session, wanted)
-    if problems:
-        raise InvalidInputError(
-            "; ".join(f"{one.field} {one.message}" for one in problems) + ".", fields=tuple(problems)
-        )
-    local = wanted.registry.provider is RegistryProvider.LOCAL
-    if not local and not is_allowed_without_lookup(image, settings.allowed_registries):
-        raise InvalidInputError(
-            f"The registry of {image} is at a private address, which the operator has not allowed.",
-            code="registry_address_not_allowed",
-            fields=(FieldError("image", "must be at a public registry"),),
-        )
-    return _settings_of(wanted, image), ContainerSecrets(wanted.registry.password, wanted.env)
-
-
-def _registry_problems(wanted: ContainerCreate) -> list[FieldError]:
-    registry = wanted.registry
-    if (registry.username is None) != (registry.password is None):
-        return [FieldError("registry", "must have both username and password, or neither")]
-    if registry.provider is RegistryProvider.LOCAL and registry.username is not None:
-        return [FieldError("registry", "of the provider 'local' takes no username and password")]
-    return []
-
-
-async def _resource_problems(session: AsyncSession, wanted: ContainerCreate) -> list[FieldError]:
-    resources = wanted.resources
-    problems = []
-    instance_type = await find_instance_type(session, resources.instance_type)
-    if instance_type is None:
-        message = f"{resources.instance_type[:63]!r} is not an instance type here; see GET /instance-types"
-        problems.append(FieldError("resources.instance_type", message))
-    elif wanted.infrastructure not in (instance_type.infrastructure, "any"):
-        message = f"must be '{instance_type.infrastructure}', which {instance_type.name} is, or 'any'"
-        problems.append(FieldError("infrastructure", message))
-    if isinstance(resources, AutoscalingResources) and resources.min_replicas > resources.max_replicas:
-        problems.append(FieldError("resources.min_replicas", "must not be greater than max_replicas"))
-    return problems
-
-
-def _settings_of(wanted: ContainerCreate, image: str) -> ContainerSettings:
-    resources = wanted.resources
-    scaling = {}
-    if isinstance(resources, AutoscalingResources):
-        scaling = resources.model_dump(exclude={"mode", "instance_type"})
-    return ContainerSettings(
-        image=image,
-        registry_provider=wanted.registry.provider,
-        registry_username=wanted.registry.username,
-        resource_mode=ResourceMode(resources.mode),
-        instance_type=resources.instance_type,
-        category=wanted.category,
-        start_command=wanted.start_command,
-        port=wanted.port,
-        health_path=wanted.health_check.path,
-        health_timeout_s=wanted.health_check.timeout_s,
-        environment_names=tuple(wanted.env),
-        infrastructure=wanted.infrastructure,
-        **scaling,
-    )
-
-
-def _try(problems: list[FieldError], field: str, check: Callable[[], ResultT]) -> ResultT | None:
-    try:
-        return check()
-    except ValueError as exc:
-        problems.append(FieldError(field, str(exc)))
-        return None
-
-
 def _record(
     session: AsyncSession, row: ContainerRow, actor: Actor, kind: str, details: dict[str, object]
 ) -> None:
     record_activity(
         session, project_id=row.project_id, container_id=row.id, actor=actor.id, kind=kind, details=details
     )
+
+
+async def _flush_with_name(session: AsyncSession, name: str) -> None:
+    """The index has the last word about names: two requests may both have found this one free."""
+    try:
+        await session.flush()
+    except IntegrityError as exc:
+        if "uq_containers_project_id_name" in str(exc.orig):
+            raise _name_taken(name) from exc
+        raise
 
 
 def _refuse_deleted(row: ContainerRow) -> None:

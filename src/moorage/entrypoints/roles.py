@@ -17,7 +17,7 @@ from moorage.entrypoints.api import create_app
 from moorage.entrypoints.housekeeping import Housekeeping
 from moorage.gateway.agent import GatewayAgent, stable_gateway_id
 from moorage.gateway.dataplane import DataPlane
-from moorage.gateway.render import GatewayConfig
+from moorage.gateway.config import GatewayConfig
 from moorage.kit.clock import system_clock
 from moorage.kit.crypto import load_or_create_keyring
 from moorage.kit.database import Database, Listener

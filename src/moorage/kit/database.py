@@ -61,6 +61,12 @@ class Database:
         async with self._sessions() as session, session.begin():
             yield session
 
+    @contextlib.asynccontextmanager
+    async def session(self) -> AsyncIterator[AsyncSession]:
+        """Rolls back what the block did not commit by itself."""
+        async with self._sessions() as session:
+            yield session
+
     async def ping(self) -> None:
         async with self.transaction() as session:
             await session.execute(text("SELECT 1"))

@@ -39,9 +39,11 @@ TheClock = Annotated[Clock, Depends(_clock)]
 
 
 async def _session(database: TheDatabase) -> AsyncIterator[AsyncSession]:
-    async with database.transaction() as session:
+    async with database.session() as session:
         yield session
+        await session.commit()
 
 
-# "function" scope: the commit happens when the endpoint returns, not after the client has been told "done".
+# "function" scope: the commit happens when the endpoint returns, not after the client has been told "done". An
+# endpoint that goes on to talk to somebody else commits first, which gives its connection back.
 TheSession = Annotated[AsyncSession, Depends(_session, scope="function")]

@@ -110,6 +110,10 @@ class Driver:
                 group.create_task(self._dispatch(lease, group))
         except* LeaseLostError as lost:
             log.warning("lease_lost", reconciler=self.reconciler.name, error=str(lost.exceptions[0]))
+        current = asyncio.current_task()
+        if current is not None and current.cancelling():
+            # The lease was lost while we were being stopped; the group tells of the loss alone.
+            raise asyncio.CancelledError
 
     async def _lead(self, lease: Lease) -> None:
         """The reconciler's own watch; restarted when it fails, because passes do not depend on it."""
@@ -141,8 +145,10 @@ class Driver:
                 log.warning("reconciler_failed", reconciler=self.reconciler.name, error=repr(exc))
                 await self._report(lease, error=repr(exc))
                 wait_s = 1.0
+            # Not `wait_for`: before Python 3.12 it loses a cancellation that comes together with the event.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), timeout=wait_s)
+                async with asyncio.timeout(wait_s):
+                    await self._wake.wait()
 
     async def _reconcile_one(self, key: str, lease: Lease) -> None:
         try:

@@ -57,7 +57,7 @@ class EngineCalls:
     async def start(self, loaded: Loaded, replica: ReplicaRow, lease: Lease) -> None:
         lease.check()
         try:
-            await self.engine.start(self._spec(loaded, replica))
+            observed = await self.engine.start(self._spec(loaded, replica))
         except StartError as exc:
             await self._record_start_failure(
                 replica, Verdict(Reason(exc.code), exc.message), lease, badly=True
@@ -69,6 +69,11 @@ class EngineCalls:
             await self._record_start_failure(
                 replica, Verdict(Reason.PORT_TAKEN, exc.message), lease, badly=False
             )
+        else:
+            # A pass would see it too, but then the first health check would wait for one more.
+            async with self.database.transaction() as session:
+                await lease.guard(session)
+                await repository.record_start(session, replica.id, observed)
 
     async def stop(self, engine_id: str, lease: Lease) -> None:
         lease.check()

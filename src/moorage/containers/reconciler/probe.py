@@ -8,10 +8,23 @@ from moorage.containers.verdict import Probe, ProbeFailure
 
 PROBE_TIMEOUT_S = 5.0
 _CLOSED_AT_ONCE_S = 0.1
+_REFUSED_PAUSE_S = 0.01
 
 
-async def probe_replica(session: aiohttp.ClientSession, host: str, port: int, path: str | None) -> Probe:
-    """Ready when the health path answers 200; without a path, when the port accepts a connection."""
+async def probe_replica(
+    session: aiohttp.ClientSession, host: str, port: int, path: str | None, patience_s: float = 0.0
+) -> Probe:
+    """Ready when the health path answers 200; without a path, when the port accepts a connection. With
+    patience, a port at which nobody listens yet is asked again."""
+    for _ in range(int(patience_s / _REFUSED_PAUSE_S)):
+        probe = await _probe_once(session, host, port, path)
+        if probe.failure is not ProbeFailure.REFUSED:
+            return probe
+        await asyncio.sleep(_REFUSED_PAUSE_S)
+    return await _probe_once(session, host, port, path)
+
+
+async def _probe_once(session: aiohttp.ClientSession, host: str, port: int, path: str | None) -> Probe:
     try:
         async with asyncio.timeout(PROBE_TIMEOUT_S):
             if path is None:

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -29,7 +29,7 @@ from moorage.containers.reconciler.probe import PROBE_TIMEOUT_S, probe_replica
 from moorage.containers.reconciler.repository import Loaded
 from moorage.containers.reconciler.sweep import Sweep
 from moorage.containers.repository import mark_due
-from moorage.containers.spec import ContainerSettings
+from moorage.containers.spec import ContainerSettings, RegistryProvider
 from moorage.containers.states import LIVE, ContainerState, DesiredState, Reason, ReplicaState
 from moorage.containers.verdict import Probe, Verdict
 from moorage.engines.base import Engine, ListeningSocket, ObservedReplica, ReplicaPhase
@@ -41,6 +41,10 @@ from moorage.kit.settings import Settings
 from moorage.reconcile.driver import Due
 from moorage.reconcile.lease import Lease
 
+YOUNG = timedelta(seconds=3)
+ASK_THE_YOUNG_FOR_S = 0.3
+"""Most small servers are up in a moment: ask for so long within one pass, which is cheaper than many passes.
+Whatever else is to be done about the container waits as long."""
 LOOK_INSIDE_AFTER = timedelta(seconds=2)
 """A server that is not up by then gets its sockets looked at, to say why."""
 
@@ -79,8 +83,10 @@ class ContainersReconciler:
         return Due(keys, next_in_s)
 
     async def reconcile(self, key: str, lease: Lease) -> None:
-        async with self.database.transaction() as session:
-            loaded = await repository.load(session, key)
+        loaded = await self._load(key)
+        if loaded is not None and self._finds_image_here(loaded):
+            await self._calls.ensure_image(loaded, lease)
+            loaded = await self._load(key)
         if loaded is None:
             return
         seen = await self._observe(loaded)
@@ -118,6 +124,17 @@ class ContainersReconciler:
             await lease.guard(session)
             yield session
 
+    async def _load(self, key: str) -> Loaded | None:
+        async with self.database.transaction() as session:
+            return await repository.load(session, key)
+
+    def _finds_image_here(self, loaded: Loaded) -> bool:
+        """An image of this machine is looked up within the pass; only a pull is worth a pass of its own."""
+        row = loaded.container
+        local = ContainerSettings.from_json(row.settings).registry_provider is RegistryProvider.LOCAL
+        wanted = row.desired_state == DesiredState.RUNNING and row.generation != row.failed_generation
+        return local and wanted and row.image_generation != row.generation
+
     async def _observe(self, loaded: Loaded) -> Seen:
         """Ask the engine about every replica, and probe those that are starting."""
         expected = [row for row in loaded.replicas if not self._operations.busy(row.id)]
@@ -138,7 +155,12 @@ class ContainersReconciler:
         settings = ContainerSettings.from_json(loaded.container.settings)
         session = self._http_session()
         probes = await asyncio.gather(
-            *(probe_replica(session, one.host, one.host_port, settings.health_path) for one in starting)
+            *(
+                probe_replica(
+                    session, one.host, one.host_port, settings.health_path, _patience_s(one, loaded.now)
+                )
+                for one in starting
+            )
         )
         slow = [
             one
@@ -267,6 +289,11 @@ class ContainersReconciler:
         await self._operations.cancel_all()
         if self._http is not None:
             await self._http.close()
+
+
+def _patience_s(replica: ObservedReplica, now: datetime) -> float:
+    young = replica.started_at is not None and now - replica.started_at < YOUNG
+    return ASK_THE_YOUNG_FOR_S if young else 0.0
 
 
 _SHOULD_RUN = (ReplicaState.STARTING, ReplicaState.READY, ReplicaState.ROUTED)

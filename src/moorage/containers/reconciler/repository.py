@@ -34,6 +34,8 @@ HOLDS_RESOURCES = (
 )
 _CAPACITY_LOCK = 0x6D6F6F72_63617061
 """Advisory: one admission at a time, so that two cannot take the last place."""
+_UNSEEN_BY_GATEWAYS = (ReplicaState.STARTING, ReplicaState.ROUTED)
+"""Moves to these change nothing in what a gateway should hold."""
 _TIME_OF_STATE = {
     ReplicaState.STARTING: "started_at",
     ReplicaState.READY: "ready_at",
@@ -73,25 +75,26 @@ class Loaded:
 
 
 async def due_containers(session: AsyncSession, limit: int) -> tuple[list[str], float | None]:
-    due = select(ContainerRow.id).where(ContainerRow.reconcile_at <= func.clock_timestamp())
-    keys = list((await session.execute(due.order_by(ContainerRow.reconcile_at).limit(limit))).scalars())
-    next_at = select(
-        func.extract("epoch", func.min(ContainerRow.reconcile_at) - func.clock_timestamp())
-    ).where(ContainerRow.reconcile_at > func.clock_timestamp())
-    next_in_s = (await session.execute(next_at)).scalar_one()
-    return keys, None if next_in_s is None else float(next_in_s)
+    due_in_s = func.extract("epoch", ContainerRow.reconcile_at - func.clock_timestamp())
+    query = select(ContainerRow.id, due_in_s).where(ContainerRow.reconcile_at.is_not(None))
+    # One more than asked for: the first that is not due yet says how long to wait.
+    soonest = (await session.execute(query.order_by(ContainerRow.reconcile_at).limit(limit + 1))).all()
+    keys = [key for key, in_s in soonest if in_s <= 0]
+    return keys[:limit], next((float(in_s) for _, in_s in soonest if in_s > 0), None)
 
 
 async def load(session: AsyncSession, container_id: str) -> Loaded | None:
     query = (
-        select(ContainerRow, ProjectRow.organization_id, func.clock_timestamp())
+        select(ContainerRow, ProjectRow.organization_id, func.clock_timestamp(), InstanceTypeRow)
         .join(ProjectRow, ProjectRow.id == ContainerRow.project_id)
+        .join(InstanceTypeRow, InstanceTypeRow.name == ContainerRow.instance_type)
         .where(ContainerRow.id == container_id, ContainerRow.deleted_at.is_(None))
     )
     found = (await session.execute(query)).one_or_none()
     if found is None:
         return None
-    container, organization_id, now = found
+    container, organization_id, now, _ = found
+    # Already in the session, so this asks nobody.
     instance_type = await find_instance_type(session, container.instance_type)
     assert instance_type is not None, "a foreign key says so"
     replicas = (
@@ -105,7 +108,7 @@ async def load(session: AsyncSession, container_id: str) -> Loaded | None:
         organization_id=organization_id,
         instance_type=instance_type,
         replicas=rows,
-        routes=await _routes(session, container_id),
+        routes=await _routes(session, container_id) if rows else {},
         failures=await _recent_failures(session, container),
         nodes=await list_nodes(session),
         used=await used_capacity(session),
@@ -145,7 +148,7 @@ async def apply_plan(
         )
         await session.execute(released.values(port_released_at=func.now()))
     await _write_container(session, loaded, plan, progress)
-    if plan.transitions:
+    if any(transition.to not in _UNSEEN_BY_GATEWAYS for transition in plan.transitions):
         await notify(session, ROUTES)
     return {transition.replica_id: transition.to for transition in plan.transitions}
 
@@ -191,6 +194,12 @@ async def record_deployment_failure(session: AsyncSession, container: ContainerR
     await session.execute(update(ContainerRow).where(same_deployment).values(given_up))
 
 
+async def record_start(session: AsyncSession, replica_id: str, observed: ObservedReplica) -> None:
+    not_started = (ReplicaRow.id == replica_id) & (ReplicaRow.state == ReplicaState.REQUESTED)
+    started = {"state": ReplicaState.STARTING, "started_at": func.now(), **_seen_in_engine(observed)}
+    await session.execute(update(ReplicaRow).where(not_started).values(started))
+
+
 async def record_start_failure(
     session: AsyncSession, replica_id: str, verdict: Verdict, *, badly: bool
 ) -> None:
@@ -222,9 +231,7 @@ async def postpone(session: AsyncSession, container_id: str, error: Exception) -
         waiting = update(ContainerRow).where(
             ContainerRow.id == container_id, ContainerRow.state.not_in(hidden)
         )
-        await session.execute(
-            waiting.values(reason=ENGINE_SILENT.reason, message=ENGINE_SILENT.message)
-        )
+        await session.execute(waiting.values(reason=ENGINE_SILENT.reason, message=ENGINE_SILENT.message))
 
 
 async def replicas_by_engine_presence(session: AsyncSession) -> list[Row[tuple[str, str, str]]]:

@@ -1,0 +1,52 @@
+"""An edit: the settings as they are, with what was sent laid over them. Pure.
+
+The result has the shape of a new container, so that it passes through the same checks as one.
+"""
+
+from typing import Any
+
+from moorage.containers.schemas import ContainerCreate, ContainerPatch
+from moorage.containers.spec import ContainerSecrets, ContainerSettings, ResourceMode
+
+
+def merged(
+    name: str, settings: ContainerSettings, secrets: ContainerSecrets, patch: ContainerPatch
+) -> ContainerCreate:
+    """Fields that were not sent stay. `env` and `registry` merge by key, and null deletes a key."""
+    sent = patch.model_dump(exclude_unset=True)
+    current = _as_sent(name, settings, secrets)
+    for field in ("env", "registry", "health_check"):
+        if field in sent:
+            sent[field] = _without_nulls({**current[field], **sent[field]})
+    return ContainerCreate.model_validate({**current, **sent})
+
+
+def _as_sent(name: str, settings: ContainerSettings, secrets: ContainerSecrets) -> dict[str, Any]:
+    resources: dict[str, Any] = {"mode": settings.resource_mode, "instance_type": settings.instance_type}
+    if settings.resource_mode is ResourceMode.AUTOSCALING:
+        resources |= {
+            "min_replicas": settings.min_replicas,
+            "max_replicas": settings.max_replicas,
+            "target_concurrency": settings.target_concurrency,
+            "scale_down_delay_s": settings.scale_down_delay_s,
+        }
+    return {
+        "name": name,
+        "category": settings.category,
+        "image": settings.image,
+        "registry": {
+            "provider": settings.registry_provider,
+            "username": settings.registry_username,
+            "password": secrets.registry_password,
+        },
+        "resources": resources,
+        "start_command": settings.start_command,
+        "port": settings.port,
+        "health_check": {"path": settings.health_path, "timeout_s": settings.health_timeout_s},
+        "env": dict(secrets.environment),
+        "infrastructure": settings.infrastructure,
+    }
+
+
+def _without_nulls(values: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value is not None}

@@ -1,0 +1,61 @@
+"""The pre-flight: what a deployment of an image would find, before anything is pulled or paid.
+
+The same question is asked by a person who fills in a form and by the controller before each start; the digest
+that the controller is told is the one that every replica of that deployment runs.
+"""
+
+from moorage.containers.schemas import PreflightResult
+from moorage.containers.spec import chosen_port
+from moorage.engines.base import RegistryCredentials
+from moorage.kit.clock import Clock
+from moorage.kit.errors import ImageError
+from moorage.registry.client import ImageFacts, preflight_image
+
+LARGE_IMAGE_BYTES = 20 * 2**30
+
+
+async def look_ahead(
+    image: str,
+    credentials: RegistryCredentials | None,
+    port: int | None,
+    *,
+    architecture: str,
+    allowed_registries: tuple[str, ...],
+    clock: Clock,
+) -> PreflightResult:
+    try:
+        facts = await preflight_image(
+            image, credentials, architecture=architecture, allowed_registries=allowed_registries, clock=clock
+        )
+    except ImageError as exc:
+        return PreflightResult(ok=False, reason=exc.code, message=exc.message, image=image)
+    return PreflightResult(
+        ok=True,
+        message="The image is there.",
+        image=image,
+        digest=facts.digest,
+        platforms=list(facts.platforms),
+        size_bytes=facts.size_bytes,
+        exposed_ports=list(facts.exposed_ports),
+        port=chosen_port(port, facts.exposed_ports),
+        warnings=_warnings(facts, port),
+    )
+
+
+def pinned(image: str, digest: str) -> str:
+    """`ghcr.io/acme/chat:1` at sha256:… → `ghcr.io/acme/chat@sha256:…`: no tag can move it any more."""
+    host, slash, path = image.partition("/")
+    repository = path.partition("@")[0].partition(":")[0]
+    return f"{host}{slash}{repository}@{digest}"
+
+
+def _warnings(facts: ImageFacts, port: int | None) -> list[str]:
+    warnings = []
+    if port is not None and facts.exposed_ports and port not in facts.exposed_ports:
+        shown = ", ".join(str(exposed) for exposed in facts.exposed_ports)
+        warnings.append(f"The image exposes {shown}, not {port}. Set the port to where the server listens.")
+    if port is None and len(facts.exposed_ports) > 1:
+        warnings.append("The image exposes several ports. Set the port of the server; 8000 is assumed.")
+    if facts.size_bytes > LARGE_IMAGE_BYTES:
+        warnings.append(f"The image is {facts.size_bytes / 2**30:.0f} GiB; its first start takes a while.")
+    return warnings

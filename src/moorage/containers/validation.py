@@ -1,0 +1,124 @@
+"""From what a user sent to settings that are whole and right, all problems at once, so that a person mends them in
+one go. Used for new containers, for edits and for the pre-flight alike: what is checked on one path is on all."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from moorage.catalog.repository import find_instance_type
+from moorage.containers.schemas import AutoscalingResources, ContainerCreate, RegistryWrite
+from moorage.containers.spec import (
+    ContainerSecrets,
+    ContainerSettings,
+    RegistryProvider,
+    ResourceMode,
+    checked_environment,
+    checked_health_path,
+    checked_name,
+    complete_image,
+    registry_host,
+    split_command,
+)
+from moorage.kit.errors import FieldError, InvalidInputError
+from moorage.kit.settings import Settings
+from moorage.registry.addresses import is_allowed_by_name
+
+ResultT = TypeVar("ResultT")
+
+
+async def validated(
+    session: AsyncSession, wanted: ContainerCreate, settings: Settings
+) -> tuple[ContainerSettings, ContainerSecrets]:
+    problems: list[FieldError] = []
+    image = _image(problems, wanted.image, wanted.registry) or wanted.image
+    _try(problems, "name", lambda: checked_name(wanted.name))
+    _try(problems, "env", lambda: checked_environment(wanted.env))
+    if wanted.start_command is not None:
+        command = wanted.start_command
+        _try(problems, "start_command", lambda: split_command(command))
+    if wanted.health_check.path is not None:
+        path = wanted.health_check.path
+        _try(problems, "health_check.path", lambda: checked_health_path(path))
+    problems += await _resource_problems(session, wanted)
+    _raise(problems)
+    _refuse_private_registry(image, wanted.registry, settings)
+    return _settings_of(wanted, image), ContainerSecrets(wanted.registry.password, wanted.env)
+
+
+def validated_image(image: str, registry: RegistryWrite, settings: Settings) -> str:
+    """The complete name of an image that may be asked for."""
+    problems: list[FieldError] = []
+    complete = _image(problems, image, registry) or image
+    _raise(problems)
+    _refuse_private_registry(complete, registry, settings)
+    return complete
+
+
+def _image(problems: list[FieldError], image: str, registry: RegistryWrite) -> str | None:
+    if (registry.username is None) != (registry.password is None):
+        problems.append(FieldError("registry", "must have both username and password, or neither"))
+    if registry.provider is RegistryProvider.LOCAL and registry.username is not None:
+        problems.append(FieldError("registry", "of the provider 'local' takes no username and password"))
+    return _try(problems, "image", lambda: complete_image(image, registry.provider))
+
+
+def _refuse_private_registry(image: str, registry: RegistryWrite, settings: Settings) -> None:
+    local = registry.provider is RegistryProvider.LOCAL
+    if not local and not is_allowed_by_name(registry_host(image), settings.allowed_registries):
+        raise InvalidInputError(
+            f"The registry of {image} is at a private address, which the operator has not allowed.",
+            code="registry_address_not_allowed",
+            fields=(FieldError("image", "must be at a public registry"),),
+        )
+
+
+def _raise(problems: list[FieldError]) -> None:
+    if problems:
+        sentence = "; ".join(f"{one.field} {one.message}" for one in problems) + "."
+        raise InvalidInputError(sentence, fields=tuple(problems))
+
+
+async def _resource_problems(session: AsyncSession, wanted: ContainerCreate) -> list[FieldError]:
+    resources = wanted.resources
+    problems = []
+    instance_type = await find_instance_type(session, resources.instance_type)
+    if instance_type is None:
+        message = f"{resources.instance_type[:63]!r} is not an instance type here; see GET /instance-types"
+        problems.append(FieldError("resources.instance_type", message))
+    elif wanted.infrastructure not in (instance_type.infrastructure, "any"):
+        message = f"must be '{instance_type.infrastructure}', which {instance_type.name} is, or 'any'"
+        problems.append(FieldError("infrastructure", message))
+    if isinstance(resources, AutoscalingResources) and resources.min_replicas > resources.max_replicas:
+        problems.append(FieldError("resources.min_replicas", "must not be greater than max_replicas"))
+    return problems
+
+
+def _settings_of(wanted: ContainerCreate, image: str) -> ContainerSettings:
+    resources = wanted.resources
+    scaling = {}
+    if isinstance(resources, AutoscalingResources):
+        scaling = resources.model_dump(exclude={"mode", "instance_type"})
+    return ContainerSettings(
+        image=image,
+        registry_provider=wanted.registry.provider,
+        registry_username=wanted.registry.username,
+        resource_mode=ResourceMode(resources.mode),
+        instance_type=resources.instance_type,
+        category=wanted.category,
+        start_command=wanted.start_command,
+        port=wanted.port,
+        health_path=wanted.health_check.path,
+        health_timeout_s=wanted.health_check.timeout_s,
+        environment_names=tuple(wanted.env),
+        infrastructure=wanted.infrastructure,
+        **scaling,
+    )
+
+
+def _try(problems: list[FieldError], field: str, check: Callable[[], ResultT]) -> ResultT | None:
+    try:
+        return check()
+    except ValueError as exc:
+        problems.append(FieldError(field, str(exc)))
+        return None

@@ -1,0 +1,150 @@
+"""Editing a container's settings, and looking at an image before deploying it."""
+
+from typing import Any
+
+import httpx
+import pytest
+from api_support import SMALL, Api, Home, assert_problem, container_body, new_home
+from api_support import api_fixture as api_fixture
+
+from moorage.containers.preflight import pinned
+
+
+async def stopped(api: Api, home: Home, **changes: Any) -> str:
+    body = container_body(env={"KEEP": "keep-secret", "DROP": "drop-secret"}, **changes)
+    created = await api.post(home.admin, f"/projects/{home.project_id}/containers", body)
+    assert created.status_code == 201, created.text
+    await api.execute("UPDATE containers SET state = 'STOPPED', desired_state = 'stopped'")
+    return str(created.json()["id"])
+
+
+async def patch(api: Api, home: Home, container_id: str, body: dict[str, Any]) -> httpx.Response:
+    return await api.ask(home.admin, "PATCH", f"/api/v1/containers/{container_id}", json=body)
+
+
+async def test_valid(api: Api) -> None:
+    home = await new_home(api)
+    container_id = await stopped(api, home)
+    changes = {
+        "name": "renamed",
+        "image": "acme/chat:2",
+        "port": 9000,
+        "health_check": {"path": "/ready"},
+        "env": {"DROP": None, "NEW": "new-secret"},
+        "resources": {"mode": "autoscaling", "instance_type": SMALL, "min_replicas": 2, "max_replicas": 3},
+    }
+    answer = await patch(api, home, container_id, changes)
+    assert answer.status_code == 200, answer.text
+    shown = answer.json()
+    assert (shown["name"], shown["image"], shown["port"]) == ("renamed", "docker.io/acme/chat:2", 9000)
+    assert shown["health_check"] == {"path": "/ready", "timeout_s": 300}, "what was not sent stays"
+    assert shown["env"] == {"KEEP": None, "NEW": None}
+    assert shown["replicas"]["desired"] == 2
+    assert "secret" not in answer.text
+    records = (await api.get(home.admin, f"/containers/{container_id}/activity")).json()["items"]
+    assert (records[0]["kind"], records[0]["actor"]) == ("container.edit", home.user_id)
+    assert records[0]["details"] == {"fields": sorted(changes)}
+
+
+async def test_nothing_sent_changes_nothing(api: Api) -> None:
+    home = await new_home(api)
+    registry = {"provider": "github", "username": "ada", "password": "pass-word"}
+    container_id = await stopped(api, home, registry=registry, start_command="serve --fast", category="chat")
+    before = (await api.get(home.admin, f"/containers/{container_id}")).json()
+    after = (await patch(api, home, container_id, {})).json()
+    assert after == before
+
+
+async def test_registry_credentials_stay_until_they_are_cleared(api: Api) -> None:
+    home = await new_home(api)
+    registry = {"provider": "github", "username": "ada", "password": "pass-word"}
+    container_id = await stopped(api, home, registry=registry)
+    kept = (await patch(api, home, container_id, {"image": "acme/chat:3"})).json()
+    assert kept["registry"] == {"provider": "github", "username": "ada", "has_password": True}
+    cleared = await patch(api, home, container_id, {"registry": {"username": None, "password": None}})
+    assert cleared.json()["registry"] == {"provider": "github", "username": None, "has_password": False}
+    half = await patch(api, home, container_id, {"registry": {"username": "ada"}})
+    assert_problem(half, 422, "invalid_input")
+
+
+@pytest.mark.parametrize("state", ["PENDING", "PULLING", "STARTING", "RUNNING", "STOPPING"])
+async def test_not_stopped(api: Api, state: str) -> None:
+    home = await new_home(api)
+    container_id = await stopped(api, home)
+    await api.execute(f"UPDATE containers SET state = '{state}'")
+    problem = assert_problem(
+        await patch(api, home, container_id, {"port": 1234}), 409, "container_not_stopped"
+    )
+    assert state in problem["detail"]
+    assert (await api.get(home.admin, f"/containers/{container_id}")).json()["port"] is None
+
+
+async def test_failed_counts_as_stopped(api: Api) -> None:
+    home = await new_home(api)
+    container_id = await stopped(api, home)
+    await api.execute(
+        "UPDATE containers SET state = 'FAILED', desired_state = 'running', failed_generation = generation"
+    )
+    assert (await patch(api, home, container_id, {"port": 1234})).json()["port"] == 1234
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"name": "<b>"}, "name"),
+        ({"image": "NOT VALID"}, "image"),
+        ({"env": {"1": "x"}}, "env"),
+        ({"port": 0}, "port"),
+        ({"health_check": {"path": "no-slash"}}, "health_check.path"),
+        ({"resources": {"mode": "general", "instance_type": "gold"}}, "resources.instance_type"),
+        ({"surprise": 1}, "surprise"),
+    ],
+)
+async def test_bad_field(api: Api, body: dict[str, Any], field: str) -> None:
+    home = await new_home(api)
+    container_id = await stopped(api, home)
+    before = (await api.get(home.admin, f"/containers/{container_id}")).json()
+    problem = assert_problem(await patch(api, home, container_id, body), 422)
+    assert [error["field"] for error in problem["errors"]] == [field]
+    assert (await api.get(home.admin, f"/containers/{container_id}")).json() == before
+
+
+async def test_private_registries_are_refused_on_edit_as_on_create(api: Api) -> None:
+    home = await new_home(api)
+    container_id = await stopped(api, home)
+    for image in ("127.0.0.1:5000/x:1", "169.254.169.254/x:1", "0x7f.1/x:1", "localhost/x:1"):
+        body = {"image": image, "registry": {"provider": "other"}}
+        assert_problem(await patch(api, home, container_id, body), 422)
+        created = await api.post(
+            home.admin, f"/projects/{home.project_id}/containers", container_body("other", **body)
+        )
+        assert_problem(created, 422)
+        asked = await api.post(home.admin, f"/projects/{home.project_id}/containers/preflight", body)
+        assert_problem(asked, 422)
+
+
+async def test_name_taken(api: Api) -> None:
+    home = await new_home(api)
+    container_id = await stopped(api, home)
+    await api.new_container(home.project_id, "taken")
+    assert_problem(await patch(api, home, container_id, {"name": "taken"}), 409, "name_taken")
+
+
+async def test_preflight_needs_to_know_the_machines(api: Api) -> None:
+    home = await new_home(api)
+    path = f"/projects/{home.project_id}/containers/preflight"
+    assert_problem(await api.post(home.admin, path, {"image": "acme/chat"}), 503, "unavailable")
+    local = await api.post(home.admin, path, {"image": "local/chat", "registry": {"provider": "local"}})
+    assert (local.status_code, local.json()["ok"], local.json()["image"]) == (200, True, "local/chat:latest")
+
+
+@pytest.mark.parametrize(
+    ("image", "complete"),
+    [
+        ("ghcr.io/acme/chat:1", "ghcr.io/acme/chat@sha256:x"),
+        ("r.example.com:5000/a/b:c", "r.example.com:5000/a/b@sha256:x"),
+        ("quay.io/a/b@sha256:old", "quay.io/a/b@sha256:x"),
+    ],
+)
+def test_a_pinned_image_keeps_its_repository(image: str, complete: str) -> None:
+    assert pinned(image, "sha256:x") == complete
