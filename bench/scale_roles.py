@@ -96,7 +96,7 @@ async def run_gateway(settings: Settings, dsn: str) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(listener.run())
             group.create_task(agent.run())
-            while dataplane.process.pid() is None:
+            while dataplane.process.pid() is None:  # noqa: ASYNC110 - another process
                 await asyncio.sleep(0.05)
             tell("ready", haproxy_pid=dataplane.process.pid())
     finally:

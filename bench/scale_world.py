@@ -44,8 +44,12 @@ listens at the ports of the simulated machine, and HAProxy would find them all d
 HEALTH_PATH = "/health"
 FIRST_PORT, LAST_PORT = 10_000, 31_999
 
-_CONTAINER = "id project_id name instance_type settings secrets desired_state desired_replicas generation state"
-_CONTAINER += " state_since failed_generation serving_generation image_generation image_ref port changes failed_passes"
+_CONTAINER = (
+    "id project_id name instance_type settings secrets desired_state desired_replicas generation state"
+)
+_CONTAINER += (
+    " state_since failed_generation serving_generation image_generation image_ref port changes failed_passes"
+)
 _REPLICA = "id container_id slot generation instance_type state node gpu_device_ids host host_port engine_id"
 _REPLICA += " started_at ready_at routed_at ended_badly"
 
@@ -63,7 +67,7 @@ class World:
 async def running_world(size: int) -> AsyncIterator[World]:
     # Short, because the paths of unix sockets are; open, because the database's unprivileged user must reach it.
     home = Path(tempfile.mkdtemp(prefix="moor-", dir="/tmp"))
-    home.chmod(0o755)
+    await asyncio.to_thread(home.chmod, 0o755)
     settings = settings_of(home, _free_port(), _free_port())
     prepare_home(settings)
     server = EmbeddedPostgres(settings, options=("fsync=off",))
@@ -135,21 +139,28 @@ def _container_records(
         health_path=HEALTH_PATH,
         environment_names=("MODEL",),
     )
-    checked, unchecked = (json.dumps(one.to_json()) for one in (settings, replace(settings, health_path=None)))
+    checked, unchecked = (
+        json.dumps(one.to_json()) for one in (settings, replace(settings, health_path=None))
+    )
     secrets = ContainerSecrets(None, {"MODEL": "small"})
     desired = ("running", 1, 1)
     observed = ("RUNNING", now, 0, 1, 1, engine_ref(IMAGE), CONTAINER_PORT, 0, 0)
     return [
-        (one, project_id, f"container-{number}", INSTANCE_TYPE)
-        + (checked if number < CHANGING else unchecked, seal(KEYRING, one, secrets), *desired, *observed)
+        (
+            *(one, project_id, f"container-{number}", INSTANCE_TYPE),
+            *(checked if number < CHANGING else unchecked, seal(KEYRING, one, secrets)),
+            *(*desired, *observed),
+        )
         for number, one in enumerate(container_ids)
     ]
 
 
 def _replica_records(replicas: list[tuple[str, str]], now: datetime) -> list[tuple[object, ...]]:
     return [
-        (replica_id, container_id, 0, 1, INSTANCE_TYPE, "routed", "simulated", [], "127.0.0.1")
-        + (FIRST_PORT + number, f"sim-preset-{number}", now, now, now, False)
+        (
+            *(replica_id, container_id, 0, 1, INSTANCE_TYPE, "routed", "simulated", [], "127.0.0.1"),
+            *(FIRST_PORT + number, f"sim-preset-{number}", now, now, now, False),
+        )
         for number, (replica_id, container_id) in enumerate(replicas)
     ]
 

@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.containers.registry_address import is_allowed_without_lookup
 from moorage.containers.spec import (
     RegistryProvider,
     checked_environment,
@@ -59,30 +58,6 @@ def test_images_are_made_whole(image: str, provider: str, complete: str) -> None
 def test_other_images_are_refused(image: str, provider: str) -> None:
     with pytest.raises(ValueError):
         complete_image(image, RegistryProvider(provider))
-
-
-@pytest.mark.parametrize(
-    ("image", "allowed"),
-    [
-        ("docker.io/library/nginx:1", True),
-        ("8.8.8.8/x:1", True),
-        ("127.0.0.1:5000/x:1", False),
-        ("10.0.0.1/x:1", False),
-        ("169.254.169.254/x:1", False),
-        ("localhost:5000/x:1", False),
-        ("registry/x:1", False),
-        ("metadata.google.internal/x:1", False),
-        ("0x7f.1/x:1", False),
-        ("2130706433.0/x:1", False),
-    ],
-)
-def test_private_registries_are_refused_by_name(image: str, allowed: bool) -> None:
-    assert is_allowed_without_lookup(image, ()) is allowed
-
-
-def test_unless_the_operator_lists_them() -> None:
-    assert is_allowed_without_lookup("127.0.0.1:5000/x:1", ("127.0.0.1:5000",))
-    assert not is_allowed_without_lookup("127.0.0.1:5001/x:1", ("127.0.0.1:5000",))
 
 
 @pytest.mark.parametrize("name", ["a", "llama-3.1-8b chat", "A" * 63])

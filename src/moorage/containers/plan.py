@@ -154,7 +154,9 @@ def _observe(replica: ReplicaView, container: ContainerView, now: datetime) -> T
     match replica.state:
         case ReplicaState.REQUESTED:
             if engine is not None and engine.phase is not ReplicaPhase.CREATED:
-                return Transition(replica.id, ReplicaState.STARTING, engine)
+                # Most small servers answer by the time we look for the first time.
+                up = replica.probe is not None and replica.probe.failure is None
+                return Transition(replica.id, ReplicaState.READY if up else ReplicaState.STARTING, engine)
         case ReplicaState.STARTING | ReplicaState.READY | ReplicaState.ROUTED | ReplicaState.DRAINING:
             if engine is None:
                 return None if replica.busy else _lost(replica)

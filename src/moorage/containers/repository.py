@@ -45,13 +45,6 @@ async def lock_container(session: AsyncSession, container_id: str) -> ContainerR
     return (await session.execute(query.execution_options(populate_existing=True))).scalar_one()
 
 
-async def name_taken(session: AsyncSession, project_id: str, name: str) -> bool:
-    query = select(ContainerRow.id).where(
-        ContainerRow.project_id == project_id, ContainerRow.name == name, ContainerRow.deleted_at.is_(None)
-    )
-    return (await session.execute(query)).first() is not None
-
-
 async def list_containers(session: AsyncSession, project_id: str, page: PageRequest) -> list[ContainerRow]:
     query = select(ContainerRow).where(
         ContainerRow.project_id == project_id, ContainerRow.deleted_at.is_(None)

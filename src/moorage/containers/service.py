@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass
 
+from sqlalchemy import func
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.containers import repository
 from moorage.containers.activity import record_activity
-from moorage.containers.channels import ROUTES
+from moorage.containers.channels import CONTAINERS, ROUTES
 from moorage.containers.edit import merged
 from moorage.containers.models import ContainerRow
 from moorage.containers.schemas import ContainerCreate, ContainerPatch
@@ -44,8 +45,6 @@ async def create_container(
     clock: Clock,
 ) -> ContainerRow:
     spec, secrets = await validated(session, wanted, settings)
-    if await repository.name_taken(session, project.id, wanted.name):
-        raise _name_taken(wanted.name)
     container_id = new_container_id()
     row = ContainerRow(
         id=container_id,
@@ -59,15 +58,14 @@ async def create_container(
         generation=1,
         state=ContainerState.PENDING,
         state_since=clock.now(),
+        reconcile_at=func.now(),
     )
     session.add(row)
-    await _flush_with_name(session, wanted.name)
     _record(
         session, row, actor, "container.create", {"image": spec.image, "instance_type": spec.instance_type}
     )
-    await repository.mark_due(session, [row.id])
-    await notify(session, ROUTES)
-    await session.refresh(row)
+    await _flush_with_name(session, wanted.name)
+    await notify(session, CONTAINERS, ROUTES)
     return row
 
 
@@ -91,8 +89,6 @@ async def edit_container(
     before = ContainerSettings.from_json(row.settings)
     wanted = merged(row.name, before, unseal(keyring, row.id, row.secrets), patch)
     spec, secrets = await validated(session, wanted, settings)
-    if wanted.name != row.name and await repository.name_taken(session, row.project_id, wanted.name):
-        raise _name_taken(wanted.name)
     row.name, row.instance_type = wanted.name, spec.instance_type
     row.settings, row.secrets = spec.to_json(), seal(keyring, row.id, secrets)
     row.desired_replicas = spec.min_replicas
@@ -167,7 +163,7 @@ def _record(
 
 
 async def _flush_with_name(session: AsyncSession, name: str) -> None:
-    """The index has the last word about names: two requests may both have found this one free."""
+    """An index says whether the name is free; a look beforehand could be outrun by another request."""
     try:
         await session.flush()
     except IntegrityError as exc:

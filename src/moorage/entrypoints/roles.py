@@ -16,8 +16,8 @@ from moorage.engines.docker.engine import DockerEngine
 from moorage.entrypoints.api import create_app
 from moorage.entrypoints.housekeeping import Housekeeping
 from moorage.gateway.agent import GatewayAgent, stable_gateway_id
-from moorage.gateway.dataplane import DataPlane
 from moorage.gateway.config import GatewayConfig
+from moorage.gateway.dataplane import DataPlane
 from moorage.kit.clock import system_clock
 from moorage.kit.crypto import load_or_create_keyring
 from moorage.kit.database import Database, Listener
@@ -73,7 +73,7 @@ async def serve_api(settings: Settings) -> None:
 
 async def serve_controller(settings: Settings) -> None:
     dsn = database_dsn(settings)
-    database = Database(dsn, pool_size=settings.database_pool_size)
+    database = Database(dsn, pool_size=settings.database_pool_size, ask_before_use=False)
     listener = Listener(dsn)
     async with database.transaction() as session:
         installation_id = await ensure_installation_id(session)
@@ -103,7 +103,7 @@ async def serve_controller(settings: Settings) -> None:
 
 async def serve_gateway(settings: Settings) -> None:
     dsn = database_dsn(settings)
-    database = Database(dsn, pool_size=2)
+    database = Database(dsn, pool_size=2, ask_before_use=False)
     listener = Listener(dsn)
     dataplane = create_dataplane(settings)
     agent = GatewayAgent(stable_gateway_id(settings.home), database, listener, dataplane, system_clock)

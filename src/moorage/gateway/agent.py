@@ -16,6 +16,7 @@ from moorage.containers.channels import ROUTES
 from moorage.gateway import repository
 from moorage.gateway.dataplane import Applied, DataPlane
 from moorage.gateway.repository import RouteReport
+from moorage.gateway.table import GatewayTable
 from moorage.identity.api_keys.channels import API_KEYS
 from moorage.kit.clock import Clock
 from moorage.kit.database import Database, Listener
@@ -25,6 +26,8 @@ log = structlog.get_logger()
 
 COMPARE_EVERY_S = 2.0
 """In case a notification was lost; also how often HAProxy is looked at and the gateway is seen alive."""
+REPORT_ALL_EVERY_S = 15.0
+"""Between these, only differences are reported: only this process writes those rows, so it knows what they say."""
 DRAIN_POLL_S = 0.1
 
 
@@ -37,6 +40,11 @@ class GatewayAgent:
     clock: Clock
     _changed: asyncio.Event = field(init=False)
     _registered: bool = field(init=False, default=False)
+    _read: tuple[str, GatewayTable] | None = field(init=False, default=None)
+    """The table as it was read last, and its fingerprint."""
+    _said: tuple[Applied, dict[str, RouteReport]] | None = field(init=False, default=None)
+    """The last report, once it was committed, and what it was about."""
+    _reported_all_at_s: float = field(init=False, default=float("-inf"))
 
     def __post_init__(self) -> None:
         self._changed = self.listener.subscribe(ROUTES, API_KEYS)
@@ -53,22 +61,46 @@ class GatewayAgent:
                 draining = False
                 await self.clock.sleep(0.5)
             with contextlib.suppress(TimeoutError):
-                wait_s = DRAIN_POLL_S if draining else COMPARE_EVERY_S
-                await asyncio.wait_for(self._changed.wait(), timeout=wait_s)
+                # Not `wait_for`: in Python 3.11 it can lose a cancellation that comes with the event.
+                async with asyncio.timeout(DRAIN_POLL_S if draining else COMPARE_EVERY_S):
+                    await self._changed.wait()
 
     async def _step(self) -> bool:
         """Read, apply, report. Returns whether something still drains."""
-        async with self.database.transaction() as session:
-            if not self._registered:
-                await repository.register_gateway(session, self.gateway_id)
-            table = await repository.read_table(session)
-        self._registered = True
+        table = await self._table()
         applied = await self.dataplane.apply(table)
-        async with self.database.transaction() as session:
-            await repository.report(session, self.gateway_id, _held(applied))
+        await self._report(applied)
         if applied.changes:
             log.info("gateway_applied", changes=applied.changes, servers=len(applied.enabled))
         return bool(applied.draining)
+
+    async def _table(self) -> GatewayTable:
+        if not self._registered:
+            async with self.database.transaction() as session:
+                await repository.register_gateway(session, self.gateway_id)
+            self._registered = True
+        async with self.database.transaction() as session:
+            # One picture for all reads: the fingerprint must be that of the table beside it, else a change that is
+            # taken back later could stay unseen.
+            await session.connection(execution_options={"isolation_level": "REPEATABLE READ"})
+            fingerprint = await repository.fingerprint(session)
+            if self._read is None or self._read[0] != fingerprint:
+                before = self._read[1] if self._read is not None else None
+                self._read = fingerprint, await repository.read_table(session, before)
+        return self._read[1]
+
+    async def _report(self, applied: Applied) -> None:
+        """In full now and then; in between, what differs from the last report."""
+        now_s = self.clock.monotonic()
+        # A settled gateway answers with the same object again, and then there is nothing to compare.
+        held = self._said[1] if self._said is not None and self._said[0] is applied else _held(applied)
+        full = now_s - self._reported_all_at_s >= REPORT_ALL_EVERY_S
+        said, self._said = self._said, None  # Until the commit nobody knows what the rows say.
+        async with self.database.transaction() as session:
+            await repository.report(session, self.gateway_id, held, said[1] if said and not full else None)
+        self._said = applied, held
+        if full or said is None:
+            self._reported_all_at_s = now_s
 
     async def _keep_haproxy_alive(self) -> None:
         if not self.dataplane.alive():

@@ -9,8 +9,10 @@ When it fails: the picture of HAProxy is thrown away and the next call reads it 
 """
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import dataclass
+import csv
+from collections import Counter
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import structlog
@@ -18,8 +20,8 @@ import structlog
 from moorage.gateway import render
 from moorage.gateway.changes import Changes
 from moorage.gateway.config import GatewayConfig
-from moorage.gateway.haproxy import Workers
-from moorage.gateway.layout import Layout, ServerState, place, without_departing
+from moorage.gateway.haproxy import HaproxyError, Workers
+from moorage.gateway.layout import Layout, ServerKey, ServerState, place, without_departing
 from moorage.gateway.process import HaproxyProcess
 from moorage.gateway.statefiles import StateFiles, health_paths_from, keys_from, routes_from
 from moorage.gateway.table import GatewayTable
@@ -28,6 +30,13 @@ from moorage.kit.clock import Clock, system_clock
 from moorage.kit.ids import ReplicaId
 
 logger = structlog.get_logger(__name__)
+
+_ASK_ONE_BY_ONE_UP_TO = 50
+"""Slots. More are asked for with all others in one command."""
+_SLOT_AND_SERVERS = 2 | 4
+"""What `show stat` shall speak of."""
+_WHOLE_SLOT = "BACKEND"
+"""How it names the slot itself among its servers."""
 
 
 @dataclass(frozen=True)
@@ -138,8 +147,13 @@ class DataPlane:
         if workers.old_pids:
             leftovers = await self._all_workers.let_go(kept, draining, workers)
             changes.count += leftovers.commands
-        if workers.old_pids or any(placed.state is not ServerState.READY for placed in live.servers.values()):
-            load = await self._all_workers.load(workers)
+        leaving = {
+            slot
+            for (slot, replica_id), placed in live.servers.items()
+            if placed.state is not ServerState.READY or replica_id not in kept
+        }
+        if workers.old_pids or leaving:
+            load = await self._load(leaving, workers)
             live = await changes.finish_drains(live, load)
         self.process.trim_log()
 
@@ -153,17 +167,59 @@ class DataPlane:
             removed=frozenset(departing - unfinished),
             changes=changes.count,
         )
-        if changes.count == 0 and not workers.old_pids and len(ready) == len(live.servers):
-            self._settled = table, applied
+        wanted = {key for key, placed in target.servers.items() if placed.state is ServerState.READY}
+        if not workers.old_pids and len(ready) == len(live.servers) and live.servers.keys() == wanted:
+            # Nothing is on its way any more, so the next pass would only find that out: for ten thousand routes that
+            # takes longer than to change one.
+            self._settled = table, replace(applied, changes=0)
         return applied, live
 
     async def _place(self, table: GatewayTable, live: Layout, workers: Workers) -> Layout:
         target = place(table, live, frozenset())
         held = {placement.slot for placement in live.routes.values()}
-        if all(placement.slot in held for placement in target.routes.values() if placement.slot is not None):
-            return target
+        new = {placement.slot for placement in target.routes.values() if placement.slot is not None} - held
         # Somebody needs another slot: one that is empty everywhere.
+        if not new or await self._are_empty(new, live.slots, workers):
+            return target
         return place(table, live, await self._all_workers.busy_slots(workers))
+
+    async def _are_empty(self, slots: Set[int], last: int, workers: Workers) -> bool:
+        """Whether these slots, of which those behind the last are not there yet, have no request. False also when
+        that is not known of just these."""
+        present = {slot for slot in slots if slot <= last}
+        if workers.old_pids or len(present) > _ASK_ONE_BY_ONE_UP_TO:
+            return False
+        return all([(await self._slot_load(slot))[_WHOLE_SLOT] == 0 for slot in sorted(present)])
+
+    async def _load(self, slots: Set[int], workers: Workers) -> TotalLoad:
+        """At least of these slots. Of all of them when there are many, or a reload has left workers behind: an answer
+        about ten thousand slots takes half a second to make and to read."""
+        if workers.old_pids or len(slots) > _ASK_ONE_BY_ONE_UP_TO:
+            return await self._all_workers.load(workers)
+        current: dict[ServerKey, int] = {}
+        in_flight: Counter[ReplicaId] = Counter()
+        for slot in sorted(slots):
+            for name, requests in (await self._slot_load(slot)).items():
+                if name != _WHOLE_SLOT:
+                    current[slot, ReplicaId(name)] = requests
+                    in_flight[ReplicaId(name)] += requests
+        return TotalLoad(current, dict(in_flight))
+
+    async def _slot_load(self, slot: int) -> dict[str, int]:
+        """Requests in the current worker by server, those that wait for it included, and of the slot as a whole."""
+        answer = await self.process.worker.ask(f"show stat {render.slot_name(slot)} {_SLOT_AND_SERVERS} -1")
+        lines = [line for line in answer.splitlines() if line]
+        if len(lines) < 2 or not lines[0].startswith("# "):
+            raise HaproxyError(f"show stat of slot {slot}: {answer[:200]!r}")
+        rows = csv.DictReader([lines[0].removeprefix("# "), *lines[1:]])
+        # A slot's `scur` counts the waiting already, a server's does not.
+        load = {
+            row["svname"]: int(row["scur"]) + (0 if row["svname"] == _WHOLE_SLOT else int(row["qcur"]))
+            for row in rows
+        }
+        if _WHOLE_SLOT not in load:
+            raise HaproxyError(f"show stat of slot {slot} does not say how busy it is: {answer[:200]!r}")
+        return load
 
     def _changes(self, workers: Workers, *, count: int = 0) -> Changes:
         changes = Changes(self._config, self.process.worker, self._all_workers, workers, self._clock)

@@ -1,20 +1,49 @@
 """The gateway agent's SQL: what it should serve, and what it reports."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import delete, func, select, update
+from sqlalchemy import (
+    ColumnElement,
+    String,
+    and_,
+    cast,
+    delete,
+    func,
+    literal_column,
+    select,
+    text,
+    true,
+    union_all,
+    update,
+)
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.containers.models import ContainerRow, GatewayRow, ReplicaRouteRow, ReplicaRow
 from moorage.containers.repository import mark_due
-from moorage.containers.spec import ContainerSettings
 from moorage.containers.states import ReplicaState
 from moorage.gateway.table import GatewayTable, KeyEntry, Route, Server
+from moorage.identity.api_keys.models import ApiKeyRow
 from moorage.identity.api_keys.repository import list_live_keys
 from moorage.kit.ids import ContainerId, GatewayId, ProjectId, ReplicaId
 
-_AT_GATEWAY = (ReplicaState.READY, ReplicaState.ROUTED, ReplicaState.DRAINING)
+_AT_GATEWAY = and_(
+    # Says nothing new, but lets Postgres use the small index of those that are not removed.
+    text("replicas.state <> 'removed'"),
+    ReplicaRow.state.in_((ReplicaState.READY, ReplicaState.ROUTED, ReplicaState.DRAINING)),
+)
+_SERVER_COLUMNS = (
+    ReplicaRow.id,
+    ReplicaRow.host,
+    ReplicaRow.host_port,
+    (ReplicaRow.state == ReplicaState.DRAINING).label("draining"),
+)
+_ROUTE_COLUMNS = (ContainerRow.id, ContainerRow.project_id, ContainerRow.settings["health_path"].astext)
+_ServerValues = tuple[str, str, int, bool]
+_ROWS_PER_STATEMENT = 1000
+"""Postgres takes at most 32,767 values in one statement."""
 
 
 @dataclass(frozen=True)
@@ -25,25 +54,39 @@ class RouteReport:
     in_flight: int
 
 
-async def read_table(session: AsyncSession) -> GatewayTable:
-    """Every container, running or not: one that is stopped is answered 503, one that is not there 404."""
-    servers: dict[str, list[Server]] = {}
-    replicas = select(ReplicaRow).where(ReplicaRow.state.in_(_AT_GATEWAY)).order_by(ReplicaRow.id)
-    for row in (await session.execute(replicas)).scalars():
-        draining = row.state == ReplicaState.DRAINING
-        servers.setdefault(row.container_id, []).append(
-            Server(ReplicaId(row.id), row.host, row.host_port, draining=draining)
+async def fingerprint(session: AsyncSession) -> str:
+    """Says whether `read_table` would answer as before, for a fraction of its cost: Postgres adds up hashes of all
+    that the table is made of. Made of contents and not of times or counters, so that no late commit escapes it."""
+    parts = [
+        select(func.count(), func.sum(_hash(*columns))).where(condition)
+        for columns, condition in (
+            ((ReplicaRow.container_id, *_SERVER_COLUMNS), _AT_GATEWAY),
+            (_ROUTE_COLUMNS, ContainerRow.deleted_at.is_(None)),
+            # Whatever makes a key live is in its row, or is that its time has come.
+            ((literal_column("api_keys::text"), ApiKeyRow.expires_at <= func.now()), true()),
         )
+    ]
+    return repr([tuple(row) for row in await session.execute(union_all(*parts))])
+
+
+async def read_table(session: AsyncSession, before: GatewayTable | None = None) -> GatewayTable:
+    """Every container, running or not: one that is stopped is answered 503, one that is not there 404.
+
+    Routes that are as they were `before` are taken from there, because checking ten thousand of them anew takes
+    longer than reading their rows."""
+    servers: dict[str, list[_ServerValues]] = {}
+    replicas = select(ReplicaRow.container_id, *_SERVER_COLUMNS).where(_AT_GATEWAY)
+    for container_id, replica_id, host, port, draining in await session.execute(replicas):
+        servers.setdefault(container_id, []).append((replica_id, host, port, draining))
+    known = before.routes if before is not None else {}
     routes = {}
-    containers = select(ContainerRow).where(ContainerRow.deleted_at.is_(None))
-    for container in (await session.execute(containers)).scalars():
-        container_id = ContainerId(container.id)
-        routes[container_id] = Route(
-            container_id,
-            ProjectId(container.project_id),
-            tuple(servers.get(container.id, ())),
-            health_path=ContainerSettings.from_json(container.settings).health_path,
-        )
+    containers = select(*_ROUTE_COLUMNS).where(ContainerRow.deleted_at.is_(None))
+    for container_id, project_id, health_path in await session.execute(containers):
+        wanted = sorted(servers.get(container_id, ()))
+        route = known.get(container_id)
+        if route is None or not _says(route, project_id, health_path, wanted):
+            route = _route(container_id, project_id, health_path, wanted)
+        routes[route.container_id] = route
     keys = {}
     for key in await list_live_keys(session):
         expires_at_epoch_s = int(key.expires_at.timestamp()) if key.expires_at is not None else 0
@@ -67,30 +110,71 @@ async def forget_gateway(session: AsyncSession, gateway_id: GatewayId) -> None:
     )
     containers = list((await session.execute(routed)).scalars())
     await session.execute(delete(GatewayRow).where(GatewayRow.id == gateway_id))
-    await mark_due(session, containers)
+    for some in _batched(containers):
+        await mark_due(session, some)
 
 
-async def report(session: AsyncSession, gateway_id: GatewayId, held: dict[str, RouteReport]) -> None:
-    """Make our rows say what HAProxy holds; wake the containers for which something changed."""
-    query = select(ReplicaRouteRow).where(ReplicaRouteRow.gateway_id == gateway_id)
-    before = {row.replica_id: row for row in (await session.execute(query)).scalars()}
-    gone = before.keys() - held.keys()
-    changed = {
-        replica_id: said
-        for replica_id, said in held.items()
-        if replica_id not in before
-        or (before[replica_id].draining, before[replica_id].in_flight) != (said.draining, said.in_flight)
-    }
+async def report(
+    session: AsyncSession,
+    gateway_id: GatewayId,
+    held: dict[str, RouteReport],
+    before: dict[str, RouteReport] | None = None,
+) -> None:
+    """Make our rows say what HAProxy holds; wake the containers for which something changed. `before` is what the
+    rows say, where the caller knows it."""
     await session.execute(update(GatewayRow).where(GatewayRow.id == gateway_id).values(seen_at=func.now()))
-    if not gone and not changed:
-        return
     ours = ReplicaRouteRow.gateway_id == gateway_id
-    if gone:
-        await session.execute(delete(ReplicaRouteRow).where(ours, ReplicaRouteRow.replica_id.in_(gone)))
-    for replica_id, said in changed.items():
-        values = {"draining": said.draining, "in_flight": said.in_flight, "changed_at": func.now()}
-        upsert = insert(ReplicaRouteRow).values(gateway_id=gateway_id, replica_id=replica_id, **values)
+    if before is None:
+        query = select(ReplicaRouteRow.replica_id, ReplicaRouteRow.draining, ReplicaRouteRow.in_flight)
+        before = {
+            replica_id: RouteReport(draining, in_flight)
+            for replica_id, draining, in_flight in await session.execute(query.where(ours))
+        }
+    if before is held:
+        return
+    gone = before.keys() - held.keys()
+    changed = [replica_id for replica_id, said in held.items() if before.get(replica_id) != said]
+    for some in _batched(sorted(gone)):
+        await session.execute(delete(ReplicaRouteRow).where(ours, ReplicaRouteRow.replica_id.in_(some)))
+    for some in _batched(changed):
+        upsert = insert(ReplicaRouteRow).values(
+            [
+                {
+                    "gateway_id": gateway_id,
+                    "replica_id": replica_id,
+                    "draining": held[replica_id].draining,
+                    "in_flight": held[replica_id].in_flight,
+                    "changed_at": func.now(),
+                }
+                for replica_id in some
+            ]
+        )
+        values = {name: upsert.excluded[name] for name in ("draining", "in_flight", "changed_at")}
         keys = [ReplicaRouteRow.gateway_id, ReplicaRouteRow.replica_id]
         await session.execute(upsert.on_conflict_do_update(index_elements=keys, set_=values))
-    touched = select(ReplicaRow.container_id).where(ReplicaRow.id.in_([*gone, *changed])).distinct()
-    await mark_due(session, list((await session.execute(touched)).scalars()))
+    for some in _batched([*gone, *changed]):
+        touched = select(ReplicaRow.container_id).where(ReplicaRow.id.in_(some)).distinct()
+        await mark_due(session, list((await session.execute(touched)).scalars()))
+
+
+def _hash(*columns: ColumnElement[Any]) -> ColumnElement[int]:
+    # A row of text and not one text: ('a', 'bc') must differ from ('ab', 'c').
+    return func.hash_record_extended(func.row(*(cast(column, String) for column in columns)), 0)
+
+
+def _says(route: Route, project_id: str, health_path: str | None, wanted: list[_ServerValues]) -> bool:
+    held = [(server.replica_id, server.host, server.port, server.draining) for server in route.servers]
+    return held == wanted and route.project_id == project_id and route.health_path == health_path
+
+
+def _route(container_id: str, project_id: str, health_path: str | None, wanted: list[_ServerValues]) -> Route:
+    servers = tuple(
+        Server(ReplicaId(replica_id), host, port, draining=draining)
+        for replica_id, host, port, draining in wanted
+    )
+    return Route(ContainerId(container_id), ProjectId(project_id), servers, health_path=health_path)
+
+
+def _batched(ids: Sequence[str]) -> Iterator[Sequence[str]]:
+    for first in range(0, len(ids), _ROWS_PER_STATEMENT):
+        yield ids[first : first + _ROWS_PER_STATEMENT]

@@ -90,8 +90,9 @@ async def _person(session: AsyncSession, token: str) -> UserActor:
     found = await find_live_session(session, sha256(token)) if is_well_formed(token, SESSION_PREFIX) else None
     if found is None:
         raise _refused()
-    row, user = found
-    await note_use(session, SessionId(row.id))
+    row, user, use_is_worth_noting = found
+    if use_is_worth_noting:
+        await note_use(session, SessionId(row.id))
     return UserActor(UserId(user.id), user.email, user.is_operator, SessionId(row.id))
 
 

@@ -43,22 +43,32 @@ class Base(DeclarativeBase):
 
 
 class Database:
-    def __init__(self, dsn: str, *, pool_size: int = 10) -> None:
+    def __init__(self, dsn: str, *, pool_size: int = 10, ask_before_use: bool = True) -> None:
+        """`ask_before_use` finds out about a restarted server before a request notices. Whoever tries again by
+        itself (a reconciler, the gateway's agent) can do without that question before every transaction."""
         self.dsn = dsn
         self._engine = create_async_engine(
             dsn.replace("postgresql://", "postgresql+asyncpg://", 1),
             pool_size=pool_size,
             max_overflow=pool_size,
             pool_timeout=10,
-            pool_pre_ping=True,
+            pool_pre_ping=ask_before_use,
             connect_args={"timeout": 10, "command_timeout": 30},
         )
         self._sessions = async_sessionmaker(self._engine, expire_on_commit=False)
+        single_statements = self._engine.execution_options(isolation_level="AUTOCOMMIT")
+        self._reading_sessions = async_sessionmaker(single_statements, expire_on_commit=False)
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[AsyncSession]:
         """Commits when the block ends, rolls back when it raises."""
         async with self._sessions() as session, session.begin():
+            yield session
+
+    @contextlib.asynccontextmanager
+    async def reading(self) -> AsyncIterator[AsyncSession]:
+        """For reads that need no common snapshot: each statement stands alone, without BEGIN and COMMIT."""
+        async with self._reading_sessions() as session:
             yield session
 
     @contextlib.asynccontextmanager
@@ -75,9 +85,9 @@ class Database:
         await self._engine.dispose()
 
 
-async def notify(session: AsyncSession, channel: str) -> None:
+async def notify(session: AsyncSession, *channels: str) -> None:
     """Wake whoever listens, once this transaction has committed. Carries no data: listeners read."""
-    await session.execute(select(func.pg_notify(channel, "")))
+    await session.execute(select(*(func.pg_notify(channel, "") for channel in channels)))
 
 
 class Listener:
@@ -121,7 +131,8 @@ class Listener:
                 self._wake(channel)
             while not closed.is_set():
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(closed.wait(), timeout=10)
+                    async with asyncio.timeout(10):
+                        await closed.wait()
                 if not closed.is_set():
                     # A half-open connection says nothing for ever; asking shows that it is gone.
                     await connection.execute("SELECT 1", timeout=10)

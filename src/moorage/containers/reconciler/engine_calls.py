@@ -6,21 +6,24 @@ Every call checks the lease first: a former leader starts and stops nothing.
 import asyncio
 from dataclasses import dataclass, field
 
+from moorage.catalog.repository import list_nodes
 from moorage.containers.models import ContainerRow, ReplicaRow
+from moorage.containers.preflight import pinned
 from moorage.containers.reconciler import repository
-from moorage.containers.reconciler.repository import Loaded
-from moorage.containers.registry_address import check_registry_address
+from moorage.containers.reconciler.repository import FoundImage, Loaded
 from moorage.containers.secrets import unseal
 from moorage.containers.spec import ContainerSecrets, ContainerSettings, RegistryProvider, chosen_port
 from moorage.containers.states import Reason
 from moorage.containers.verdict import Verdict
 from moorage.engines.base import Engine, Image, ImageRequest, PullProgress, RegistryCredentials, ReplicaSpec
+from moorage.kit.clock import Clock
 from moorage.kit.crypto import Keyring
 from moorage.kit.database import Database
 from moorage.kit.errors import EngineError, ImageError, StartError
 from moorage.kit.ids import ContainerId, OrganizationId, ProjectId, ReplicaId
 from moorage.kit.settings import Settings
 from moorage.reconcile.lease import Lease
+from moorage.registry.client import preflight_image
 
 
 @dataclass
@@ -29,35 +32,36 @@ class EngineCalls:
     engine: Engine
     keyring: Keyring
     settings: Settings
+    clock: Clock
     pull_progress: dict[str, PullProgress] = field(default_factory=dict)
 
     async def ensure_image(self, loaded: Loaded, lease: Lease) -> None:
+        found = await self.find_image(loaded, lease)
+        async with self.database.transaction() as session:
+            await lease.guard(session)
+            await repository.record_image(session, loaded.container, found)
+
+    async def find_image(self, loaded: Loaded, lease: Lease) -> FoundImage | Verdict:
+        """The image of this deployment, or why it cannot be had."""
         row = loaded.container
         settings = ContainerSettings.from_json(row.settings)
         lease.check()
         try:
             async with asyncio.timeout(self.settings.pull_timeout_s):
                 image = await self._image(row, settings)
-            failure = None
         except ImageError as exc:
-            failure = Verdict(Reason(exc.code), exc.message)
+            return Verdict(Reason(exc.code), exc.message)
         except TimeoutError:
             limit_s = self.settings.pull_timeout_s
-            failure = Verdict(Reason.PULL_TIMEOUT, f"The image was not pulled within {limit_s} s.")
+            return Verdict(Reason.PULL_TIMEOUT, f"The image was not pulled within {limit_s} s.")
         finally:
             self.pull_progress.pop(row.id, None)
-        async with self.database.transaction() as session:
-            await lease.guard(session)
-            if failure is not None:
-                await repository.record_deployment_failure(session, row, failure)
-            else:
-                port = chosen_port(settings.port, image.exposed_ports)
-                await repository.record_image(session, row, image.engine_ref, image.digest, port)
+        return FoundImage(image.engine_ref, image.digest, chosen_port(settings.port, image.exposed_ports))
 
     async def start(self, loaded: Loaded, replica: ReplicaRow, lease: Lease) -> None:
         lease.check()
         try:
-            observed = await self.engine.start(self._spec(loaded, replica))
+            await self.engine.start(self._spec(loaded, replica))
         except StartError as exc:
             await self._record_start_failure(
                 replica, Verdict(Reason(exc.code), exc.message), lease, badly=True
@@ -69,11 +73,6 @@ class EngineCalls:
             await self._record_start_failure(
                 replica, Verdict(Reason.PORT_TAKEN, exc.message), lease, badly=False
             )
-        else:
-            # A pass would see it too, but then the first health check would wait for one more.
-            async with self.database.transaction() as session:
-                await lease.guard(session)
-                await repository.record_start(session, replica.id, observed)
 
     async def stop(self, engine_id: str, lease: Lease) -> None:
         lease.check()
@@ -84,17 +83,32 @@ class EngineCalls:
         await self.engine.remove(engine_id)
 
     async def _image(self, row: ContainerRow, settings: ContainerSettings) -> Image:
-        local = settings.registry_provider is RegistryProvider.LOCAL
-        if not local:
-            await check_registry_address(settings.image, self.settings.allowed_registries)
-        secrets = self._secrets(row)
+        """Look before pulling: the registry says what is wrong in a sentence, and which digest the name stands
+        for now. That digest is what is pulled, so every replica of this deployment runs the same image."""
+        if settings.registry_provider is RegistryProvider.LOCAL:
+            return await self.engine.ensure_image(ImageRequest(settings.image, local=True), lambda _: None)
         credentials = None
         if settings.registry_username is not None:
-            credentials = RegistryCredentials(settings.registry_username, secrets.registry_password or "")
-        request = ImageRequest(settings.image, credentials, local)
+            password = self._secrets(row).registry_password or ""
+            credentials = RegistryCredentials(settings.registry_username, password)
+        facts = await preflight_image(
+            settings.image,
+            credentials,
+            architecture=await self._architecture(),
+            allowed_registries=self.settings.allowed_registries,
+            clock=self.clock,
+        )
+        request = ImageRequest(pinned(settings.image, facts.digest), credentials)
         return await self.engine.ensure_image(
             request, lambda now: self.pull_progress.__setitem__(row.id, now)
         )
+
+    async def _architecture(self) -> str:
+        async with self.database.reading() as session:
+            nodes = await list_nodes(session)
+        if not nodes:
+            raise EngineError("No machine has reported yet.")
+        return nodes[0].architecture
 
     async def _record_start_failure(
         self, replica: ReplicaRow, verdict: Verdict, lease: Lease, *, badly: bool

@@ -26,7 +26,7 @@ from moorage.containers.reconciler import repository
 from moorage.containers.reconciler.engine_calls import EngineCalls
 from moorage.containers.reconciler.operations import Operations
 from moorage.containers.reconciler.probe import PROBE_TIMEOUT_S, probe_replica
-from moorage.containers.reconciler.repository import Loaded
+from moorage.containers.reconciler.repository import FoundImage, Loaded, Room
 from moorage.containers.reconciler.sweep import Sweep
 from moorage.containers.repository import mark_due
 from moorage.containers.spec import ContainerSettings, RegistryProvider
@@ -74,27 +74,28 @@ class ContainersReconciler:
 
     def __post_init__(self) -> None:
         self._operations = Operations(self.clock, self._wake)
-        self._calls = EngineCalls(self.database, self.engine, self.keyring, self.settings)
+        self._calls = EngineCalls(self.database, self.engine, self.keyring, self.settings, self.clock)
         self._sweep = Sweep(self.database, self.engine, self.clock)
 
     async def due(self, limit: int) -> Due:
-        async with self.database.transaction() as session:
+        async with self.database.reading() as session:
             keys, next_in_s = await repository.due_containers(session, limit)
         return Due(keys, next_in_s)
 
     async def reconcile(self, key: str, lease: Lease) -> None:
         loaded = await self._load(key)
-        if loaded is not None and self._finds_image_here(loaded):
-            await self._calls.ensure_image(loaded, lease)
-            loaded = await self._load(key)
         if loaded is None:
             return
+        image = await self._local_image(loaded, lease)
         seen = await self._observe(loaded)
-        plan = make_plan(self._container_view(loaded), self._replica_views(loaded, seen), loaded.now)
+        room = await self._room(loaded, seen)
+        plan = make_plan(self._container_view(loaded, room), self._replica_views(loaded, seen), loaded.now)
         created: list[ReplicaRow] = []
         async with self._guarded(lease) as session:
+            if image is not None:
+                await repository.record_image(session, loaded.container, image)
             await repository.apply_plan(session, loaded, plan, self._progress(loaded, plan))
-            created = await self._admit(session, loaded, plan)
+            created = await self._admit(session, loaded, room, plan)
         self._begin_operations(loaded, seen, plan, created, lease)
 
     async def postpone(self, key: str, error: Exception, lease: Lease) -> None:
@@ -125,15 +126,43 @@ class ContainersReconciler:
             yield session
 
     async def _load(self, key: str) -> Loaded | None:
-        async with self.database.transaction() as session:
+        async with self.database.reading() as session:
             return await repository.load(session, key)
 
-    def _finds_image_here(self, loaded: Loaded) -> bool:
+    async def _room(self, loaded: Loaded, seen: Seen) -> Room:
+        """Only a pass that may have to start something needs to know what there is room for."""
+        row = loaded.container
+        live = {
+            replica.slot
+            for replica in loaded.replicas
+            if replica.state in LIVE
+            and replica.generation == row.generation
+            and self._is_there(replica, seen)
+        }
+        if row.desired_state != DesiredState.RUNNING or len(live) >= row.desired_replicas:
+            return Room()
+        async with self.database.reading() as session:
+            return await repository.load_room(session)
+
+    def _is_there(self, replica: ReplicaRow, seen: Seen) -> bool:
+        observed = seen.engine.get(replica.id)
+        running = observed is not None and observed.phase is ReplicaPhase.RUNNING
+        return running or self._operations.busy(replica.id)
+
+    async def _local_image(self, loaded: Loaded, lease: Lease) -> FoundImage | Verdict | None:
         """An image of this machine is looked up within the pass; only a pull is worth a pass of its own."""
         row = loaded.container
         local = ContainerSettings.from_json(row.settings).registry_provider is RegistryProvider.LOCAL
         wanted = row.desired_state == DesiredState.RUNNING and row.generation != row.failed_generation
-        return local and wanted and row.image_generation != row.generation
+        if not local or not wanted or row.image_generation == row.generation:
+            return None
+        found = await self._calls.find_image(loaded, lease)
+        if isinstance(found, Verdict):
+            row.failed_generation = row.generation
+            row.failure_reason, row.failure_message = found.reason, found.message
+        else:
+            row.image_generation, row.image_ref, row.port = row.generation, found.ref, found.port
+        return found
 
     async def _observe(self, loaded: Loaded) -> Seen:
         """Ask the engine about every replica, and probe those that are starting."""
@@ -148,9 +177,7 @@ class ContainersReconciler:
         starting = [
             engine[row.id]
             for row in expected
-            if row.state == ReplicaState.STARTING
-            and row.id in engine
-            and engine[row.id].phase is ReplicaPhase.RUNNING
+            if row.state in _COMING_UP and row.id in engine and engine[row.id].phase is ReplicaPhase.RUNNING
         ]
         settings = ContainerSettings.from_json(loaded.container.settings)
         session = self._http_session()
@@ -174,7 +201,7 @@ class ContainersReconciler:
             {one.replica_id: found_sockets for one, found_sockets in zip(slow, sockets, strict=True)},
         )
 
-    def _container_view(self, loaded: Loaded) -> ContainerView:
+    def _container_view(self, loaded: Loaded, room: Room) -> ContainerView:
         row = loaded.container
         settings = ContainerSettings.from_json(row.settings)
         last_failure = loaded.failures[-1].verdict if loaded.failures else None
@@ -194,8 +221,8 @@ class ContainersReconciler:
             health_timeout=timedelta(seconds=settings.health_timeout_s),
             drain_limit=timedelta(seconds=self.settings.drain_timeout_s),
             memory_bytes=loaded.instance_type.memory_bytes,
-            room_for=room_for(loaded.instance_type, loaded.nodes, loaded.used, self.settings.cpu_overcommit),
-            no_room_message=why_no_room(loaded.instance_type, loaded.nodes),
+            room_for=room_for(loaded.instance_type, room.nodes, room.used, self.settings.cpu_overcommit),
+            no_room_message=why_no_room(loaded.instance_type, room.nodes),
             recent_failures=[(failure.slot, failure.ended_at) for failure in loaded.failures],
             last_failure=last_failure,
             engine_failing=any(
@@ -226,7 +253,7 @@ class ContainersReconciler:
             for row in loaded.replicas
         ]
 
-    async def _admit(self, session: AsyncSession, loaded: Loaded, plan: Plan) -> list[ReplicaRow]:
+    async def _admit(self, session: AsyncSession, loaded: Loaded, room: Room, plan: Plan) -> list[ReplicaRow]:
         """Insert the planned replicas, each where there is room. Under a lock, because the plan's idea of
         the room may be older than another container's admission; what does not fit waits for the next pass."""
         if not plan.create_slots:
@@ -235,7 +262,7 @@ class ContainersReconciler:
         used = await repository.used_capacity(session)
         created = []
         for slot in plan.create_slots:
-            placement = place(loaded.instance_type, loaded.nodes, used, self.settings.cpu_overcommit)
+            placement = place(loaded.instance_type, room.nodes, used, self.settings.cpu_overcommit)
             if placement is None:
                 break
             row = await repository.insert_replica(
@@ -296,4 +323,5 @@ def _patience_s(replica: ObservedReplica, now: datetime) -> float:
     return ASK_THE_YOUNG_FOR_S if young else 0.0
 
 
+_COMING_UP = (ReplicaState.REQUESTED, ReplicaState.STARTING)
 _SHOULD_RUN = (ReplicaState.STARTING, ReplicaState.READY, ReplicaState.ROUTED)

@@ -1,8 +1,8 @@
 """The containers reconciler's SQL: what a pass reads, and what it writes."""
 
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -61,6 +61,16 @@ class Failure:
 
 
 @dataclass(frozen=True)
+class FoundImage:
+    """What the image of a deployment turned out to be."""
+
+    ref: str
+    """The engine's own name for it, which pins its content."""
+    digest: str | None
+    port: int
+
+
+@dataclass(frozen=True)
 class Loaded:
     container: ContainerRow
     organization_id: str
@@ -69,9 +79,15 @@ class Loaded:
     routes: dict[str, RouteFacts]
     failures: Sequence[Failure]
     """Of this generation, oldest first."""
-    nodes: Sequence[NodeCapacity]
-    used: dict[str, Used]
     now: datetime
+
+
+@dataclass(frozen=True)
+class Room:
+    """The machines, and what the replicas on them hold."""
+
+    nodes: Sequence[NodeCapacity] = ()
+    used: Mapping[str, Used] = field(default_factory=dict)
 
 
 async def due_containers(session: AsyncSession, limit: int) -> tuple[list[str], float | None]:
@@ -84,6 +100,8 @@ async def due_containers(session: AsyncSession, limit: int) -> tuple[list[str], 
 
 
 async def load(session: AsyncSession, container_id: str) -> Loaded | None:
+    """The container's row comes first: whatever changes while the rest is read also changes its `changes`, and
+    then this pass is followed by another."""
     query = (
         select(ContainerRow, ProjectRow.organization_id, func.clock_timestamp(), InstanceTypeRow)
         .join(ProjectRow, ProjectRow.id == ContainerRow.project_id)
@@ -110,10 +128,12 @@ async def load(session: AsyncSession, container_id: str) -> Loaded | None:
         replicas=rows,
         routes=await _routes(session, container_id) if rows else {},
         failures=await _recent_failures(session, container),
-        nodes=await list_nodes(session),
-        used=await used_capacity(session),
         now=now,
     )
+
+
+async def load_room(session: AsyncSession) -> Room:
+    return Room(await list_nodes(session), await used_capacity(session))
 
 
 async def used_capacity(session: AsyncSession) -> dict[str, Used]:
@@ -176,28 +196,22 @@ async def insert_replica(
     return row
 
 
-async def record_image(
-    session: AsyncSession, container: ContainerRow, ref: str, digest: str | None, port: int
-) -> None:
-    found = {"image_generation": container.generation, "image_ref": ref, "image_digest": digest, "port": port}
+async def record_image(session: AsyncSession, container: ContainerRow, found: FoundImage | Verdict) -> None:
+    if isinstance(found, Verdict):
+        values: dict[str, Any] = {
+            "failed_generation": container.generation,
+            "failure_reason": found.reason,
+            "failure_message": found.message,
+        }
+    else:
+        values = {
+            "image_generation": container.generation,
+            "image_ref": found.ref,
+            "image_digest": found.digest,
+            "port": found.port,
+        }
     same_deployment = (ContainerRow.id == container.id) & (ContainerRow.generation == container.generation)
-    await session.execute(update(ContainerRow).where(same_deployment).values(found))
-
-
-async def record_deployment_failure(session: AsyncSession, container: ContainerRow, verdict: Verdict) -> None:
-    given_up = {
-        "failed_generation": container.generation,
-        "failure_reason": verdict.reason,
-        "failure_message": verdict.message,
-    }
-    same_deployment = (ContainerRow.id == container.id) & (ContainerRow.generation == container.generation)
-    await session.execute(update(ContainerRow).where(same_deployment).values(given_up))
-
-
-async def record_start(session: AsyncSession, replica_id: str, observed: ObservedReplica) -> None:
-    not_started = (ReplicaRow.id == replica_id) & (ReplicaRow.state == ReplicaState.REQUESTED)
-    started = {"state": ReplicaState.STARTING, "started_at": func.now(), **_seen_in_engine(observed)}
-    await session.execute(update(ReplicaRow).where(not_started).values(started))
+    await session.execute(update(ContainerRow).where(same_deployment).values(values))
 
 
 async def record_start_failure(

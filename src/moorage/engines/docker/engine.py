@@ -240,7 +240,8 @@ class DockerEngine:
     async def _changes_since(self, since: datetime) -> AsyncIterator[ContainerId]:
         filters = {
             "type": ["container"],
-            "event": ["start", "die", "oom", "destroy"],
+            # Not "start": whoever started it knows.
+            "event": ["die", "oom", "destroy"],
             "label": [f"{LABEL_INSTALLATION}={self._installation_id}"],
         }
         parameters = {"filters": json.dumps(filters), "since": f"{since.timestamp():.6f}"}

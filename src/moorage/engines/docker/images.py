@@ -20,6 +20,7 @@ _LOCAL_REFERENCE = re.compile(r"local/[a-z0-9]+(?:[._/-]+[a-z0-9]+)*(?::[A-Za-z0
 _RESERVED = re.compile(r"(?:(?:index\.|registry-1\.)?docker\.io/)?local/")
 _PULL_IDLE_TIMEOUT_S = 900.0
 """Silence while a pull runs. Unpacking one layer of 50 GB says nothing for minutes."""
+_ASK_TIMEOUT_S = 60.0
 
 # In the order they are looked for: "not found" occurs in messages of the other kinds too.
 _PULL_ERRORS: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -117,6 +118,8 @@ async def _pulled_image(
     what = f"pull {request.reference}"
     progress, pulled_digest = _Progress(), ""
     try:
+        if digest:
+            await _ask_registry(connection, what, f"{name}@{digest}", headers)
         async with connection.stream(
             what,
             "POST",
@@ -141,6 +144,22 @@ async def _pulled_image(
     if inspected is None:
         raise EngineError(f"{what}: the image is gone right after it was pulled")
     return _image(inspected, digest=pulled_digest)
+
+
+async def _ask_registry(
+    connection: DockerConnection, what: str, reference: str, headers: Mapping[str, str] | None
+) -> None:
+    """Docker keeps the manifests that it pulled. For a digest that it knows it asks nobody, and would hand a private
+    image to whoever can name it; a tag it always looks up."""
+    async with connection.stream(
+        what,
+        "GET",
+        f"distribution/{reference}/json",
+        parameters={},
+        headers=headers,
+        idle_timeout_s=_ASK_TIMEOUT_S,
+    ) as content:
+        await content.read()
 
 
 def split_reference(reference: str) -> tuple[str, str, str]:

@@ -27,9 +27,12 @@ async def create_session(session: AsyncSession, user_id: UserId, token_hash: byt
     return session_id
 
 
-async def find_live_session(session: AsyncSession, token_hash: bytes) -> tuple[SessionRow, UserRow] | None:
+async def find_live_session(
+    session: AsyncSession, token_hash: bytes
+) -> tuple[SessionRow, UserRow, bool] | None:
+    """The session, its user, and whether this use is worth noting: a busy console must not write on every read."""
     query = (
-        select(SessionRow, UserRow)
+        select(SessionRow, UserRow, SessionRow.last_used_at < func.now() - NOTE_USE_EVERY)
         .join(UserRow, UserRow.id == SessionRow.user_id)
         .where(
             SessionRow.token_hash == token_hash,
@@ -39,14 +42,12 @@ async def find_live_session(session: AsyncSession, token_hash: bytes) -> tuple[S
         )
     )
     found = (await session.execute(query)).one_or_none()
-    return (found[0], found[1]) if found is not None else None
+    return (found[0], found[1], found[2]) if found is not None else None
 
 
 async def note_use(session: AsyncSession, session_id: SessionId) -> None:
-    """At most once a minute: a busy console must not write on every read."""
-    stale = SessionRow.last_used_at < func.now() - NOTE_USE_EVERY
     await session.execute(
-        update(SessionRow).where(SessionRow.id == session_id, stale).values(last_used_at=func.now())
+        update(SessionRow).where(SessionRow.id == session_id).values(last_used_at=func.now())
     )
 
 

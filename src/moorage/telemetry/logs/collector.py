@@ -29,6 +29,7 @@ from moorage.telemetry.logs.partitions import plan_partitions
 from moorage.telemetry.logs.repository import Source
 
 LOOK_AT_LEAST_EVERY_S = 1.0
+LOOK_AT_MOST_EVERY_S = 0.25
 WRITERS_AT_ONCE = 3
 """Connections that logs may take from the pool, of which the other reconcilers need some."""
 STORAGE = "storage"
@@ -96,8 +97,11 @@ class LogCollector:
             for replica_id, source in sources.items():
                 if replica_id not in followers or followers[replica_id].done():
                     followers[replica_id] = group.create_task(self._follower(source, lease).run())
+            # A deployment sends a dozen notifications in half a second, just when others have work to do.
+            await self.clock.sleep(LOOK_AT_MOST_EVERY_S)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._look.wait(), timeout=LOOK_AT_LEAST_EVERY_S)
+                async with asyncio.timeout(LOOK_AT_LEAST_EVERY_S):
+                    await self._look.wait()
 
     async def _sources(self, lease: Lease) -> list[Source]:
         async with self._guarded(lease) as session:
