@@ -22,7 +22,9 @@ STRANGERS = (
 )
 
 
-async def test_refused_to_whoever_is_not_let_in(docker_world: DockerWorld, private_registry: Registry) -> None:
+async def test_refused_to_whoever_is_not_let_in(
+    docker_world: DockerWorld, private_registry: Registry
+) -> None:
     owned = await _pulled_by_owner(docker_world, private_registry)
     assert owned.digest == private_registry.digest("chat")
     references = _names(private_registry, owned)
@@ -47,7 +49,14 @@ async def test_refused_under_every_name_without_a_registry(
     owned = await _pulled_by_owner(docker_world, private_registry)
     assert owned.digest is not None
     bare = owned.engine_ref.removeprefix("sha256:")
-    names = (owned.engine_ref, bare, bare[:12], owned.digest, f"{private_registry.host}/chat:1", f"local/{bare}")
+    names = (
+        owned.engine_ref,
+        bare,
+        bare[:12],
+        owned.digest,
+        f"{private_registry.host}/chat:1",
+        f"local/{bare}",
+    )
     outcomes = [
         await _outcome(docker_world, ImageRequest(name, credentials, local=True))
         for name, credentials in itertools.product(names, (None, OWNER))
@@ -106,8 +115,7 @@ async def _outcome(world: DockerWorld, request: ImageRequest) -> str:
     try:
         await world.engine.ensure_image(request, Recorder())
     except ImageError as exc:
-        assert "canary" not in str(exc)
-        return exc.code
+        return exc.code if "canary" not in str(exc) else "told a secret"
     return "pulled"
 
 

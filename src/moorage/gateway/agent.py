@@ -15,7 +15,7 @@ import structlog
 from moorage.containers.channels import ROUTES
 from moorage.gateway import repository
 from moorage.gateway.dataplane import Applied, DataPlane
-from moorage.gateway.repository import RouteReport
+from moorage.gateway.repository import Fingerprint, RouteReport
 from moorage.gateway.table import GatewayTable
 from moorage.identity.api_keys.channels import API_KEYS
 from moorage.kit.clock import Clock
@@ -40,7 +40,7 @@ class GatewayAgent:
     clock: Clock
     _changed: asyncio.Event = field(init=False)
     _registered: bool = field(init=False, default=False)
-    _read: tuple[str, GatewayTable] | None = field(init=False, default=None)
+    _read: tuple[Fingerprint, GatewayTable] | None = field(init=False, default=None)
     """The table as it was read last, and its fingerprint."""
     _said: tuple[Applied, dict[str, RouteReport]] | None = field(init=False, default=None)
     """The last report, once it was committed, and what it was about."""
@@ -84,9 +84,10 @@ class GatewayAgent:
             # taken back later could stay unseen.
             await session.connection(execution_options={"isolation_level": "REPEATABLE READ"})
             fingerprint = await repository.fingerprint(session)
-            if self._read is None or self._read[0] != fingerprint:
-                before = self._read[1] if self._read is not None else None
-                self._read = fingerprint, await repository.read_table(session, before)
+            if self._read is None:
+                self._read = fingerprint, await repository.read_table(session)
+            elif changed := repository.changed_buckets(self._read[0], fingerprint):
+                self._read = fingerprint, await repository.read_table(session, self._read[1], changed)
         return self._read[1]
 
     async def _report(self, applied: Applied) -> None:

@@ -122,14 +122,14 @@ class DataPlane:
         workers = await self.process.master.workers()
         settled, self._settled = self._settled, None
         if live is None or self._live_pid != workers.current_pid:
-            live = await self._read_live()
+            live, settled = await self._read_live(), None
         elif settled is not None and settled[0] == table and not workers.old_pids:
             # Nearly every pass: the agent comes by every two seconds, and with many keys a comparison is work.
             self._settled = settled
             return settled[1], live
         before = {replica_id for _, replica_id in live.servers}
 
-        target = await self._place(table, live, workers)
+        target = await self._place(table, live, workers, settled[0] if settled is not None else None)
         self._persist(target)
         changes = self._changes(workers)
         live = await changes.keys(live, target)
@@ -140,7 +140,8 @@ class DataPlane:
             workers = await self.process.master.workers()
             target = await self._place(table, live, workers)
             changes = self._changes(workers, count=changes.count + 1)
-        live = await changes.servers_and_routes(live, target)
+        if target != live:
+            live = await changes.servers_and_routes(live, target)
 
         load, leftovers = TotalLoad(), Leftovers()
         kept, draining = _replicas_of(table)
@@ -174,8 +175,14 @@ class DataPlane:
             self._settled = table, replace(applied, changes=0)
         return applied, live
 
-    async def _place(self, table: GatewayTable, live: Layout, workers: Workers) -> Layout:
-        target = place(table, live, frozenset())
+    async def _place(
+        self, table: GatewayTable, live: Layout, workers: Workers, settled: GatewayTable | None = None
+    ) -> Layout:
+        """`settled` is the table that HAProxy serves exactly; then only what differs from it needs a place."""
+        if settled is not None:
+            target = _place_changed(table, live, settled)
+        else:
+            target = place(table, live, frozenset())
         held = {placement.slot for placement in live.routes.values()}
         new = {placement.slot for placement in target.routes.values() if placement.slot is not None} - held
         # Somebody needs another slot: one that is empty everywhere.
@@ -251,4 +258,31 @@ def _replicas_of(table: GatewayTable) -> tuple[set[ReplicaId], set[ReplicaId]]:
     return (
         {server.replica_id for server in servers if not server.draining},
         {server.replica_id for server in servers if server.draining},
+    )
+
+
+def _place_changed(table: GatewayTable, live: Layout, settled: GatewayTable) -> Layout:
+    """What `place` answers for the whole table, if `live` serves the settled one and nothing else: containers whose
+    route is the same stay where they are, so only the others have to be placed."""
+    changed = {name for name, route in table.routes.items() if settled.routes.get(name) != route}
+    touched = changed | (settled.routes.keys() - table.routes.keys())
+    replicas = {
+        server.replica_id
+        for name in touched
+        for routes in (settled.routes, table.routes)
+        for server in (routes[name].servers if name in routes else ())
+    }
+    slots = {live.routes[name].slot for name in touched if name in live.routes}
+    placed = place(
+        GatewayTable({name: table.routes[name] for name in changed}, table.keys), live, frozenset()
+    )
+    kept_routes = {name: route for name, route in live.routes.items() if name not in touched}
+    kept_servers = {key: server for key, server in live.servers.items() if key[1] not in replicas}
+    kept_paths = {slot: path for slot, path in live.health_paths.items() if slot not in slots}
+    return Layout(
+        placed.slots,
+        kept_routes | dict(placed.routes),
+        kept_servers | dict(placed.servers),
+        kept_paths | dict(placed.health_paths),
+        placed.keys,
     )

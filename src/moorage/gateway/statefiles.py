@@ -8,10 +8,14 @@ import os
 import shutil
 from pathlib import Path
 
+import structlog
+
 from moorage.gateway.layout import Layout, PlacedServer, Placement, ServerKey, ServerState
 from moorage.gateway.render import HEALTH_MAP, KEYS_MAP, ROUTES_MAP, SERVERS_LIST, expiry_from, slot_number
 from moorage.gateway.table import KeyEntry, Server, check_container_id, check_project_id
 from moorage.kit.ids import ContainerId, ReplicaId
+
+log = structlog.get_logger()
 
 _VERSION_PREFIX = "state-"
 
@@ -32,13 +36,11 @@ class StateFiles:
             if previous is not None and self._written.get(name) == text and (previous / name).exists():
                 os.link(previous / name, version / name)
             else:
-                _write_durably(version / name, text)
-        _sync_folder(version)
+                _write(version / name, text)
         link = self._folder / f"{self._current.name}.new"
         link.unlink(missing_ok=True)
         link.symlink_to(version.name)
         link.replace(self._current)
-        _sync_folder(self._folder)
         self._written = dict(files)
         for old in self._versions():
             if old != version:
@@ -48,10 +50,15 @@ class StateFiles:
         """The servers, routes and keys last written; None when there is nothing yet."""
         if not self._current.is_symlink():
             return None
-        servers = _servers_from(self._lines(SERVERS_LIST))
-        routes = routes_from(dict(self._pairs(ROUTES_MAP)))
-        health_paths = health_paths_from(dict(self._pairs(HEALTH_MAP)))
-        keys = keys_from(dict(self._pairs(KEYS_MAP)))
+        try:
+            servers = _servers_from(self._lines(SERVERS_LIST))
+            routes = routes_from(dict(self._pairs(ROUTES_MAP)))
+            health_paths = health_paths_from(dict(self._pairs(HEALTH_MAP)))
+            keys = keys_from(dict(self._pairs(KEYS_MAP)))
+        except (OSError, ValueError) as exc:
+            # What a power cut left half-written is worth nothing; Postgres has it all.
+            log.warning("gateway_files_unreadable", error=repr(exc))
+            return None
         used = {slot for slot, _ in servers} | {placed.slot or 1 for placed in routes.values()}
         while max(used, default=1) > slots:
             slots *= 2
@@ -104,17 +111,9 @@ def _servers_from(lines: list[str]) -> dict[ServerKey, PlacedServer]:
     return servers
 
 
-def _write_durably(path: Path, text: str) -> None:
+def _write(path: Path, text: str) -> None:
+    # Without fsync, on purpose: it would hold up every change, and what it guards against, a machine that loses
+    # power, ends the containers that the files speak of as well. The next start asks Postgres.
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w") as file:
         file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync_folder(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

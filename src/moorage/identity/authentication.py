@@ -24,9 +24,7 @@ from moorage.kit.crypto import equal, sha256
 from moorage.kit.errors import ForbiddenError, NotAuthenticatedError
 from moorage.kit.ids import ApiKeyId, ProjectId, SessionId, UserId
 from moorage.kit.settings import Settings
-from moorage.kit.web import TheSession, TheSettings
-
-_SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+from moorage.kit.web import SAFE_METHODS, TheSession, TheSettings
 
 
 def cookie_name(settings: Settings) -> str:
@@ -43,7 +41,7 @@ async def current_actor(request: Request, session: TheSession, settings: TheSett
         return await _bearer(session, token.strip())
     token = request.cookies.get(cookie_name(settings), "")
     actor = await _person(session, token)
-    if request.method not in _SAFE_METHODS:
+    if request.method not in SAFE_METHODS:
         sent = request.headers.get("x-csrf-token", "")
         if not equal(sent.encode(), csrf_token(token).encode()):
             raise ForbiddenError(

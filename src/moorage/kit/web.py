@@ -11,6 +11,9 @@ from moorage.kit.crypto import Keyring
 from moorage.kit.database import Database
 from moorage.kit.settings import Settings
 
+SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+"""Change nothing, so they need no transaction and no CSRF token."""
+
 
 def _database(request: Request) -> Database:
     database: Database = request.app.state.database
@@ -38,10 +41,14 @@ TheKeyring = Annotated[Keyring, Depends(_keyring)]
 TheClock = Annotated[Clock, Depends(_clock)]
 
 
-async def _session(database: TheDatabase) -> AsyncIterator[AsyncSession]:
-    async with database.session() as session:
-        yield session
-        await session.commit()
+async def _session(request: Request, database: TheDatabase) -> AsyncIterator[AsyncSession]:
+    if request.method in SAFE_METHODS:
+        async with database.reading() as session:
+            yield session
+    else:
+        async with database.session() as session:
+            yield session
+            await session.commit()
 
 
 # "function" scope: the commit happens when the endpoint returns, not after the client has been told "done". An

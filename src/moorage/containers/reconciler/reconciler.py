@@ -92,9 +92,7 @@ class ContainersReconciler:
         plan = make_plan(self._container_view(loaded, room), self._replica_views(loaded, seen), loaded.now)
         created: list[ReplicaRow] = []
         async with self._guarded(lease) as session:
-            if image is not None:
-                await repository.record_image(session, loaded.container, image)
-            await repository.apply_plan(session, loaded, plan, self._progress(loaded, plan))
+            await repository.apply_plan(session, loaded, plan, self._progress(loaded, plan), image)
             created = await self._admit(session, loaded, room, plan)
         self._begin_operations(loaded, seen, plan, created, lease)
 

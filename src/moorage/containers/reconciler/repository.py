@@ -1,7 +1,7 @@
 """The containers reconciler's SQL: what a pass reads, and what it writes."""
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -25,6 +25,8 @@ from moorage.kit.ids import new_replica_id
 from moorage.organizations.models import ProjectRow
 
 RECENT = timedelta(minutes=10)
+_IDS_PER_STATEMENT = 1000
+_PORTS_TO_TRY = 32
 HOLDS_RESOURCES = (
     ReplicaState.REQUESTED,
     ReplicaState.STARTING,
@@ -127,9 +129,14 @@ async def load(session: AsyncSession, container_id: str) -> Loaded | None:
         instance_type=instance_type,
         replicas=rows,
         routes=await _routes(session, container_id) if rows else {},
-        failures=await _recent_failures(session, container),
+        # Before its image is known, a deployment has started nothing that could have failed.
+        failures=await _recent_failures(session, container) if _knows_image(container) else (),
         now=now,
     )
+
+
+def _knows_image(container: ContainerRow) -> bool:
+    return container.image_generation == container.generation
 
 
 async def load_room(session: AsyncSession) -> Room:
@@ -142,7 +149,10 @@ async def used_capacity(session: AsyncSession) -> dict[str, Used]:
             ReplicaRow.node,
             func.sum(InstanceTypeRow.vcpu_millis),
             func.sum(InstanceTypeRow.memory_bytes),
-            func.array_agg(func.array_to_string(ReplicaRow.gpu_device_ids, ",")),
+            # Only of those that have any: most replicas of a large installation may be of CPU types.
+            func.array_agg(func.array_to_string(ReplicaRow.gpu_device_ids, ",")).filter(
+                func.cardinality(ReplicaRow.gpu_device_ids) > 0
+            ),
         )
         .join(InstanceTypeRow, InstanceTypeRow.name == ReplicaRow.instance_type)
         .where(ReplicaRow.state.in_(HOLDS_RESOURCES))
@@ -150,16 +160,20 @@ async def used_capacity(session: AsyncSession) -> dict[str, Used]:
     )
     return {
         node: Used(
-            int(cpu), int(memory), frozenset(gpu for joined in gpus for gpu in joined.split(",") if gpu)
+            int(cpu), int(memory), frozenset(gpu for joined in gpus or () for gpu in joined.split(",") if gpu)
         )
         for node, cpu, memory, gpus in await session.execute(held)
     }
 
 
 async def apply_plan(
-    session: AsyncSession, loaded: Loaded, plan: Plan, progress: dict[str, Any] | None
-) -> dict[str, ReplicaState]:
-    """Write what the plan says about rows. Returns the replicas' new states."""
+    session: AsyncSession,
+    loaded: Loaded,
+    plan: Plan,
+    progress: dict[str, Any] | None,
+    image: FoundImage | Verdict | None,
+) -> None:
+    """Write what the plan says about rows, and the image that this pass found."""
     for transition in plan.transitions:
         await _move(session, transition)
     if plan.release_ports:
@@ -167,10 +181,10 @@ async def apply_plan(
             ReplicaRow.id.in_(plan.release_ports), ReplicaRow.port_released_at.is_(None)
         )
         await session.execute(released.values(port_released_at=func.now()))
-    await _write_container(session, loaded, plan, progress)
+    values = image_columns(loaded.container, image) if image is not None else {}
+    await _write_container(session, loaded, plan, values | {"progress": progress})
     if any(transition.to not in _UNSEEN_BY_GATEWAYS for transition in plan.transitions):
         await notify(session, ROUTES)
-    return {transition.replica_id: transition.to for transition in plan.transitions}
 
 
 async def lock_capacity(session: AsyncSession) -> None:
@@ -197,21 +211,23 @@ async def insert_replica(
 
 
 async def record_image(session: AsyncSession, container: ContainerRow, found: FoundImage | Verdict) -> None:
+    same_deployment = (ContainerRow.id == container.id) & (ContainerRow.generation == container.generation)
+    await session.execute(update(ContainerRow).where(same_deployment).values(image_columns(container, found)))
+
+
+def image_columns(container: ContainerRow, found: FoundImage | Verdict) -> dict[str, Any]:
     if isinstance(found, Verdict):
-        values: dict[str, Any] = {
+        return {
             "failed_generation": container.generation,
             "failure_reason": found.reason,
             "failure_message": found.message,
         }
-    else:
-        values = {
-            "image_generation": container.generation,
-            "image_ref": found.ref,
-            "image_digest": found.digest,
-            "port": found.port,
-        }
-    same_deployment = (ContainerRow.id == container.id) & (ContainerRow.generation == container.generation)
-    await session.execute(update(ContainerRow).where(same_deployment).values(values))
+    return {
+        "image_generation": container.generation,
+        "image_ref": found.ref,
+        "image_digest": found.digest,
+        "port": found.port,
+    }
 
 
 async def record_start_failure(
@@ -254,8 +270,18 @@ async def replicas_by_engine_presence(session: AsyncSession) -> list[Row[tuple[s
     return list(await session.execute(query.where(ReplicaRow.state != ReplicaState.REMOVED)))
 
 
-async def known_replica_ids(session: AsyncSession, ids: Sequence[str]) -> set[str]:
-    return set((await session.execute(select(ReplicaRow.id).where(ReplicaRow.id.in_(ids)))).scalars())
+async def known_replica_ids(session: AsyncSession, ids: Iterable[str]) -> set[str]:
+    found: set[str] = set()
+    for some in batches(sorted(ids)):
+        query = select(ReplicaRow.id).where(ReplicaRow.id.in_(some))
+        found.update((await session.execute(query)).scalars())
+    return found
+
+
+def batches(ids: Sequence[str]) -> Iterator[Sequence[str]]:
+    """A statement takes at most 32,767 values."""
+    for first in range(0, len(ids), _IDS_PER_STATEMENT):
+        yield ids[first : first + _IDS_PER_STATEMENT]
 
 
 async def _routes(session: AsyncSession, container_id: str) -> dict[str, RouteFacts]:
@@ -320,16 +346,13 @@ def _seen_in_engine(observed: ObservedReplica) -> dict[str, Any]:
     return seen
 
 
-async def _write_container(
-    session: AsyncSession, loaded: Loaded, plan: Plan, progress: dict[str, Any] | None
-) -> None:
+async def _write_container(session: AsyncSession, loaded: Loaded, plan: Plan, values: dict[str, Any]) -> None:
     row = loaded.container
     verdict = plan.verdict
-    values: dict[str, Any] = {
+    values |= {
         "state": plan.state,
         "reason": verdict.reason if verdict else None,
         "message": verdict.message if verdict else None,
-        "progress": progress,
         "failed_passes": 0,
         "reconcile_at": _next_pass(row, plan),
     }
@@ -384,16 +407,15 @@ def _record_state(session: AsyncSession, row: ContainerRow, plan: Plan) -> None:
 
 async def _free_port(session: AsyncSession, ports: tuple[int, int]) -> int:
     """Any port that is nobody's. At random, so that one just let go is rarely the next to be given out."""
-    taken = set(
-        (
-            await session.execute(select(ReplicaRow.host_port).where(ReplicaRow.port_released_at.is_(None)))
-        ).scalars()
-    )
     first, last = ports
-    free = (last - first + 1) - len(taken)
-    if free <= 0:
+    held = select(ReplicaRow.host_port).where(ReplicaRow.port_released_at.is_(None))
+    # A few tickets first: nearly always one of them is free, and nobody has to read thousands of rows.
+    tickets = random.sample(range(first, last + 1), min(_PORTS_TO_TRY, last - first + 1))
+    taken = set((await session.execute(held.where(ReplicaRow.host_port.in_(tickets)))).scalars())
+    free = [port for port in tickets if port not in taken]
+    if not free:
+        taken = set((await session.execute(held)).scalars())
+        free = [port for port in range(first, last + 1) if port not in taken]
+    if not free:
         raise EngineError(f"All ports from {first} to {last} are in use. Widen MOORAGE_REPLICA_PORTS.")
-    while True:
-        port = random.randint(first, last)  # noqa: S311 - not a secret
-        if port not in taken:
-            return port
+    return random.choice(free)  # noqa: S311 - not a secret

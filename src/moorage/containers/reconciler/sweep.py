@@ -68,12 +68,12 @@ class Sweep:
         there = {observed.replica_id: observed for observed in await self.engine.list_replicas()}
         async with self.database.transaction() as session:
             rows = await repository.replicas_by_engine_presence(session)
-            known = await repository.known_replica_ids(session, list(there))
-        ended = [row.container_id for row in rows if row.state in _EXPECTED and not _runs(there.get(row.id))]
-        if ended:
+            strangers = there.keys() - {row.id for row in rows}
+            removed_rows = await repository.known_replica_ids(session, strangers)
+        ended = {row.container_id for row in rows if row.state in _EXPECTED and not _runs(there.get(row.id))}
+        for some in repository.batches(sorted(ended)):
             async with self.database.transaction() as session:
-                await mark_due(session, sorted(set(ended)))
-        removed_rows = known - {row.id for row in rows}
+                await mark_due(session, some)
         for replica_id, observed in there.items():
             if replica_id in removed_rows:
                 # Its row says removed: a start that was under way when its leader lost the lease.
@@ -81,7 +81,7 @@ class Sweep:
                 await self.engine.remove(observed.engine_id)
                 log.warning("stray_replica_removed", replica_id=replica_id)
         await self._remove_unknown(
-            [there[replica_id] for replica_id in there if replica_id not in known], lease
+            [there[replica_id] for replica_id in sorted(strangers - removed_rows)], lease
         )
 
     async def _remove_unknown(self, unknown: list[ObservedReplica], lease: Lease) -> None:

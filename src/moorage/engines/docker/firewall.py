@@ -32,6 +32,9 @@ NOT_PUBLIC = (
     "224.0.0.0/4",
     "240.0.0.0/4",
 )
+_DOCKER_USER_JUMP = "-A FORWARD -j DOCKER-USER"
+_HARMLESS_BEFORE = (" -j MOOR-", " -j DOCKER-ISOLATION-STAGE-1")
+"""The second drops or returns, and comes first once Docker was restarted."""
 _REPLIES = "-m conntrack --ctstate RELATED,ESTABLISHED"
 
 
@@ -103,11 +106,15 @@ async def withdraw(bridge: str, suffix: str) -> None:
 
 async def _enforce(program: str, wanted: tuple[Chain, ...]) -> None:
     present = (await _run(program, "-w", _LOCK_WAIT_S, "-S")).splitlines()
-    if program == "iptables" and "-A FORWARD -j DOCKER-USER" not in present:
+    if program == "iptables" and _DOCKER_USER_JUMP not in present:
         raise FirewallUnusableError(
             "the Docker engine does not manage this machine's firewall (there is no DOCKER-USER chain)"
         )
     changes: list[str] = []
+    if program == "iptables" and not _docker_user_is_in_front(present):
+        # Where Docker itself puts it at each start; a firewall program that was reloaded since got before it.
+        changes += [f"-D{_DOCKER_USER_JUMP.removeprefix('-A')}"] * present.count(_DOCKER_USER_JUMP)
+        changes.append("-I FORWARD 1 -j DOCKER-USER")
     for chain in wanted:
         if is_enforced(chain, present):
             continue
@@ -125,7 +132,18 @@ def is_enforced(chain: Chain, present: list[str]) -> bool:
     origin = [line for line in present if line.startswith(f"-A {chain.entered_from} ")]
     # Other installations of Moorage put theirs in front as well; each concerns its own bridge only.
     foreign = [line for line in origin if " -j MOOR-" not in line or line == chain.jump]
-    return rules == chain.rules and foreign[:1] == [chain.jump] and origin.count(chain.jump) == 1
+    in_front = chain.entered_from != "DOCKER-USER" or _docker_user_is_in_front(present)
+    return in_front and rules == chain.rules and foreign[:1] == [chain.jump] and origin.count(chain.jump) == 1
+
+
+def _docker_user_is_in_front(present: list[str]) -> bool:
+    forward = [line for line in present if line.startswith("-A FORWARD ")]
+    for line in forward:
+        if line == _DOCKER_USER_JUMP:
+            return True
+        if not any(harmless in line for harmless in _HARMLESS_BEFORE):
+            return False
+    return False
 
 
 async def _restore(program: str, changes: list[str]) -> None:
