@@ -99,7 +99,7 @@ async def list_containers(
 ) -> Page[Container]:
     rows = await repository.list_containers(session, access.project.id, paging)
     ready = await repository.ready_counts(session, [row.id for row in rows])
-    prices = await _prices(session)
+    prices = {entry.name: entry.price_per_hour_microusd for entry in await list_instance_types(session)}
     shown = [_container(row, ready.get(row.id, 0), prices[row.instance_type], settings) for row in rows]
     return page_of(shown, paging, lambda item: Position(item.created_at, item.id))
 
@@ -174,12 +174,8 @@ async def _answer(
 
 
 async def _shown(session: AsyncSession, row: ContainerRow, settings: Settings) -> Container:
-    ready = await repository.ready_counts(session, [row.id])
-    return _container(row, ready.get(row.id, 0), (await _prices(session))[row.instance_type], settings)
-
-
-async def _prices(session: AsyncSession) -> dict[str, int]:
-    return {entry.name: entry.price_per_hour_microusd for entry in await list_instance_types(session)}
+    ready, price_per_hour_microusd = await repository.ready_count_and_price(session, row)
+    return _container(row, ready, price_per_hour_microusd, settings)
 
 
 def _container(row: ContainerRow, ready: int, price_per_hour_microusd: int, settings: Settings) -> Container:

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import func, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from moorage.catalog.models import InstanceTypeRow
 from moorage.containers.channels import CONTAINERS
 from moorage.containers.models import ActivityRow, ContainerRow, GatewayRow, ReplicaRouteRow, ReplicaRow
 from moorage.containers.states import LIVE, ReplicaState
@@ -66,6 +67,15 @@ async def ready_counts(session: AsyncSession, container_ids: Sequence[str]) -> d
         .group_by(ReplicaRow.container_id)
     )
     return {row.container_id: row[1] for row in await session.execute(query)}
+
+
+async def ready_count_and_price(session: AsyncSession, row: ContainerRow) -> tuple[int, int]:
+    """What a container's answer says beside its own row."""
+    routed = (ReplicaRow.container_id == row.id) & (ReplicaRow.state == ReplicaState.ROUTED)
+    ready = select(func.count()).select_from(ReplicaRow).where(routed).scalar_subquery()
+    query = select(ready, InstanceTypeRow.price_per_hour_microusd)
+    found = (await session.execute(query.where(InstanceTypeRow.name == row.instance_type))).one()
+    return int(found[0]), found[1]
 
 
 async def list_replicas(session: AsyncSession, container_id: str) -> list[ReplicaRow]:

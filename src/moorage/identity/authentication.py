@@ -19,7 +19,7 @@ from moorage.identity.tokens import (
     csrf_token,
     is_well_formed,
 )
-from moorage.identity.users.repository import find_operator, operator_key_exists
+from moorage.identity.users.repository import find_operator_by_key
 from moorage.kit.crypto import equal, sha256
 from moorage.kit.errors import ForbiddenError, NotAuthenticatedError
 from moorage.kit.ids import ApiKeyId, ProjectId, SessionId, UserId
@@ -95,7 +95,7 @@ async def _person(session: AsyncSession, token: str) -> UserActor:
 
 
 async def _operator(session: AsyncSession, token: str) -> UserActor:
-    operator = await find_operator(session) if await operator_key_exists(session, sha256(token)) else None
+    operator = await find_operator_by_key(session, sha256(token))
     if operator is None:
         raise _refused()
     return UserActor(UserId(operator.id), operator.email, True, None)

@@ -19,6 +19,12 @@ async def find_operator(session: AsyncSession) -> UserRow | None:
     return (await session.execute(query)).scalar_one_or_none()
 
 
+async def find_operator_by_key(session: AsyncSession, key_hash: bytes) -> UserRow | None:
+    known = select(OperatorKeyRow.key_hash).where(OperatorKeyRow.key_hash == key_hash).exists()
+    query = select(UserRow).where(UserRow.is_operator, known).order_by(UserRow.created_at).limit(1)
+    return (await session.execute(query)).scalar_one_or_none()
+
+
 async def create_user(
     session: AsyncSession, email: str, *, is_operator: bool = False
 ) -> tuple[UserRow, bool]:
