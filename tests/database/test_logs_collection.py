@@ -177,7 +177,7 @@ async def test_cancelled_at_any_moment(world: World, seed: int) -> None:
     cancelled = 0
     while (await world.replica(source.replica_id)).collected_at is None:
         task = asyncio.create_task(follower(world, source).run())
-        await asyncio.wait({task}, timeout=chance.uniform(0.0, 0.12) if cancelled < 40 else None)
+        await asyncio.wait({task}, timeout=chance.uniform(0.0, 0.02) if cancelled < 40 else None)
         cancelled += task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task

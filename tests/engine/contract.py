@@ -310,11 +310,10 @@ class EngineContract:
         with pytest.raises(EngineError):
             await follower
 
-    async def test_watch_tells_of_start_exit_and_removal(self, world: World) -> None:
+    async def test_watch_tells_of_exit_and_removal(self, world: World) -> None:
         spec = await spec_of(world, "exits")
         changes = world.engine.watch()
         started = await world.engine.start(spec)
-        await self._until_told(world, changes, spec)
         await until_exited(world, spec)
         await self._until_told(world, changes, spec)
         await world.engine.remove(started.engine_id)

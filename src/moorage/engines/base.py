@@ -174,7 +174,7 @@ class Engine(Protocol):
     async def list_replicas(self) -> list[ObservedReplica]: ...
 
     def watch(self) -> AsyncIterator[ContainerId]:
-        """Containers one of whose replicas just changed, as a hint; ends with `EngineError` when the
+        """Containers one of whose replicas just ended or went, as a hint; ends with `EngineError` when the
         connection does. Whoever listens compares everything again after a reconnect."""
         ...
 
