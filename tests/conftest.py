@@ -62,7 +62,7 @@ async def database_dsn(postgres_dsn: str) -> AsyncIterator[str]:
     name = f"test_{next(_names)}"
     admin_dsn = postgres_dsn.replace("/moorage?", "/postgres?")
     connection = await asyncpg.connect(admin_dsn)
-    await connection.execute(f"CREATE DATABASE {name} TEMPLATE moorage")
+    await connection.execute(f"CREATE DATABASE {name} TEMPLATE moorage STRATEGY FILE_COPY")
     yield postgres_dsn.replace("/moorage?", f"/{name}?")
     await connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
     await connection.close()
