@@ -5,7 +5,7 @@ from pydantic import BaseModel
 
 from moorage.catalog.capacity import room_for, why_no_room
 from moorage.catalog.repository import list_instance_types, list_nodes
-from moorage.containers.reconciler.repository import used_capacity
+from moorage.containers.capacity_repository import used_capacity
 from moorage.identity.authentication import TheActor
 from moorage.kit.pagination import Page
 from moorage.kit.web import TheSession, TheSettings

@@ -19,6 +19,8 @@ import aiohttp
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.catalog.capacity import Used, place, room_for, why_no_room
+from moorage.containers import capacity_repository
+from moorage.containers.capacity_repository import Room
 from moorage.containers.channels import CONTAINERS
 from moorage.containers.models import ReplicaRow
 from moorage.containers.plan import ContainerView, Plan, ReplicaView, make_plan
@@ -26,7 +28,7 @@ from moorage.containers.reconciler import repository
 from moorage.containers.reconciler.engine_calls import EngineCalls
 from moorage.containers.reconciler.operations import Operations
 from moorage.containers.reconciler.probe import PROBE_TIMEOUT_S, probe_replica
-from moorage.containers.reconciler.repository import FoundImage, Loaded, Room
+from moorage.containers.reconciler.repository import FoundImage, Loaded
 from moorage.containers.reconciler.sweep import Sweep
 from moorage.containers.repository import mark_due
 from moorage.containers.spec import ContainerSettings, RegistryProvider
@@ -140,7 +142,7 @@ class ContainersReconciler:
         if row.desired_state != DesiredState.RUNNING or len(live) >= row.desired_replicas:
             return Room()
         async with self.database.reading() as session:
-            return await repository.load_room(session)
+            return await capacity_repository.load_room(session)
 
     def _is_there(self, replica: ReplicaRow, seen: Seen) -> bool:
         observed = seen.engine.get(replica.id)
@@ -256,14 +258,14 @@ class ContainersReconciler:
         the room may be older than another container's admission; what does not fit waits for the next pass."""
         if not plan.create_slots:
             return []
-        await repository.lock_capacity(session)
-        used = await repository.used_capacity(session)
+        await capacity_repository.lock_capacity(session)
+        used = await capacity_repository.used_capacity(session)
         created = []
         for slot in plan.create_slots:
             placement = place(loaded.instance_type, room.nodes, used, self.settings.cpu_overcommit)
             if placement is None:
                 break
-            row = await repository.insert_replica(
+            row = await capacity_repository.insert_replica(
                 session, loaded.container, slot, placement, self.settings.replica_port_range
             )
             created.append(row)

@@ -1,0 +1,103 @@
+"""SQL of what the machines hold and of what is admitted to them. A row here is a promise of room, a port and perhaps
+a GPU; it is made under a lock, before the engine hears of it."""
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sqlalchemy import func, select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from moorage.catalog.capacity import Placement, Used
+from moorage.catalog.models import InstanceTypeRow
+from moorage.catalog.repository import list_nodes
+from moorage.containers.models import ContainerRow, ReplicaRow
+from moorage.containers.states import ReplicaState
+from moorage.engines.base import NodeCapacity
+from moorage.kit.errors import EngineError
+from moorage.kit.ids import new_replica_id
+
+_PORTS_TO_TRY = 32
+HOLDS_RESOURCES = (
+    ReplicaState.REQUESTED,
+    ReplicaState.STARTING,
+    ReplicaState.READY,
+    ReplicaState.ROUTED,
+    ReplicaState.DRAINING,
+)
+_CAPACITY_LOCK = 0x6D6F6F72_63617061
+"""Advisory: one admission at a time, so that two cannot take the last place."""
+
+
+@dataclass(frozen=True)
+class Room:
+    """The machines, and what the replicas on them hold."""
+
+    nodes: Sequence[NodeCapacity] = ()
+    used: Mapping[str, Used] = field(default_factory=dict)
+
+
+async def load_room(session: AsyncSession) -> Room:
+    return Room(await list_nodes(session), await used_capacity(session))
+
+
+async def used_capacity(session: AsyncSession) -> dict[str, Used]:
+    held = (
+        select(
+            ReplicaRow.node,
+            func.sum(InstanceTypeRow.vcpu_millis),
+            func.sum(InstanceTypeRow.memory_bytes),
+            # Only of those that have any: most replicas of a large installation may be of CPU types.
+            func.array_agg(func.array_to_string(ReplicaRow.gpu_device_ids, ",")).filter(
+                func.cardinality(ReplicaRow.gpu_device_ids) > 0
+            ),
+        )
+        .join(InstanceTypeRow, InstanceTypeRow.name == ReplicaRow.instance_type)
+        .where(ReplicaRow.state.in_(HOLDS_RESOURCES))
+        .group_by(ReplicaRow.node)
+    )
+    return {
+        node: Used(
+            int(cpu), int(memory), frozenset(gpu for joined in gpus or () for gpu in joined.split(",") if gpu)
+        )
+        for node, cpu, memory, gpus in await session.execute(held)
+    }
+
+
+async def lock_capacity(session: AsyncSession) -> None:
+    await session.execute(select(func.pg_advisory_xact_lock(_CAPACITY_LOCK)))
+
+
+async def insert_replica(
+    session: AsyncSession, container: ContainerRow, slot: int, placement: Placement, ports: tuple[int, int]
+) -> ReplicaRow:
+    row = ReplicaRow(
+        id=new_replica_id(),
+        container_id=container.id,
+        slot=slot,
+        generation=container.generation,
+        instance_type=container.instance_type,
+        state=ReplicaState.REQUESTED,
+        node=placement.node,
+        gpu_device_ids=list(placement.gpu_device_ids),
+        host_port=await _free_port(session, ports),
+    )
+    session.add(row)
+    await session.flush()
+    return row
+
+
+async def _free_port(session: AsyncSession, ports: tuple[int, int]) -> int:
+    """Any port that is nobody's. At random, so that one just let go is rarely the next to be given out."""
+    first, last = ports
+    held = select(ReplicaRow.host_port).where(ReplicaRow.port_released_at.is_(None))
+    # A few tickets first: nearly always one of them is free, and nobody has to read thousands of rows.
+    tickets = random.sample(range(first, last + 1), min(_PORTS_TO_TRY, last - first + 1))
+    taken = set((await session.execute(held.where(ReplicaRow.host_port.in_(tickets)))).scalars())
+    free = [port for port in tickets if port not in taken]
+    if not free:
+        taken = set((await session.execute(held)).scalars())
+        free = [port for port in range(first, last + 1) if port not in taken]
+    if not free:
+        raise EngineError(f"All ports from {first} to {last} are in use. Widen MOORAGE_REPLICA_PORTS.")
+    return random.choice(free)  # noqa: S311 - not a secret
