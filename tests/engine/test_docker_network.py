@@ -36,7 +36,7 @@ async def host_service_port() -> AsyncIterator[int]:
 
 async def test_unreachable_from_a_container(docker_world: DockerWorld, host_service_port: int) -> None:
     assert docker_world.engine.network_isolation.reason is None
-    assert docker_world.engine.network_isolated
+    assert docker_world.engine.network_isolation.isolated
     neighbour = await spec_of(docker_world, "serves")
     started = await docker_world.engine.start(neighbour)
     neighbour_address, gateway = await _addresses(docker_world, started.engine_id)

@@ -8,11 +8,11 @@ from moorage.containers.spec import (
     RegistryProvider,
     checked_environment,
     checked_health_path,
-    checked_name,
     chosen_port,
     complete_image,
     split_command,
 )
+from moorage.kit.names import checked_name
 
 
 @pytest.mark.parametrize(

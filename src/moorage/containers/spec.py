@@ -46,7 +46,6 @@ _PROVIDER_HOSTS: dict[RegistryProvider, tuple[str | None, str]] = {
     RegistryProvider.OTHER: (None, r".+"),
 }
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,62}")
 _ENVIRONMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _HEALTH_PATH = re.compile(r"/[A-Za-z0-9/_.~%?=&+:@,-]{0,199}")
 _LABEL = r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
@@ -101,14 +100,6 @@ class ContainerSettings:
 class ContainerSecrets:
     registry_password: str | None = field(default=None, repr=False)
     environment: dict[str, str] = field(default_factory=dict, repr=False)
-
-
-def checked_name(name: str) -> str:
-    if not _NAME.fullmatch(name):
-        raise ValueError(
-            "must be 1 to 63 letters, digits, spaces, dots, hyphens or underscores, beginning with a letter or digit"
-        )
-    return name
 
 
 def complete_image(image: str, provider: RegistryProvider) -> str:

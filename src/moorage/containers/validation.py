@@ -15,12 +15,12 @@ from moorage.containers.spec import (
     ResourceMode,
     checked_environment,
     checked_health_path,
-    checked_name,
     complete_image,
     registry_host,
     split_command,
 )
 from moorage.kit.errors import FieldError, InvalidInputError
+from moorage.kit.names import checked_name
 from moorage.kit.settings import Settings
 from moorage.registry.addresses import is_allowed_by_name
 

@@ -24,15 +24,6 @@ async def migrate(dsn: str, revision: str = "head") -> None:
         await engine.dispose()
 
 
-async def is_current(dsn: str) -> bool:
-    engine = create_async_engine(dsn.replace("postgresql://", "postgresql+asyncpg://", 1), poolclass=NullPool)
-    try:
-        async with engine.connect() as connection:
-            return await connection.run_sync(_at_head)
-    finally:
-        await engine.dispose()
-
-
 def _run(connection: Connection, revision: str) -> None:
     config = _config()
     config.attributes["connection"] = connection
@@ -45,11 +36,6 @@ def _run(connection: Connection, revision: str) -> None:
         command.downgrade(config, revision)
     else:
         command.upgrade(config, revision)
-
-
-def _at_head(connection: Connection) -> bool:
-    current = MigrationContext.configure(connection).get_current_revision()
-    return current == ScriptDirectory.from_config(_config()).get_current_head()
 
 
 def _config() -> Config:

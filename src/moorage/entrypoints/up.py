@@ -24,6 +24,7 @@ from moorage.engines.docker.daemon import (
     stop_engine,
 )
 from moorage.engines.docker.engine import DockerEngine
+from moorage.engines.docker.network import NetworkIsolation
 from moorage.entrypoints.bootstrap import bootstrap, operator_sign_in_link
 from moorage.entrypoints.example_image import ensure_example_image
 from moorage.entrypoints.migrate import migrate
@@ -54,9 +55,10 @@ async def up(settings: Settings, say: Say) -> None:
             say("Starting the database …")
             await postgres.start()
         link = await _prepare_database(settings)
+        overrides = settings_for(await _isolation(settings, docker_host), say)
         await _build_example(settings, docker_host, say)
         say("Starting the API, the controller and the gateway …")
-        await _run(settings, postgres, docker_host, link, say)
+        await _run(settings, postgres, {**overrides, "MOORAGE_DOCKER_HOST": docker_host}, link, say)
 
 
 async def down(settings: Settings, say: Say) -> None:
@@ -142,6 +144,32 @@ async def _prepare_database(settings: Settings) -> str:
         await database.close()
 
 
+def settings_for(isolation: NetworkIsolation, say: Say) -> dict[str, str]:
+    """Where containers cannot be kept apart, strangers must not bring theirs: sign-up is closed, and said to be."""
+    if isolation.isolated:
+        return {}
+    say(
+        f"Containers cannot be kept apart on this machine ({isolation.reason}), so sign-up is closed: "
+        "they could reach each other and this machine. Install iptables and run Moorage as root to open it."
+    )
+    return {"MOORAGE_SIGN_UP": "closed"}
+
+
+async def _isolation(settings: Settings, docker_host: str) -> NetworkIsolation:
+    database = Database(database_dsn(settings), pool_size=2)
+    try:
+        async with database.transaction() as session:
+            installation_id = await ensure_installation_id(session)
+    finally:
+        await database.close()
+    engine = DockerEngine(docker_host, installation_id, system_clock)
+    try:
+        await engine.prepare()
+        return engine.network_isolation
+    finally:
+        await engine.close()
+
+
 async def _build_example(settings: Settings, docker_host: str, say: Say) -> None:
     try:
         await ensure_example_image(docker_host, settings.home / "cache", say)
@@ -151,9 +179,9 @@ async def _build_example(settings: Settings, docker_host: str, say: Say) -> None
 
 
 async def _run(
-    settings: Settings, postgres: EmbeddedPostgres | None, docker_host: str, link: str, say: Say
+    settings: Settings, postgres: EmbeddedPostgres | None, overrides: dict[str, str], link: str, say: Say
 ) -> None:
-    environment = {"MOORAGE_DOCKER_HOST": docker_host, "MOORAGE_HOME": str(settings.home.absolute())}
+    environment = {**overrides, "MOORAGE_HOME": str(settings.home.absolute())}
     roles = [
         RoleProcess(role, settings.log_dir, environment, say) for role in ("gateway", "api", "controller")
     ]

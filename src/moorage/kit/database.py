@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import asyncpg
 import structlog
-from sqlalchemy import DateTime, MetaData, String, func, select, text
+from sqlalchemy import DateTime, MetaData, String, func, select
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
 from sqlalchemy.orm import DeclarativeBase, mapped_column
@@ -21,7 +21,6 @@ from moorage.kit.clock import Clock, system_clock
 
 log = structlog.get_logger()
 
-Timestamp = Annotated[datetime, mapped_column(DateTime(timezone=True))]
 CreatedAt = Annotated[datetime, mapped_column(DateTime(timezone=True), server_default=func.now())]
 
 
@@ -76,10 +75,6 @@ class Database:
         """Rolls back what the block did not commit by itself."""
         async with self._sessions() as session:
             yield session
-
-    async def ping(self) -> None:
-        async with self.transaction() as session:
-            await session.execute(text("SELECT 1"))
 
     async def close(self) -> None:
         await self._engine.dispose()

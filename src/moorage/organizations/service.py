@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from moorage.identity.actor import Actor
+from moorage.identity.actor import Actor, KeyActor
 from moorage.identity.api_keys.models import ApiKeyRow
 from moorage.identity.api_keys.repository import add_key
 from moorage.identity.tokens import API_KEY_PREFIX, new_token
@@ -14,11 +14,10 @@ from moorage.identity.users.models import UserRow
 from moorage.kit.crypto import sha256
 from moorage.kit.errors import ConflictError, FieldError, ForbiddenError, InvalidInputError
 from moorage.kit.ids import OrganizationId, UserId, new_api_key_id
+from moorage.kit.names import checked_name
 from moorage.organizations import repository
 from moorage.organizations.models import OrganizationRow, ProjectRow
 from moorage.organizations.schemas import ApiKeyCreate
-
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,62}")
 
 
 async def create_first_organization(session: AsyncSession, user: UserRow) -> None:
@@ -28,7 +27,7 @@ async def create_first_organization(session: AsyncSession, user: UserRow) -> Non
 
 
 async def create_project(session: AsyncSession, organization: OrganizationRow, name: str) -> ProjectRow:
-    checked_name(name)
+    _check_name(name)
     if await repository.project_name_taken(session, organization.id, name):
         raise _project_name_taken(name)
     try:
@@ -43,8 +42,8 @@ async def create_api_key(
     session: AsyncSession, actor: Actor, project: ProjectRow, wanted: ApiKeyCreate, now: datetime
 ) -> tuple[ApiKeyRow, str]:
     """The key's row and, this once, the key itself."""
-    checked_name(wanted.name)
-    if not hasattr(actor, "user_id") and wanted.scope == "manage":
+    _check_name(wanted.name)
+    if isinstance(actor, KeyActor) and wanted.scope == "manage":
         raise ForbiddenError("A key cannot make another key with scope 'manage'; sign in as a person.")
     if wanted.expires_at is not None and not _is_later(wanted.expires_at, now):
         fields = (FieldError("expires_at", "must be a time in the future, with its zone"),)
@@ -75,8 +74,8 @@ def _project_name_taken(name: str) -> ConflictError:
     return ConflictError(f"There is a project named {name} already.", code="name_taken")
 
 
-def checked_name(name: str) -> str:
-    if not _NAME.fullmatch(name):
-        rule = "must be 1 to 63 letters, digits, spaces, dots, hyphens or underscores, beginning with a letter or digit"
-        raise InvalidInputError(f"The name {rule}.", fields=(FieldError("name", rule),))
-    return name
+def _check_name(name: str) -> None:
+    try:
+        checked_name(name)
+    except ValueError as exc:
+        raise InvalidInputError(f"The name {exc}.", fields=(FieldError("name", str(exc)),)) from exc

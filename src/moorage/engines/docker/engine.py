@@ -62,10 +62,6 @@ class DockerEngine:
         """Whether containers are kept from each other and from this machine, as `prepare` last found it."""
         return self._isolation
 
-    @property
-    def network_isolated(self) -> bool:
-        return self._isolation.isolated
-
     async def prepare(self) -> None:
         self._isolation = await self._network.prepare(self._connection)
 
