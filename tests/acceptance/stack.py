@@ -5,7 +5,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,6 +15,8 @@ from typing import Any, TypeVar
 
 import httpx
 
+from tests.ports import free_port
+
 ResultT = TypeVar("ResultT")
 MOOR = [sys.executable, "-m", "moorage.entrypoints.moor"]
 CHAT = {
@@ -24,12 +25,6 @@ CHAT = {
     "resources": {"mode": "general", "instance_type": "cpu-nano"},
     "health_check": {"path": "/health", "timeout_s": 60},
 }
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def until(

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.stack import MOOR, Person, Stack, free_port
+from tests.acceptance.stack import MOOR, Person, Stack
+from tests.ports import free_port
 
 REPOSITORY = Path(__file__).parents[2]
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.stack import free_port, until
+from tests.acceptance.stack import until
+from tests.ports import free_port
 
 REPOSITORY = Path(__file__).parents[2]
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import socket
 from collections.abc import AsyncIterator
 
 import pytest
@@ -16,6 +15,7 @@ from moorage.kit.ids import ContainerId, ProjectId, ReplicaId, new_installation_
 from moorage.telemetry.logs.follower import Follower
 from moorage.telemetry.logs.repository import Source
 from tests.engine_fixtures import remove_installation
+from tests.ports import free_port
 
 
 @pytest.fixture
@@ -32,9 +32,6 @@ async def start(engine: DockerEngine, world: World, image: str, script: str) -> 
     container_id = await world.new_container()
     source = await world.new_replica(container_id)
     pinned = await engine.ensure_image(ImageRequest(image, local=True), lambda _: None)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     observed = await engine.start(
         ReplicaSpec(
             replica_id=ReplicaId(source.replica_id),
@@ -47,7 +44,7 @@ async def start(engine: DockerEngine, world: World, image: str, script: str) -> 
             command=("/bin/sh", "-c", script),
             environment={},
             port=8000,
-            host_port=port,
+            host_port=free_port(),
             vcpu_millis=500,
             memory_bytes=64 * 1024 * 1024,
             disk_bytes=1024**3,

@@ -3,7 +3,6 @@
 import asyncio
 import platform
 import shutil
-import socket
 import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -17,6 +16,7 @@ from moorage.kit.clock import system_clock
 from moorage.kit.ids import new_installation_id
 from tests.engine.registry import Registry
 from tests.engine_fixtures import remove_installation
+from tests.ports import free_port
 
 _COMMANDS = {
     "serves": 'trap "exit 0" TERM; httpd -f -p $PORT -h /www & wait',
@@ -45,9 +45,7 @@ class DockerWorld:
         return ("/bin/sh", "-c", _COMMANDS[behaviour])
 
     def free_port(self) -> int:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            return int(probe.getsockname()[1])
+        return free_port()
 
     async def until(self, condition: Callable[[], Awaitable[bool]]) -> None:
         deadline = time.monotonic() + _DEADLINE_S

@@ -8,7 +8,6 @@ import json
 import os
 import pwd
 import signal
-import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +21,7 @@ from moorage.gateway.table import GatewayTable, KeyEntry, Route, Server
 from moorage.kit import ids
 from moorage.kit.daemon import Daemon
 from moorage.kit.ids import ProjectId
+from tests.ports import free_port
 
 WAIT_S = 15.0
 
@@ -77,13 +77,6 @@ def make_place(home: Path, **overrides: Any) -> Place:
 
 def group_of_nobody() -> str:
     return grp.getgrgid(pwd.getpwnam("nobody").pw_gid).gr_name
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,12 @@ import asyncio
 
 import aiohttp
 import pytest
-from gateway_support import Container, Place, eventually, free_port, new_key, run_container, table
+from gateway_support import Container, Place, eventually, new_key, run_container, table
 
 from moorage.gateway.dataplane import DataPlane
 from moorage.gateway.table import Route, Server
 from moorage.kit import ids
+from tests.ports import free_port
 
 PROJECT = ids.new_project_id()
 CONTAINER = ids.new_container_id()

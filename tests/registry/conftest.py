@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
@@ -13,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from tests.ports import free_port
 
 USERNAME, PASSWORD = "ann", "htpasswd-canary-4711"
 _PACKAGES = {"docker-registry": "docker-registry", "htpasswd": "apache2-utils"}
@@ -50,7 +51,7 @@ def private_registry() -> Iterator[RunningRegistry]:
 def _run_registry(*, with_password: bool) -> Iterator[RunningRegistry]:
     _install_missing()
     folder = Path(tempfile.mkdtemp(prefix="moor-registry-", dir="/tmp"))
-    host = f"127.0.0.1:{_free_port()}"
+    host = f"127.0.0.1:{free_port()}"
     template = _CONFIG + (_HTPASSWD_CONFIG if with_password else "")
     (folder / "config.yml").write_text(template.format(folder=folder, host=host))
     entry = subprocess.run(
@@ -92,9 +93,3 @@ def _wait_until_it_answers(process: subprocess.Popen[bytes], host: str, log: Pat
             time.sleep(0.05)
         else:
             return
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
