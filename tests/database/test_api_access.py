@@ -74,7 +74,13 @@ ROUTES = {
     "GET /api/v1/containers/{container_id}/replicas": "project",
     "GET /api/v1/containers/{container_id}/activity": "project",
     "GET /api/v1/containers/{container_id}/logs": "project",
+    "GET /api/v1/containers/{container_id}/logs/histogram": "project",
+    "GET /api/v1/containers/{container_id}/logs/download": "project",
     "GET /api/v1/containers/{container_id}/logs/stream": "project",
+    "GET /api/v1/projects/{project_id}/logs": "project",
+    "GET /api/v1/projects/{project_id}/logs/histogram": "project",
+    "GET /api/v1/projects/{project_id}/logs/download": "project",
+    "GET /api/v1/projects/{project_id}/logs/stream": "project",
     "GET /api/v1/operator/outbox": "operator",
     "GET /api/v1/operator/status": "operator",
 }

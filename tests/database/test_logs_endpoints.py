@@ -12,6 +12,7 @@ import httpx
 import pytest
 import uvicorn
 from log_support import KEYRING, World, eventually, new_world
+from sqlalchemy import text
 from test_logs_reading import new_source, store
 
 from moorage.entrypoints.api import create_app
@@ -22,7 +23,11 @@ from moorage.kit.database import Database
 from moorage.kit.ids import new_api_key_id, new_project_id
 from moorage.kit.settings import Settings
 from moorage.organizations.models import ProjectRow
+from moorage.telemetry.logs.reading import access, download
+from moorage.telemetry.logs.reading import repository as reading
 from moorage.telemetry.logs.repository import Source
+
+SUFFIXES = ["", "/histogram", "/download", "/stream"]
 
 
 @dataclass
@@ -130,7 +135,7 @@ async def test_bad_input(site: Site, query: dict[str, Any]) -> None:
     assert answer.json()["code"] == "invalid_input"
 
 
-@pytest.mark.parametrize("suffix", ["", "/stream"])
+@pytest.mark.parametrize("suffix", SUFFIXES)
 async def test_other_project(site: Site, suffix: str) -> None:
     other_project_id = new_project_id()
     async with site.world.database.transaction() as session:
@@ -143,7 +148,7 @@ async def test_other_project(site: Site, suffix: str) -> None:
     assert (answer.status_code, answer.json()["detail"]) == (404, absent.json()["detail"])
 
 
-@pytest.mark.parametrize("suffix", ["", "/stream"])
+@pytest.mark.parametrize("suffix", SUFFIXES)
 async def test_anonymous(site: Site, suffix: str) -> None:
     answer = await site.client.get(site.path + suffix, headers={"Authorization": "Bearer moor_wrong"})
     assert answer.status_code == 401
@@ -151,9 +156,10 @@ async def test_anonymous(site: Site, suffix: str) -> None:
 
 @contextlib.asynccontextmanager
 async def events(
-    site: Site, headers: dict[str, str] | None = None, **query: Any
+    site: Site, headers: dict[str, str] | None = None, path: str | None = None, **query: Any
 ) -> AsyncIterator[AsyncIterator[tuple[str, Any]]]:
-    async with site.client.stream("GET", f"{site.path}/stream", params=query, headers=headers) as answer:
+    url = f"{path or site.path}/stream"
+    async with site.client.stream("GET", url, params=query, headers=headers) as answer:
         assert answer.status_code == 200, await answer.aread()
         assert answer.headers["content-type"].startswith("text/event-stream")
 
@@ -197,3 +203,83 @@ async def test_many_streams_leave_room_for_others(site: Site) -> None:
 async def test_bad_last_event_id(site: Site) -> None:
     answer = await site.client.get(f"{site.path}/stream", headers={"Last-Event-ID": "nonsense"})
     assert answer.status_code == 422
+
+
+async def test_project_logs(site: Site) -> None:
+    other = await new_source(site.world, await site.world.new_container())
+    await store(site.world, site.source, (0, "first"), (2, "third"))
+    await store(site.world, other, (1, "second"), (3, "fourth"))
+    path = f"/api/v1/projects/{site.world.project_id}/logs"
+    async with asyncio.timeout(20):
+        items = (await site.client.get(path)).json()["items"]
+        assert [item["text"] for item in items] == ["fourth", "third", "second", "first"]
+        only = (await site.client.get(path, params={"container": other.container_id})).json()["items"]
+        assert [item["text"] for item in only] == ["fourth", "second"]
+        async with events(site, path=path, tail=2) as stream:
+            assert [(await anext(stream))[1]["text"] for _ in range(2)] == ["third", "fourth"]
+
+
+async def test_histogram(site: Site) -> None:
+    await store(site.world, site.source, (0, "a"), (59, "b"), (60, "c"), (119, "not this one"))
+    answer = await site.client.get(
+        f"{site.path}/histogram",
+        params={"from": "2026-05-01T00:00:00Z", "to": "2026-05-01T00:10:00Z", "steps": 10, "text": ""},
+    )
+    body = answer.json()
+    assert body["step_s"] == 60
+    assert body["times"][:2] == ["2026-05-01T00:00:00Z", "2026-05-01T00:01:00Z"]
+    assert body["series"] == {"stdout": [2, 2, *[0] * 8], "stderr": [0] * 10}
+    narrowed = {"from": "2026-05-01T00:00:00Z", "to": "2026-05-01T00:01:59Z", "steps": 2, "text": "C"}
+    found = await site.client.get(f"{site.path}/histogram", params=narrowed)
+    assert found.json()["series"]["stdout"] == [0, 1]
+    lately = (await site.client.get(f"{site.path}/histogram")).json()
+    assert (lately["step_s"], sum(lately["series"]["stdout"])) == (120, 0)
+    backwards = {"from": "2026-05-02T00:00:00Z", "to": "2026-05-01T00:00:00Z"}
+    assert (await site.client.get(f"{site.path}/histogram", params=backwards)).status_code == 422
+
+
+async def test_download(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(download, "PAGE_LINES", 100)
+    await store(site.world, site.source, *((number, f"line {number}") for number in range(250)))
+    answer = await site.client.get(f"{site.path}/download")
+    assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+    assert answer.headers["content-disposition"] == f'attachment; filename="{site.source.container_id}.log"'
+    lines = answer.text.splitlines()
+    assert lines[0] == (
+        f"2026-05-01T00:00:00+00:00 {site.source.container_id} {site.source.replica_id} stdout line 0"
+    )
+    assert [line.split(" ", 4)[4] for line in lines] == [f"line {number}" for number in range(250)]
+    narrowed = await site.client.get(f"{site.path}/download", params={"text": "line 24", "stream": "stdout"})
+    assert len(narrowed.text.splitlines()) == 11
+    monkeypatch.setattr(download, "MAX_LINES", 200)
+    cut = (await site.client.get(f"{site.path}/download")).text.splitlines()
+    assert len(cut) == 201
+    assert cut[-1] == "[cut after 200 lines; go on with from=2026-05-01T00:03:19+00:00]"
+
+
+async def test_a_search_over_http_that_takes_too_long(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    await store(site.world, site.source, *((number, "x" * 500) for number in range(5000)))
+    monkeypatch.setattr(reading, "SEARCH_TIMEOUT_S", 0.001)
+    for suffix in ("", "/histogram", "/download"):
+        query = {"text": "not there", "from": "2026-05-01T00:00:00Z", "to": "2026-05-02T00:00:00Z"}
+        answer = await site.client.get(site.path + suffix, params=query)
+        assert (answer.status_code, answer.json()["code"]) == (422, "log_search_too_broad")
+
+
+@pytest.mark.parametrize("how", ["key revoked", "container deleted"])
+async def test_a_stream_ends_with_the_right_to_it(
+    site: Site, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(access, "ASK_AGAIN_EVERY_S", 0.2)
+    statements = {
+        "key revoked": "UPDATE api_keys SET revoked_at = now()",
+        "container deleted": "UPDATE containers SET deleted_at = now()",
+    }
+    async with asyncio.timeout(20), events(site) as stream:
+        await store(site.world, site.source, (0, "still ours"))
+        assert (await anext(stream))[1]["text"] == "still ours"
+        async with site.world.database.transaction() as session:
+            await session.execute(text(statements[how]))
+        with pytest.raises(StopAsyncIteration):
+            await anext(stream)
+    assert (await site.get()).status_code == (401 if how == "key revoked" else 404)

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from log_support import BASE_NS, ERR, OUT, World, new_world
+from sqlalchemy import text
 
 from moorage.engines.base import LogStream
 from moorage.kit.database import Database
@@ -11,12 +12,21 @@ from moorage.kit.errors import InvalidInputError
 from moorage.telemetry.logs.cursor import Cursor
 from moorage.telemetry.logs.reading import repository as reading
 from moorage.telemetry.logs.reading.positions import LinePosition, decode_tail, encode_tail
-from moorage.telemetry.logs.reading.repository import LogFilter, StoredLine, list_lines
+from moorage.telemetry.logs.reading.repository import (
+    LogFilter,
+    LogScope,
+    Order,
+    StoredLine,
+    count_lines,
+    list_lines,
+)
 from moorage.telemetry.logs.reading.tail import STEP_LINES, Tail, TailedLine
 from moorage.telemetry.logs.repository import NewLine, Source, find_or_create_cursor, finish, store_lines
+from moorage.telemetry.steps import steps_for
 
 EVERYTHING = LogFilter()
 BASE = datetime(2026, 5, 1, tzinfo=UTC)
+HOUR = timedelta(hours=1)
 
 
 @pytest.fixture
@@ -47,6 +57,10 @@ async def store(world: World, source: Source, *lines: tuple[int, str] | tuple[in
         await store_lines(session, source, new, Cursor(next_sequence=first + len(new)))
 
 
+def scope_of(source: Source) -> LogScope:
+    return LogScope(source.project_id, source.container_id)
+
+
 async def page(
     world: World,
     source: Source,
@@ -55,7 +69,7 @@ async def page(
     limit: int = 100,
 ) -> list[StoredLine]:
     async with world.database.transaction() as session:
-        return await list_lines(session, source.container_id, wanted, before, limit)
+        return await list_lines(session, scope_of(source), wanted, limit, before)
 
 
 async def texts(world: World, source: Source, wanted: LogFilter) -> list[str]:
@@ -131,7 +145,7 @@ def shown(lines: list[TailedLine]) -> list[str]:
 
 async def test_a_tail_gets_what_arrives(world: World, source: Source) -> None:
     await store(world, source, (0, "before"), (1, "just before"))
-    tail = Tail(world.database, source.container_id, EVERYTHING)
+    tail = Tail(world.database, scope_of(source), EVERYTHING)
     assert shown(await tail.begin(newest=1)) == ["just before"]
     assert await steps(tail) == []
     await store(world, source, (2, "now"), (2, "and now"))
@@ -141,7 +155,7 @@ async def test_a_tail_gets_what_arrives(world: World, source: Source) -> None:
 
 async def test_a_line_that_is_late_is_not_missed(world: World, source: Source) -> None:
     other = await new_source(world, source.container_id)
-    tail = Tail(world.database, source.container_id, EVERYTHING)
+    tail = Tail(world.database, scope_of(source), EVERYTHING)
     await tail.begin(newest=0)
     await store(world, source, (100, "young"))
     assert shown(await steps(tail)) == ["young"]
@@ -150,7 +164,7 @@ async def test_a_line_that_is_late_is_not_missed(world: World, source: Source) -
 
 
 async def test_replicas_are_merged_by_time_and_new_ones_come_whole(world: World, source: Source) -> None:
-    tail = Tail(world.database, source.container_id, EVERYTHING)
+    tail = Tail(world.database, scope_of(source), EVERYTHING)
     await tail.begin(newest=0)
     new = await new_source(world, source.container_id)
     await store(world, source, (1, "a1"), (3, "a3"))
@@ -163,7 +177,7 @@ async def test_replicas_are_merged_by_time_and_new_ones_come_whole(world: World,
 
 async def test_resumed_after_every_line(world: World, source: Source) -> None:
     """A client that loses its connection after each single line, while replicas come and end."""
-    tail = Tail(world.database, source.container_id, EVERYTHING)
+    tail = Tail(world.database, scope_of(source), EVERYTHING)
     await tail.begin(newest=0)
     position = None
     sources, found, expected = [source], list[str](), set[str]()
@@ -178,7 +192,7 @@ async def test_resumed_after_every_line(world: World, source: Source) -> None:
             async with world.database.transaction() as session:
                 await finish(session, sources[-1])
         while True:
-            tail = tail if position is None else Tail(world.database, source.container_id, EVERYTHING)
+            tail = tail if position is None else Tail(world.database, scope_of(source), EVERYTHING)
             if position is not None:
                 tail.resume(decode_tail(encode_tail(position)))
             first = await anext(tail.step(), None)
@@ -191,7 +205,7 @@ async def test_resumed_after_every_line(world: World, source: Source) -> None:
 
 
 async def test_more_than_one_step_at_once(world: World, source: Source) -> None:
-    tail = Tail(world.database, source.container_id, EVERYTHING)
+    tail = Tail(world.database, scope_of(source), EVERYTHING)
     await tail.begin(newest=0)
     count = 2 * STEP_LINES + 100
     await store(world, source, *((0, str(number)) for number in range(count)))
@@ -199,7 +213,7 @@ async def test_more_than_one_step_at_once(world: World, source: Source) -> None:
 
 
 async def test_a_filtered_tail(world: World, source: Source) -> None:
-    tail = Tail(world.database, source.container_id, LogFilter(text="yes"))
+    tail = Tail(world.database, scope_of(source), LogFilter(text="yes"))
     await tail.begin(newest=0)
     await store(world, source, (0, "no"), (1, "yes 1"), (2, "no"))
     assert shown(await steps(tail)) == ["yes 1"]
@@ -209,10 +223,71 @@ async def test_a_filtered_tail(world: World, source: Source) -> None:
 
 async def test_a_position_of_another_container_shows_nothing_of_it(world: World, source: Source) -> None:
     foreign = await new_source(world, await world.new_container())
-    foreign_tail = Tail(world.database, foreign.container_id, EVERYTHING)
+    foreign_tail = Tail(world.database, scope_of(foreign), EVERYTHING)
     await foreign_tail.begin(newest=0)
     await store(world, foreign, (0, "theirs"))
     position = (await steps(foreign_tail))[0].position
-    tail = Tail(world.database, source.container_id, EVERYTHING)
+    tail = Tail(world.database, scope_of(source), EVERYTHING)
     tail.resume(decode_tail(encode_tail(type(position)(position.as_of, {foreign.replica_id: 0}))))
     assert await steps(tail) == []
+
+
+async def test_a_project_shows_all_its_containers_also_deleted_ones(world: World, source: Source) -> None:
+    other = await new_source(world, await world.new_container())
+    deleted = await new_source(world, await world.new_container())
+    for index in range(5):
+        for name, one in (("a", source), ("b", other), ("c", deleted)):
+            await store(world, one, (index, f"{name} {index} first"), (index, f"{name} {index} second"))
+    async with world.database.transaction() as session:
+        await session.execute(
+            text("UPDATE containers SET deleted_at = now() WHERE id = :id"), {"id": deleted.container_id}
+        )
+    project = LogScope(world.project_id, None)
+    async with world.database.transaction() as session:
+        newest_first = await list_lines(session, project, EVERYTHING, 100)
+        oldest_first = await list_lines(session, project, EVERYTHING, 100, order=Order.OLDEST_FIRST)
+    assert len(newest_first) == 30
+    assert newest_first == oldest_first[::-1]
+    assert newest_first == sorted(newest_first, key=lambda line: (line.time, line.sequence), reverse=True)
+    for order, expected in ((Order.NEWEST_FIRST, newest_first), (Order.OLDEST_FIRST, oldest_first)):
+        found: list[StoredLine] = []
+        while True:
+            async with world.database.transaction() as session:
+                beyond = found[-1].position if found else None
+                lines = await list_lines(session, project, EVERYTHING, 4, beyond, order)
+            if not lines:
+                break
+            found += lines
+        assert found == expected
+
+
+async def test_a_container_of_another_project_is_not_in_ours(world: World, source: Source) -> None:
+    await store(world, source, (0, "theirs"))
+    async with world.database.transaction() as session:
+        for scope in (LogScope("prj_other", source.container_id), LogScope("prj_other", None)):
+            assert await list_lines(session, scope, EVERYTHING, 10) == []
+            assert await count_lines(session, scope, EVERYTHING, steps_for(BASE, BASE + HOUR, 60)) == {}
+            assert (await reading.tail_state(session, scope, None, [source.replica_id])).replicas == []
+
+
+async def test_counts(world: World, source: Source) -> None:
+    other = await new_source(world, await world.new_container())
+    await store(world, source, (0, "a"), (119, "b"), (120, "c", ERR), (3599, "d"), (3600, "too late"))
+    await store(world, other, (121, "e", ERR))
+    minutes = steps_for(BASE, BASE + HOUR, 60)
+    between = LogFilter(from_time=BASE, to_time=BASE + HOUR)
+    async with world.database.transaction() as session:
+        own = await count_lines(session, scope_of(source), between, minutes)
+        all_of_them = await count_lines(session, LogScope(world.project_id, None), between, minutes)
+    assert minutes.step_s == 60
+    assert own == {(0, OUT): 1, (1, OUT): 1, (2, ERR): 1, (59, OUT): 1}
+    assert all_of_them == {**own, (2, ERR): 2}
+
+
+async def test_a_tail_of_a_project(world: World, source: Source) -> None:
+    tail = Tail(world.database, LogScope(world.project_id, None), EVERYTHING)
+    await tail.begin(newest=0)
+    new = await new_source(world, await world.new_container())
+    await store(world, source, (1, "a1"), (3, "a3"))
+    await store(world, new, (2, "b2"))
+    assert shown(await steps(tail)) == ["a1", "b2", "a3"]

@@ -203,6 +203,8 @@ class _Handler(BaseHTTPRequestHandler):
                 self._one([one for one in fake.projects if one["id"] == project_id])
             case ["GET", "projects", _, "containers"]:
                 self._page(list(fake.containers.values()), query)
+            case ["GET", "projects", _, "logs"]:
+                self._page(fake.log_lines[::-1], query)
             case ["POST", "projects", project_id, "containers"]:
                 made = fake.add_container(body["name"], project_id=project_id, state="PENDING")
                 self._json(201, made)

@@ -59,6 +59,17 @@ def test_log_filters_are_the_apis(moor: Moor, fake: FakeMoorage) -> None:
     assert moor("logs", "chat", "--replica", "xyz").exit_code == 2
 
 
+def test_logs_of_the_whole_project_name_the_container(moor: Moor, fake: FakeMoorage) -> None:
+    fake.add_container()
+    deleted = {**log_line(1, "from what is gone"), "container_id": "ctr_gone"}
+    fake.log_lines = [log_line(0, "hello"), deleted]
+    assert [line.split(" ", 2)[2] for line in moor("logs").stdout.splitlines()] == [
+        "chat hello",
+        "ctr_gone from what is gone",
+    ]
+    assert moor("logs", "--replica", "abcdef").exit_code == 2
+
+
 def test_logs_as_json_are_one_object_per_line(moor: Moor, fake: FakeMoorage) -> None:
     fake.add_container()
     fake.log_lines = [log_line(1, "one\x1b[2J"), log_line(2, "two")]

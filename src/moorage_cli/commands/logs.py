@@ -12,7 +12,7 @@ from typing import Annotated, TextIO
 import typer
 
 from moorage_cli.client import ApiClient, Record
-from moorage_cli.command import ContainerArgument, command
+from moorage_cli.command import command
 from moorage_cli.errors import ApiError, CliError, UnreachableError, UsageError
 from moorage_cli.output import Output
 from moorage_cli.session import Session
@@ -34,7 +34,8 @@ class Stream(StrEnum):
 
 @dataclass(frozen=True)
 class Wanted:
-    container_id: str
+    path: str
+    """`/containers/{id}/logs`, or `/projects/{id}/logs` for all containers at once."""
     instance: str | None
     stream: str | None
     text: str | None
@@ -52,7 +53,10 @@ def register(app: typer.Typer) -> None:
 
 def logs(
     session: Session,
-    container: ContainerArgument,
+    container: Annotated[
+        str | None,
+        typer.Argument(metavar="CONTAINER", help="A container's name or id; without it, all of the project."),
+    ] = None,
     follow: Annotated[
         bool, typer.Option("-f", "--follow", help="Go on with new lines as they come.")
     ] = False,
@@ -72,14 +76,16 @@ def logs(
         ),
     ] = None,
 ) -> None:
-    """Show a container's log lines, oldest first."""
+    """Show log lines, oldest first; those of the whole project include containers that are deleted."""
     if follow and until is not None:
         raise UsageError("--follow goes on for ever; it cannot be used with --until.")
     now = datetime.now(UTC)
     default_lines = DEFAULT_LINES if since is None else MAX_LINES
-    container_id = session.container(container)["id"]
+    container_id = session.container(container)["id"] if container is not None else None
     wanted = Wanted(
-        container_id=container_id,
+        path=f"/containers/{container_id}/logs"
+        if container_id
+        else f"/projects/{session.project['id']}/logs",
         instance=_replica_id(session, container_id, replica) if replica is not None else None,
         stream=stream.value if stream is not None else None,
         text=grep,
@@ -87,7 +93,7 @@ def logs(
         to_time=time_before(until, now, "--until").isoformat() if until is not None else None,
         lines=default_lines if count is None else count,
     )
-    write = LineWriter(session.output, sys.stdout)
+    write = LineWriter(session.output, sys.stdout, None if container_id else ContainerNames(session))
     history = _history(session, wanted) if not follow or since is not None else []
     for line in history:
         write(line)
@@ -102,36 +108,53 @@ def logs(
 class LineWriter:
     """Straight to stdout, because ten thousand lines through a layout would take seconds."""
 
-    def __init__(self, output: Output, file: TextIO) -> None:
+    def __init__(self, output: Output, file: TextIO, names: "ContainerNames | None") -> None:
         self._output = output
         self._file = file
+        self._names = names
 
     def __call__(self, line: Record) -> None:
         if self._output.as_json:
             self._output.record(line)
         elif self._output.is_terminal:
-            self._file.write(f"\x1b[2m{_prefix(line)}\x1b[0m {_marked(line)}\n")
+            self._file.write(f"\x1b[2m{self._prefix(line)}\x1b[0m {_marked(line)}\n")
             self._file.flush()
         else:
-            self._file.write(f"{_prefix(line)} {line['text']}\n")
+            self._file.write(f"{self._prefix(line)} {line['text']}\n")
             self._file.flush()
 
+    def _prefix(self, line: Record) -> str:
+        # The end of a replica's id tells it from its neighbours.
+        prefix = f"{shown_log_time(line['time'])} {str(line['instance_id'])[-6:]}"
+        return prefix if self._names is None else f"{prefix} {self._names.of(str(line['container_id']))}"
 
-def _replica_id(session: Session, container_id: str, reference: str) -> str:
+
+class ContainerNames:
+    """Of the project's containers. One that is deleted has its id."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._names: dict[str, str] = {}
+
+    def of(self, container_id: str) -> str:
+        if container_id not in self._names:
+            path = f"/projects/{self._session.project['id']}/containers"
+            self._names.update({str(one["id"]): str(one["name"]) for one in self._session.client.pages(path)})
+        return self._names.setdefault(container_id, container_id)
+
+
+def _replica_id(session: Session, container_id: str | None, reference: str) -> str:
     """Lines show the end of an id, so the end is enough; a whole id may also be of a replica that is gone."""
     if reference.startswith("rep_"):
         return reference
+    if container_id is None:
+        raise UsageError("--replica needs the container, or the replica's whole id.")
     replicas = session.client.pages(f"/containers/{container_id}/replicas")
     found = [str(one["id"]) for one in replicas if str(one["id"]).endswith(reference)]
     if len(found) != 1:
         which = "Several replicas'" if found else "No replica's"
         raise UsageError(f"{which} id ends with {reference!r}.", hint="`moor replicas` shows the whole ids.")
     return found[0]
-
-
-def _prefix(line: Record) -> str:
-    # The end of a replica's id tells it from its neighbours.
-    return f"{shown_log_time(line['time'])} {str(line['instance_id'])[-6:]}"
 
 
 def _marked(line: Record) -> str:
@@ -145,7 +168,7 @@ def _history(session: Session, wanted: Wanted) -> list[Record]:
     asked = {**wanted.filters(), "from": wanted.from_time, "to": wanted.to_time}
     while len(lines) < wanted.lines:
         asked["limit"] = min(PAGE_LINES, wanted.lines - len(lines))
-        page = session.client.get(f"/containers/{wanted.container_id}/logs", asked)
+        page = session.client.get(wanted.path, asked)
         lines += page["items"]
         asked["cursor"] = page.get("next_cursor")
         if asked["cursor"] is None:
@@ -190,8 +213,7 @@ def _follow(session: Session, wanted: Wanted, shown: list[Record], *, with_histo
 def _connection(
     client: ApiClient, wanted: Wanted, params: Record, last_event_id: str | None
 ) -> Iterator[tuple[str | None, Record]]:
-    path = f"/containers/{wanted.container_id}/logs/stream"
-    with client.events(path, params, last_event_id) as events:
+    with client.events(f"{wanted.path}/stream", params, last_event_id) as events:
         for event in events:
             line = json.loads(event.data)
             if isinstance(line, dict) and "text" in line:

@@ -15,3 +15,11 @@ class LogLine(BaseModel):
     sequence: int
     """Counts the lines of one instance, from 0. `instance_id` and `sequence` together name a line."""
     text: str
+
+
+class LogHistogram(BaseModel):
+    step_s: int
+    times: list[datetime]
+    """When each step begins."""
+    series: dict[LogStream, list[int]]
+    """How many lines of a stream began in each step."""

@@ -1,18 +1,23 @@
 """SQL of reading logs."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from enum import Enum
+from typing import Any
 
-from sqlalchemy import ColumnElement, Executable, func, or_, select, tuple_
+from sqlalchemy import ColumnElement, Executable, Select, func, literal_column, or_, select, true, tuple_
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from moorage.containers.models import ContainerRow
 from moorage.engines.base import LogStream
 from moorage.kit.errors import InvalidInputError
 from moorage.telemetry.logs.models import LogCursorRow, LogLineRow
 from moorage.telemetry.logs.reading.positions import LinePosition
 from moorage.telemetry.logs.repository import STREAM_NUMBERS
+from moorage.telemetry.steps import Steps
 
 SEARCH_TIMEOUT_S = 5
 _QUERY_CANCELED = "57014"
@@ -28,6 +33,15 @@ _COLUMNS = (
 
 
 @dataclass(frozen=True)
+class LogScope:
+    """Whose lines are read."""
+
+    project_id: str
+    container_id: str | None
+    """None: all containers of the project, deleted ones included."""
+
+
+@dataclass(frozen=True)
 class LogFilter:
     from_time: datetime | None = None
     """Inclusive."""
@@ -37,6 +51,11 @@ class LogFilter:
     stream: LogStream | None = None
     text: str | None = None
     """Anywhere in the line, upper and lower case alike."""
+
+
+class Order(Enum):
+    NEWEST_FIRST = "newest first"
+    OLDEST_FIRST = "oldest first"
 
 
 @dataclass(frozen=True)
@@ -69,26 +88,58 @@ class TailReplica:
 
 
 async def list_lines(
-    session: AsyncSession, container_id: str, wanted: LogFilter, before: LinePosition | None, limit: int
+    session: AsyncSession,
+    scope: LogScope,
+    wanted: LogFilter,
+    limit: int,
+    beyond: LinePosition | None = None,
+    order: Order = Order.NEWEST_FIRST,
 ) -> list[StoredLine]:
-    """Newest first; at most `limit`."""
-    query = select(*_COLUMNS).where(LogLineRow.container_id == container_id, *_conditions(wanted))
-    order = (LogLineRow.time, LogLineRow.sequence, LogLineRow.replica_id)
-    if before is not None:
-        query = query.where(tuple_(*order) < (before.time, before.sequence, before.replica_id))
-    query = query.order_by(*(column.desc() for column in order)).limit(limit)
-    return await _fetch(session, query)
+    """At most `limit`, from `beyond` on."""
+    columns = (LogLineRow.time, LogLineRow.sequence, LogLineRow.replica_id)
+    query = select(*_COLUMNS).where(*_conditions(wanted))
+    if beyond is not None:
+        there = tuple_(beyond.time, beyond.sequence, beyond.replica_id)
+        query = query.where(
+            tuple_(*columns) < there if order is Order.NEWEST_FIRST else tuple_(*columns) > there
+        )
+    if scope.container_id is not None:
+        query = query.where(*_within(scope))
+        return await _fetch(session, query.order_by(*_ordered(columns, order)).limit(limit))
+    # Each container's part comes from its own index, in order, and no more of it than can be shown: what a
+    # busy one prints does not make the page dearer.
+    containers = _containers(scope).where(_has_lines()).subquery()
+    part = query.where(LogLineRow.container_id == containers.c.id)
+    lines = part.order_by(*_ordered(columns, order)).limit(limit).lateral("lines")
+    merged = select(*lines.c).select_from(containers.join(lines, true()))
+    in_all = (lines.c.time, lines.c.sequence, lines.c.replica_id)
+    return await _fetch(session, merged.order_by(*_ordered(in_all, order)).limit(limit))
+
+
+async def count_lines(
+    session: AsyncSession, scope: LogScope, wanted: LogFilter, steps: Steps
+) -> dict[tuple[int, LogStream], int]:
+    """How many lines there are in each step of each stream, where there are any."""
+    bucket = func.date_bin(timedelta(seconds=steps.step_s), LogLineRow.time, steps.first)
+    query = (
+        select(bucket, LogLineRow.stream, func.count())
+        .where(*_within(scope), *_conditions(wanted))
+        .group_by(literal_column("1"), LogLineRow.stream)
+    )
+    async with _bounded_search(session):
+        rows = (await session.execute(query)).all()
+    return {(steps.index_of(time), _STREAMS[stream]): count for time, stream, count in rows}
 
 
 async def tail_state(
-    session: AsyncSession, container_id: str, since: datetime | None, known_replica_ids: Sequence[str]
+    session: AsyncSession, scope: LogScope, since: datetime | None, known_replica_ids: Sequence[str]
 ) -> TailState:
     """Replicas that may still print, those named, and those that ended since."""
     wanted = or_(LogCursorRow.finished_at.is_(None), LogCursorRow.replica_id.in_(known_replica_ids))
     if since is not None:
         wanted = or_(wanted, LogCursorRow.finished_at >= since)
     query = select(LogCursorRow.replica_id, LogCursorRow.next_sequence, LogCursorRow.finished_at)
-    rows = await session.execute(query.where(LogCursorRow.container_id == container_id, wanted))
+    rows = await session.execute(query.where(LogCursorRow.container_id.in_(_containers(scope)), wanted))
     replicas = [TailReplica(*row) for row in rows]
     return TailState((await session.execute(select(func.now()))).scalar_one(), replicas)
 
@@ -121,11 +172,43 @@ def _conditions(wanted: LogFilter) -> list[ColumnElement[bool]]:
     return conditions
 
 
+def _within(scope: LogScope) -> list[ColumnElement[bool]]:
+    """The project is asked for with every container: an id in a query is not yet a right to it."""
+    if scope.container_id is None:
+        return [LogLineRow.container_id.in_(_containers(scope).where(_has_lines()))]
+    return [LogLineRow.container_id == scope.container_id, LogLineRow.project_id == scope.project_id]
+
+
+def _containers(scope: LogScope) -> Select[str]:
+    query = select(ContainerRow.id).where(ContainerRow.project_id == scope.project_id)
+    return query if scope.container_id is None else query.where(ContainerRow.id == scope.container_id)
+
+
+def _has_lines() -> ColumnElement[bool]:
+    """A cursor is kept for as long as there may be lines, also of a container that is deleted."""
+    return select(LogCursorRow.replica_id).where(LogCursorRow.container_id == ContainerRow.id).exists()
+
+
+def _ordered(columns: Sequence[Any], order: Order) -> list[Any]:
+    return [column.desc() if order is Order.NEWEST_FIRST else column for column in columns]
+
+
 async def _fetch(session: AsyncSession, query: Executable) -> list[StoredLine]:
-    """A rare word in millions of lines takes long: better a clear answer than a busy database."""
+    async with _bounded_search(session):
+        rows = (await session.execute(query)).all()
+    return [
+        StoredLine(time, container_id, replica_id, _STREAMS[stream], sequence, text)
+        for time, container_id, replica_id, stream, sequence, text in rows
+    ]
+
+
+@asynccontextmanager
+async def _bounded_search(session: AsyncSession) -> AsyncIterator[None]:
+    """A rare word in millions of lines takes long: better a clear answer than a busy database. The limit holds
+    for the rest of the transaction, so there must be one."""
     await session.execute(select(func.set_config("statement_timeout", f"{SEARCH_TIMEOUT_S}s", True)))
     try:
-        rows = (await session.execute(query)).all()
+        yield
     except DBAPIError as exc:
         if getattr(exc.orig, "sqlstate", None) != _QUERY_CANCELED:
             raise
@@ -133,7 +216,3 @@ async def _fetch(session: AsyncSession, query: Executable) -> list[StoredLine]:
             f"The search did not end within {SEARCH_TIMEOUT_S} s. Narrow it with from, to, instance or stream.",
             code="log_search_too_broad",
         ) from exc
-    return [
-        StoredLine(time, container_id, replica_id, _STREAMS[stream], sequence, text)
-        for time, container_id, replica_id, stream, sequence, text in rows
-    ]

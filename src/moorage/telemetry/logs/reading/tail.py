@@ -1,4 +1,4 @@
-"""A live tail: the lines of one container as they are stored, each once.
+"""A live tail: the lines of a container or a project as they are stored, each once.
 
 Lines of one replica come in the order of their arrival; those of several replicas that arrive together are
 merged by time. Every line comes with the position behind it, from which the tail can go on later.
@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from moorage.kit.database import Database
 from moorage.telemetry.logs.reading import repository
 from moorage.telemetry.logs.reading.positions import TailPosition
-from moorage.telemetry.logs.reading.repository import LogFilter, StoredLine, TailState
+from moorage.telemetry.logs.reading.repository import LogFilter, LogScope, StoredLine, TailState
 
 STEP_LINES = 500
 """Of one replica, in one step; what is behind comes with the next."""
@@ -29,7 +29,7 @@ class TailedLine:
 @dataclass
 class Tail:
     database: Database
-    container_id: str
+    scope: LogScope
     wanted: LogFilter
     _as_of: datetime | None = field(init=False, default=None)
     _next_sequences: dict[str, int] = field(init=False, default_factory=dict)
@@ -39,10 +39,10 @@ class Tail:
         async with self.database.transaction() as session:
             # Both reads see the same moment: a line is either among these, or comes with the first step.
             await session.connection(execution_options={"isolation_level": "REPEATABLE READ"})
-            state = await repository.tail_state(session, self.container_id, None, [])
+            state = await repository.tail_state(session, self.scope, None, [])
             lines: list[StoredLine] = []
             if newest:
-                lines = await repository.list_lines(session, self.container_id, self.wanted, None, newest)
+                lines = await repository.list_lines(session, self.scope, self.wanted, newest)
         self._as_of = state.now
         self._next_sequences = {one.replica_id: one.next_sequence for one in state.replicas}
         return [TailedLine(line, self._position()) for line in reversed(lines)]
@@ -57,7 +57,7 @@ class Tail:
         while more:
             async with self.database.transaction() as session:
                 known = list(self._next_sequences)
-                state = await repository.tail_state(session, self.container_id, self._as_of, known)
+                state = await repository.tail_state(session, self.scope, self._as_of, known)
                 ranges = self._ranges(state)
                 arrived = [await self._arrived(session, *one) for one in ranges.items()]
             more = any(len(sequences) == STEP_LINES for sequences in ranges.values())

@@ -1,0 +1,49 @@
+"""A file of lines, oldest first: read page by page, so that it costs no memory and holds no connection."""
+
+from collections.abc import AsyncIterator, Sequence
+
+from moorage.kit.clock import Clock
+from moorage.kit.database import Database
+from moorage.kit.errors import InvalidInputError
+from moorage.telemetry.logs.reading.access import AskedAgain, LogAccess
+from moorage.telemetry.logs.reading.repository import LogFilter, Order, StoredLine, list_lines
+
+MAX_LINES = 500_000
+PAGE_LINES = 2000
+
+
+async def first_page(database: Database, access: LogAccess, wanted: LogFilter) -> list[StoredLine]:
+    """Before anything is sent, so that a refusal can still be an answer."""
+    async with database.transaction() as session:
+        return await list_lines(session, access.scope, wanted, PAGE_LINES, order=Order.OLDEST_FIRST)
+
+
+async def file_of(
+    first: Sequence[StoredLine], database: Database, access: LogAccess, wanted: LogFilter, clock: Clock
+) -> AsyncIterator[str]:
+    """Whatever ends it early is said in its last line: a file that is cut must not look whole."""
+    may_read = AskedAgain(access, clock)
+    page, sent = first, 0
+    while page:
+        yield "".join(_line(line) for line in page)
+        sent += len(page)
+        if len(page) < PAGE_LINES:
+            return
+        if sent >= MAX_LINES:
+            yield f"[cut after {sent} lines; go on with from={page[-1].time.isoformat()}]\n"
+            return
+        if not await may_read():
+            yield "[cut: you cannot see these logs any longer]\n"
+            return
+        try:
+            async with database.transaction() as session:
+                page = await list_lines(
+                    session, access.scope, wanted, PAGE_LINES, page[-1].position, Order.OLDEST_FIRST
+                )
+        except InvalidInputError as exc:
+            yield f"[cut: {exc.message}]\n"
+            return
+
+
+def _line(line: StoredLine) -> str:
+    return f"{line.time.isoformat()} {line.container_id} {line.replica_id} {line.stream} {line.text}\n"

@@ -1,0 +1,42 @@
+"""The filters of every route that reads logs, from the request's query."""
+
+from datetime import UTC
+from typing import Annotated
+
+from fastapi import Depends, Query
+from pydantic import AwareDatetime
+
+from moorage.engines.base import LogStream
+from moorage.kit.errors import FieldError, InvalidInputError
+from moorage.telemetry.logs.reading.repository import LogFilter
+
+_Time = Annotated[AwareDatetime | None, Query()]
+
+
+def _wanted(
+    instance: Annotated[str | None, Query(pattern="^rep_[a-z2-7]{20}$")] = None,
+    stream: LogStream | None = None,
+    text: Annotated[str | None, Query(max_length=200)] = None,
+) -> LogFilter:
+    if text is not None and "\x00" in text:
+        raise InvalidInputError("No line contains NUL.", fields=(FieldError("text", "must not contain NUL"),))
+    return LogFilter(replica_id=instance, stream=stream, text=text)
+
+
+def _wanted_between(
+    wanted: Annotated[LogFilter, Depends(_wanted)],
+    from_time: Annotated[_Time, Query(alias="from")] = None,
+    to_time: Annotated[_Time, Query(alias="to")] = None,
+) -> LogFilter:
+    try:
+        from_utc = from_time.astimezone(UTC) if from_time is not None else None
+        to_utc = to_time.astimezone(UTC) if to_time is not None else None
+    except OverflowError as exc:  # the first or last day there is, in a far time zone
+        raise InvalidInputError("from or to is out of range.") from exc
+    return LogFilter(from_utc, to_utc, wanted.replica_id, wanted.stream, wanted.text)
+
+
+Wanted = Annotated[LogFilter, Depends(_wanted)]
+"""For what goes on from now."""
+WantedBetween = Annotated[LogFilter, Depends(_wanted_between)]
+"""`from` is inclusive, `to` exclusive, `text` is found anywhere, whatever its case."""
