@@ -78,6 +78,7 @@ async def run_controller(settings: Settings, dsn: str) -> None:
     database, listener = Database(dsn, pool_size=settings.database_pool_size), Listener(dsn)
     reconciler = ContainersReconciler(database, ToldEngine(machine), KEYRING, settings, system_clock)
     driver = Driver(reconciler, database, listener, "scale", system_clock)
+    reconciler.wake_driver = driver.wake
     tell("ready", machine_kib=resident_kib("self") - before_kib)
     try:
         async with asyncio.TaskGroup() as group:

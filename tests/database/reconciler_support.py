@@ -369,6 +369,7 @@ async def driven(world: World, engine: WatchedEngine, holder: str = "test") -> A
     listener = Listener(world.database.dsn)
     reconciler = ContainersReconciler(world.database, engine, KEYRING, SETTINGS, system_clock)
     driver = Driver(reconciler, world.database, listener, holder, system_clock)
+    reconciler.wake_driver = driver.wake
 
     async def neighbours() -> None:
         while True:

@@ -1,17 +1,16 @@
 """SQL of containers as the API and the layers above see them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sqlalchemy import func, select, tuple_, update
+from sqlalchemy import Select, func, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.catalog.models import InstanceTypeRow
 from moorage.containers.channels import CONTAINERS
 from moorage.containers.models import ActivityRow, ContainerRow, GatewayRow, ReplicaRouteRow, ReplicaRow
 from moorage.containers.states import LIVE, ReplicaState
-from moorage.kit.database import notify
 from moorage.kit.pagination import PageRequest
 
 SILENT_AFTER = timedelta(seconds=15)
@@ -25,14 +24,17 @@ class GatewayStatus:
     servers: int
 
 
-async def mark_due(session: AsyncSession, container_ids: Iterable[str]) -> None:
+async def mark_due(session: AsyncSession, container_ids: Sequence[str] | Select[str]) -> None:
     """Ask for a pass over these containers as soon as this commits."""
-    await session.execute(
+    marked = (
         update(ContainerRow)
-        .where(ContainerRow.id.in_(list(container_ids)), ContainerRow.deleted_at.is_(None))
+        .where(ContainerRow.id.in_(container_ids), ContainerRow.deleted_at.is_(None))
         .values(changes=ContainerRow.changes + 1, reconcile_at=func.now())
+        .returning(ContainerRow.id)
+        .cte("marked")
     )
-    await notify(session, CONTAINERS)
+    # One statement, because a deployment waits for several of these.
+    await session.execute(select(func.count(), func.pg_notify(CONTAINERS, "")).select_from(marked))
 
 
 async def find_container(session: AsyncSession, container_id: str) -> ContainerRow | None:

@@ -90,6 +90,7 @@ async def serve_controller(settings: Settings) -> None:
         Driver(reconciler, database, listener, holder, system_clock)
         for reconciler in (containers, logs, Housekeeping(database, system_clock))
     ]
+    containers.wake_driver = drivers[0].wake
     try:
         async with asyncio.TaskGroup() as group:
             group.create_task(listener.run())

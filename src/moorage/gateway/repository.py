@@ -181,8 +181,7 @@ async def report(
         keys = [ReplicaRouteRow.gateway_id, ReplicaRouteRow.replica_id]
         await session.execute(upsert.on_conflict_do_update(index_elements=keys, set_=values))
     for some in _batched([*gone, *changed]):
-        touched = select(ReplicaRow.container_id).where(ReplicaRow.id.in_(some)).distinct()
-        await mark_due(session, list((await session.execute(touched)).scalars()))
+        await mark_due(session, select(ReplicaRow.container_id).where(ReplicaRow.id.in_(some)))
 
 
 def _bucket(container_id: InstrumentedAttribute[str]) -> ColumnElement[str]:

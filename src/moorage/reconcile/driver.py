@@ -77,6 +77,10 @@ class Driver:
     def __post_init__(self) -> None:
         self._wake = self.listener.subscribe(*self.reconciler.channels)
 
+    def wake(self) -> None:
+        """Ask what is due now: for what this process knows by itself and no notification tells."""
+        self._wake.set()
+
     async def run(self) -> None:
         """Lead whenever nobody else does, until cancelled."""
         keeper = LeaseKeeper(self.database, self.reconciler.name, self.holder, self.clock)

@@ -15,7 +15,15 @@ from moorage.containers.secrets import unseal
 from moorage.containers.spec import ContainerSecrets, ContainerSettings, RegistryProvider, chosen_port
 from moorage.containers.states import Reason
 from moorage.containers.verdict import Verdict
-from moorage.engines.base import Engine, Image, ImageRequest, PullProgress, RegistryCredentials, ReplicaSpec
+from moorage.engines.base import (
+    Engine,
+    Image,
+    ImageRequest,
+    ObservedReplica,
+    PullProgress,
+    RegistryCredentials,
+    ReplicaSpec,
+)
 from moorage.kit.clock import Clock
 from moorage.kit.crypto import Keyring
 from moorage.kit.database import Database
@@ -34,6 +42,8 @@ class EngineCalls:
     settings: Settings
     clock: Clock
     pull_progress: dict[str, PullProgress] = field(default_factory=dict)
+    just_started: dict[str, ObservedReplica] = field(default_factory=dict)
+    """By replica: what the engine said when it had started it, until the pass that follows at once takes it."""
 
     async def ensure_image(self, loaded: Loaded, lease: Lease) -> None:
         found = await self.find_image(loaded, lease)
@@ -61,7 +71,7 @@ class EngineCalls:
     async def start(self, loaded: Loaded, replica: ReplicaRow, lease: Lease) -> None:
         lease.check()
         try:
-            await self.engine.start(self._spec(loaded, replica))
+            self.just_started[replica.id] = await self.engine.start(self._spec(loaded, replica))
         except StartError as exc:
             await self._record_start_failure(
                 replica, Verdict(Reason(exc.code), exc.message), lease, badly=True

@@ -20,9 +20,9 @@ LONGEST_PAUSE_S = 30.0
 
 
 class Operations:
-    def __init__(self, clock: Clock, wake: Callable[[str], Awaitable[None]]) -> None:
+    def __init__(self, clock: Clock, ask: Callable[[str], None]) -> None:
         self._clock = clock
-        self._wake = wake
+        self._ask = ask
         self._running: dict[str, asyncio.Task[None]] = {}
         self._failures: dict[str, int] = {}
         self._engine_failing: set[str] = set()
@@ -77,4 +77,4 @@ class Operations:
             await self._clock.sleep(pause_s)
         finally:
             self._running.pop(key, None)
-        await self._wake(container_id)
+        self._ask(container_id)

@@ -8,7 +8,7 @@ dies leaves rows and engine objects from which the next pass continues.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -30,7 +30,6 @@ from moorage.containers.reconciler.operations import Operations
 from moorage.containers.reconciler.probe import PROBE_TIMEOUT_S, probe_replica
 from moorage.containers.reconciler.repository import FoundImage, Loaded
 from moorage.containers.reconciler.sweep import Sweep
-from moorage.containers.repository import mark_due
 from moorage.containers.spec import ContainerSettings, RegistryProvider
 from moorage.containers.states import LIVE, ContainerState, DesiredState, Reason, ReplicaState
 from moorage.containers.verdict import Probe, Verdict
@@ -69,22 +68,29 @@ class ContainersReconciler:
     clock: Clock
     name: str = "containers"
     channels: tuple[str, ...] = (CONTAINERS,)
+    wake_driver: Callable[[], None] = lambda: None
+    """Called when a container wants a pass for a reason that only this process knows."""
+    _asked: set[str] = field(init=False, default_factory=set)
+    """Containers with such a reason. Lost with the process, and with it the reason."""
     _operations: Operations = field(init=False)
     _calls: EngineCalls = field(init=False)
     _sweep: Sweep = field(init=False)
     _http: aiohttp.ClientSession | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        self._operations = Operations(self.clock, self._wake)
+        self._operations = Operations(self.clock, self._ask)
         self._calls = EngineCalls(self.database, self.engine, self.keyring, self.settings, self.clock)
         self._sweep = Sweep(self.database, self.engine, self.clock)
 
     async def due(self, limit: int) -> Due:
         async with self.database.reading() as session:
             keys, next_in_s = await repository.due_containers(session, limit)
-        return Due(keys, next_in_s)
+        asked = [key for key in self._asked if key not in keys]
+        return Due([*asked, *keys][:limit], next_in_s)
 
     async def reconcile(self, key: str, lease: Lease) -> None:
+        # Whoever asks from here on wants another pass: this one may not see why.
+        self._asked.discard(key)
         loaded = await self._load(key)
         if loaded is None:
             return
@@ -113,11 +119,11 @@ class ContainersReconciler:
 
     async def _watch(self) -> None:
         async for container_id in self.engine.watch():
-            await self._wake(container_id)
+            self._ask(container_id)
 
-    async def _wake(self, container_id: str) -> None:
-        async with self.database.transaction() as session:
-            await mark_due(session, [container_id])
+    def _ask(self, container_id: str) -> None:
+        self._asked.add(container_id)
+        self.wake_driver()
 
     @asynccontextmanager
     async def _guarded(self, lease: Lease) -> AsyncIterator[AsyncSession]:
@@ -167,7 +173,7 @@ class ContainersReconciler:
     async def _observe(self, loaded: Loaded) -> Seen:
         """Ask the engine about every replica, and probe those that are starting."""
         expected = [row for row in loaded.replicas if not self._operations.busy(row.id)]
-        found = await asyncio.gather(*(self.engine.inspect(ReplicaId(row.id)) for row in expected))
+        found = await asyncio.gather(*(self._look_at(row) for row in expected))
         engine = {
             row.id: observed for row, observed in zip(expected, found, strict=True) if observed is not None
         }
@@ -200,6 +206,11 @@ class ContainersReconciler:
             {one.replica_id: probe for one, probe in zip(starting, probes, strict=True)},
             {one.replica_id: found_sockets for one, found_sockets in zip(slow, sockets, strict=True)},
         )
+
+    async def _look_at(self, replica: ReplicaRow) -> ObservedReplica | None:
+        # Should it have ended since it was started, the engine's event asks for another pass.
+        just_started = self._calls.just_started.pop(replica.id, None)
+        return just_started or await self.engine.inspect(ReplicaId(replica.id))
 
     def _container_view(self, loaded: Loaded, room: Room) -> ContainerView:
         row = loaded.container

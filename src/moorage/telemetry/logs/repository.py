@@ -131,7 +131,7 @@ async def collect_what_never_ran(session: AsyncSession) -> None:
         .values(collected_at=func.now())
         .returning(ReplicaRow.container_id)
     )
-    container_ids = set((await session.execute(collected)).scalars())
+    container_ids = list((await session.execute(collected)).scalars())
     if container_ids:
         await mark_due(session, container_ids)
 
