@@ -15,6 +15,7 @@ from moorage_cli.commands import (
     chat,
     containers,
     deploy,
+    editing,
     instance_types,
     keys,
     logs,
@@ -82,7 +83,7 @@ def root(
     context.obj = GlobalOptions(json_output, url, project)
 
 
-for part in (deploy, containers, logs, chat, account, status, instance_types):
+for part in (deploy, containers, editing, logs, chat, account, status, instance_types):
     part.register(app)
 app.add_typer(projects.app, name="project")
 app.add_typer(keys.app, name="keys")

@@ -48,6 +48,7 @@ SETTINGS = Settings(home=Path("/nonexistent"), replica_ports="14000-18999", drai
 IMAGES = {
     "local/chat:latest": SimulatedImage(exposed_ports=(8000,)),
     "local/crash:latest": SimulatedImage(exits_after_s=0.0, exit_code=3),
+    "local/hungry:latest": SimulatedImage(exits_after_s=0.0, out_of_memory=True),
     "local/deaf:latest": SimulatedImage(listens=False),
     "local/strict:latest": SimulatedImage(commands=frozenset({"serve"})),
 }

@@ -69,6 +69,7 @@ ROUTES = {
     "PATCH /api/v1/containers/{container_id}": "project",
     "DELETE /api/v1/containers/{container_id}": "project",
     "POST /api/v1/containers/{container_id}/start": "project",
+    "POST /api/v1/containers/{container_id}/fix": "project",
     "POST /api/v1/containers/{container_id}/stop": "project",
     "POST /api/v1/containers/{container_id}/restart": "project",
     "GET /api/v1/containers/{container_id}/replicas": "project",
@@ -93,6 +94,8 @@ FIXED_ANSWERS = {
     "POST /api/v1/auth/link/verify": 401,
 }
 
+FIX = {"field": "port", "from": 8000, "to": 9000}
+
 ACME, ACME_SIDE, OTHER = "canary-acme", "canary-side", "canary-other"
 """Words in every name of the organization acme's project, of its other project, and of the other organization."""
 
@@ -112,15 +115,23 @@ class Town:
     made: int = 0
 
     async def ids(self, target: Target, word: str) -> dict[str, str]:
-        """With a container and a key that were not touched yet."""
+        """With a container (that offers a fix) and a key that were not touched yet."""
         self.made += 1
         key_id, _ = await self.api.new_key(target.project_id, "inference", name=f"{word}-{self.made}")
         return {
             "organization_id": target.organization_id,
             "project_id": target.project_id,
-            "container_id": await self.api.new_container(target.project_id, f"{word}-{self.made}"),
+            "container_id": await self.container(target, f"{word}-{self.made}"),
             "key_id": key_id,
         }
+
+    async def container(self, target: Target, name: str) -> str:
+        container_id = await self.api.new_container(target.project_id, name)
+        offers_fix = "failed_generation = generation, failure_fix = CAST(:fix AS jsonb)"
+        await self.api.execute(
+            f"UPDATE containers SET {offers_fix} WHERE id = :id", id=container_id, fix=json.dumps(FIX)
+        )
+        return container_id
 
     async def request(
         self, asker: Asker, route: str, ids: dict[str, str], body: dict[str, Any] | None = None
@@ -142,6 +153,8 @@ def good_body(route: str, name: str) -> dict[str, Any]:
         return container_body(name)
     if route.endswith("/preflight"):
         return {"image": "local/chat", "registry": {"provider": "local"}}
+    if route.endswith("/fix"):
+        return FIX
     if route.endswith("/auth/email/start"):
         return {"email": f"{name}@example.com"}
     if "/auth/" in route:

@@ -66,6 +66,7 @@ def container(container_id: str, name: str, url: str) -> dict[str, Any]:
         "state_since": CREATED_AT,
         "reason": None,
         "message": None,
+        "fix": None,
         "endpoint_url": f"{url}/c/{container_id}",
         "replicas": {"desired": 1, "ready": 1},
         "progress": None,
@@ -250,6 +251,9 @@ class _Handler(BaseHTTPRequestHandler):
                 if anything:
                     found.update(state="PENDING", generation=found["generation"] + 1)
                 return self._json(202 if anything else 200, found)
+            case ["POST", "fix"]:
+                found.update(state="PENDING", generation=found["generation"] + 1, fix=None)
+                return self._json(202, found)
             case ["POST", "stop"]:
                 anything = found["state"] != "STOPPED"
                 found["state"] = "STOPPING" if anything else "STOPPED"

@@ -7,6 +7,7 @@ from typing import Any
 
 from moorage.containers.schemas import ContainerCreate, ContainerPatch
 from moorage.containers.spec import ContainerSecrets, ContainerSettings, ResourceMode
+from moorage.containers.verdict import Fix
 
 
 def merged(
@@ -21,15 +22,20 @@ def merged(
     return ContainerCreate.model_validate({**current, **sent})
 
 
+def patch_of(settings: ContainerSettings, fix: Fix) -> ContainerPatch:
+    """The edit that a fix stands for."""
+    match fix.field:
+        case "port":
+            return ContainerPatch.model_validate({"port": fix.after})
+        case "health_check.timeout_s":
+            return ContainerPatch.model_validate({"health_check": {"timeout_s": fix.after}})
+        case "resources.instance_type":
+            resources = {**_resources(settings), "instance_type": fix.after}
+            return ContainerPatch.model_validate({"resources": resources})
+    raise ValueError(f"no setting is called {fix.field}")
+
+
 def _as_sent(name: str, settings: ContainerSettings, secrets: ContainerSecrets) -> dict[str, Any]:
-    resources: dict[str, Any] = {"mode": settings.resource_mode, "instance_type": settings.instance_type}
-    if settings.resource_mode is ResourceMode.AUTOSCALING:
-        resources |= {
-            "min_replicas": settings.min_replicas,
-            "max_replicas": settings.max_replicas,
-            "target_concurrency": settings.target_concurrency,
-            "scale_down_delay_s": settings.scale_down_delay_s,
-        }
     return {
         "name": name,
         "category": settings.category,
@@ -39,13 +45,25 @@ def _as_sent(name: str, settings: ContainerSettings, secrets: ContainerSecrets) 
             "username": settings.registry_username,
             "password": secrets.registry_password,
         },
-        "resources": resources,
+        "resources": _resources(settings),
         "start_command": settings.start_command,
         "port": settings.port,
         "health_check": {"path": settings.health_path, "timeout_s": settings.health_timeout_s},
         "env": dict(secrets.environment),
         "infrastructure": settings.infrastructure,
     }
+
+
+def _resources(settings: ContainerSettings) -> dict[str, Any]:
+    resources: dict[str, Any] = {"mode": settings.resource_mode, "instance_type": settings.instance_type}
+    if settings.resource_mode is ResourceMode.AUTOSCALING:
+        resources |= {
+            "min_replicas": settings.min_replicas,
+            "max_replicas": settings.max_replicas,
+            "target_concurrency": settings.target_concurrency,
+            "scale_down_delay_s": settings.scale_down_delay_s,
+        }
+    return resources
 
 
 def _without_nulls(values: dict[str, Any]) -> dict[str, Any]:

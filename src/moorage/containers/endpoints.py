@@ -1,35 +1,28 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Response
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.catalog.repository import list_instance_types, list_nodes
 from moorage.containers import repository, service
 from moorage.containers.access import ContainerAccess, manageable_container, readable_container
-from moorage.containers.models import ContainerRow
 from moorage.containers.preflight import look_ahead
 from moorage.containers.schemas import (
     Activity,
-    AutoscalingResources,
     Container,
     ContainerCreate,
     ContainerPatch,
-    GeneralResources,
-    HealthCheck,
+    FixRead,
     PreflightRequest,
     PreflightResult,
-    RegistryRead,
     Replica,
-    ReplicaCounts,
 )
-from moorage.containers.service import Changed
-from moorage.containers.spec import ContainerSettings, RegistryProvider, ResourceMode
-from moorage.containers.states import ContainerState
+from moorage.containers.shown import answer, container_json, shown
+from moorage.containers.spec import RegistryProvider
 from moorage.containers.validation import validated_image
+from moorage.containers.verdict import Fix
 from moorage.engines.base import RegistryCredentials
 from moorage.kit.errors import UnavailableError
 from moorage.kit.pagination import Page, PageRequest, Position, page_of, page_request
-from moorage.kit.settings import Settings
 from moorage.kit.web import TheClock, TheKeyring, TheSession, TheSettings
 from moorage.organizations.access import ProjectAccess, project_with
 from moorage.organizations.permissions import Permission
@@ -55,7 +48,7 @@ async def create_container(
         session, access.actor, access.project, body, keyring=keyring, settings=settings, clock=clock
     )
     response.headers["Location"] = f"/api/v1/containers/{row.id}"
-    return await _shown(session, row, settings)
+    return await shown(session, row, settings)
 
 
 @router.post("/projects/{project_id}/containers/preflight")
@@ -100,13 +93,13 @@ async def list_containers(
     rows = await repository.list_containers(session, access.project.id, paging)
     ready = await repository.ready_counts(session, [row.id for row in rows])
     prices = {entry.name: entry.price_per_hour_microusd for entry in await list_instance_types(session)}
-    shown = [_container(row, ready.get(row.id, 0), prices[row.instance_type], settings) for row in rows]
-    return page_of(shown, paging, lambda item: Position(item.created_at, item.id))
+    items = [container_json(row, ready.get(row.id, 0), prices[row.instance_type], settings) for row in rows]
+    return page_of(items, paging, lambda item: Position(item.created_at, item.id))
 
 
 @router.get("/containers/{container_id}")
 async def get_container(access: Readable, session: TheSession, settings: TheSettings) -> Container:
-    return await _shown(session, access.container, settings)
+    return await shown(session, access.container, settings)
 
 
 @router.patch("/containers/{container_id}")
@@ -117,7 +110,7 @@ async def edit_container(
     row = await service.edit_container(
         session, access.actor, access.container.id, body, keyring=keyring, settings=settings
     )
-    return await _shown(session, row, settings)
+    return await shown(session, row, settings)
 
 
 @router.delete("/containers/{container_id}", status_code=202)
@@ -125,7 +118,7 @@ async def delete_container(
     access: Manageable, session: TheSession, settings: TheSettings, response: Response
 ) -> Container:
     changed = await service.delete_container(session, access.actor, access.container.id)
-    return await _answer(session, changed, settings, response)
+    return await answer(session, changed, settings, response)
 
 
 @router.post("/containers/{container_id}/start", status_code=202)
@@ -133,7 +126,7 @@ async def start_container(
     access: Manageable, session: TheSession, settings: TheSettings, response: Response
 ) -> Container:
     changed = await service.start_container(session, access.actor, access.container.id)
-    return await _answer(session, changed, settings, response)
+    return await answer(session, changed, settings, response)
 
 
 @router.post("/containers/{container_id}/stop", status_code=202)
@@ -141,7 +134,7 @@ async def stop_container(
     access: Manageable, session: TheSession, settings: TheSettings, response: Response
 ) -> Container:
     changed = await service.stop_container(session, access.actor, access.container.id)
-    return await _answer(session, changed, settings, response)
+    return await answer(session, changed, settings, response)
 
 
 @router.post("/containers/{container_id}/restart", status_code=202)
@@ -149,7 +142,24 @@ async def restart_container(
     access: Manageable, session: TheSession, settings: TheSettings, response: Response
 ) -> Container:
     changed = await service.restart_container(session, access.actor, access.container.id)
-    return await _answer(session, changed, settings, response)
+    return await answer(session, changed, settings, response)
+
+
+@router.post("/containers/{container_id}/fix", status_code=202)
+async def apply_fix(
+    access: Manageable,
+    session: TheSession,
+    keyring: TheKeyring,
+    settings: TheSettings,
+    response: Response,
+    body: FixRead | None = None,
+) -> Container:
+    """Change the one setting that the container's `fix` names, and start it. With a body, only that very fix."""
+    seen = Fix(body.field, body.before, body.after) if body is not None else None
+    changed = await service.apply_fix(
+        session, access.actor, access.container.id, seen, keyring=keyring, settings=settings
+    )
+    return await answer(session, changed, settings, response)
 
 
 @router.get("/containers/{container_id}/replicas")
@@ -161,64 +171,5 @@ async def list_replicas(access: Readable, session: TheSession) -> Page[Replica]:
 @router.get("/containers/{container_id}/activity")
 async def list_activity(access: Readable, session: TheSession, paging: Paging) -> Page[Activity]:
     rows = await repository.list_activities(session, access.container.id, paging)
-    shown = [Activity.model_validate(row, from_attributes=True) for row in rows]
-    return page_of(shown, paging, lambda item: Position(item.at, item.id))
-
-
-async def _answer(
-    session: AsyncSession, changed: Changed, settings: Settings, response: Response
-) -> Container:
-    """202 while it happens, 200 when there was nothing to do."""
-    response.status_code = 202 if changed.anything else 200
-    return await _shown(session, changed.row, settings)
-
-
-async def _shown(session: AsyncSession, row: ContainerRow, settings: Settings) -> Container:
-    ready, price_per_hour_microusd = await repository.ready_count_and_price(session, row)
-    return _container(row, ready, price_per_hour_microusd, settings)
-
-
-def _container(row: ContainerRow, ready: int, price_per_hour_microusd: int, settings: Settings) -> Container:
-    spec = ContainerSettings.from_json(row.settings)
-    return Container(
-        id=row.id,
-        project_id=row.project_id,
-        name=row.name,
-        state=ContainerState(row.state),
-        state_since=row.state_since,
-        reason=row.reason,
-        message=row.message,
-        endpoint_url=f"{settings.gateway_base_url}/c/{row.id}",
-        replicas=ReplicaCounts(desired=row.desired_replicas, ready=ready),
-        progress=row.progress,
-        generation=row.generation,
-        created_at=row.created_at,
-        category=spec.category,
-        image=spec.image,
-        image_digest=row.image_digest,
-        registry=RegistryRead(
-            provider=spec.registry_provider,
-            username=spec.registry_username,
-            has_password=spec.registry_username is not None,
-        ),
-        resources=_resources(spec),
-        start_command=spec.start_command,
-        port=spec.port or row.port,
-        health_check=HealthCheck(path=spec.health_path, timeout_s=spec.health_timeout_s),
-        env=dict.fromkeys(spec.environment_names),
-        infrastructure=spec.infrastructure,
-        price_per_hour_microusd=price_per_hour_microusd,
-    )
-
-
-def _resources(spec: ContainerSettings) -> GeneralResources | AutoscalingResources:
-    if spec.resource_mode is ResourceMode.GENERAL:
-        return GeneralResources(instance_type=spec.instance_type)
-    return AutoscalingResources(
-        mode="autoscaling",
-        instance_type=spec.instance_type,
-        min_replicas=spec.min_replicas,
-        max_replicas=spec.max_replicas,
-        target_concurrency=spec.target_concurrency,
-        scale_down_delay_s=spec.scale_down_delay_s,
-    )
+    items = [Activity.model_validate(row, from_attributes=True) for row in rows]
+    return page_of(items, paging, lambda item: Position(item.at, item.id))

@@ -67,6 +67,8 @@ class ContainerRow(Base):
     failure_reason: Mapped[str | None]
     """Why it was given up; these two outlive what `reason` and `message` say about the present."""
     failure_message: Mapped[str | None]
+    failure_fix: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
+    """The change of a setting that is offered with it; gone once the settings are others."""
     serving_generation: Mapped[int] = mapped_column(default=0)
     """The newest generation that had a replica at the endpoint."""
     unready_since: Mapped[datetime | None]
@@ -133,6 +135,7 @@ class ReplicaRow(Base):
     exit_code: Mapped[int | None]
     reason: Mapped[str | None]
     message: Mapped[str | None]
+    fix: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
     ended_badly: Mapped[bool] = mapped_column(default=False)
 
 

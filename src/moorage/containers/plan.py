@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from moorage.containers.fixes import with_larger_type, with_setting
 from moorage.containers.states import LIVE, SERVING, ContainerState, DesiredState, Reason, ReplicaState
 from moorage.containers.verdict import Probe, Verdict, verdict_on_exit, verdict_while_unready
 from moorage.engines.base import ListeningSocket, ObservedReplica, ReplicaPhase
@@ -56,6 +57,9 @@ class ContainerView:
     """Why the newest of those ended; of a generation that was given up, why it was."""
     engine_failing: bool = False
     """The last engine call for it that did not end with an answer about the container itself failed."""
+    instance_type: str = ""
+    larger_instance_type: str | None = None
+    """What to take instead where its memory was too small; None where there is nothing larger."""
 
 
 @dataclass(frozen=True)
@@ -193,6 +197,7 @@ def _exited(replica: ReplicaView, engine: ObservedReplica, container: ContainerV
     if replica.state is ReplicaState.DRAINING:
         return Transition(replica.id, ReplicaState.STOPPED, engine)
     verdict = verdict_on_exit(engine.exit_code, engine.out_of_memory, container.memory_bytes)
+    verdict = with_larger_type(verdict, container.instance_type, container.larger_instance_type)
     return Transition(replica.id, ReplicaState.STOPPED, engine, verdict)
 
 
@@ -337,9 +342,11 @@ def _why_starting(container: ContainerView, seen: Sequence[ReplicaView]) -> Verd
 
 def _unready(replica: ReplicaView, container: ContainerView) -> Verdict:
     timeout_s = int(container.health_timeout.total_seconds())
-    return verdict_while_unready(
+    verdict = verdict_while_unready(
         replica.probe, replica.sockets, container.port, container.health_path, timeout_s
     )
+    status = replica.probe.status if replica.probe is not None else None
+    return with_setting(verdict, status, replica.sockets, container.port, timeout_s)
 
 
 def _backoff_left_s(container: ContainerView, slot: int, now: datetime) -> float:

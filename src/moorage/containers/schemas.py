@@ -117,6 +117,14 @@ class ReplicaCounts(BaseModel):
     ready: int
 
 
+class FixRead(_Strict):
+    """A change of one setting that would likely mend a failed container."""
+
+    field: str
+    before: int | str = Field(alias="from")
+    after: int | str = Field(alias="to")
+
+
 class Container(BaseModel):
     id: str
     project_id: str
@@ -125,6 +133,8 @@ class Container(BaseModel):
     state_since: datetime
     reason: str | None
     message: str | None
+    fix: FixRead | None
+    """What `POST …/fix` would change; null where the mend is not a setting."""
     endpoint_url: str
     replicas: ReplicaCounts
     progress: dict[str, Any] | None

@@ -9,13 +9,14 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from moorage.containers import repository
 from moorage.containers.activity import record_activity
 from moorage.containers.channels import CONTAINERS, ROUTES
-from moorage.containers.edit import merged
+from moorage.containers.edit import merged, patch_of
 from moorage.containers.models import ContainerRow
 from moorage.containers.schemas import ContainerCreate, ContainerPatch
 from moorage.containers.secrets import seal, unseal
 from moorage.containers.spec import ContainerSettings
 from moorage.containers.states import ContainerState, DesiredState, Reason
 from moorage.containers.validation import validated
+from moorage.containers.verdict import Fix
 from moorage.identity.actor import Actor
 from moorage.kit.clock import Clock
 from moorage.kit.crypto import Keyring
@@ -81,23 +82,46 @@ async def edit_container(
     """New settings for a container that has no replicas; the next start uses them."""
     row = await repository.lock_container(session, container_id)
     _refuse_deleted(row)
-    if row.state not in (ContainerState.STOPPED, ContainerState.FAILED):
-        raise ConflictError(
-            f"The container is {row.state}; its settings can change while it is STOPPED or FAILED. Stop it first.",
-            code="container_not_stopped",
-        )
-    before = ContainerSettings.from_json(row.settings)
-    wanted = merged(row.name, before, unseal(keyring, row.id, row.secrets), patch)
-    spec, secrets = await validated(session, wanted, settings)
-    row.name, row.instance_type = wanted.name, spec.instance_type
-    row.settings, row.secrets = spec.to_json(), seal(keyring, row.id, secrets)
-    row.desired_replicas = spec.min_replicas
-    await _flush_with_name(session, wanted.name)
+    _refuse_not_stopped(row)
+    await _edit(session, row, patch, keyring, settings)
     # Names only: a value may be a secret.
     _record(session, row, actor, "container.edit", {"fields": sorted(patch.model_fields_set)})
     await notify(session, ROUTES)
     await session.refresh(row)
     return row
+
+
+async def apply_fix(
+    session: AsyncSession,
+    actor: Actor,
+    container_id: str,
+    seen: Fix | None,
+    *,
+    keyring: Keyring,
+    settings: Settings,
+) -> Changed:
+    """Exactly the change that is on offer, and a start. `seen` is the one that whoever asks was shown."""
+    row = await repository.lock_container(session, container_id)
+    _refuse_deleted(row)
+    _refuse_not_stopped(row)
+    fix = Fix.from_json(row.failure_fix) if has_fix(row) else None
+    if fix is None:
+        raise ConflictError(
+            "There is no fix on offer: its last failure has none, or the settings changed since. Edit them instead.",
+            code="no_fix",
+        )
+    if seen is not None and seen != fix:
+        raise ConflictError(
+            f"The fix on offer is another one by now: {fix.field} from {fix.before} to {fix.after}.",
+            code="fix_changed",
+        )
+    await _edit(session, row, patch_of(ContainerSettings.from_json(row.settings), fix), keyring, settings)
+    return await _new_generation(session, actor, row, "container.fix", fix.to_json())
+
+
+def has_fix(row: ContainerRow) -> bool:
+    """What failed is what a start would try again, and its mend is a setting."""
+    return row.failure_fix is not None and row.failed_generation == row.generation
 
 
 async def start_container(session: AsyncSession, actor: Actor, container_id: str) -> Changed:
@@ -136,17 +160,42 @@ async def delete_container(session: AsyncSession, actor: Actor, container_id: st
     return await _changed(session, actor, row, "container.delete")
 
 
-async def _new_generation(session: AsyncSession, actor: Actor, row: ContainerRow, kind: str) -> Changed:
+async def _edit(
+    session: AsyncSession, row: ContainerRow, patch: ContainerPatch, keyring: Keyring, settings: Settings
+) -> None:
+    before = ContainerSettings.from_json(row.settings)
+    wanted = merged(row.name, before, unseal(keyring, row.id, row.secrets), patch)
+    spec, secrets = await validated(session, wanted, settings)
+    row.name, row.instance_type = wanted.name, spec.instance_type
+    row.settings, row.secrets = spec.to_json(), seal(keyring, row.id, secrets)
+    row.desired_replicas = spec.min_replicas
+    row.failure_fix = None
+    await _flush_with_name(session, wanted.name)
+
+
+async def _new_generation(
+    session: AsyncSession,
+    actor: Actor,
+    row: ContainerRow,
+    kind: str,
+    details: dict[str, int | str] | None = None,
+) -> Changed:
     row.desired_state = DesiredState.RUNNING
     row.generation += 1
     row.unready_since = None
     if row.state != ContainerState.RUNNING:
         row.state, row.reason, row.message = ContainerState.PENDING, None, None
-    return await _changed(session, actor, row, kind)
+    return await _changed(session, actor, row, kind, details)
 
 
-async def _changed(session: AsyncSession, actor: Actor, row: ContainerRow, kind: str) -> Changed:
-    _record(session, row, actor, kind, {"generation": row.generation})
+async def _changed(
+    session: AsyncSession,
+    actor: Actor,
+    row: ContainerRow,
+    kind: str,
+    details: dict[str, int | str] | None = None,
+) -> Changed:
+    _record(session, row, actor, kind, {"generation": row.generation, **(details or {})})
     await session.flush()
     await repository.mark_due(session, [row.id])
     await notify(session, ROUTES)
@@ -175,6 +224,14 @@ async def _flush_with_name(session: AsyncSession, name: str) -> None:
 def _refuse_deleted(row: ContainerRow) -> None:
     if row.desired_state == DesiredState.DELETED:
         raise ConflictError("The container is being deleted.", code="container_deleting")
+
+
+def _refuse_not_stopped(row: ContainerRow) -> None:
+    if row.state not in (ContainerState.STOPPED, ContainerState.FAILED):
+        raise ConflictError(
+            f"The container is {row.state}; its settings can change while it is STOPPED or FAILED. Stop it first.",
+            code="container_not_stopped",
+        )
 
 
 def _name_taken(name: str) -> ConflictError:

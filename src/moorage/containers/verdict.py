@@ -4,8 +4,10 @@ It looks at what can be seen from outside the process: its exit code, whether it
 listens in its network namespace, and how the last probe was answered.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from moorage.containers.states import Reason
 from moorage.engines.base import ListeningSocket
@@ -14,9 +16,27 @@ _LOOPBACK = ("127.", "::1", "::ffff:127.")
 
 
 @dataclass(frozen=True)
+class Fix:
+    """One setting that, changed like this, is likely to mend it; `fixes.py` says when there is one."""
+
+    field: str
+    """As the API names it, e.g. `health_check.timeout_s`."""
+    before: int | str
+    after: int | str
+
+    def to_json(self) -> dict[str, int | str]:
+        return {"field": self.field, "from": self.before, "to": self.after}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any] | None) -> "Fix | None":
+        return None if values is None else cls(values["field"], values["from"], values["to"])
+
+
+@dataclass(frozen=True)
 class Verdict:
     reason: Reason
     message: str
+    fix: Fix | None = None
 
 
 class ProbeFailure(StrEnum):
@@ -69,7 +89,7 @@ def verdict_while_unready(
         )
     expected = f"0.0.0.0:{port}"
     on_port = [socket for socket in sockets if socket.port == port]
-    if on_port and all(socket.address.startswith(_LOOPBACK) for socket in on_port):
+    if on_port and all(is_loopback(socket) for socket in on_port):
         return Verdict(
             Reason.LISTENS_ON_LOOPBACK_ONLY,
             f"Listens on {on_port[0].address}:{port}; expected {expected}. Bind to 0.0.0.0 inside the container.",
@@ -88,3 +108,7 @@ def verdict_while_unready(
         Reason.PORT_NOT_LISTENING,
         f"Nothing listens on port {port} yet; it has {timeout_s} s from its start. See its logs for what it is doing.",
     )
+
+
+def is_loopback(socket: ListeningSocket) -> bool:
+    return socket.address.startswith(_LOOPBACK)

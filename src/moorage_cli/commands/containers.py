@@ -1,5 +1,6 @@
 """`moor list`, `describe`, `start`, `stop`, `restart`, `delete`, `replicas`, `events`."""
 
+import shlex
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Annotated
@@ -148,6 +149,14 @@ def events(
     session.output.table(("TIME", "EVENT", "WHO", "REASON", "MESSAGE"), rows, "Nothing happened yet.")
 
 
+def shown_fix(container: Record) -> str:
+    fix = container["fix"]
+    if not fix:
+        return ""
+    name = shlex.quote(container["name"])
+    return f"{fix['field']} from {fix['from']} to {fix['to']}; accept it with `moor fix {name}`"
+
+
 def _deploy_again(session: Session, reference: str, verb: str, no_wait: bool) -> None:
     found = session.container(reference)
     answer = session.client.request("POST", f"/containers/{found['id']}/{verb}")
@@ -198,6 +207,7 @@ def _description(container: Record) -> list[tuple[str, str | Text]]:
         ("since", shown_time(container["state_since"])),
         ("reason", container["reason"] or ""),
         ("message", container["message"] or ""),
+        ("fix", shown_fix(container)),
         ("endpoint", container["endpoint_url"]),
         ("replicas", f"{container['replicas']['ready']} ready of {container['replicas']['desired']}"),
         ("instance type", resources["instance_type"]),

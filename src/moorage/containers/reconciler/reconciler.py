@@ -19,9 +19,11 @@ import aiohttp
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.catalog.capacity import Used, place, room_for, why_no_room
+from moorage.catalog.repository import list_instance_types
 from moorage.containers import capacity_repository
 from moorage.containers.capacity_repository import Room
 from moorage.containers.channels import CONTAINERS
+from moorage.containers.fixes import next_larger
 from moorage.containers.models import ReplicaRow
 from moorage.containers.plan import ContainerView, Plan, ReplicaView, make_plan
 from moorage.containers.reconciler import repository
@@ -32,7 +34,7 @@ from moorage.containers.reconciler.repository import FoundImage, Loaded
 from moorage.containers.reconciler.sweep import Sweep
 from moorage.containers.spec import ContainerSettings, RegistryProvider
 from moorage.containers.states import LIVE, ContainerState, DesiredState, Reason, ReplicaState
-from moorage.containers.verdict import Probe, Verdict
+from moorage.containers.verdict import Fix, Probe, Verdict
 from moorage.engines.base import Engine, ListeningSocket, ObservedReplica, ReplicaPhase
 from moorage.kit.clock import Clock
 from moorage.kit.crypto import Keyring
@@ -97,7 +99,8 @@ class ContainersReconciler:
         image = await self._local_image(loaded, lease)
         seen = await self._observe(loaded)
         room = await self._room(loaded, seen)
-        plan = make_plan(self._container_view(loaded, room), self._replica_views(loaded, seen), loaded.now)
+        view = self._container_view(loaded, room, await self._larger_type(loaded, seen, room))
+        plan = make_plan(view, self._replica_views(loaded, seen), loaded.now)
         created: list[ReplicaRow] = []
         async with self._guarded(lease) as session:
             await repository.apply_plan(session, loaded, plan, self._progress(loaded, plan), image)
@@ -150,6 +153,16 @@ class ContainersReconciler:
         async with self.database.reading() as session:
             return await capacity_repository.load_room(session)
 
+    async def _larger_type(self, loaded: Loaded, seen: Seen, room: Room) -> str | None:
+        """The next larger type that some machine could hold; asked for only where memory was too small."""
+        if not any(one.out_of_memory for one in seen.engine.values()):
+            return None
+        async with self.database.reading() as session:
+            catalogue = await list_instance_types(session)
+        possible = [one for one in catalogue if room_for(one, room.nodes, {}, self.settings.cpu_overcommit)]
+        larger = next_larger(loaded.instance_type, possible)
+        return larger.name if larger is not None else None
+
     def _is_there(self, replica: ReplicaRow, seen: Seen) -> bool:
         observed = seen.engine.get(replica.id)
         running = observed is not None and observed.phase is ReplicaPhase.RUNNING
@@ -166,6 +179,7 @@ class ContainersReconciler:
         if isinstance(found, Verdict):
             row.failed_generation = row.generation
             row.failure_reason, row.failure_message = found.reason, found.message
+            row.failure_fix = None
         else:
             row.image_generation, row.image_ref, row.port = row.generation, found.ref, found.port
         return found
@@ -212,12 +226,13 @@ class ContainersReconciler:
         just_started = self._calls.just_started.pop(replica.id, None)
         return just_started or await self.engine.inspect(ReplicaId(replica.id))
 
-    def _container_view(self, loaded: Loaded, room: Room) -> ContainerView:
+    def _container_view(self, loaded: Loaded, room: Room, larger: str | None) -> ContainerView:
         row = loaded.container
         settings = ContainerSettings.from_json(row.settings)
         last_failure = loaded.failures[-1].verdict if loaded.failures else None
         if row.failed_generation == row.generation and row.failure_reason is not None:
-            last_failure = Verdict(Reason(row.failure_reason), row.failure_message or "")
+            fix = Fix.from_json(row.failure_fix)
+            last_failure = Verdict(Reason(row.failure_reason), row.failure_message or "", fix)
         return ContainerView(
             desired_state=DesiredState(row.desired_state),
             desired_replicas=row.desired_replicas,
@@ -232,6 +247,8 @@ class ContainersReconciler:
             health_timeout=timedelta(seconds=settings.health_timeout_s),
             drain_limit=timedelta(seconds=self.settings.drain_timeout_s),
             memory_bytes=loaded.instance_type.memory_bytes,
+            instance_type=loaded.instance_type.name,
+            larger_instance_type=larger,
             room_for=room_for(loaded.instance_type, room.nodes, room.used, self.settings.cpu_overcommit),
             no_room_message=why_no_room(loaded.instance_type, room.nodes),
             recent_failures=[(failure.slot, failure.ended_at) for failure in loaded.failures],

@@ -16,7 +16,7 @@ from moorage.containers.channels import ROUTES
 from moorage.containers.models import ContainerRow, ReplicaRouteRow, ReplicaRow
 from moorage.containers.plan import ENGINE_SILENT, Plan, Transition
 from moorage.containers.states import ContainerState, Reason, ReplicaState
-from moorage.containers.verdict import Verdict
+from moorage.containers.verdict import Fix, Verdict
 from moorage.engines.base import ObservedReplica
 from moorage.kit.database import notify
 from moorage.kit.errors import EngineError
@@ -151,6 +151,7 @@ def image_columns(container: ContainerRow, found: FoundImage | Verdict) -> dict[
             "failed_generation": container.generation,
             "failure_reason": found.reason,
             "failure_message": found.message,
+            "failure_fix": found.fix and found.fix.to_json(),
         }
     return {
         "image_generation": container.generation,
@@ -168,6 +169,7 @@ async def record_start_failure(
         "ended_at": func.now(),
         "reason": verdict.reason,
         "message": verdict.message,
+        "fix": verdict.fix and verdict.fix.to_json(),
         "ended_badly": badly,
     }
     not_started = (ReplicaRow.id == replica_id) & (ReplicaRow.state == ReplicaState.REQUESTED)
@@ -235,7 +237,7 @@ async def _recent_failures(session: AsyncSession, container: ContainerRow) -> li
     # One that failed its health check for good has failed from then on, not only once it has ended.
     failed_at = func.coalesce(ReplicaRow.ended_at, ReplicaRow.draining_at)
     query = (
-        select(ReplicaRow.slot, failed_at, ReplicaRow.reason, ReplicaRow.message)
+        select(ReplicaRow.slot, failed_at, ReplicaRow.reason, ReplicaRow.message, ReplicaRow.fix)
         .where(
             ReplicaRow.container_id == container.id,
             ReplicaRow.generation == container.generation,
@@ -245,8 +247,8 @@ async def _recent_failures(session: AsyncSession, container: ContainerRow) -> li
         .order_by(failed_at)
     )
     return [
-        Failure(slot, ended_at, Verdict(Reason(reason), message or ""))
-        for slot, ended_at, reason, message in await session.execute(query)
+        Failure(slot, ended_at, Verdict(Reason(reason), message or "", Fix.from_json(fix)))
+        for slot, ended_at, reason, message, fix in await session.execute(query)
         if ended_at is not None and reason is not None
     ]
 
@@ -262,6 +264,7 @@ async def _move(session: AsyncSession, transition: Transition) -> None:
         values |= {
             "reason": transition.verdict.reason,
             "message": transition.verdict.message,
+            "fix": transition.verdict.fix and transition.verdict.fix.to_json(),
             "ended_badly": True,
         }
     await session.execute(update(ReplicaRow).where(ReplicaRow.id == transition.replica_id).values(values))
@@ -303,6 +306,7 @@ async def _write_container(session: AsyncSession, loaded: Loaded, plan: Plan, va
             "failed_generation": row.generation,
             "failure_reason": verdict.reason,
             "failure_message": verdict.message,
+            "failure_fix": verdict.fix and verdict.fix.to_json(),
         }
     if plan.gone:
         values |= {"deleted_at": func.now(), "reconcile_at": None}

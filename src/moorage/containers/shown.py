@@ -1,0 +1,82 @@
+"""A container's row as the API shows it."""
+
+from fastapi import Response
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from moorage.containers import repository
+from moorage.containers.models import ContainerRow
+from moorage.containers.schemas import (
+    AutoscalingResources,
+    Container,
+    FixRead,
+    GeneralResources,
+    HealthCheck,
+    RegistryRead,
+    ReplicaCounts,
+)
+from moorage.containers.service import Changed, has_fix
+from moorage.containers.spec import ContainerSettings, ResourceMode
+from moorage.containers.states import ContainerState
+from moorage.kit.settings import Settings
+
+
+async def answer(
+    session: AsyncSession, changed: Changed, settings: Settings, response: Response
+) -> Container:
+    """202 while it happens, 200 when there was nothing to do."""
+    response.status_code = 202 if changed.anything else 200
+    return await shown(session, changed.row, settings)
+
+
+async def shown(session: AsyncSession, row: ContainerRow, settings: Settings) -> Container:
+    ready, price_per_hour_microusd = await repository.ready_count_and_price(session, row)
+    return container_json(row, ready, price_per_hour_microusd, settings)
+
+
+def container_json(
+    row: ContainerRow, ready: int, price_per_hour_microusd: int, settings: Settings
+) -> Container:
+    spec = ContainerSettings.from_json(row.settings)
+    return Container(
+        id=row.id,
+        project_id=row.project_id,
+        name=row.name,
+        state=ContainerState(row.state),
+        state_since=row.state_since,
+        reason=row.reason,
+        message=row.message,
+        fix=FixRead.model_validate(row.failure_fix) if has_fix(row) else None,
+        endpoint_url=f"{settings.gateway_base_url}/c/{row.id}",
+        replicas=ReplicaCounts(desired=row.desired_replicas, ready=ready),
+        progress=row.progress,
+        generation=row.generation,
+        created_at=row.created_at,
+        category=spec.category,
+        image=spec.image,
+        image_digest=row.image_digest,
+        registry=RegistryRead(
+            provider=spec.registry_provider,
+            username=spec.registry_username,
+            has_password=spec.registry_username is not None,
+        ),
+        resources=_resources(spec),
+        start_command=spec.start_command,
+        port=spec.port or row.port,
+        health_check=HealthCheck(path=spec.health_path, timeout_s=spec.health_timeout_s),
+        env=dict.fromkeys(spec.environment_names),
+        infrastructure=spec.infrastructure,
+        price_per_hour_microusd=price_per_hour_microusd,
+    )
+
+
+def _resources(spec: ContainerSettings) -> GeneralResources | AutoscalingResources:
+    if spec.resource_mode is ResourceMode.GENERAL:
+        return GeneralResources(instance_type=spec.instance_type)
+    return AutoscalingResources(
+        mode="autoscaling",
+        instance_type=spec.instance_type,
+        min_replicas=spec.min_replicas,
+        max_replicas=spec.max_replicas,
+        target_concurrency=spec.target_concurrency,
+        scale_down_delay_s=spec.scale_down_delay_s,
+    )
