@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 from fastapi.routing import iter_route_contexts
-from sqlalchemy import func, text
+from sqlalchemy import func, select, text
 
 from moorage.catalog.defaults import default_catalogue
 from moorage.containers.models import ContainerRow
@@ -21,13 +21,21 @@ from moorage.entrypoints.bootstrap import bootstrap
 from moorage.entrypoints.tables import metadata
 from moorage.identity.api_keys.models import ApiKeyRow
 from moorage.identity.sessions.repository import create_session
-from moorage.identity.tokens import API_KEY_PREFIX, SESSION_PREFIX, csrf_token, new_token
+from moorage.identity.tokens import API_KEY_PREFIX, INVITATION_PREFIX, SESSION_PREFIX, csrf_token, new_token
 from moorage.identity.users.repository import create_user
 from moorage.kit.clock import SystemClock
 from moorage.kit.crypto import Keyring, sha256
 from moorage.kit.database import Database
-from moorage.kit.ids import UserId, new_api_key_id, new_container_id, new_organization_id, new_project_id
+from moorage.kit.ids import (
+    UserId,
+    new_api_key_id,
+    new_container_id,
+    new_invitation_id,
+    new_organization_id,
+    new_project_id,
+)
 from moorage.kit.settings import Settings
+from moorage.organizations.invitations.models import InvitationRow
 from moorage.organizations.models import MemberRow, OrganizationRow, ProjectMemberRow, ProjectRow
 
 KEYRING = Keyring(((b"\x01" * 4, b"\x02" * 32),))
@@ -141,6 +149,30 @@ class Api:
             for user_id in members:
                 session.add(ProjectMemberRow(project_id=project_id, user_id=user_id))
         return project_id
+
+    async def join(self, organization_id: str, user_id: str, role: str = "user") -> None:
+        async with self.database.transaction() as session:
+            session.add(MemberRow(organization_id=organization_id, user_id=user_id, role=role))
+
+    async def new_invitation(self, organization_id: str, email: str) -> tuple[str, str]:
+        """Its id and the token of its link."""
+        token = new_token(INVITATION_PREFIX)
+        invitation_id = new_invitation_id()
+        async with self.database.transaction() as session:
+            admins = select(MemberRow.user_id).where(
+                MemberRow.organization_id == organization_id, MemberRow.role == "admin"
+            )
+            row = InvitationRow(
+                id=invitation_id,
+                organization_id=organization_id,
+                email=email,
+                role="user",
+                token_hash=sha256(token),
+                invited_by=(await session.execute(admins)).scalars().first(),
+                expires_at=func.now() + timedelta(days=7),
+            )
+            session.add(row)
+        return invitation_id, token
 
     async def new_container(self, project_id: str, name: str) -> str:
         container_id = new_container_id()

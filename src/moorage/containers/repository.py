@@ -62,6 +62,13 @@ async def list_containers(session: AsyncSession, project_id: str, page: PageRequ
     return list((await session.execute(newest_first)).scalars())
 
 
+async def list_container_ids(session: AsyncSession, project_id: str) -> list[str]:
+    query = select(ContainerRow.id).where(
+        ContainerRow.project_id == project_id, ContainerRow.deleted_at.is_(None)
+    )
+    return sorted((await session.execute(query)).scalars())
+
+
 async def ready_counts(session: AsyncSession, container_ids: Sequence[str]) -> dict[str, int]:
     query = (
         select(ReplicaRow.container_id, func.count())

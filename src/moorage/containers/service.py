@@ -21,10 +21,11 @@ from moorage.identity.actor import Actor
 from moorage.kit.clock import Clock
 from moorage.kit.crypto import Keyring
 from moorage.kit.database import notify
-from moorage.kit.errors import ConflictError
+from moorage.kit.errors import ConflictError, NotFoundError
 from moorage.kit.ids import new_container_id
 from moorage.kit.settings import Settings
 from moorage.organizations.models import ProjectRow
+from moorage.organizations.repository import hold_project
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,8 @@ async def create_container(
     clock: Clock,
 ) -> ContainerRow:
     spec, secrets = await validated(session, wanted, settings)
+    if not await hold_project(session, project.id):
+        raise NotFoundError("There is no such project.")
     container_id = new_container_id()
     row = ContainerRow(
         id=container_id,

@@ -12,9 +12,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from moorage.containers import endpoints as containers
 from moorage.containers import instance_type_endpoints as instance_types
+from moorage.containers import project_endpoints as projects
 from moorage.entrypoints import health, operator_endpoints, sign_in_page
 from moorage.entrypoints.errors import install_error_handlers
 from moorage.identity.sign_in import endpoints as sign_in
+from moorage.identity.sign_in.service import Newcomers
 from moorage.kit.clock import system_clock
 from moorage.kit.crypto import Keyring
 from moorage.kit.database import Database
@@ -22,6 +24,10 @@ from moorage.kit.ids import new_request_id
 from moorage.kit.settings import Settings
 from moorage.organizations import api_key_endpoints as api_keys
 from moorage.organizations import endpoints as organizations
+from moorage.organizations.audit import endpoints as audit
+from moorage.organizations.invitations import endpoints as invitations
+from moorage.organizations.invitations.repository import has_live_invitation
+from moorage.organizations.members import endpoints as members
 from moorage.organizations.service import create_first_organization
 from moorage.telemetry.logs import endpoints as logs
 
@@ -29,6 +35,19 @@ API_PREFIX = "/api/v1"
 MAX_BODY_BYTES = 2 * 2**20
 """The largest environment that is allowed, with every character written as a six-byte escape, and some room."""
 
+_PARTS = (
+    sign_in,
+    organizations,
+    members,
+    invitations,
+    audit,
+    projects,
+    api_keys,
+    instance_types,
+    containers,
+    logs,
+    operator_endpoints,
+)
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 
 
@@ -50,13 +69,13 @@ def create_app(settings: Settings, database: Database, keyring: Keyring) -> Fast
     app.state.database = database
     app.state.keyring = keyring
     app.state.clock = system_clock
-    app.state.welcome = create_first_organization
+    app.state.newcomers = Newcomers(is_invited=has_live_invitation, welcome=create_first_organization)
     install_error_handlers(app, settings.support_contact)
     app.add_middleware(BodyLimitMiddleware)
     app.add_middleware(RequestIdMiddleware)
     app.include_router(health.root_router)
     app.include_router(sign_in_page.router)
-    for module in (sign_in, organizations, api_keys, instance_types, containers, logs, operator_endpoints):
+    for module in _PARTS:
         app.include_router(module.router, prefix=API_PREFIX)
     app.include_router(health.operator_router, prefix=API_PREFIX)
     return app

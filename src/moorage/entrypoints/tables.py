@@ -10,6 +10,8 @@ from moorage.kit import installation
 from moorage.kit.database import Base
 from moorage.notifications import models as notifications
 from moorage.organizations import models as organizations
+from moorage.organizations.audit import models as audit
+from moorage.organizations.invitations import models as invitations
 from moorage.reconcile import models as reconcile
 from moorage.telemetry import models as telemetry
 
@@ -17,9 +19,11 @@ metadata = Base.metadata
 
 __all__ = [
     "api_keys",
+    "audit",
     "catalog",
     "containers",
     "installation",
+    "invitations",
     "metadata",
     "notifications",
     "organizations",

@@ -19,6 +19,7 @@ API_KEY_PREFIX = "moor_"
 OPERATOR_KEY_PREFIX = "moor_op_"
 SESSION_PREFIX = "moor_ses_"
 LINK_PREFIX = "moor_link_"
+INVITATION_PREFIX = "moor_inv_"
 
 
 def new_token(prefix: str) -> str:

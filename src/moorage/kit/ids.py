@@ -65,6 +65,14 @@ def new_mail_id() -> str:
     return _new("mail")
 
 
+def new_invitation_id() -> str:
+    return _new("inv")
+
+
+def new_audit_record_id() -> str:
+    return _new("aud")
+
+
 def new_activity_id() -> str:
     return _new("act")
 

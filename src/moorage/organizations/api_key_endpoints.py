@@ -47,12 +47,13 @@ async def create_api_key(
 async def revoke_api_key(key_id: str, actor: TheActor, session: TheSession) -> None:
     """Refused everywhere within seconds, and for good."""
     row = await repository.find_key(session, key_id)
-    visible = row is not None and await access_project(
-        session, actor, row.project_id, Permission.API_KEY_MANAGE
-    )
-    if not visible:
+    access = None
+    if row is not None:
+        access = await access_project(session, actor, row.project_id, Permission.API_KEY_MANAGE)
+    if row is None or access is None:
         raise NotFoundError("There is no such API key.")
-    await repository.revoke_key(session, key_id)
+    if await repository.revoke_key(session, key_id):
+        service.record_api_key(session, actor, access.project, row, "api_key.revoke")
 
 
 def _fields(row: ApiKeyRow) -> dict[str, object]:

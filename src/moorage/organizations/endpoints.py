@@ -7,9 +7,9 @@ from moorage.kit.pagination import Page, PageRequest, Position, page_of, page_re
 from moorage.kit.web import TheSession
 from moorage.organizations import repository, service
 from moorage.organizations.access import OrganizationAccess, ProjectAccess, organization_with, project_with
-from moorage.organizations.models import ProjectRow
-from moorage.organizations.permissions import Permission
-from moorage.organizations.schemas import Organization, Project, ProjectCreate
+from moorage.organizations.models import OrganizationRow, ProjectRow
+from moorage.organizations.permissions import Permission, Role
+from moorage.organizations.schemas import Organization, OrganizationName, Project, ProjectName
 
 router = APIRouter(tags=["organizations"])
 Paging = Annotated[PageRequest, Depends(page_request)]
@@ -18,18 +18,35 @@ Paging = Annotated[PageRequest, Depends(page_request)]
 @router.get("/organizations")
 async def list_organizations(user: TheUser, session: TheSession, paging: Paging) -> Page[Organization]:
     rows = await repository.list_organizations(session, user.user_id, paging)
-    found = [
-        Organization(id=row.id, name=row.name, role=role, created_at=row.created_at) for row, role in rows
-    ]
+    found = [_organization(row, Role(role)) for row, role in rows]
     return page_of(found, paging, lambda item: Position(item.created_at, item.id))
+
+
+@router.post("/organizations", status_code=201)
+async def create_organization(
+    body: OrganizationName, user: TheUser, session: TheSession, response: Response
+) -> Organization:
+    """Whoever creates it is its admin."""
+    row = await service.create_organization(session, user, body.name)
+    response.headers["Location"] = f"/api/v1/organizations/{row.id}"
+    return _organization(row, Role.ADMIN)
 
 
 @router.get("/organizations/{organization_id}")
 async def get_organization(
     access: Annotated[OrganizationAccess, Depends(organization_with(Permission.ORGANIZATION_VIEW))],
 ) -> Organization:
-    row = access.organization
-    return Organization(id=row.id, name=row.name, role=access.role.value, created_at=row.created_at)
+    return _organization(access.organization, access.role)
+
+
+@router.patch("/organizations/{organization_id}")
+async def rename_organization(
+    body: OrganizationName,
+    access: Annotated[OrganizationAccess, Depends(organization_with(Permission.ORGANIZATION_EDIT))],
+    session: TheSession,
+) -> Organization:
+    await service.rename_organization(session, access.actor, access.organization, body.name)
+    return _organization(access.organization, access.role)
 
 
 @router.get("/organizations/{organization_id}/projects")
@@ -46,12 +63,12 @@ async def list_projects(
 
 @router.post("/organizations/{organization_id}/projects", status_code=201)
 async def create_project(
-    body: ProjectCreate,
+    body: ProjectName,
     access: Annotated[OrganizationAccess, Depends(organization_with(Permission.PROJECT_CREATE))],
     session: TheSession,
     response: Response,
 ) -> Project:
-    row = await service.create_project(session, access.organization, body.name)
+    row = await service.create_project(session, access.actor, access.organization, body.name)
     response.headers["Location"] = f"/api/v1/projects/{row.id}"
     return _project(row)
 
@@ -61,6 +78,20 @@ async def get_project(
     access: Annotated[ProjectAccess, Depends(project_with(Permission.PROJECT_VIEW))],
 ) -> Project:
     return _project(access.project)
+
+
+@router.patch("/projects/{project_id}")
+async def rename_project(
+    body: ProjectName,
+    access: Annotated[ProjectAccess, Depends(project_with(Permission.PROJECT_EDIT))],
+    session: TheSession,
+) -> Project:
+    await service.rename_project(session, access.actor, access.project, body.name)
+    return _project(access.project)
+
+
+def _organization(row: OrganizationRow, role: Role) -> Organization:
+    return Organization(id=row.id, name=row.name, role=role.value, created_at=row.created_at)
 
 
 def _project(row: ProjectRow) -> Project:

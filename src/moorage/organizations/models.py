@@ -1,6 +1,6 @@
 from datetime import datetime
 
-from sqlalchemy import CheckConstraint, ForeignKey, Index, UniqueConstraint
+from sqlalchemy import CheckConstraint, ForeignKey, Index, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from moorage.kit.database import Base, CreatedAt
@@ -29,7 +29,13 @@ class MemberRow(Base):
 class ProjectRow(Base):
     __tablename__ = "projects"
     __table_args__ = (
-        UniqueConstraint("organization_id", "name"),
+        Index(
+            "uq_projects_organization_id_name",
+            "organization_id",
+            "name",
+            unique=True,
+            postgresql_where=text("deleted_at IS NULL"),
+        ),
         Index("ix_projects_organization_id_created_at", "organization_id", "created_at"),
         CheckConstraint("length(name) BETWEEN 1 AND 63", name="name_length"),
     )
@@ -38,6 +44,8 @@ class ProjectRow(Base):
     organization_id: Mapped[str] = mapped_column(ForeignKey("organizations.id"))
     name: Mapped[str]
     created_at: Mapped[CreatedAt]
+    deleted_at: Mapped[datetime | None]
+    """The row stays: the ledger and the logs name it."""
 
 
 class ProjectMemberRow(Base):

@@ -15,8 +15,12 @@ class Role(StrEnum):
 class Permission(StrEnum):
     ORGANIZATION_VIEW = "organization.view"
     ORGANIZATION_EDIT = "organization.edit"
+    MEMBER_VIEW = "member.view"
+    MEMBER_MANAGE = "member.manage"
+    AUDIT_VIEW = "audit.view"
     PROJECT_CREATE = "project.create"
     PROJECT_EDIT = "project.edit"
+    PROJECT_REMOVE = "project.remove"
     PROJECT_VIEW = "project.view"
     CONTAINER_VIEW = "container.view"
     CONTAINER_MANAGE = "container.manage"
@@ -36,10 +40,31 @@ _USER = frozenset(
 )
 
 TABLE: dict[Role, frozenset[Permission]] = {
-    Role.ADMIN: _USER | {Permission.ORGANIZATION_EDIT, Permission.PROJECT_CREATE, Permission.PROJECT_EDIT},
+    Role.ADMIN: frozenset(Permission),
     Role.USER: _USER,
 }
 
 
 def allows(role: Role, permission: Permission) -> bool:
     return permission in TABLE[role]
+
+
+def printed_table() -> str:
+    """The table as `docs/permissions.md` has it; a test compares them."""
+    lines = [
+        "# Who may do what",
+        "",
+        "Printed from `organizations/permissions.py`. A `user` has these rights in the projects they joined, an `admin`",
+        "in all of the organization's. An API key with scope `manage` is a `user` of its one project.",
+        "",
+        f"| permission | {' | '.join(Role)} |",
+        f"|---|{'---|' * len(Role)}",
+    ]
+    for permission in Permission:
+        marks = " | ".join("✓" if allows(role, permission) else "–" for role in Role)
+        lines.append(f"| `{permission}` | {marks} |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    print(printed_table(), end="")

@@ -1,4 +1,4 @@
-from sqlalchemy import and_, or_, select, tuple_
+from sqlalchemy import and_, func, or_, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.kit.ids import OrganizationId, ProjectId, UserId, new_organization_id, new_project_id
@@ -44,6 +44,12 @@ async def find_membership(
     return (found[0], Role(found[1])) if found is not None else None
 
 
+async def lock_organization(session: AsyncSession, organization_id: str) -> None:
+    """Whoever else changes its members waits until this transaction ends."""
+    query = select(OrganizationRow.id).where(OrganizationRow.id == organization_id).with_for_update()
+    (await session.execute(query)).scalar_one()
+
+
 async def create_project(session: AsyncSession, organization_id: OrganizationId, name: str) -> ProjectRow:
     row = ProjectRow(id=new_project_id(), organization_id=organization_id, name=name)
     session.add(row)
@@ -53,13 +59,46 @@ async def create_project(session: AsyncSession, organization_id: OrganizationId,
 
 async def project_name_taken(session: AsyncSession, organization_id: str, name: str) -> bool:
     query = select(ProjectRow.id).where(
-        ProjectRow.organization_id == organization_id, ProjectRow.name == name
+        ProjectRow.organization_id == organization_id,
+        ProjectRow.name == name,
+        ProjectRow.deleted_at.is_(None),
     )
     return (await session.execute(query)).first() is not None
 
 
 async def find_project(session: AsyncSession, project_id: ProjectId | str) -> ProjectRow | None:
-    return await session.get(ProjectRow, project_id)
+    query = select(ProjectRow).where(ProjectRow.id == project_id, ProjectRow.deleted_at.is_(None))
+    return (await session.execute(query)).scalar_one_or_none()
+
+
+async def find_oldest_project(session: AsyncSession, organization_id: str) -> ProjectRow | None:
+    query = select(ProjectRow).where(
+        ProjectRow.organization_id == organization_id, ProjectRow.deleted_at.is_(None)
+    )
+    oldest_first = query.order_by(ProjectRow.created_at, ProjectRow.id).limit(1)
+    return (await session.execute(oldest_first)).scalar_one_or_none()
+
+
+async def list_project_ids(session: AsyncSession, organization_id: str) -> list[str]:
+    """Removed ones too."""
+    query = select(ProjectRow.id).where(ProjectRow.organization_id == organization_id)
+    return list((await session.execute(query)).scalars())
+
+
+async def hold_project(session: AsyncSession, project_id: str) -> bool:
+    """False where it is removed. Until this transaction ends nobody removes it, so that nothing is put into a
+    project behind the back of its removal."""
+    query = select(ProjectRow.id).where(ProjectRow.id == project_id, ProjectRow.deleted_at.is_(None))
+    return (await session.execute(query.with_for_update(key_share=True, read=True))).first() is not None
+
+
+async def remove_project(session: AsyncSession, project_id: str) -> bool:
+    """False where somebody else did. Waits for whoever holds it."""
+    query = select(ProjectRow.id).where(ProjectRow.id == project_id, ProjectRow.deleted_at.is_(None))
+    if (await session.execute(query.with_for_update())).first() is None:
+        return False
+    await session.execute(update(ProjectRow).where(ProjectRow.id == project_id).values(deleted_at=func.now()))
+    return True
 
 
 async def find_joined_project(
@@ -75,6 +114,7 @@ async def find_joined_project(
         )
         .where(
             ProjectRow.id == project_id,
+            ProjectRow.deleted_at.is_(None),
             MemberRow.user_id == user_id,
             or_(MemberRow.role == Role.ADMIN, ProjectMemberRow.user_id.is_not(None)),
         )
@@ -86,7 +126,9 @@ async def find_joined_project(
 async def list_joined_projects(
     session: AsyncSession, organization_id: str, user_id: UserId, role: Role, page: PageRequest
 ) -> list[ProjectRow]:
-    query = select(ProjectRow).where(ProjectRow.organization_id == organization_id)
+    query = select(ProjectRow).where(
+        ProjectRow.organization_id == organization_id, ProjectRow.deleted_at.is_(None)
+    )
     if role is not Role.ADMIN:
         joined = select(ProjectMemberRow.project_id).where(ProjectMemberRow.user_id == user_id)
         query = query.where(ProjectRow.id.in_(joined))

@@ -11,7 +11,13 @@ class Organization(BaseModel):
     created_at: datetime
 
 
-class ProjectCreate(BaseModel):
+class OrganizationName(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    name: str = Field(max_length=200)
+
+
+class ProjectName(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     name: str = Field(max_length=200)

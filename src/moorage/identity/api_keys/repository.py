@@ -1,4 +1,6 @@
-from sqlalchemy import func, or_, select, tuple_, update
+from collections.abc import Sequence
+
+from sqlalchemy import ColumnElement, func, or_, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.identity.api_keys.channels import API_KEYS
@@ -40,7 +42,25 @@ async def list_live_keys(session: AsyncSession) -> list[ApiKeyRow]:
     return list((await session.execute(select(ApiKeyRow).where(_LIVE))).scalars())
 
 
-async def revoke_key(session: AsyncSession, key_id: str) -> None:
-    live = update(ApiKeyRow).where(ApiKeyRow.id == key_id, ApiKeyRow.revoked_at.is_(None))
-    await session.execute(live.values(revoked_at=func.now()))
+async def revoke_keys_made_by(session: AsyncSession, user_id: str, project_ids: Sequence[str]) -> list[str]:
+    """Theirs in these projects, and those that were made with one of them."""
+    here = ApiKeyRow.project_id.in_(project_ids)
+    made = select(ApiKeyRow.id).where(ApiKeyRow.created_by == user_id, here).cte("made", recursive=True)
+    made = made.union(select(ApiKeyRow.id).where(ApiKeyRow.created_by == made.c.id, here))
+    return await _revoke(session, ApiKeyRow.id.in_(select(made.c.id)))
+
+
+async def revoke_keys_of_project(session: AsyncSession, project_id: str) -> list[str]:
+    return await _revoke(session, ApiKeyRow.project_id == project_id)
+
+
+async def revoke_key(session: AsyncSession, key_id: str) -> bool:
+    """False where it was revoked already."""
+    return bool(await _revoke(session, ApiKeyRow.id == key_id))
+
+
+async def _revoke(session: AsyncSession, which: ColumnElement[bool]) -> list[str]:
+    live = update(ApiKeyRow).where(which, ApiKeyRow.revoked_at.is_(None))
+    revoked = await session.execute(live.values(revoked_at=func.now()).returning(ApiKeyRow.id))
     await notify(session, API_KEYS)
+    return sorted(revoked.scalars())

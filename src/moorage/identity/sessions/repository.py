@@ -55,6 +55,12 @@ async def end_session(session: AsyncSession, session_id: SessionId) -> None:
     await session.execute(update(SessionRow).where(SessionRow.id == session_id).values(ended_at=func.now()))
 
 
+async def end_sessions(session: AsyncSession, user_id: UserId) -> None:
+    """All of a person's."""
+    theirs = update(SessionRow).where(SessionRow.user_id == user_id, SessionRow.ended_at.is_(None))
+    await session.execute(theirs.values(ended_at=func.now()))
+
+
 async def purge_dead_sessions(session: AsyncSession) -> None:
     dead = or_(
         SessionRow.expires_at < func.now() - timedelta(days=1),

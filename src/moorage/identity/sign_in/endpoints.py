@@ -30,8 +30,8 @@ async def verify_email(
     settings: TheSettings,
 ) -> SignedIn:
     """Exchange the code for a session; a new address becomes an account with an organization of its own."""
-    welcome = request.app.state.welcome
-    user, token = await service.verify_email(database, keyring, settings, body.email, body.code, welcome)
+    newcomers = request.app.state.newcomers
+    user, token = await service.verify_email(database, keyring, settings, body.email, body.code, newcomers)
     set_session_cookie(response, settings, token)
     return _signed_in(user, token)
 

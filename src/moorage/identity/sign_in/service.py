@@ -1,12 +1,13 @@
 """Sign-in without passwords: a code by mail, or a one-time link.
 
 Known and unknown addresses get the same answer and the same mail; an account is made when its first code is
-entered. What a new person is given (an organization of their own) lies above this package and is passed in
-as `welcome`.
+entered. Who may come while sign-up is closed, and what a new person is given (an organization of their own), lies
+above this package and is passed in as `Newcomers`.
 """
 
 import secrets
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from datetime import timedelta
 
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -31,7 +32,12 @@ from moorage.kit.settings import Settings
 from moorage.notifications.repository import queue_mail
 
 CODES_PER_HOUR = 6
-Welcome = Callable[[AsyncSession, UserRow], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class Newcomers:
+    is_invited: Callable[[AsyncSession, str], Awaitable[bool]]
+    welcome: Callable[[AsyncSession, UserRow], Awaitable[None]]
 
 
 async def start_email(session: AsyncSession, keyring: Keyring, email: str) -> None:
@@ -52,7 +58,7 @@ async def start_email(session: AsyncSession, keyring: Keyring, email: str) -> No
 
 
 async def verify_email(
-    database: Database, keyring: Keyring, settings: Settings, email: str, code: str, welcome: Welcome
+    database: Database, keyring: Keyring, settings: Settings, email: str, code: str, newcomers: Newcomers
 ) -> tuple[UserRow, str]:
     """The signed-in user and their session token. The try is spent in a transaction of its own, so that the
     refusal that follows cannot give it back."""
@@ -64,12 +70,20 @@ async def verify_email(
     async with database.transaction() as session:
         if not await repository.use_code(session, attempt.id):
             raise NotAuthenticatedError("That code was used already. Ask for a new one.")
-        if settings.sign_up == "closed" and await find_user_by_email(session, address) is None:
-            raise ForbiddenError(f"Sign-up is closed here. Ask {settings.support_contact} for an invitation.")
-        user, is_new = await create_user(session, address)
-        if is_new:
-            await welcome(session, user)
+        user = await user_of(session, settings, address, newcomers)
         return user, await begin_session(session, user)
+
+
+async def user_of(session: AsyncSession, settings: Settings, address: str, newcomers: Newcomers) -> UserRow:
+    """The person with this verified address, who may be new."""
+    if settings.sign_up == "closed":
+        known = await find_user_by_email(session, address) is not None
+        if not known and not await newcomers.is_invited(session, address):
+            raise ForbiddenError(f"Sign-up is closed here. Ask {settings.support_contact} for an invitation.")
+    user, is_new = await create_user(session, address)
+    if is_new:
+        await newcomers.welcome(session, user)
+    return user
 
 
 async def create_link(session: AsyncSession, user: UserRow) -> str:

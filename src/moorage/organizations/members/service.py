@@ -1,0 +1,108 @@
+"""Who belongs to an organization. Every change holds the organization's row, so that two admins who remove each
+other at the same moment cannot leave it without one."""
+
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from moorage.identity.actor import UserActor
+from moorage.identity.api_keys.repository import revoke_keys_made_by
+from moorage.identity.sessions.repository import end_sessions
+from moorage.kit.errors import ConflictError, FieldError, ForbiddenError, InvalidInputError, NotFoundError
+from moorage.kit.ids import UserId
+from moorage.organizations.audit.repository import record_audit
+from moorage.organizations.members import repository
+from moorage.organizations.members.schemas import MemberPatch
+from moorage.organizations.permissions import Permission, Role, allows
+from moorage.organizations.repository import list_project_ids, lock_organization
+
+
+async def change_member(
+    session: AsyncSession, actor: UserActor, organization_id: str, user_id: str, patch: MemberPatch
+) -> repository.Member:
+    await lock_as_manager(session, organization_id, actor)
+    member, _ = await _member(session, organization_id, user_id)
+    before = member.role
+    if patch.role is not None and patch.role != before:
+        if before == Role.ADMIN:
+            await _refuse_last_admin(session, organization_id)
+        member.role = patch.role
+    if patch.project_ids is not None:
+        await _set_projects(session, organization_id, user_id, patch.project_ids)
+    record_audit(
+        session,
+        organization_id,
+        actor=actor.id,
+        action="member.change",
+        target=user_id,
+        role=member.role,
+        role_before=before,
+        project_ids=patch.project_ids,
+    )
+    await session.flush()
+    return await _member(session, organization_id, user_id)
+
+
+async def remove_member(
+    session: AsyncSession, actor: UserActor, organization_id: str, user_id: str, *, revoke_keys: bool
+) -> list[str]:
+    """The keys that were revoked. Anybody may leave; who is removed by somebody else is signed out as well."""
+    leaves = user_id == actor.user_id
+    if leaves:
+        await lock_organization(session, organization_id)
+    else:
+        await lock_as_manager(session, organization_id, actor)
+    member, email = await _member(session, organization_id, user_id)
+    if member.role == Role.ADMIN:
+        await _refuse_last_admin(session, organization_id)
+    project_ids = await list_project_ids(session, organization_id)
+    revoked = await revoke_keys_made_by(session, user_id, project_ids) if revoke_keys else []
+    await repository.remove_member(session, organization_id, user_id)
+    if not leaves:
+        await end_sessions(session, UserId(user_id))
+    record_audit(
+        session,
+        organization_id,
+        actor=actor.id,
+        action="member.leave" if leaves else "member.remove",
+        target=user_id,
+        email=email,
+        revoked_key_ids=revoked,
+    )
+    return revoked
+
+
+async def lock_as_manager(session: AsyncSession, organization_id: str, actor: UserActor) -> None:
+    """Hold the organization, and look at the actor again: they may have lost their role while this waited."""
+    await lock_organization(session, organization_id)
+    found = await repository.find_member(session, organization_id, actor.user_id)
+    if found is None:
+        raise NotFoundError("There is no such organization.")
+    if not allows(Role(found[0].role), Permission.MEMBER_MANAGE):
+        raise ForbiddenError("Only an admin of this organization can do this. Ask one.")
+
+
+async def _member(session: AsyncSession, organization_id: str, user_id: str) -> repository.Member:
+    found = await repository.find_member(session, organization_id, user_id)
+    if found is None:
+        raise NotFoundError("There is no such member.")
+    return found
+
+
+async def _set_projects(
+    session: AsyncSession, organization_id: str, user_id: str, project_ids: list[str]
+) -> None:
+    known = {row.id for row in await repository.find_projects(session, organization_id, project_ids)}
+    unknown = [one for one in project_ids if one not in known]
+    if unknown:
+        fields = (FieldError("project_ids", "must be projects of this organization"),)
+        raise InvalidInputError(f"There is no project {unknown[0]} in this organization.", fields=fields)
+    await repository.leave_projects(session, organization_id, user_id)
+    for project_id in sorted(known):
+        await repository.join_project(session, project_id, user_id)
+
+
+async def _refuse_last_admin(session: AsyncSession, organization_id: str) -> None:
+    if await repository.count_admins(session, organization_id) <= 1:
+        raise ConflictError(
+            "They are the last admin of this organization. Make somebody else an admin first.",
+            code="last_admin",
+        )
