@@ -34,7 +34,7 @@ bench:
 	.venv/bin/python bench/gateway.py
 	.venv/bin/python bench/deploy.py
 
-COMPILE = uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --python-version 3.11 pyproject.toml
+COMPILE = $(or $(shell command -v uv),.venv/tools/bin/uv) pip compile --quiet --universal --generate-hashes --no-emit-index-url --python-version 3.11 pyproject.toml
 
 # The locks name versions and hashes but no index, so any mirror serves.
 lock:

@@ -9,9 +9,9 @@ import pytest
 from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
 
-from moorage.engines.base import GpuDevice, ListeningSocket
+from moorage.engines.base import ListeningSocket
 from moorage.engines.docker.connection import json_messages
-from moorage.engines.docker.gpus import engine_has_gpu_support, parse_gpus
+from moorage.engines.docker.gpus import engine_has_gpu_support
 from moorage.engines.docker.sockets import listening_sockets_of, parse_table
 from moorage.kit.errors import EngineError
 
@@ -76,13 +76,6 @@ async def _received(data: bytes) -> list[Mapping[str, Any]]:
         session.get(server.make_url("/")) as response,
     ):
         return [message async for message in json_messages(response.content)]
-
-
-def test_gpus() -> None:
-    assert parse_gpus("GPU-5f2e, NVIDIA H200, 143771\nGPU-6a00, NVIDIA H200, 143771\n") == (
-        GpuDevice("GPU-5f2e", "NVIDIA H200", 143771 * 1024**2),
-        GpuDevice("GPU-6a00", "NVIDIA H200", 143771 * 1024**2),
-    )
 
 
 @pytest.mark.parametrize(

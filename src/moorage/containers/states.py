@@ -47,6 +47,8 @@ class Reason(StrEnum):
     REGISTRY_UNREACHABLE = "registry_unreachable"
     IMAGE_ARCHITECTURE_MISMATCH = "image_architecture_mismatch"
     PULL_TIMEOUT = "pull_timeout"
+    GPU_NOT_DETECTED = "gpu_not_detected"
+    GPU_DRIVER_MISMATCH = "gpu_driver_mismatch"
     NO_CAPACITY = "no_capacity"
     START_COMMAND_NOT_FOUND = "start_command_not_found"
     EXITED = "exited"

@@ -23,12 +23,13 @@ from moorage.engines.base import (
 from moorage.engines.docker import images
 from moorage.engines.docker.connection import CALL_TIMEOUT_S, DockerConnection, json_messages
 from moorage.engines.docker.create import LABEL_CONTAINER, LABEL_INSTALLATION, LABEL_REPLICA, create_body
-from moorage.engines.docker.failures import start_failure
-from moorage.engines.docker.gpus import engine_has_gpu_support, find_gpus
+from moorage.engines.docker.failures import is_about_gpus, start_failure
+from moorage.engines.docker.gpus import check_driver, engine_has_gpu_support, lost_gpu, no_gpu
 from moorage.engines.docker.logs import LogPosition, read_logs
 from moorage.engines.docker.network import BridgeNetwork, NetworkIsolation
 from moorage.engines.docker.observe import observed_replica
 from moorage.engines.docker.sockets import listening_sockets_of
+from moorage.engines.nvidia import find_gpus
 from moorage.kit.clock import Clock
 from moorage.kit.errors import EngineError
 from moorage.kit.ids import ContainerId, InstallationId, ReplicaId
@@ -69,6 +70,8 @@ class DockerEngine:
         return await images.ensure_image(self._connection, request, on_progress)
 
     async def start(self, spec: ReplicaSpec) -> ObservedReplica:
+        if spec.gpu_device_ids:
+            await check_driver(self._connection, spec)
         engine_id, adopted = await self._create_or_adopt(spec)
         if adopted is not None and adopted.phase is not ReplicaPhase.CREATED:
             return adopted  # an earlier call started it; nothing is ever started twice
@@ -82,9 +85,13 @@ class DockerEngine:
         if failure is not None:
             # Outside the handler, so that the engine's own words, which may quote an environment value, are
             # not chained to it.
+            if is_about_gpus(failure):
+                raise await no_gpu(self._connection, spec)
             raise start_failure(spec, inspected, failure)
         if inspected is None:
             raise EngineError(f"start replica {spec.replica_id}: it vanished after it was started")
+        if spec.gpu_device_ids and lost_gpu(inspected):
+            raise await no_gpu(self._connection, spec)
         return observed_replica(inspected)
 
     async def stop(self, engine_id: str, grace_s: float) -> None:
@@ -159,6 +166,7 @@ class DockerEngine:
     async def capacity(self) -> list[NodeCapacity]:
         async with self._connection.call("ask for the machine's size") as docker:
             information = await docker.system.info()
+        machine = await find_gpus() if engine_has_gpu_support(information) else None
         architecture = str(information["Architecture"])
         return [
             NodeCapacity(
@@ -167,7 +175,7 @@ class DockerEngine:
                 architecture=_ARCHITECTURES.get(architecture, architecture),
                 cpu_millis=int(information["NCPU"]) * 1000,
                 memory_bytes=int(information["MemTotal"]),
-                gpus=await find_gpus() if engine_has_gpu_support(information) else (),
+                gpus=machine.gpus if machine is not None else (),
             )
         ]
 

@@ -13,6 +13,14 @@ _COMMAND_WRONG_FORMAT = ("exec format error",)
 _NO_COMMAND = ("no command specified",)
 _PORT_TAKEN = ("port is already allocated", "address already in use")
 _IMAGE_GONE = ("no such image",)
+_GPU_REQUIREMENT = ("unsatisfied condition",)
+_GPU = (
+    "could not select device driver",
+    "nvidia-container-cli",
+    "nvidia-container-runtime",
+    "unresolvable cdi devices",
+    "cdi device injection failed",
+)
 
 
 def start_failure(spec: ReplicaSpec, inspected: Mapping[str, Any] | None, message: str) -> EngineError:
@@ -34,6 +42,12 @@ def start_failure(spec: ReplicaSpec, inspected: Mapping[str, Any] | None, messag
             f"The start command {command} is no program for this machine: it is built for another "
             "processor, or it is a script without a #! line."
         )
+    if any(phrase in text for phrase in _GPU_REQUIREMENT):
+        return StartError(
+            "The machine's NVIDIA driver is too old for this image. Use an image built for an older CUDA, "
+            "or restart on another machine.",
+            code="gpu_driver_mismatch",
+        )
     # Only with "exec:" do the phrases below speak of the command, and not of a mount or a socket.
     about_command = "exec:" in text
     if about_command and any(phrase in text for phrase in _COMMAND_MISSING):
@@ -46,6 +60,12 @@ def start_failure(spec: ReplicaSpec, inspected: Mapping[str, Any] | None, messag
             f"The start command {command} may not be executed. Make the file executable (chmod +x) in the image."
         )
     return EngineError(f"start replica {spec.replica_id}: {_without_environment(message, spec)}")
+
+
+def is_about_gpus(message: str) -> bool:
+    """Whether the engine had no GPU to hand over. A driver that is too old is another matter."""
+    text = message.lower()
+    return any(phrase in text for phrase in _GPU) and not any(phrase in text for phrase in _GPU_REQUIREMENT)
 
 
 def _start_error(message: str) -> StartError:

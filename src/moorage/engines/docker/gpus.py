@@ -1,15 +1,15 @@
-"""The GPUs of this machine, where the engine can hand them to a container."""
+"""GPUs between Docker and a container: whether the engine can hand them over, and whether it did."""
 
-import asyncio
-import shutil
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from moorage.engines.base import GpuDevice
-from moorage.kit.errors import EngineError
+from aiodocker.exceptions import DockerError
 
-_TIMEOUT_S = 20.0
-_MEBIBYTE = 1024 * 1024
+from moorage.engines.base import ReplicaSpec
+from moorage.engines.docker.connection import DockerConnection
+from moorage.engines.nvidia import driver_mismatch, find_gpus, sees_a_gpu
+from moorage.kit.errors import StartError
 
 
 def engine_has_gpu_support(information: Mapping[str, Any]) -> bool:
@@ -21,35 +21,51 @@ def engine_has_gpu_support(information: Mapping[str, Any]) -> bool:
     )
 
 
-async def find_gpus() -> tuple[GpuDevice, ...]:
-    program = shutil.which("nvidia-smi")
-    if program is None:
-        return ()
-    process = await asyncio.create_subprocess_exec(
-        program,
-        "--query-gpu=uuid,name,memory.total",
-        "--format=csv,noheader,nounits",
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
+async def check_driver(connection: DockerConnection, spec: ReplicaSpec) -> None:
+    """Before the start: would the machine's driver run what is in the image?"""
+    machine = await find_gpus()
+    if machine is None:
+        return  # The engine itself refuses to hand out what is not there, and is told so in `no_gpu`.
+    async with connection.call(f"look at the image of {spec.replica_id}") as docker:
+        try:
+            image = await docker.images.inspect(spec.image)
+        except DockerError as exc:
+            if exc.status == 404:
+                return  # Then the create call says so.
+            raise
+    environment = dict(
+        entry.split("=", 1) for entry in image["Config"].get("Env") or () if "=" in entry
+    ) | dict(spec.environment)
+    wanted = driver_mismatch(machine, environment)
+    if wanted is not None:
+        cuda = ".".join(map(str, machine.cuda))
+        raise StartError(
+            f"The image asks for {wanted}, but the machine's driver {machine.driver} runs CUDA {cuda} at most. "
+            "Use an image built for an older CUDA, or restart on another machine.",
+            code="gpu_driver_mismatch",
+        )
+
+
+def lost_gpu(inspected: Mapping[str, Any]) -> bool:
+    """After the start: True when a process runs that was to have a GPU and has none."""
+    pid = int(inspected["State"].get("Pid") or 0)
+    if pid == 0:
+        return False  # It has ended by now; what it said tells why.
     try:
-        async with asyncio.timeout(_TIMEOUT_S):
-            output, errors = await process.communicate()
-    except TimeoutError as exc:
-        # A GPU that hangs hangs this too; capacity that is not known must not look like no capacity.
-        process.kill()
-        raise EngineError(f"nvidia-smi did not answer within {_TIMEOUT_S:g} s") from exc
-    if process.returncode != 0:
-        raise EngineError(f"nvidia-smi failed: {(output + errors).decode(errors='replace').strip()[:200]}")
-    return parse_gpus(output.decode())
+        return not sees_a_gpu(Path(f"/proc/{pid}/root/dev"))
+    except (FileNotFoundError, PermissionError, ProcessLookupError):
+        return False  # Ended meanwhile, or on a machine that lets us look at nothing: the process will tell.
 
 
-def parse_gpus(output: str) -> tuple[GpuDevice, ...]:
-    """Lines such as `GPU-5f2e…, NVIDIA H200, 143771`."""
-    devices = []
-    for line in output.splitlines():
-        if line.strip():
-            device_id, model, memory_mebibytes = (part.strip() for part in line.split(","))
-            devices.append(GpuDevice(device_id, model, int(memory_mebibytes) * _MEBIBYTE))
-    return tuple(devices)
+async def no_gpu(connection: DockerConnection, spec: ReplicaSpec) -> StartError:
+    machine = await find_gpus()
+    async with connection.call("ask for the machine's name") as docker:
+        information = await docker.system.info()
+    driver = f"driver {machine.driver}" if machine else "no NVIDIA driver"
+    runtime = "with" if engine_has_gpu_support(information) else "without"
+    return StartError(
+        f"No GPU inside the container on machine {information['Name']} ({driver}, Docker "
+        f"{information['ServerVersion']} {runtime} NVIDIA's runtime). Restart on another machine; the operator can "
+        "mend this one by installing the NVIDIA Container Toolkit.",
+        code="gpu_not_detected",
+    )
