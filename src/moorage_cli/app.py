@@ -20,6 +20,7 @@ from moorage_cli.commands import (
     keys,
     logs,
     projects,
+    requests,
     status,
 )
 from moorage_cli.errors import ExitCode, UsageError, exit_codes_text
@@ -83,7 +84,7 @@ def root(
     context.obj = GlobalOptions(json_output, url, project)
 
 
-for part in (deploy, containers, editing, logs, chat, account, status, instance_types):
+for part in (deploy, containers, editing, logs, chat, requests, account, status, instance_types):
     part.register(app)
 app.add_typer(projects.app, name="project")
 app.add_typer(keys.app, name="keys")

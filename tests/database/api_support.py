@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +33,13 @@ from moorage.kit.ids import (
     new_invitation_id,
     new_organization_id,
     new_project_id,
+    new_request_id,
 )
 from moorage.kit.settings import Settings
 from moorage.organizations.invitations.models import InvitationRow
 from moorage.organizations.models import MemberRow, OrganizationRow, ProjectMemberRow, ProjectRow
+from moorage.telemetry.requests.record import Ending, RequestRecord
+from moorage.telemetry.requests.repository import store
 
 KEYRING = Keyring(((b"\x01" * 4, b"\x02" * 32),))
 BASE_URL = "http://127.0.0.1:8080"
@@ -195,6 +198,29 @@ class Api:
         async with self.database.transaction() as session:
             session.add(row)
         return container_id
+
+    async def new_request(self, project_id: str, key_id: str, **changes: Any) -> str:
+        request_id = new_request_id()
+        values = {
+            "request_id": request_id,
+            "project_id": project_id,
+            "container_id": None,
+            "key_id": key_id,
+            "replica_id": None,
+            "started_at": datetime(2026, 1, 31, 12, tzinfo=UTC),
+            "queue_ms": None,
+            "connect_ms": None,
+            "first_byte_ms": None,
+            "total_ms": 0,
+            "status": 404,
+            "request_bytes": 100,
+            "response_bytes": 200,
+            "ended": Ending.REFUSED,
+        }
+        async with self.database.transaction() as session:
+            record = RequestRecord(**(values | changes))
+            await store(session, "gtw_test", datetime.now(UTC), [record], {})
+        return request_id
 
     async def new_key(
         self,

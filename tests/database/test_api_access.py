@@ -28,6 +28,7 @@ from moorage.kit.ids import (
     new_invitation_id,
     new_organization_id,
     new_project_id,
+    new_request_id,
     new_user_id,
 )
 
@@ -107,6 +108,7 @@ ROUTES = {
     "GET /api/v1/projects/{project_id}/logs/histogram": "project",
     "GET /api/v1/projects/{project_id}/logs/download": "project",
     "GET /api/v1/projects/{project_id}/logs/stream": "project",
+    "GET /api/v1/requests/{request_id}": "project",
     "GET /api/v1/operator/outbox": "operator",
     "GET /api/v1/operator/status": "operator",
 }
@@ -150,6 +152,8 @@ class Town:
             ids["container_id"] = await self.container(target, name)
         if "key_id" in named:
             ids["key_id"], _ = await self.api.new_key(target.project_id, "inference", name=name)
+        if "request_id" in named:
+            ids["request_id"] = await self.api.new_request(target.project_id, ids["key_id"])
         if "user_id" in named:
             ids["user_id"], _ = await self.api.new_person(f"{name}@example.com")
             await self.api.join(target.organization_id, ids["user_id"])
@@ -247,6 +251,7 @@ def absent_ids() -> dict[str, str]:
         "user_id": new_user_id(),
         "invitation_id": new_invitation_id(),
         "token": new_token(INVITATION_PREFIX),
+        "request_id": new_request_id(),
     }
 
 

@@ -14,6 +14,9 @@ from moorage.kit.settings import Settings
 from moorage.telemetry.logs import repository
 from moorage.telemetry.logs.collector import STORAGE, LogCollector
 from moorage.telemetry.logs.models import LogCursorRow, LogLineRow
+from moorage.telemetry.partition_repository import create_partition, drop_partition, list_partitions
+
+LOG_LINES = LogLineRow.__tablename__
 
 
 @pytest.fixture
@@ -28,7 +31,7 @@ def collector(world: World) -> LogCollector:
 async def write_on_day(world: World, days_ago: int) -> None:
     async with world.database.transaction() as session:
         now = (await session.execute(select(func.now()))).scalar_one()
-        await repository.create_partition(session, (now - timedelta(days=days_ago)).date())
+        await create_partition(session, LOG_LINES, (now - timedelta(days=days_ago)).date())
         session.add(
             LogLineRow(
                 replica_id="rep_a",
@@ -54,19 +57,19 @@ async def test_retention_drops_whole_days(world: World) -> None:
     await collector(world).reconcile(STORAGE, world.lease)
     assert await texts(world) == ["7 days ago", "1 days ago", "0 days ago"]
     async with world.database.transaction() as session:
-        days, now = await repository.list_partitions(session)
+        days, now = await list_partitions(session, LOG_LINES)
     assert min(days) == (now - timedelta(days=7)).date()
 
 
 async def test_days_are_made_ahead(world: World) -> None:
     async with world.database.transaction() as session:
-        today_and_tomorrow, now = await repository.list_partitions(session)
+        today_and_tomorrow, now = await list_partitions(session, LOG_LINES)
         for day in today_and_tomorrow:
-            await repository.drop_partition(session, day)
+            await drop_partition(session, LOG_LINES, day)
     assert today_and_tomorrow == {now.date(), (now + timedelta(days=1)).date()}
     await collector(world).reconcile(STORAGE, world.lease)
     async with world.database.transaction() as session:
-        assert (await repository.list_partitions(session))[0] == today_and_tomorrow
+        assert (await list_partitions(session, LOG_LINES))[0] == today_and_tomorrow
 
 
 async def test_storage_is_due_once_a_minute(world: World) -> None:

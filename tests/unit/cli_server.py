@@ -21,6 +21,17 @@ MANAGE_KEY = "moor_manage_test"
 CREATED_AT = "2026-01-31T12:00:00Z"
 
 
+REQUEST = {
+    "request_id": "req_seen",
+    "project_id": "prj_one",
+    "container_id": "ctr_0",
+    "key_id": "key_0",
+    "status": 503,
+    "ended": "queue_timeout",
+    "explanation": ["It waited 60.0 s for a free replica.", "All replicas were busy."],
+}
+
+
 class FakeMoorage:
     """The state, and what was asked for. `steps` is what the newest container shows at each look."""
 
@@ -223,6 +234,8 @@ class _Handler(BaseHTTPRequestHandler):
             case ["DELETE", "api-keys", key_id]:
                 fake.keys = [one for one in fake.keys if one["id"] != key_id]
                 self._json(204, None)
+            case ["GET", "requests", "req_seen"]:
+                self._json(200, REQUEST)
             case ["GET", "instance-types"]:
                 self._page(INSTANCE_TYPES, query)
             case [_, "containers", container_id, *rest]:

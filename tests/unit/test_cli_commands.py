@@ -216,6 +216,16 @@ def test_replicas_events_and_instance_types(moor: Moor, fake: FakeMoorage) -> No
     assert "no such GPU" in types
 
 
+def test_explain_a_request(moor: Moor) -> None:
+    said = moor("explain", "req_seen")
+    assert said.exit_code == 0, said.stderr
+    assert "ctr_0" in said.stdout
+    assert said.stdout.endswith("It waited 60.0 s for a free replica.\nAll replicas were busy.\n")
+    assert json.loads(moor("explain", "req_seen", "--json").stdout)["ended"] == "queue_timeout"
+    assert moor("explain", "req_absent").exit_code == 7
+    assert moor("explain", "../me").exit_code == 2
+
+
 # Deploying
 
 

@@ -30,6 +30,7 @@ from moorage.organizations.invitations.repository import has_live_invitation
 from moorage.organizations.members import endpoints as members
 from moorage.organizations.service import create_first_organization
 from moorage.telemetry.logs import endpoints as logs
+from moorage.telemetry.requests import endpoints as requests
 
 API_PREFIX = "/api/v1"
 MAX_BODY_BYTES = 2 * 2**20
@@ -46,6 +47,7 @@ _PARTS = (
     instance_types,
     containers,
     logs,
+    requests,
     operator_endpoints,
 )
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")

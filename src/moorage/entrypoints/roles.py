@@ -18,6 +18,7 @@ from moorage.entrypoints.housekeeping import Housekeeping
 from moorage.gateway.agent import GatewayAgent, stable_gateway_id
 from moorage.gateway.config import GatewayConfig
 from moorage.gateway.dataplane import DataPlane
+from moorage.gateway.request_reader import RequestReader
 from moorage.kit.clock import system_clock
 from moorage.kit.crypto import load_or_create_keyring
 from moorage.kit.database import Database, Listener
@@ -107,10 +108,20 @@ async def serve_gateway(settings: Settings) -> None:
     database = Database(dsn, pool_size=2, ask_before_use=False)
     listener = Listener(dsn)
     dataplane = create_dataplane(settings)
-    agent = GatewayAgent(stable_gateway_id(settings.home), database, listener, dataplane, system_clock)
+    gateway_id = stable_gateway_id(settings.home)
+    agent = GatewayAgent(gateway_id, database, listener, dataplane, system_clock)
+    requests = RequestReader(
+        gateway_id,
+        database,
+        request_log_path(settings),
+        system_clock,
+        settings.request_records_per_s,
+        service_user(),
+    )
     try:
         async with asyncio.TaskGroup() as group:
             group.create_task(listener.run())
+            group.create_task(requests.run())
             group.create_task(agent.run())
     finally:
         await database.close()
@@ -125,6 +136,7 @@ def create_dataplane(settings: Settings) -> DataPlane:
         api_socket=api_socket_path(settings),
         endpoint_certificate=settings.gateway_certificate,
         management_certificate=settings.api_certificate,
+        request_log_socket=request_log_path(settings),
         user=service_user(),
         group=SERVICE_USER if service_user() else None,
     )
@@ -133,6 +145,10 @@ def create_dataplane(settings: Settings) -> DataPlane:
 
 def api_socket_path(settings: Settings) -> Path:
     return settings.run_dir / "api.sock"
+
+
+def request_log_path(settings: Settings) -> Path:
+    return settings.run_dir / "requests.sock"
 
 
 async def _until_stopped(work: Awaitable[None]) -> None:

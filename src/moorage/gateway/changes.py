@@ -58,8 +58,8 @@ class Changes:
         health_after = {render.slot_name(slot): path for slot, path in target.health_paths.items()}
         await self._map(render.HEALTH_MAP, health_before, health_before | health_after)
 
-        routes_before = {str(name): render.route_value(placed) for name, placed in live.routes.items()}
-        routes_after = {str(name): render.route_value(placed) for name, placed in target.routes.items()}
+        routes_before = {str(name): render.route_value(name, placed) for name, placed in live.routes.items()}
+        routes_after = {str(name): render.route_value(name, placed) for name, placed in target.routes.items()}
         # A route that ends or leads nowhere is changed before the servers, any other one after them.
         unchanged = {name: value for name, value in routes_before.items() if name in routes_after}
         nowhere = {name: value for name, value in routes_after.items() if value.endswith(":-")}

@@ -27,6 +27,8 @@ class GatewayConfig:
     """Of the API process; the user that HAProxy drops to must be able to connect to it."""
     endpoint_certificate: Path | None = None
     management_certificate: Path | None = None
+    request_log_socket: Path | None = None
+    """Of the agent, which reads there what requests came in. None: they are not logged."""
     user: str | None = None
     """Whom the worker becomes when it is started as root."""
     group: str | None = None
@@ -49,7 +51,7 @@ class GatewayConfig:
         for path in (self.state_dir, self.endpoint_certificate, self.management_certificate):
             if path is not None:
                 _check_path(path)
-        for socket in (self.stats_socket, self.api_socket):
+        for socket in (self.stats_socket, self.api_socket, self.request_log_socket):
             if socket is not None:
                 _check_path(socket)
                 if len(str(socket)) > _SOCKET_PATH_MAX:

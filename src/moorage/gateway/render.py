@@ -14,6 +14,7 @@ from pathlib import Path
 from moorage.gateway.answers import endpoint_error, management_error, status_503_by_cause
 from moorage.gateway.config import GatewayConfig
 from moorage.gateway.layout import Layout, PlacedServer, Placement
+from moorage.gateway.request_log import LOG_FORMAT
 from moorage.gateway.table import CONTAINER_ID_LENGTH, KeyEntry
 
 CONFIG_FILE = "haproxy.cfg"
@@ -27,6 +28,8 @@ ENDPOINT_FRONTEND = "endpoints"
 _SCHEME_LENGTH = len("Bearer ")
 _HASH_LENGTH = 64
 """In hex. A fixed length is what keeps a remembered hash and its header apart."""
+_RING_BYTES = 8 * 2**20
+"""About 30,000 requests."""
 _NEVER_EPOCH_S = 2**53
 """How the map says that a key does not expire, so that the rules need no exception; no KeyEntry can expire then."""
 
@@ -36,7 +39,9 @@ def render_files(config: GatewayConfig, layout: Layout) -> dict[str, str]:
     return {
         CONFIG_FILE: render_config(config, layout),
         KEYS_MAP: _map(key_line(entry) for _, entry in sorted(layout.keys.items())),
-        ROUTES_MAP: _map(f"{name} {route_value(placed)}" for name, placed in sorted(layout.routes.items())),
+        ROUTES_MAP: _map(
+            f"{name} {route_value(name, placed)}" for name, placed in sorted(layout.routes.items())
+        ),
         HEALTH_MAP: _map(f"{slot_name(slot)} {path}" for slot, path in sorted(layout.health_paths.items())),
         MESSAGES_MAP: _map(f"{code} {message}" for code, message in status_503_by_cause().items()),
         SERVERS_LIST: _map(server_record(placed) for _, placed in sorted(layout.servers.items())),
@@ -74,7 +79,7 @@ def key_line(entry: KeyEntry) -> str:
 
 
 def key_value(entry: KeyEntry) -> str:
-    return f"{entry.project_id}:{entry.expires_at_epoch_s or _NEVER_EPOCH_S}"
+    return f"{entry.project_id}:{entry.expires_at_epoch_s or _NEVER_EPOCH_S}:{entry.key_id}"
 
 
 def expiry_from(text: str) -> int:
@@ -83,8 +88,9 @@ def expiry_from(text: str) -> int:
     return 0 if expires_at_epoch_s == _NEVER_EPOCH_S else expires_at_epoch_s
 
 
-def route_value(placement: Placement) -> str:
-    return f"{placement.project_id}:{'-' if placement.slot is None else placement.slot}"
+def route_value(container_id: str, placement: Placement) -> str:
+    """The id again, because the log takes it from here: what stands in the path is the client's."""
+    return f"{placement.project_id}:{container_id}:{'-' if placement.slot is None else placement.slot}"
 
 
 def server_arguments(config: GatewayConfig, placed: PlacedServer) -> str:
@@ -106,7 +112,7 @@ def server_record(placed: PlacedServer) -> str:
 
 
 def _rules(config: GatewayConfig) -> str:
-    sections = [_base(config), _slot_defaults(config), _endpoint_frontend(config)]
+    sections = [_request_ring(config) + _base(config), _slot_defaults(config), _endpoint_frontend(config)]
     if config.management_listen is not None:
         sections.append(_management(config, config.management_listen))
     return "\n".join(sections)
@@ -126,6 +132,30 @@ global
     fd-hard-limit 200000{identity}
     ssl-default-bind-options ssl-min-ver TLSv1.2
 """
+
+
+def _request_ring(config: GatewayConfig) -> str:
+    """Where lines wait for the agent, and stay while it restarts; when the ring is full, the oldest go."""
+    if config.request_log_socket is None:
+        return ""
+    return f"""\
+ring requests
+    format raw
+    maxlen 1024
+    size {_RING_BYTES}
+    timeout connect 2s
+    timeout server 10s
+    server agent unix@{config.request_log_socket}
+
+"""
+
+
+def _log_requests(config: GatewayConfig) -> str:
+    if config.request_log_socket is None:
+        return ""
+    return f"""
+    log ring@requests format raw local0
+    log-format "{LOG_FORMAT}\""""
 
 
 def _base(config: GatewayConfig) -> str:
@@ -178,12 +208,13 @@ def _endpoint_frontend(config: GatewayConfig) -> str:
     return f"""\
 frontend {ENDPOINT_FRONTEND} from base
     {_bind(config.endpoint_listen, config.endpoint_certificate)}
-    unique-id-format req_%[uuid]
+    unique-id-format req_%[uuid]{_log_requests(config)}
     http-error status 400 {endpoint_error("bad_request")}
     http-error status 408 {endpoint_error("request_timeout")}
     http-error status 500 {endpoint_error("internal_error")}
     http-after-response set-header X-Request-ID %[unique-id]
-    # 1. The key. The whole rest of the only Authorization header is hashed, so nothing can hide behind it.
+    # 1. The key. What comes without one is nobody's and not logged. The whole rest of the only Authorization header is hashed, so nothing can hide behind it.
+    http-request set-log-level silent
     http-request {unauthorized} unless {{ req.fhdr_cnt(authorization) eq 1 }} {{ req.fhdr(authorization) -m beg -i "bearer " }}
     # A hash costs a quarter of a request, and a client repeats its key: its connection remembers the last valid header
     # and the hash of it, in one variable so that they can never belong to different requests. Only the hash is
@@ -195,6 +226,7 @@ frontend {ENDPOINT_FRONTEND} from base
     http-request set-var(txn.key) var(txn.new_hash),map_str({keys_map})
     http-request set-var(txn.now) date
     http-request {unauthorized} unless {{ var(txn.key),field(2,:),sub(txn.now) gt 0 }}
+    http-request set-log-level info
     http-request set-var(sess.hash_and_header) var(txn.new_hash),concat(,txn.header)
     http-request set-var(txn.project) var(txn.key),field(1,:)
     # 2. A container of that key's project.
@@ -210,7 +242,7 @@ frontend {ENDPOINT_FRONTEND} from base
     acl nothing_after_the_prefix path,length eq {prefix_length}
     http-request set-uri %[pathq,bytes({prefix_length})] unless nothing_after_the_prefix
     http-request set-uri /%[pathq,bytes({prefix_length})] if nothing_after_the_prefix
-    use_backend slot_%[var(txn.route),field(2,:)]
+    use_backend slot_%[var(txn.route),field(3,:)]
     default_backend nowhere
 
 backend nowhere from base

@@ -110,7 +110,7 @@ async def read_table(
     for key in await list_live_keys(session):
         expires_at_epoch_s = int(key.expires_at.timestamp()) if key.expires_at is not None else 0
         key_hash = key.key_hash.hex()
-        keys[key_hash] = KeyEntry(key_hash, ProjectId(key.project_id), expires_at_epoch_s)
+        keys[key_hash] = KeyEntry(key_hash, ProjectId(key.project_id), expires_at_epoch_s, key.id)
     return GatewayTable(routes, keys)
 
 

@@ -81,7 +81,7 @@ class StateFiles:
 def routes_from(entries: dict[str, str]) -> dict[ContainerId, Placement]:
     routes = {}
     for container_id, value in entries.items():
-        project_id, _, slot = value.partition(":")
+        project_id, *_, slot = value.split(":")
         placement = Placement(check_project_id(project_id), None if slot == "-" else int(slot))
         routes[check_container_id(container_id)] = placement
     return routes
@@ -90,8 +90,9 @@ def routes_from(entries: dict[str, str]) -> dict[ContainerId, Placement]:
 def keys_from(entries: dict[str, str]) -> dict[str, KeyEntry]:
     keys = {}
     for key_hash, value in entries.items():
-        project_id, _, expires_at = value.partition(":")
-        entry = KeyEntry(key_hash.lower(), check_project_id(project_id), expiry_from(expires_at))
+        # An HAProxy that an earlier version started may not know the keys' ids.
+        project_id, expires_at, key_id = (*value.split(":"), "")[:3]
+        entry = KeyEntry(key_hash.lower(), check_project_id(project_id), expiry_from(expires_at), key_id)
         keys[entry.key_hash_hex] = entry
     return keys
 

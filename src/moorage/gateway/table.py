@@ -20,6 +20,7 @@ MAX_CONCURRENCY_LIMIT = 100_000
 _CONTAINER_ID = re.compile(r"ctr_[a-z2-7]{20}")
 _PROJECT_ID = re.compile(r"prj_[a-z2-7]{20}")
 _REPLICA_ID = re.compile(r"rep_[a-z2-7]{20}")
+_KEY_ID = re.compile(r"key_[a-z2-7]{20}")
 _SHA256_HEX = re.compile(r"[0-9a-f]{64}")
 _HEALTH_PATH = re.compile(r"/[A-Za-z0-9/_.~%?=&+:@,-]{0,199}")
 _ADDRESS = re.compile(r"[0-9a-f.:]{2,45}")
@@ -67,10 +68,14 @@ class KeyEntry:
     project_id: ProjectId
     expires_at_epoch_s: int = 0
     """0 means never."""
+    key_id: str = ""
+    """For the records of its requests."""
 
     def __post_init__(self) -> None:
         _match(_SHA256_HEX, self.key_hash_hex, "a SHA-256 in lower-case hex")
         check_project_id(self.project_id)
+        if self.key_id:
+            _match(_KEY_ID, self.key_id, "a key id")
         if not _is_integer(self.expires_at_epoch_s) or not 0 <= self.expires_at_epoch_s < 2**53:
             raise ValueError(f"{self.expires_at_epoch_s!r} is not a time in seconds")
 

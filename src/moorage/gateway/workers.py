@@ -101,10 +101,10 @@ class AllWorkers:
         sent = 0
         async with self._unless_it_ends(pid):
             for container_id, value in (await self._old(pid).map_entries(self._routes_map)).items():
-                project_id, _, routed_to = value.partition(":")
+                before, _, routed_to = value.rpartition(":")
                 if routed_to == str(slot):
                     await self._old(pid).change(
-                        [haproxy.set_map(self._routes_map, container_id, f"{project_id}:-")]
+                        [haproxy.set_map(self._routes_map, container_id, f"{before}:-")]
                     )
                     sent += 1
         self._cut.add((pid, slot))

@@ -6,7 +6,7 @@ transaction (the request's edge, a reconciler's apply step) does, by leaving the
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -78,6 +78,16 @@ class Database:
 
     async def close(self) -> None:
         await self._engine.dispose()
+
+
+async def copy_rows(
+    session: AsyncSession, table: type[Base], columns: Sequence[str], rows: Sequence[tuple[Any, ...]]
+) -> None:
+    """Insert by COPY, an order of magnitude cheaper than INSERT for many rows."""
+    connection = await (await session.connection()).get_raw_connection()
+    driver = connection.driver_connection
+    assert driver is not None, "a session that has executed something is connected"
+    await driver.copy_records_to_table(table.__tablename__, records=rows, columns=columns)
 
 
 async def notify(session: AsyncSession, *channels: str) -> None:

@@ -61,6 +61,8 @@ class Settings(BaseSettings):
     allowed_registries: tuple[str, ...] = ()
     """Registries (`host` or `host:port`) that may be used although they are at a private address."""
 
+    request_records_per_s: int = Field(default=20, ge=0, le=10_000)
+    """Of one container at one gateway. Failed requests are always kept, and all are counted."""
     gateway_slots: int = Field(default=64, ge=1, le=20000)
     """Containers the gateway has room for before it grows its pool by a hitless reload."""
 

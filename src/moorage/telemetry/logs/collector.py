@@ -1,6 +1,6 @@
 """The logs reconciler.
 
-Purpose: the output of every replica that has any is followed, and the days of storage come and go.
+Purpose: the output of every replica that has any is followed, and the days of storage, of requests too, come and go.
 Invariants: one follower for a replica; every write is guarded by the lease.
 When it fails: followers go on from their cursors; a replica that the containers reconciler would not wait for
 any longer is let go of. Its one object in the driver's sense is the storage.
@@ -25,8 +25,14 @@ from moorage.reconcile.driver import Due
 from moorage.reconcile.lease import Lease
 from moorage.telemetry.logs import repository
 from moorage.telemetry.logs.follower import Follower
-from moorage.telemetry.logs.partitions import plan_partitions
 from moorage.telemetry.logs.repository import Source
+from moorage.telemetry.partition_repository import (
+    DIVIDED_BY_DAYS,
+    create_partition,
+    drop_partition,
+    list_partitions,
+)
+from moorage.telemetry.partitions import plan_partitions
 
 LOOK_AT_LEAST_EVERY_S = 1.0
 LOOK_AT_MOST_EVERY_S = 0.25
@@ -61,18 +67,22 @@ class LogCollector:
 
     async def reconcile(self, key: str, lease: Lease) -> None:
         """Make the next days' partitions, drop those past retention, forget what they were about."""
-        async with self.database.transaction() as session:
-            existing, now = await repository.list_partitions(session)
-        plan = plan_partitions(existing, now, self.settings.log_retention_days)
-        for day in plan.create:
-            async with self._guarded(lease) as session:
-                await repository.create_partition(session, day)
-        for day in plan.drop:
-            async with self._guarded(lease) as session:
-                await repository.drop_partition(session, day)
+        for table in DIVIDED_BY_DAYS:
+            await self._keep_days(table, lease)
         async with self._guarded(lease) as session:
             await repository.tidy_cursors(session, self.settings.log_retention_days)
         self._storage_due_s = self.clock.monotonic() + STORAGE_EVERY_S
+
+    async def _keep_days(self, table: str, lease: Lease) -> None:
+        async with self.database.transaction() as session:
+            existing, now = await list_partitions(session, table)
+        plan = plan_partitions(existing, now, self.settings.log_retention_days)
+        for day in plan.create:
+            async with self._guarded(lease) as session:
+                await create_partition(session, table, day)
+        for day in plan.drop:
+            async with self._guarded(lease) as session:
+                await drop_partition(session, table, day)
 
     async def postpone(self, key: str, error: Exception, lease: Lease) -> None:
         self._storage_due_s = self.clock.monotonic() + STORAGE_RETRY_S

@@ -1,8 +1,8 @@
-"""SQL of storing logs: cursors, lines, days. What reads them is in `reading/repository.py`."""
+"""SQL of storing logs: cursors, lines. What reads them is in `reading/repository.py`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import delete, func, select, text, update
 from sqlalchemy.dialects.postgresql import insert
@@ -12,6 +12,7 @@ from moorage.containers.models import ContainerRow, ReplicaRow
 from moorage.containers.repository import mark_due
 from moorage.containers.states import ReplicaState
 from moorage.engines.base import LogStream
+from moorage.kit.database import copy_rows
 from moorage.kit.errors import ConflictError
 from moorage.telemetry.logs.cursor import Cursor, StreamPosition
 from moorage.telemetry.logs.models import LogCursorRow, LogLineRow
@@ -25,8 +26,6 @@ HAS_OUTPUT = (
     ReplicaState.STOPPED,
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_PARTITION_PREFIX = "log_lines_"
-_LOCK_TIMEOUT = "2s"
 _COLUMNS = ("replica_id", "sequence", "container_id", "project_id", "time", "stream", "text")
 
 
@@ -97,10 +96,7 @@ async def store_lines(
         (source.replica_id, line.sequence, *same, _time(line.time_ns), STREAM_NUMBERS[line.stream], line.text)
         for line in lines
     ]
-    connection = await (await session.connection()).get_raw_connection()
-    driver = connection.driver_connection
-    assert driver is not None, "a session that has executed something is connected"
-    await driver.copy_records_to_table(LogLineRow.__tablename__, records=records, columns=_COLUMNS)
+    await copy_rows(session, LogLineRow, _COLUMNS, records)
 
 
 async def finish(session: AsyncSession, source: Source) -> None:
@@ -148,31 +144,6 @@ async def tidy_cursors(session: AsyncSession, retention_days: int) -> None:
     await session.execute(delete(LogCursorRow).where(LogCursorRow.finished_at < too_old))
 
 
-async def list_partitions(session: AsyncSession) -> tuple[set[date], datetime]:
-    """The days that have a partition, and the database's time."""
-    names = await session.execute(
-        text(
-            "SELECT child.relname FROM pg_inherits JOIN pg_class child ON child.oid = inhrelid "
-            "WHERE inhparent = 'log_lines'::regclass"
-        )
-    )
-    days = {_day_of(name) for name in names.scalars()}
-    return days, (await session.execute(select(func.now()))).scalar_one()
-
-
-async def create_partition(session: AsyncSession, day: date) -> None:
-    await _give_up_soon(session)
-    bounds = f"FROM ('{day} 00:00:00+00') TO ('{day + timedelta(days=1)} 00:00:00+00')"
-    await session.execute(
-        text(f"CREATE TABLE IF NOT EXISTS {_name_of(day)} PARTITION OF log_lines FOR VALUES {bounds}")
-    )
-
-
-async def drop_partition(session: AsyncSession, day: date) -> None:
-    await _give_up_soon(session)
-    await session.execute(text(f"DROP TABLE IF EXISTS {_name_of(day)}"))
-
-
 async def _move_cursor(session: AsyncSession, source: Source, from_sequence: int, to: Cursor) -> None:
     stdout, stderr = to.positions[LogStream.STDOUT], to.positions[LogStream.STDERR]
     moved = (
@@ -190,19 +161,6 @@ async def _move_cursor(session: AsyncSession, source: Source, from_sequence: int
     )
     if (await session.execute(moved)).scalar_one_or_none() is None:
         raise ConflictError(f"The log of {source.replica_id} has moved on without this reader.")
-
-
-async def _give_up_soon(session: AsyncSession) -> None:
-    # Both statements lock the whole table; behind one that waits, every reader and writer would wait too.
-    await session.execute(select(func.set_config("lock_timeout", _LOCK_TIMEOUT, True)))
-
-
-def _name_of(day: date) -> str:
-    return f"{_PARTITION_PREFIX}{day:%Y%m%d}"
-
-
-def _day_of(name: str) -> date:
-    return date.fromisoformat(name.removeprefix(_PARTITION_PREFIX))
 
 
 def _time(time_ns: int) -> datetime:

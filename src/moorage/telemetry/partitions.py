@@ -1,4 +1,4 @@
-"""Which days of `log_lines` have to be there, and which may go. Pure."""
+"""Which days of a table that is divided by days have to be there, and which may go. Pure."""
 
 from collections.abc import Collection
 from dataclasses import dataclass

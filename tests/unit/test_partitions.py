@@ -2,7 +2,7 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from moorage.telemetry.logs.partitions import plan_partitions
+from moorage.telemetry.partitions import plan_partitions
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,55 @@
+"""Tables of requests, each with a partition for every day (UTC) on which rows were written. They refer to nothing:
+what happened outlives its container. `written_at` is chosen by the gateway for a whole batch, so that a batch whose
+commit was not confirmed cannot be written twice."""
+
+from datetime import datetime
+
+from sqlalchemy import BigInteger, SmallInteger
+from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.orm import Mapped, mapped_column
+
+from moorage.kit.database import Base
+
+
+class RequestRecordRow(Base):
+    """`record.RequestRecord`, of the errors and of as many others as are kept."""
+
+    __tablename__ = "request_records"
+    __table_args__ = ({"postgresql_partition_by": "RANGE (written_at)"},)
+
+    request_id: Mapped[str] = mapped_column(primary_key=True)
+    written_at: Mapped[datetime] = mapped_column(primary_key=True)
+    gateway_id: Mapped[str]
+    project_id: Mapped[str]
+    container_id: Mapped[str | None]
+    key_id: Mapped[str]
+    replica_id: Mapped[str | None]
+    started_at: Mapped[datetime]
+    queue_ms: Mapped[int | None]
+    connect_ms: Mapped[int | None]
+    first_byte_ms: Mapped[int | None]
+    total_ms: Mapped[int]
+    status: Mapped[int | None] = mapped_column(SmallInteger)
+    request_bytes: Mapped[int] = mapped_column(BigInteger)
+    response_bytes: Mapped[int] = mapped_column(BigInteger)
+    ended: Mapped[str]
+
+
+class RequestHistogramRow(Base):
+    """Every request of a container that ended within 10 s at one gateway. There may be several rows for the same 10 s:
+    they add up."""
+
+    __tablename__ = "request_histograms"
+    __table_args__ = ({"postgresql_partition_by": "RANGE (written_at)"},)
+
+    container_id: Mapped[str] = mapped_column(primary_key=True)
+    time: Mapped[datetime] = mapped_column(primary_key=True)
+    """When the 10 s began."""
+    gateway_id: Mapped[str] = mapped_column(primary_key=True)
+    written_at: Mapped[datetime] = mapped_column(primary_key=True)
+    statuses: Mapped[list[int]] = mapped_column(ARRAY(BigInteger))
+    """Six counts: without an answer, 1xx, 2xx, 3xx, 4xx, 5xx."""
+    buckets: Mapped[list[int]] = mapped_column(ARRAY(SmallInteger))
+    """Of `histogram.bucket_of`, by the time from the request's first byte to the answer's last."""
+    counts: Mapped[list[int]] = mapped_column(ARRAY(BigInteger))
+    """One for each bucket."""
