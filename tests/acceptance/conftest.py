@@ -25,10 +25,10 @@ def person(stack: Stack) -> Person:
     return stack.sign_up("ann@example.com")
 
 
-def run_stack(docker_host: str, replica_ports: str) -> Iterator[Stack]:
+def run_stack(docker_host: str, replica_ports: str, **settings: str) -> Iterator[Stack]:
     folder = Path(tempfile.mkdtemp(prefix="moor-", dir="/tmp"))
     folder.chmod(0o755)
-    stack = Stack(folder / "home", docker_host, replica_ports)
+    stack = Stack(folder / "home", docker_host, replica_ports, settings=settings)
     try:
         stack.up()
         yield stack

@@ -48,6 +48,8 @@ class Stack:
     api_port: int = field(default_factory=free_port)
     gateway_port: int = field(default_factory=free_port)
     process: subprocess.Popen[bytes] | None = None
+    settings: dict[str, str] = field(default_factory=dict)
+    """Further `MOORAGE_*` variables."""
 
     @property
     def api_url(self) -> str:
@@ -70,6 +72,7 @@ class Stack:
             "MOORAGE_CLI_CONFIG": str(self.home.parent / f"{self.home.name}.cli.toml"),
             "MOORAGE_URL": self.api_url,
             "PYTHONUNBUFFERED": "1",
+            **self.settings,
         }
 
     def up(self) -> None:

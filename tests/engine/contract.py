@@ -344,6 +344,17 @@ class EngineContract:
         await world.engine.stop(started.engine_id, grace_s=2)
         assert await world.engine.listening_sockets(started.engine_id) == ()
 
+    async def test_last_lines(self, world: World) -> None:
+        spec = await spec_of(world, "prints")
+        started = await world.engine.start(spec)
+        await until_exited(world, spec)
+        assert await world.engine.last_lines(started.engine_id, 2) == ("two", "three")
+        assert await world.engine.last_lines(started.engine_id, 9) == ("one", "two", "three")
+        assert await world.other_engine.last_lines(started.engine_id, 9) == ()
+        assert not await world.engine.process_limit_reached(started.engine_id)
+        await world.engine.remove(started.engine_id)
+        assert await world.engine.last_lines(started.engine_id, 9) == ()
+
     async def test_capacity(self, world: World) -> None:
         (node,) = await world.engine.capacity()
         assert node.cpu_millis >= 1000

@@ -12,6 +12,7 @@ from aiohttp.test_utils import TestServer
 from moorage.engines.base import ListeningSocket
 from moorage.engines.docker.connection import json_messages
 from moorage.engines.docker.gpus import engine_has_gpu_support
+from moorage.engines.docker.processes import process_limit_reached_by
 from moorage.engines.docker.sockets import listening_sockets_of, parse_table
 from moorage.kit.errors import EngineError
 
@@ -48,6 +49,32 @@ def test_sockets_of_another_process_are_not_shown(tmp_path: Path) -> None:
     assert listening_sockets_of(42, "abc123", tmp_path) == (ListeningSocket("0.0.0.0", 8080),)
     assert listening_sockets_of(42, "def456", tmp_path) == ()
     assert listening_sockets_of(43, "abc123", tmp_path) == ()
+
+
+@pytest.mark.parametrize(
+    ("membership", "folder"),
+    [
+        ("4:pids:/docker/abc123\n0::/init\n", "pids/docker/abc123"),
+        ("0::/system.slice/docker-abc123.scope\n", "system.slice/docker-abc123.scope"),
+    ],
+)
+def test_the_limit_of_processes_in_both_kinds_of_control_groups(
+    tmp_path: Path, membership: str, folder: str
+) -> None:
+    group, process = tmp_path / "cgroup" / folder, tmp_path / "proc" / "42"
+    for one in (group, process):
+        one.mkdir(parents=True)
+    (process / "cgroup").write_text(membership)
+
+    def reached(engine_id: str) -> bool:
+        return process_limit_reached_by(42, engine_id, tmp_path / "proc", tmp_path / "cgroup")
+
+    assert not reached("abc123"), "there is no counter"
+    (group / "pids.events").write_text("max 0\n")
+    assert not reached("abc123")
+    (group / "pids.events").write_text("max 7\n")
+    assert reached("abc123")
+    assert not reached("def456"), "the pid means a stranger here"
 
 
 async def test_messages_may_be_longer_than_a_buffer() -> None:

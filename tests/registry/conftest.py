@@ -40,15 +40,15 @@ class RunningRegistry:
 
 @pytest.fixture(scope="session")
 def open_registry() -> Iterator[RunningRegistry]:
-    yield from _run_registry(with_password=False)
+    yield from run_registry(with_password=False)
 
 
 @pytest.fixture(scope="session")
 def private_registry() -> Iterator[RunningRegistry]:
-    yield from _run_registry(with_password=True)
+    yield from run_registry(with_password=True)
 
 
-def _run_registry(*, with_password: bool) -> Iterator[RunningRegistry]:
+def run_registry(*, with_password: bool) -> Iterator[RunningRegistry]:
     _install_missing()
     folder = Path(tempfile.mkdtemp(prefix="moor-registry-", dir="/tmp"))
     host = f"127.0.0.1:{free_port()}"

@@ -33,7 +33,7 @@ class BuiltImage:
 
 
 def single_image(
-    architecture: str = "amd64", *, media_type: str = MANIFEST_TYPE, variant: str = ""
+    architecture: str = "amd64", *, media_type: str = MANIFEST_TYPE, variant: str = "", layers: int = 2
 ) -> BuiltImage:
     layer = _layer(f"for {architecture}")
     config = json.dumps(
@@ -57,12 +57,12 @@ def single_image(
             "schemaVersion": 2,
             "mediaType": media_type,
             "config": {"mediaType": CONFIG_TYPE, "digest": digest_of(config), "size": len(config)},
-            "layers": [{"mediaType": _LAYER_TYPE, "digest": digest_of(layer), "size": len(layer)}] * 2,
+            "layers": [{"mediaType": _LAYER_TYPE, "digest": digest_of(layer), "size": len(layer)}] * layers,
         }
     ).encode()
     blobs = {digest_of(config): config, digest_of(layer): layer}
     top = digest_of(manifest)
-    return BuiltImage(top, 2 * len(layer), blobs, {top: (manifest, media_type)})
+    return BuiltImage(top, layers * len(layer), blobs, {top: (manifest, media_type)})
 
 
 def index_of(*images: tuple[str, BuiltImage], media_type: str = INDEX_TYPE) -> BuiltImage:

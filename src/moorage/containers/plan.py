@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 
 from moorage.containers.fixes import with_larger_type, with_setting
 from moorage.containers.states import LIVE, SERVING, ContainerState, DesiredState, Reason, ReplicaState
-from moorage.containers.verdict import Probe, Verdict, verdict_on_exit, verdict_while_unready
+from moorage.containers.verdict import Probe, ProbeFailure, Verdict, verdict_on_exit, verdict_while_unready
 from moorage.engines.base import ListeningSocket, ObservedReplica, ReplicaPhase
 from moorage.kit.ids import ReplicaId
 
@@ -22,6 +22,8 @@ COLLECT_LIMIT = timedelta(seconds=60)
 """How long a stopped replica waits for its logs to be collected."""
 FIRST_BACKOFF_S = 1.0
 LONGEST_BACKOFF_S = 60.0
+LOOK_INSIDE_AFTER = timedelta(seconds=1)
+"""A server that is not up by then gets looked at from inside, to say why."""
 LOOK_AGAIN_S = 5.0
 """For waits that somebody else ends and that a lost notification must not make endless."""
 
@@ -85,6 +87,9 @@ class ReplicaView:
     taking_requests: bool
     """At least one gateway sends it new requests."""
     in_flight: int
+    process_limit_reached: bool = False
+    last_lines: tuple[str, ...] = ()
+    """Of one that ended: the end of its output."""
 
 
 @dataclass(frozen=True)
@@ -122,12 +127,9 @@ def make_plan(container: ContainerView, replicas: Sequence[ReplicaView], now: da
     observed = [_observe(replica, container, now) for replica in replicas]
     seen = [_moved(replica, move) for replica, move in zip(replicas, observed, strict=True)]
     moves = [move for move in observed if move is not None]
-    # What ends in this pass starts its pause in this pass.
-    container = replace(
-        container, recent_failures=(*container.recent_failures, *_new_failures(container, seen, moves, now))
-    )
+    container = _with_new_failures(container, seen, moves, now)
 
-    failure = _deployment_failure(container, seen, moves, now)
+    failure = _deployment_failure(container, seen, now)
     container = replace(container, failed_generation=container.generation) if failure else container
     create_slots, drains = _shape(container, seen, now)
     seen = [_moved(replica, drains.get(replica.id)) for replica in seen]
@@ -149,7 +151,7 @@ def make_plan(container: ContainerView, replicas: Sequence[ReplicaView], now: da
         ),
         look_again_in_s=_look_again_in_s(container, seen, now),
     )
-    return _describe(plan, container, seen, failure)
+    return _describe(plan, container, seen, failure, now)
 
 
 def _observe(replica: ReplicaView, container: ContainerView, now: datetime) -> Transition | None:
@@ -196,7 +198,9 @@ def _progress(replica: ReplicaView, container: ContainerView, now: datetime) -> 
 def _exited(replica: ReplicaView, engine: ObservedReplica, container: ContainerView) -> Transition:
     if replica.state is ReplicaState.DRAINING:
         return Transition(replica.id, ReplicaState.STOPPED, engine)
-    verdict = verdict_on_exit(engine.exit_code, engine.out_of_memory, container.memory_bytes)
+    verdict = verdict_on_exit(
+        engine.exit_code, engine.out_of_memory, container.memory_bytes, replica.last_lines
+    )
     verdict = with_larger_type(verdict, container.instance_type, container.larger_instance_type)
     return Transition(replica.id, ReplicaState.STOPPED, engine, verdict)
 
@@ -208,19 +212,25 @@ def _lost(replica: ReplicaView) -> Transition:
     return Transition(replica.id, ReplicaState.STOPPED, verdict=Verdict(Reason.NODE_LOST, message))
 
 
-def _new_failures(
+def _with_new_failures(
     container: ContainerView, seen: Sequence[ReplicaView], moves: Sequence[Transition], now: datetime
-) -> list[tuple[int, datetime]]:
-    failed = {move.replica_id for move in moves if move.verdict is not None}
-    return [
-        (replica.slot, now)
+) -> ContainerView:
+    """What ends badly in this pass starts its pause in this pass, and is why the container is what it is. Of an
+    earlier generation it says nothing about this one."""
+    verdicts = {move.replica_id: move.verdict for move in moves if move.verdict is not None}
+    failed = [
+        replica
         for replica in seen
-        if replica.id in failed and replica.generation == container.generation
+        if replica.id in verdicts and replica.generation == container.generation and _runs(container)
     ]
+    if not failed:
+        return container
+    failures = (*container.recent_failures, *((replica.slot, now) for replica in failed))
+    return replace(container, recent_failures=failures, last_failure=verdicts[failed[-1].id])
 
 
 def _deployment_failure(
-    container: ContainerView, seen: Sequence[ReplicaView], moves: Sequence[Transition], now: datetime
+    container: ContainerView, seen: Sequence[ReplicaView], now: datetime
 ) -> Verdict | None:
     """Why this generation is given up now; None while there is hope.
 
@@ -229,7 +239,7 @@ def _deployment_failure(
     """
     if not _runs(container):
         return None
-    newest = next((move.verdict for move in moves if move.verdict is not None), container.last_failure)
+    newest = container.last_failure
     served = container.serving_generation == container.generation
     if not served:
         mine = [replica for replica in seen if replica.generation == container.generation]
@@ -298,7 +308,11 @@ def _may_stop(replica: ReplicaView, container: ContainerView, now: datetime) -> 
 
 
 def _describe(
-    plan: Plan, container: ContainerView, seen: Sequence[ReplicaView], failure: Verdict | None
+    plan: Plan,
+    container: ContainerView,
+    seen: Sequence[ReplicaView],
+    failure: Verdict | None,
+    now: datetime,
 ) -> Plan:
     present = [replica for replica in seen if replica.state in LIVE or replica.state is ReplicaState.DRAINING]
     routed = any(replica.state is ReplicaState.ROUTED for replica in seen)
@@ -328,22 +342,41 @@ def _describe(
         return replace(
             plan, state=ContainerState.PENDING, verdict=Verdict(Reason.NO_CAPACITY, container.no_room_message)
         )
-    verdict = waits_for_engine or _why_starting(container, seen)
+    verdict = waits_for_engine or _why_starting(container, seen, now)
     return replace(plan, state=ContainerState.STARTING, verdict=verdict)
 
 
-def _why_starting(container: ContainerView, seen: Sequence[ReplicaView]) -> Verdict | None:
+def _why_starting(container: ContainerView, seen: Sequence[ReplicaView], now: datetime) -> Verdict | None:
     """While it starts: what keeps the first replica, once it had a moment to come up."""
-    waiting = [replica for replica in seen if replica.state is ReplicaState.STARTING and replica.sockets]
+    waiting = [
+        replica
+        for replica in seen
+        if replica.state is ReplicaState.STARTING
+        and replica.probe is not None
+        and _had_a_moment(replica, now)
+    ]
     if waiting:
-        return _unready(waiting[0], container)
+        verdict = _unready(waiting[0], container)
+        # More time is offered when its time is over, not while it still has some.
+        early = verdict.fix is not None and verdict.fix.field == "health_check.timeout_s"
+        return replace(verdict, fix=None) if early else verdict
     return container.last_failure
+
+
+def _had_a_moment(replica: ReplicaView, now: datetime) -> bool:
+    hangs = replica.probe is not None and replica.probe.failure is ProbeFailure.TIMEOUT
+    return hangs or (replica.started_at is not None and now - replica.started_at > LOOK_INSIDE_AFTER)
 
 
 def _unready(replica: ReplicaView, container: ContainerView) -> Verdict:
     timeout_s = int(container.health_timeout.total_seconds())
     verdict = verdict_while_unready(
-        replica.probe, replica.sockets, container.port, container.health_path, timeout_s
+        replica.probe,
+        replica.sockets,
+        container.port,
+        container.health_path,
+        timeout_s,
+        replica.process_limit_reached,
     )
     status = replica.probe.status if replica.probe is not None else None
     return with_setting(verdict, status, replica.sockets, container.port, timeout_s)

@@ -1,18 +1,35 @@
 """Why a replica is not ready, in one reason and one sentence a person can act on. Pure.
 
 It looks at what can be seen from outside the process: its exit code, whether it was killed for memory, what
-listens in its network namespace, and how the last probe was answered.
+listens in its network namespace, how the last probe was answered, and its last lines. What it wrote is never
+quoted, because it may hold a secret.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from moorage.containers.states import Reason
 from moorage.engines.base import ListeningSocket
+from moorage.engines.profile import PIDS_LIMIT
 
 _LOOPBACK = ("127.", "::1", "::ffff:127.")
+_NO_PROGRAM = re.compile(r"^exec /\S*: (exec format error|no such file or directory)$")
+"""Said by the engine in the place of a process that it could not become."""
+_NO_SPACE = re.compile(r"no space left on device|disk quota exceeded", re.IGNORECASE)
+_NO_PROCESS = re.compile(
+    r"can(?:'|no)t (?:start new thread|fork)|(?:fork|clone|pthread_create|thread)\b.{0,80}"
+    r"(?:resource temporarily unavailable|errno 11\b|eagain)|blockingioerror: \[errno 11\]",
+    re.IGNORECASE,
+)
+_NOT_PERMITTED = re.compile(r"operation not permitted|errno 1\]|\beperm\b", re.IGNORECASE)
+_PRIVILEGED_CALL = re.compile(
+    r"\b(f?l?chown(?:at)?|changing ownership|set(?:e|re|res)?[ug]id|setgroups|initgroups|chroot|mount|capset"
+    r"|su-exec|gosu|sudo|setpriv)\b",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
@@ -52,9 +69,12 @@ class Probe:
 
     failure: ProbeFailure | None
     status: int | None = None
+    waited_s: float = 5.0
 
 
-def verdict_on_exit(exit_code: int | None, out_of_memory: bool, memory_bytes: int) -> Verdict:
+def verdict_on_exit(
+    exit_code: int | None, out_of_memory: bool, memory_bytes: int, last_lines: Sequence[str] = ()
+) -> Verdict:
     if out_of_memory:
         limit = f"{memory_bytes / 2**30:.3g} GiB"
         return Verdict(
@@ -67,6 +87,9 @@ def verdict_on_exit(exit_code: int | None, out_of_memory: bool, memory_bytes: in
         )
     if exit_code is None:
         return Verdict(Reason.EXITED, "The process ended. See its last log lines.")
+    told = _verdict_on_last_lines(last_lines, exit_code)
+    if told is not None:
+        return told
     if exit_code > 128:
         return Verdict(
             Reason.EXITED, f"The process was ended by signal {exit_code - 128}. See its last log lines."
@@ -80,8 +103,11 @@ def verdict_while_unready(
     port: int,
     health_path: str | None,
     timeout_s: int,
+    process_limit_reached: bool = False,
 ) -> Verdict:
     """Why it does not pass its health check. Where the socket itself is wrong, that comes first."""
+    if process_limit_reached:
+        return _pids_limit()
     if probe is not None and probe.failure is ProbeFailure.STATUS:
         return Verdict(
             Reason.HEALTH_CHECK_STATUS,
@@ -102,7 +128,7 @@ def verdict_while_unready(
     if probe is not None and probe.failure is ProbeFailure.TIMEOUT:
         return Verdict(
             Reason.HEALTH_CHECK_TIMEOUT,
-            f"GET {health_path} was not answered within 5 s. Is the server overloaded or stuck?",
+            f"GET {health_path} was not answered within {probe.waited_s:.0f} s. Is the server overloaded or stuck?",
         )
     return Verdict(
         Reason.PORT_NOT_LISTENING,
@@ -112,3 +138,40 @@ def verdict_while_unready(
 
 def is_loopback(socket: ListeningSocket) -> bool:
     return socket.address.startswith(_LOOPBACK)
+
+
+def _verdict_on_last_lines(last_lines: Sequence[str], exit_code: int) -> Verdict | None:
+    """What a process that failed said last, where that names a limit of ours."""
+    if (found := _NO_PROGRAM.search(last_lines[-1]) if last_lines else None) is not None:
+        return Verdict(
+            Reason.START_COMMAND_NOT_FOUND,
+            "The start command is no program for this machine: it is built for another processor, or it is a script "
+            "without a #! line."
+            if "format" in found[1]
+            else "The program that runs the start command was not found in the image. Check the script's first line.",
+        )
+    if any(_NO_SPACE.search(line) for line in last_lines):
+        return Verdict(
+            Reason.DISK_FULL,
+            f"The process ended with exit code {exit_code}: no space was left on its disk or in /dev/shm. "
+            "Write less inside the container, or choose a larger instance type.",
+        )
+    if any(_NO_PROCESS.search(line) for line in last_lines):
+        return _pids_limit()
+    refused = [line for line in last_lines if _NOT_PERMITTED.search(line)]
+    call = next((found[1].lower() for line in refused if (found := _PRIVILEGED_CALL.search(line))), None)
+    if call is not None:
+        return Verdict(
+            Reason.MISSING_CAPABILITY,
+            f"The process ended with exit code {exit_code} because it may not do what it tried ({call}): containers "
+            "run without special rights. Build the image so that it neither changes owners nor users at its start.",
+        )
+    return None
+
+
+def _pids_limit() -> Verdict:
+    return Verdict(
+        Reason.PIDS_LIMIT,
+        f"It cannot start another process or thread: a container may have {PIDS_LIMIT}. "
+        "Start fewer workers or threads.",
+    )

@@ -161,6 +161,15 @@ class SimulatedEngine:
             return ()
         return (ListeningSocket(replica.image.listens_on_address, replica.spec.port),)
 
+    async def process_limit_reached(self, engine_id: str) -> bool:
+        replica = self._own(engine_id)
+        return replica is not None and replica.image.reaches_process_limit
+
+    async def last_lines(self, engine_id: str, count: int) -> tuple[str, ...]:
+        replica = self._own(engine_id)
+        written = due_output(replica, self._clock.now()) if replica is not None else []
+        return tuple(chunk.data.decode("utf-8", "replace") for chunk in written[-count:])
+
     async def capacity(self) -> list[NodeCapacity]:
         machine = self._machine
         return [

@@ -45,6 +45,7 @@ class SimulatedImage:
     exits_after_s: float | None = None
     exit_code: int = 0
     out_of_memory: bool = False
+    reaches_process_limit: bool = False
     ends_on_request: bool = True
     """False: ignores the request to end, and is killed after its grace period."""
     commands: frozenset[str] | None = None

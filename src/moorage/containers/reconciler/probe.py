@@ -12,28 +12,36 @@ _REFUSED_PAUSE_S = 0.01
 
 
 async def probe_replica(
-    session: aiohttp.ClientSession, host: str, port: int, path: str | None, patience_s: float = 0.0
+    session: aiohttp.ClientSession,
+    host: str,
+    port: int,
+    path: str | None,
+    *,
+    patience_s: float = 0.0,
+    timeout_s: float = PROBE_TIMEOUT_S,
 ) -> Probe:
     """Ready when the health path answers 200; without a path, when the port accepts a connection. With
     patience, a port at which nobody listens yet is asked again."""
     for _ in range(int(patience_s / _REFUSED_PAUSE_S)):
-        probe = await _probe_once(session, host, port, path)
+        probe = await _probe_once(session, host, port, path, timeout_s)
         if probe.failure is not ProbeFailure.REFUSED:
             return probe
         await asyncio.sleep(_REFUSED_PAUSE_S)
-    return await _probe_once(session, host, port, path)
+    return await _probe_once(session, host, port, path, timeout_s)
 
 
-async def _probe_once(session: aiohttp.ClientSession, host: str, port: int, path: str | None) -> Probe:
+async def _probe_once(
+    session: aiohttp.ClientSession, host: str, port: int, path: str | None, timeout_s: float
+) -> Probe:
     try:
-        async with asyncio.timeout(PROBE_TIMEOUT_S):
+        async with asyncio.timeout(timeout_s):
             if path is None:
                 return await _accepts_connection(host, port)
             async with session.get(f"http://{host}:{port}{path}", allow_redirects=False) as response:
                 passed = response.status == 200
                 return Probe(None if passed else ProbeFailure.STATUS, response.status)
     except TimeoutError:
-        return Probe(ProbeFailure.TIMEOUT)
+        return Probe(ProbeFailure.TIMEOUT, waited_s=timeout_s)
     except (OSError, aiohttp.ClientError):
         return Probe(ProbeFailure.REFUSED)
 

@@ -11,11 +11,10 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
-import aiohttp
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.catalog.capacity import Used, place, room_for, why_no_room
@@ -28,14 +27,14 @@ from moorage.containers.models import ReplicaRow
 from moorage.containers.plan import ContainerView, Plan, ReplicaView, make_plan
 from moorage.containers.reconciler import repository
 from moorage.containers.reconciler.engine_calls import EngineCalls
+from moorage.containers.reconciler.observation import Observer, Seen
 from moorage.containers.reconciler.operations import Operations
-from moorage.containers.reconciler.probe import PROBE_TIMEOUT_S, probe_replica
 from moorage.containers.reconciler.repository import FoundImage, Loaded
 from moorage.containers.reconciler.sweep import Sweep
 from moorage.containers.spec import ContainerSettings, RegistryProvider
 from moorage.containers.states import LIVE, ContainerState, DesiredState, Reason, ReplicaState
-from moorage.containers.verdict import Fix, Probe, Verdict
-from moorage.engines.base import Engine, ListeningSocket, ObservedReplica, ReplicaPhase
+from moorage.containers.verdict import Fix, Verdict
+from moorage.engines.base import Engine, ObservedReplica, ReplicaPhase
 from moorage.kit.clock import Clock
 from moorage.kit.crypto import Keyring
 from moorage.kit.database import Database
@@ -43,22 +42,6 @@ from moorage.kit.ids import ReplicaId
 from moorage.kit.settings import Settings
 from moorage.reconcile.driver import Due
 from moorage.reconcile.lease import Lease
-
-YOUNG = timedelta(seconds=3)
-ASK_THE_YOUNG_FOR_S = 0.3
-"""Most small servers are up in a moment: ask for so long within one pass, which is cheaper than many passes.
-Whatever else is to be done about the container waits as long."""
-LOOK_INSIDE_AFTER = timedelta(seconds=2)
-"""A server that is not up by then gets its sockets looked at, to say why."""
-
-
-@dataclass(frozen=True)
-class Seen:
-    """What a pass found outside the database, by replica."""
-
-    engine: dict[str, ObservedReplica]
-    probes: dict[str, Probe]
-    sockets: dict[str, tuple[ListeningSocket, ...]]
 
 
 @dataclass
@@ -77,12 +60,13 @@ class ContainersReconciler:
     _operations: Operations = field(init=False)
     _calls: EngineCalls = field(init=False)
     _sweep: Sweep = field(init=False)
-    _http: aiohttp.ClientSession | None = field(init=False, default=None)
+    _observer: Observer = field(init=False)
 
     def __post_init__(self) -> None:
         self._operations = Operations(self.clock, self._ask)
         self._calls = EngineCalls(self.database, self.engine, self.keyring, self.settings, self.clock)
         self._sweep = Sweep(self.database, self.engine, self.clock)
+        self._observer = Observer(self.engine)
 
     async def due(self, limit: int) -> Due:
         async with self.database.reading() as session:
@@ -185,41 +169,12 @@ class ContainersReconciler:
         return found
 
     async def _observe(self, loaded: Loaded) -> Seen:
-        """Ask the engine about every replica, and probe those that are starting."""
         expected = [row for row in loaded.replicas if not self._operations.busy(row.id)]
-        found = await asyncio.gather(*(self._look_at(row) for row in expected))
-        engine = {
-            row.id: observed for row, observed in zip(expected, found, strict=True) if observed is not None
-        }
-        missing = [row for row in expected if row.id not in engine and row.state in _SHOULD_RUN]
+        seen = await self._observer.observe(loaded, expected, self._look_at)
+        missing = [row for row in expected if row.id not in seen.engine and row.state in _SHOULD_RUN]
         if missing:
             await self._sweep.believe_missing(len(missing))
-        starting = [
-            engine[row.id]
-            for row in expected
-            if row.state in _COMING_UP and row.id in engine and engine[row.id].phase is ReplicaPhase.RUNNING
-        ]
-        settings = ContainerSettings.from_json(loaded.container.settings)
-        session = self._http_session()
-        probes = await asyncio.gather(
-            *(
-                probe_replica(
-                    session, one.host, one.host_port, settings.health_path, _patience_s(one, loaded.now)
-                )
-                for one in starting
-            )
-        )
-        slow = [
-            one
-            for one, probe in zip(starting, probes, strict=True)
-            if probe.failure and one.started_at and loaded.now - one.started_at > LOOK_INSIDE_AFTER
-        ]
-        sockets = await asyncio.gather(*(self.engine.listening_sockets(one.engine_id) for one in slow))
-        return Seen(
-            engine,
-            {one.replica_id: probe for one, probe in zip(starting, probes, strict=True)},
-            {one.replica_id: found_sockets for one, found_sockets in zip(slow, sockets, strict=True)},
-        )
+        return seen
 
     async def _look_at(self, replica: ReplicaRow) -> ObservedReplica | None:
         # Should it have ended since it was started, the engine's event asks for another pass.
@@ -273,6 +228,8 @@ class ContainersReconciler:
                 observed=seen.engine.get(row.id),
                 probe=seen.probes.get(row.id),
                 sockets=seen.sockets.get(row.id, ()),
+                process_limit_reached=row.id in seen.at_process_limit,
+                last_lines=seen.last_lines.get(row.id, ()),
                 busy=self._operations.busy(row.id),
                 at_gateways=row.id in loaded.routes,
                 taking_requests=row.id in loaded.routes and loaded.routes[row.id].taking_requests,
@@ -333,23 +290,9 @@ class ContainersReconciler:
             return {"phase": "start", "started_at": since, "limit_s": limit_s}
         return None
 
-    def _http_session(self) -> aiohttp.ClientSession:
-        if self._http is None:
-            connector = aiohttp.TCPConnector(force_close=True, limit=0)
-            timeout = aiohttp.ClientTimeout(total=PROBE_TIMEOUT_S)
-            self._http = aiohttp.ClientSession(connector=connector, timeout=timeout, auto_decompress=False)
-        return self._http
-
     async def close(self) -> None:
         await self._operations.cancel_all()
-        if self._http is not None:
-            await self._http.close()
+        await self._observer.close()
 
 
-def _patience_s(replica: ObservedReplica, now: datetime) -> float:
-    young = replica.started_at is not None and now - replica.started_at < YOUNG
-    return ASK_THE_YOUNG_FOR_S if young else 0.0
-
-
-_COMING_UP = (ReplicaState.REQUESTED, ReplicaState.STARTING)
 _SHOULD_RUN = (ReplicaState.STARTING, ReplicaState.READY, ReplicaState.ROUTED)

@@ -28,6 +28,7 @@ from moorage.engines.docker.gpus import check_driver, engine_has_gpu_support, lo
 from moorage.engines.docker.logs import LogPosition, read_logs
 from moorage.engines.docker.network import BridgeNetwork, NetworkIsolation
 from moorage.engines.docker.observe import observed_replica
+from moorage.engines.docker.processes import process_limit_reached_by
 from moorage.engines.docker.sockets import listening_sockets_of
 from moorage.engines.nvidia import find_gpus
 from moorage.kit.clock import Clock
@@ -162,6 +163,17 @@ class DockerEngine:
         inspected = await self._inspect_own(engine_id)
         pid = int(inspected["State"]["Pid"]) if inspected is not None else 0
         return listening_sockets_of(pid, engine_id) if pid > 0 else ()
+
+    async def process_limit_reached(self, engine_id: str) -> bool:
+        inspected = await self._inspect_own(engine_id)
+        pid = int(inspected["State"]["Pid"]) if inspected is not None else 0
+        return pid > 0 and process_limit_reached_by(pid, engine_id)
+
+    async def last_lines(self, engine_id: str, count: int) -> tuple[str, ...]:
+        if await self._inspect_own(engine_id) is None:
+            return ()
+        tail = read_logs(self._connection, engine_id, 0, follow=False, last=count)
+        return tuple([chunk.data.decode("utf-8", "replace") async for chunk in tail])
 
     async def capacity(self) -> list[NodeCapacity]:
         async with self._connection.call("ask for the machine's size") as docker:

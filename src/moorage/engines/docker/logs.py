@@ -59,10 +59,13 @@ class LogPosition:
 
 
 async def read_logs(
-    connection: DockerConnection, engine_id: str, since_ns: int, *, follow: bool
+    connection: DockerConnection, engine_id: str, since_ns: int, *, follow: bool, last: int | None = None
 ) -> AsyncIterator[LogChunk]:
+    """With `last`, only so many chunks from the end."""
     what = f"read the log of {engine_id[:12]}"
     parameters = {"follow": "1" if follow else "0", "stdout": "1", "stderr": "1", "timestamps": "1"}
+    if last is not None:
+        parameters["tail"] = str(last)
     if since_ns > 0:
         parameters["since"] = f"{since_ns // _NANOSECONDS}.{since_ns % _NANOSECONDS:09d}"
     try:

@@ -1,0 +1,117 @@
+"""Deployments that cannot work, each for real: the exact reason, a sentence that names the cause, soon, and nothing
+left behind."""
+
+import base64
+import json
+import platform
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import aiodocker
+import asyncpg
+import pytest
+
+from moorage.kit.postgres import database_dsn
+from moorage.kit.settings import Settings
+from tests.acceptance.broken_images import Case, batches
+from tests.acceptance.conftest import run_stack
+from tests.acceptance.stack import Person, Stack
+from tests.ports import free_port
+from tests.registry.conftest import PASSWORD, USERNAME, RunningRegistry, run_registry
+from tests.registry.images import push, single_image
+
+SOON_S = 3.0
+"""Within which it is shown on a machine that has nothing else to do: most of them here, however busy this one is."""
+LATE_S = 15.0
+ARCHITECTURE = {"x86_64": "amd64", "aarch64": "arm64"}[platform.machine()]
+REPLICA_PORTS = (25000, 25999)
+
+
+@pytest.fixture(scope="module")
+def private_registry() -> Iterator[RunningRegistry]:
+    yield from run_registry(with_password=True)
+
+
+@pytest.fixture(scope="module")
+def dead_registry() -> str:
+    """Nobody listens there."""
+    return f"127.0.0.1:{free_port()}"
+
+
+@pytest.fixture(scope="module")
+def broken_stack(docker_host: str, private_registry: RunningRegistry, dead_registry: str) -> Iterator[Stack]:
+    ports = "-".join(str(port) for port in REPLICA_PORTS)
+    allowed = json.dumps([private_registry.host, dead_registry])
+    yield from run_stack(docker_host, ports, MOORAGE_ALLOWED_REGISTRIES=allowed)
+
+
+async def test_every_broken_deployment_is_explained(
+    broken_stack: Stack, private_registry: RunningRegistry, dead_registry: str, docker_host: str
+) -> None:
+    basic = base64.b64encode(f"{USERNAME}:{PASSWORD}".encode()).decode()
+    for name, architecture in (("team/serve", ARCHITECTURE), ("team/foreign", "s390x")):
+        await push(private_registry.url, name, "1", single_image(architecture, layers=1), f"Basic {basic}")
+    person = broken_stack.sign_up("ann@example.com")
+    cases = batches(private_registry.host, dead_registry)
+    for batch in cases:
+        try_side_by_side(person, batch)
+    print_table([case for batch in cases for case in batch])
+    await assert_nothing_is_left(broken_stack, docker_host)
+    took_s = sorted(took_s for batch in cases for case in batch for _, took_s in case.measured)
+    assert took_s[len(took_s) // 2] <= SOON_S
+    assert took_s[-1] <= LATE_S
+
+
+def try_side_by_side(person: Person, batch: list[Case]) -> None:
+    for case in batch:
+        case.deployed = person.deploy(case.name, **case.settings)
+        case.asked_at = time.time()
+
+    deadline_s = time.monotonic() + 60
+    while waiting := [case.name for case in batch if len(case.measured) < len(case.expected)]:
+        assert time.monotonic() < deadline_s, f"not explained: {waiting}"
+        listed = person.api.get(f"/projects/{person.project_id}/containers").json()["items"]
+        found = {container["id"]: container for container in listed}
+        for case in batch:
+            assert case.deployed is not None
+            case.look(found[case.deployed.id])
+        time.sleep(0.05)
+    for case in batch:
+        assert case.deployed is not None
+        person.api.delete(f"/containers/{case.deployed.id}")
+    for case in batch:
+        assert case.deployed is not None
+        case.deployed.delete()
+
+
+def print_table(cases: list[Case]) -> None:
+    print(f"\n{len(cases)} deployments; seconds from when it could be known to when it was shown:")
+    for case in cases:
+        for wanted, took_s in case.measured:
+            print(f"  {case.name:26} {wanted.state:9} {wanted.reason or 'ready':28} {took_s:5.2f}")
+
+
+async def assert_nothing_is_left(stack: Stack, docker_host: str) -> None:
+    settings = Settings(home=stack.home)
+    connection = await asyncpg.connect(database_dsn(settings))
+    try:
+        installation_id = await connection.fetchval("SELECT id FROM installation")
+        unfinished = "SELECT count(*) FROM replicas WHERE state <> 'removed' OR port_released_at IS NULL"
+        assert await connection.fetchval(unfinished) == 0
+        assert await connection.fetchval("SELECT count(*) FROM replica_routes") == 0
+        assert await connection.fetchval("SELECT count(*) FROM containers WHERE deleted_at IS NULL") == 0
+    finally:
+        await connection.close()
+    docker = aiodocker.Docker(docker_host)
+    try:
+        filters = {"label": [f"moorage.installation={installation_id}"]}
+        assert await docker.containers.list(all=1, filters=filters) == []
+    finally:
+        await docker.close()
+    assert not listening_ports() & set(range(REPLICA_PORTS[0], REPLICA_PORTS[1] + 1))
+
+
+def listening_ports() -> set[int]:
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return {int(row[1].rpartition(":")[2], 16) for row in rows if row[3] == "0A"}

@@ -1,0 +1,100 @@
+"""What is said about a replica that ended or does not come up, from what could be seen of it."""
+
+import pytest
+
+from moorage.containers.states import Reason
+from moorage.containers.verdict import Probe, ProbeFailure, verdict_on_exit, verdict_while_unready
+from moorage.engines.base import ListeningSocket
+
+MEMORY_BYTES = 2**28
+
+
+@pytest.mark.parametrize(
+    ("last_line", "reason", "words"),
+    [
+        ("OSError: [Errno 28] No space left on device: '/tmp/model'", Reason.DISK_FULL, "no space was left"),
+        ("dd: error writing '/x': No space left on device", Reason.DISK_FULL, "no space was left"),
+        ("write failed: Disk quota exceeded", Reason.DISK_FULL, "no space was left"),
+        ("RuntimeError: can't start new thread", Reason.PIDS_LIMIT, "4096"),
+        ("sh: can't fork: Resource temporarily unavailable", Reason.PIDS_LIMIT, "4096"),
+        ("-bash: fork: retry: Resource temporarily unavailable", Reason.PIDS_LIMIT, "4096"),
+        ("BlockingIOError: [Errno 11] Resource temporarily unavailable", Reason.PIDS_LIMIT, "4096"),
+        (
+            "OpenBLAS: pthread_create failed for thread 7 of 64: Resource temporarily unavailable",
+            Reason.PIDS_LIMIT,
+            "4096",
+        ),
+        ("chown: /data: Operation not permitted", Reason.MISSING_CAPABILITY, "(chown)"),
+        (
+            "chown: changing ownership of '/data': Operation not permitted",
+            Reason.MISSING_CAPABILITY,
+            "(chown)",
+        ),
+        ("nginx: setgid(101) failed (1: Operation not permitted)", Reason.MISSING_CAPABILITY, "(setgid)"),
+        (
+            'error: failed switching to "app": gosu: operation not permitted',
+            Reason.MISSING_CAPABILITY,
+            "(gosu)",
+        ),
+        (
+            "PermissionError: [Errno 1] Operation not permitted: os.setuid",
+            Reason.MISSING_CAPABILITY,
+            "(setuid)",
+        ),
+        ("recv: Resource temporarily unavailable", Reason.EXITED, "exit code 1"),
+        ("open /etc/shadow: Operation not permitted", Reason.EXITED, "exit code 1"),
+        ("Traceback (most recent call last):", Reason.EXITED, "exit code 1"),
+    ],
+)
+def test_the_last_lines_name_the_limit_that_was_met(last_line: str, reason: Reason, words: str) -> None:
+    verdict = verdict_on_exit(1, False, MEMORY_BYTES, ["starting", last_line, "bye"])
+    assert verdict.reason is reason
+    assert words in verdict.message
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("exec /serve: exec format error", "is no program for this machine"),
+        ("exec /entrypoint.sh: no such file or directory", "was not found in the image"),
+    ],
+)
+def test_what_could_not_be_executed_is_a_wrong_start_command(line: str, words: str) -> None:
+    verdict = verdict_on_exit(255, False, MEMORY_BYTES, [line])
+    assert verdict.reason is Reason.START_COMMAND_NOT_FOUND
+    assert words in verdict.message
+    assert verdict_on_exit(255, False, MEMORY_BYTES, [line, "something else"]).reason is Reason.EXITED
+
+
+def test_what_it_wrote_is_not_repeated() -> None:
+    verdict = verdict_on_exit(1, False, MEMORY_BYTES, ["chown canary-4711: Operation not permitted"])
+    assert "canary" not in verdict.message
+
+
+def test_a_clean_end_and_memory_come_before_the_lines() -> None:
+    lines = ["No space left on device"]
+    assert verdict_on_exit(0, False, MEMORY_BYTES, lines).reason is Reason.EXITED
+    assert verdict_on_exit(137, True, MEMORY_BYTES, lines).reason is Reason.OUT_OF_MEMORY
+
+
+@pytest.mark.parametrize(
+    ("probe", "sockets", "limited", "reason"),
+    [
+        (Probe(ProbeFailure.REFUSED), [], False, Reason.PORT_NOT_LISTENING),
+        (Probe(ProbeFailure.REFUSED), [("0.0.0.0", 9000)], False, Reason.LISTENS_ON_OTHER_PORT),
+        (Probe(ProbeFailure.REFUSED), [("127.0.0.1", 8000)], False, Reason.LISTENS_ON_LOOPBACK_ONLY),
+        (Probe(ProbeFailure.STATUS, 404), [("0.0.0.0", 8000)], False, Reason.HEALTH_CHECK_STATUS),
+        (Probe(ProbeFailure.TIMEOUT), [("0.0.0.0", 8000)], False, Reason.HEALTH_CHECK_TIMEOUT),
+        (Probe(ProbeFailure.REFUSED), [], True, Reason.PIDS_LIMIT),
+    ],
+)
+def test_why_it_is_not_ready(
+    probe: Probe, sockets: list[tuple[str, int]], limited: bool, reason: Reason
+) -> None:
+    listening = tuple(ListeningSocket(address, port) for address, port in sockets)
+    assert verdict_while_unready(probe, listening, 8000, "/health", 60, limited).reason is reason
+
+
+def test_a_health_check_that_hangs_says_how_long_it_waited() -> None:
+    probe = Probe(ProbeFailure.TIMEOUT, waited_s=5.0)
+    assert "within 5 s" in verdict_while_unready(probe, (), 8000, "/health", 60).message
