@@ -1,0 +1,280 @@
+"""How many replicas a container should have, from what it was asked to do. Pure.
+
+Demand is concurrency: requests in flight or queued, a total for each second over all gateways. A replica is meant to
+have `target_concurrency` of them, so a level of demand *needs* `level / target` replicas, and some headroom because
+demand is never quite level: a share of it, and its square root (a mean of n independent requests swings by √n).
+
+Up: at once, by the mean of the stable window (60 s); when a panic window (6 s) or two seconds in a row are beyond what
+there is, by those; and by where a lasting trend leads within the time that this container's replicas take to start.
+Down: by the mean over `scale_down_delay_s`, so a load that ended is given back evenly and the last of it when the
+delay is over; not within half a minute of going up, not while a gateway is silent, and not for a fraction of a replica.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from operator import mul
+
+TICK_S = 2
+STABLE_WINDOW_S = 60
+PANIC_WINDOW_S = 6
+JUMP_WINDOW_S = 2
+JUMP_FACTOR = 1.5
+"""Two seconds in a row so far beyond what there is are no chance; one second more would be lost for nothing."""
+HEADROOM_SHARE = 0.2
+HEADROOM_DEVIATIONS = 0.75
+PANIC_DEVIATIONS = 2.0
+"""A panic sees a level that is still rising, and in a window that still holds the calm before it."""
+RISING = 1.25
+"""A panic window above the stable one by this is a rise, and no more of the same."""
+SURPLUS_REPLICAS = 0.2
+"""How much of a replica must be unneeded besides a whole one before one goes: without it, noise around a whole number
+would make replicas come and go."""
+REST_AFTER_UP_S = 30
+TREND_FROM_STARTUP_S = 30
+"""Replicas that start faster need no forecast."""
+TREND_WINDOW_S = (120, 600)
+TREND_CAP = 0.3
+"""A forecast adds at most this share to what is asked for now."""
+HISTORY_S = TREND_WINDOW_S[1]
+"""How many seconds `decide` looks at one by one."""
+
+
+class Limit(StrEnum):
+    """What kept the number from being what demand needs."""
+
+    MAX = "max_replicas"
+    MIN = "min_replicas"
+    DELAY = "scale_down_delay"
+    SILENT_GATEWAY = "silent_gateway"
+    NO_SAMPLES = "no_samples"
+    CREDIT = "credit"
+    CAPACITY = "capacity"
+    HEALTH = "health_check"
+
+
+@dataclass(frozen=True)
+class Policy:
+    min_replicas: int
+    max_replicas: int
+    target_concurrency: int = 4
+    scale_down_delay_s: int = 300
+
+    @property
+    def stable_window_s(self) -> int:
+        """Whoever wants to scale down faster than the stable window gets a shorter one."""
+        return min(STABLE_WINDOW_S, max(self.scale_down_delay_s, PANIC_WINDOW_S))
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Demand as all gateways together report it."""
+
+    per_second: Sequence[float]
+    """The newest last, at most `HISTORY_S`; empty when no gateway reports."""
+    delay_mean: float
+    """Over the last `scale_down_delay_s`."""
+    silent_gateways: tuple[str, ...] = ()
+    """They count with the last value they gave."""
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """The replicas there are."""
+
+    ready: int
+    coming: int = 0
+    """Asked for and not ready yet."""
+    failing: int = 0
+    """Ready once, and their health check fails now."""
+    waits_for: Limit | None = None
+    """Why some that were asked for could not even be begun: `CREDIT` or `CAPACITY`."""
+    startup_s: float | None = None
+    """What this container's replicas took to become ready; None before the first did."""
+
+
+@dataclass(frozen=True)
+class State:
+    """What a decision leaves for the next one."""
+
+    replicas: int
+    """Asked for now."""
+    went_up_at_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Decision:
+    replicas: int
+    state: State
+    wanted: int
+    """What demand needs, whatever the limits."""
+    limit: Limit | None
+    reason: str
+
+
+@dataclass(frozen=True)
+class _Need:
+    level: float
+    """Demand with its headroom."""
+    because: str
+
+
+def decide(policy: Policy, samples: Samples, fleet: Fleet, state: State, now_s: float) -> Decision:
+    """`now_s` counts seconds from any fixed moment; it is only compared with what `state` carries."""
+    if not samples.per_second:
+        replicas = _clamped(state.replicas, policy)
+        message = f"No gateway reports, so nothing is known about demand; stays at {replicas}."
+        return Decision(replicas, State(replicas, state.went_up_at_s), replicas, Limit.NO_SAMPLES, message)
+    need = _need_now(policy, samples, fleet, state)
+    wanted = _replicas(need.level, policy)
+    if wanted > state.replicas:
+        return _up(policy, state, fleet, need, wanted, now_s)
+    return _down(policy, samples, fleet, state, need, wanted, now_s)
+
+
+def _need_now(policy: Policy, samples: Samples, fleet: Fleet, state: State) -> _Need:
+    """The largest of what the windows and the trend say."""
+    seconds = samples.per_second
+    stable = _weighted_mean(seconds, policy.stable_window_s)
+    needs = [_Need(_with_headroom(stable), f"{stable:.1f} in flight over {policy.stable_window_s} s")]
+    capacity = state.replicas * policy.target_concurrency
+    panic = _mean(seconds, PANIC_WINDOW_S)
+    if panic > capacity:
+        deviations = PANIC_DEVIATIONS if panic > stable * RISING else HEADROOM_DEVIATIONS
+        level = _with_headroom(panic, deviations)
+        needs.append(_Need(level, f"{panic:.1f} in flight over the last {PANIC_WINDOW_S} s"))
+    jump = min(seconds[-JUMP_WINDOW_S:]) if len(seconds) >= JUMP_WINDOW_S else 0.0
+    if jump > max(capacity * JUMP_FACTOR, stable * RISING):
+        needs.append(_Need(_with_headroom(jump, PANIC_DEVIATIONS), f"a jump to {jump:.0f} in flight"))
+    if fleet.startup_s is not None and fleet.startup_s >= TREND_FROM_STARTUP_S:
+        expected = _expected(seconds, fleet.startup_s)
+        if expected > stable:
+            because = f"{expected:.1f} in flight expected when a replica asked for now has started ({fleet.startup_s:.0f} s)"
+            needs.append(_Need(_with_headroom(expected), because))
+    return max(needs, key=lambda need: need.level)
+
+
+def _expected(seconds: Sequence[float], startup_s: float) -> float:
+    """Where a lasting, significant rise leads within the start-up time; 0 when there is none.
+
+    The window is cut into four: a step or a burst does not rise through all of them, a trend does. From the rise
+    between the halves two standard errors are taken off, so that noise forecasts nothing.
+    """
+    window_s = int(min(max(2 * startup_s, TREND_WINDOW_S[0]), TREND_WINDOW_S[1]))
+    if len(seconds) < window_s:
+        return 0.0
+    quarter_s = window_s // 4
+    first, second, third, fourth = (
+        _mean(seconds[len(seconds) - quarter_s * (left + 1) : len(seconds) - quarter_s * left], quarter_s)
+        for left in (3, 2, 1, 0)
+    )
+    if not first < second < third < fourth:
+        return 0.0
+    half_s = 2 * quarter_s
+    before, after = (first + second) / 2, (third + fourth) / 2
+    # Requests last longer than the second between two samples: neighbours say the same, four of them about one thing.
+    error = 2 * math.sqrt((before + after) * 4 / half_s)
+    growth_per_s = (after - before - error) / half_s
+    if growth_per_s <= 0:
+        return 0.0
+    return min(after + growth_per_s * (half_s / 2 + startup_s), fourth * (1 + TREND_CAP))
+
+
+def _up(policy: Policy, state: State, fleet: Fleet, need: _Need, wanted: int, now_s: float) -> Decision:
+    replicas = _clamped(wanted, policy)
+    went_up_at_s = now_s if replicas > state.replicas else state.went_up_at_s
+    reason = f"{_sentence(need.because)} need {wanted}."
+    limit, bound = _bound(policy, fleet, wanted, replicas)
+    return Decision(replicas, State(replicas, went_up_at_s), wanted, limit, _joined(reason, bound))
+
+
+def _down(
+    policy: Policy, samples: Samples, fleet: Fleet, state: State, need: _Need, wanted: int, now_s: float
+) -> Decision:
+    delay_level = _with_headroom(samples.delay_mean)
+    kept = max(_replicas(max(need.level, delay_level), policy, SURPLUS_REPLICAS), wanted)
+    # Which replicas go is decided by slot, not by health: as many more stay as might turn out to be useless.
+    floor = _clamped(min(kept + fleet.failing, state.replicas), policy)
+    resting = state.went_up_at_s is not None and now_s - state.went_up_at_s < REST_AFTER_UP_S
+    replicas = _clamped(state.replicas, policy) if samples.silent_gateways or resting else floor
+    replicas = min(replicas, max(state.replicas, policy.min_replicas))
+    after = State(replicas, state.went_up_at_s)
+    reason = f"{_sentence(need.because)} {'needs' if wanted == 1 else 'need'} {wanted}."
+    if wanted < replicas and replicas > policy.min_replicas:
+        limit, bound = _why_not_fewer(policy, samples, fleet, wanted, kept, replicas, resting=resting)
+    else:
+        limit, bound = _bound(policy, fleet, wanted, replicas)
+    return Decision(replicas, after, wanted, limit, _joined(reason, bound))
+
+
+def _why_not_fewer(
+    policy: Policy, samples: Samples, fleet: Fleet, wanted: int, kept: int, replicas: int, *, resting: bool
+) -> tuple[Limit, str]:
+    if samples.silent_gateways:
+        names = ", ".join(samples.silent_gateways)
+        return (
+            Limit.SILENT_GATEWAY,
+            f"Keeps {replicas}, because gateway {names} is silent and may still serve",
+        )
+    if resting:
+        return Limit.DELAY, f"Wants {wanted}, keeps {replicas} for {REST_AFTER_UP_S} s after going up"
+    if fleet.failing and kept < replicas:
+        return Limit.HEALTH, _failing(fleet)
+    if _replicas(_with_headroom(samples.delay_mean), policy) < replicas:
+        return Limit.DELAY, f"Wants {wanted}, keeps {replicas}: it is not clear enough that one can go"
+    message = f"Wants {wanted}, keeps {replicas} until the mean over {policy.scale_down_delay_s} s falls"
+    return Limit.DELAY, message
+
+
+def _bound(policy: Policy, fleet: Fleet, wanted: int, replicas: int) -> tuple[Limit | None, str]:
+    if wanted > replicas:
+        return Limit.MAX, f"Wants {wanted}, capped by max {policy.max_replicas}"
+    if fleet.waits_for is Limit.CREDIT:
+        return Limit.CREDIT, f"Wants {wanted}, capped by credit: {fleet.ready + fleet.coming} are paid for"
+    if fleet.waits_for is Limit.CAPACITY:
+        missing = max(replicas - fleet.ready - fleet.coming, 1)
+        return Limit.CAPACITY, f"Waits for capacity for {missing} of {replicas}"
+    if fleet.failing:
+        return Limit.HEALTH, _failing(fleet)
+    if wanted < replicas:
+        return Limit.MIN, f"Stays at min {policy.min_replicas}"
+    return None, ""
+
+
+def _failing(fleet: Fleet) -> str:
+    if fleet.failing == 1:
+        return "1 replica fails its health check"
+    return f"{fleet.failing} replicas fail their health check"
+
+
+def _with_headroom(level: float, deviations: float = HEADROOM_DEVIATIONS) -> float:
+    return level * (1 + HEADROOM_SHARE) + deviations * math.sqrt(level)
+
+
+def _replicas(level: float, policy: Policy, surplus: float = 0.0) -> int:
+    return max(math.ceil(level / policy.target_concurrency + surplus - 1e-9), 0)
+
+
+def _clamped(replicas: int, policy: Policy) -> int:
+    return min(max(replicas, policy.min_replicas), policy.max_replicas)
+
+
+def _mean(seconds: Sequence[float], window_s: int) -> float:
+    window = seconds[-window_s:]
+    return sum(window) / len(window)
+
+
+def _weighted_mean(seconds: Sequence[float], window_s: int) -> float:
+    """Newer seconds count more, the oldest next to nothing: half the delay of a plain mean, and as calm."""
+    window = seconds[-window_s:]
+    weights = range(1, len(window) + 1)
+    return sum(map(mul, window, weights)) / (len(window) * (len(window) + 1) / 2)
+
+
+def _sentence(text: str) -> str:
+    return text[0].upper() + text[1:]
+
+
+def _joined(reason: str, bound: str) -> str:
+    return f"{reason} {bound}." if bound else reason
