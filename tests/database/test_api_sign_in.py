@@ -8,6 +8,7 @@ import pytest
 from api_support import (
     ANONYMOUS,
     COOKIE,
+    KEYRING,
     SAFE_METHODS,
     Api,
     assert_problem,
@@ -312,3 +313,11 @@ async def test_cookie_without_csrf_token(api: Api) -> None:
         container_body(),
     )
     assert created.status_code == 201
+
+
+async def test_with_a_mail_server_nobody_but_the_receiver_reads_a_mail(api: Api) -> None:
+    await api.post(ANONYMOUS, "/auth/email/start", {"email": "ann@example.com"})
+    settings = api.settings.model_copy(update={"smtp_host": "127.0.0.1"})
+    with_server = Api(create_app(settings, api.database, KEYRING), api.database, settings)
+    answer = await with_server.get(api.operator, "/operator/outbox")
+    assert_problem(answer, 409, "outbox_closed")

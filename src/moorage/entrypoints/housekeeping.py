@@ -9,6 +9,7 @@ from moorage.identity.sessions.repository import purge_dead_sessions
 from moorage.identity.sign_in.repository import purge_old_codes
 from moorage.kit.clock import Clock
 from moorage.kit.database import Database
+from moorage.kit.settings import Settings
 from moorage.notifications.repository import purge_outbox
 from moorage.reconcile.driver import Due
 from moorage.reconcile.lease import Lease
@@ -19,6 +20,7 @@ EVERY_S = 300.0
 @dataclass
 class Housekeeping:
     database: Database
+    settings: Settings
     clock: Clock
     name: str = "housekeeping"
     channels: tuple[str, ...] = ()
@@ -31,7 +33,7 @@ class Housekeeping:
     async def reconcile(self, key: str, lease: Lease) -> None:
         async with self.database.transaction() as session:
             await lease.guard(session)
-            await purge_outbox(session)
+            await purge_outbox(session, sends=self.settings.smtp_host is not None)
             await purge_old_codes(session)
             await purge_dead_sessions(session)
         self._next_s = self.clock.monotonic() + EVERY_S

@@ -7,8 +7,9 @@ from fastapi import APIRouter, Depends
 from pydantic import BaseModel
 
 from moorage.identity.authentication import TheOperator
+from moorage.kit.errors import ConflictError
 from moorage.kit.pagination import Page, PageRequest, Position, page_of, page_request
-from moorage.kit.web import TheKeyring, TheSession
+from moorage.kit.web import TheKeyring, TheSession, TheSettings
 from moorage.notifications.repository import list_outbox
 
 router = APIRouter(tags=["operator"])
@@ -27,9 +28,16 @@ async def outbox(
     _: TheOperator,
     session: TheSession,
     keyring: TheKeyring,
+    settings: TheSettings,
     paging: Annotated[PageRequest, Depends(page_request)],
 ) -> Page[MailRead]:
-    """Mails of the last day, newest first: how people get their codes while no SMTP server is set up."""
+    """Mails of the last day, newest first: how people get their codes while no SMTP server is set up. With one,
+    nobody but the receiver reads them."""
+    if settings.smtp_host is not None:
+        raise ConflictError(
+            "Mails are sent through the mail server of the settings; the outbox cannot be read.",
+            code="outbox_closed",
+        )
     mails = await list_outbox(session, keyring, paging)
     shown = [MailRead.model_validate(mail, from_attributes=True) for mail in mails]
     return page_of(shown, paging, lambda item: Position(item.created_at, item.id))

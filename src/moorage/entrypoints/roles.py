@@ -27,6 +27,7 @@ from moorage.kit.home import SERVICE_USER, give_to_service_user, service_user
 from moorage.kit.installation import ensure_installation_id
 from moorage.kit.postgres import database_dsn
 from moorage.kit.settings import Settings
+from moorage.notifications.delivery import MailDelivery
 from moorage.reconcile.driver import Driver
 from moorage.telemetry.logs.collector import LogCollector
 
@@ -89,7 +90,12 @@ async def serve_controller(settings: Settings) -> None:
     holder = f"{socket.gethostname()}:{os.getpid()}"
     drivers = [
         Driver(reconciler, database, listener, holder, system_clock)
-        for reconciler in (containers, logs, Housekeeping(database, system_clock))
+        for reconciler in (
+            containers,
+            logs,
+            MailDelivery(database, keyring, settings, system_clock),
+            Housekeeping(database, settings, system_clock),
+        )
     ]
     containers.wake_driver = drivers[0].wake
     try:

@@ -67,6 +67,14 @@ class Settings(BaseSettings):
     """Containers the gateway has room for before it grows its pool by a hitless reload."""
 
     operator_email: str = "operator@localhost"
+    smtp_host: str | None = None
+    """The mail server. Without one, the operator reads all mails in the outbox (`GET /api/v1/operator/outbox`)."""
+    smtp_port: int = Field(default=587, ge=1, le=65535)
+    smtp_security: Literal["starttls", "tls", "none"] = "starttls"
+    smtp_username: str | None = None
+    smtp_password: SecretStr | None = None
+    mail_from: str | None = None
+    """The sender's address; the operator's by default."""
     support_contact: str = "the operator of this installation"
     sign_up: Literal["open", "closed"] = "open"
     log_retention_days: int = Field(default=7, ge=1, le=365)

@@ -1,0 +1,1 @@
+MAILS = "moorage_mails"
