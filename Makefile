@@ -1,9 +1,10 @@
 # Needs a Debian or Ubuntu machine with Python 3.11 or newer, and nothing else: each target installs what it lacks.
 
-.PHONY: up down clean test check unit bench lock
+.PHONY: up down clean test check console unit bench lock
 
 up:
 	@scripts/setup run
+	@scripts/console build
 	@.venv/bin/moor up
 
 down:
@@ -21,12 +22,17 @@ check:
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 	.venv/bin/lint-imports
+	@scripts/console check
 
 unit:
 	@scripts/setup dev
 	.venv/bin/pytest tests/unit
 
-test: check
+console:
+	@scripts/setup run
+	@scripts/console build
+
+test: check console
 	.venv/bin/pytest
 
 bench:
@@ -34,11 +40,12 @@ bench:
 	.venv/bin/python bench/gateway.py
 	.venv/bin/python bench/deploy.py
 
-COMPILE = $(or $(shell command -v uv),.venv/tools/bin/uv) pip compile --quiet --universal --generate-hashes --no-emit-index-url --python-version 3.11 pyproject.toml
+COMPILE = $(or $(shell command -v uv),.venv/tools/bin/uv) pip compile --quiet --universal --generate-hashes --no-emit-index-url --python-version 3.11
 
 # The locks name versions and hashes but no index, so any mirror serves.
 lock:
 	@scripts/setup dev
-	$(COMPILE) --group build -o requirements-run.lock
-	$(COMPILE) --group build --group dev -o requirements-dev.lock
-	$(COMPILE) --group build --group dev --group bench -o requirements-bench.lock
+	$(COMPILE) pyproject.toml --group build -o requirements-run.lock
+	$(COMPILE) --group console -o requirements-console.lock
+	$(COMPILE) pyproject.toml --group build --group dev -o requirements-dev.lock
+	$(COMPILE) pyproject.toml --group build --group dev --group bench -o requirements-bench.lock

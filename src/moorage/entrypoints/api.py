@@ -10,6 +10,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from moorage.console.serving import BUILT_FILES, Console
 from moorage.containers import endpoints as containers
 from moorage.containers import instance_type_endpoints as instance_types
 from moorage.containers import project_endpoints as projects
@@ -80,6 +81,7 @@ def create_app(settings: Settings, database: Database, keyring: Keyring) -> Fast
     for module in _PARTS:
         app.include_router(module.router, prefix=API_PREFIX)
     app.include_router(health.operator_router, prefix=API_PREFIX)
+    app.router.default = Console(BUILT_FILES, settings.gateway_base_url, otherwise=app.router.default)
     return app
 
 

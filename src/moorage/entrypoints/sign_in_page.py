@@ -43,8 +43,8 @@ async def sign_in(request: Request, session: TheSession, settings: TheSettings) 
         return _page("This link no longer works", f"<p>{escape(error.message)}</p>", status=401)
     page = _page(
         "You are signed in",
-        f"<p>{escape(user.email)}</p><p>The API is at <code>/api/v1</code>, its description at "
-        '<a href="/openapi.json">/openapi.json</a>.</p>',
+        f'<p>{escape(user.email)}</p><p><a href="/">Open the console</a></p>'
+        '<p>The API is at <code>/api/v1</code>, its description at <a href="/openapi.json">/openapi.json</a>.</p>',
     )
     set_session_cookie(page, settings, session_token)
     return page

@@ -249,6 +249,7 @@ def _say_how_to_use(settings: Settings, link: str, say: Say) -> None:
     key_file = settings.operator_key_file
     say(
         f"\nMoorage is ready.\n\n"
+        f"  Console           {settings.api_base_url}\n"
         f"  API               {settings.api_base_url}/api/v1\n"
         f"  Endpoints         {settings.gateway_base_url}\n"
         f"  Sign in (once)    {link}\n"

@@ -1,0 +1,14 @@
+import { notifications } from "@mantine/notifications";
+
+import { messageOf, Problem } from "@/api/problem";
+
+/** Only things that are done; gone after five seconds. */
+export function done(message: string): void {
+  notifications.show({ message, autoClose: 5_000, withBorder: true, color: "teal" });
+}
+
+/** What failed stays until it is closed. */
+export function failed(error: unknown): void {
+  const id = error instanceof Problem && error.requestId ? `Request ${error.requestId}` : undefined;
+  notifications.show({ title: messageOf(error), message: id, autoClose: false, withBorder: true, color: "red" });
+}

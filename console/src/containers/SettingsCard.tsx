@@ -1,0 +1,67 @@
+import { Button } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { Pencil } from "lucide-react";
+import type { ReactNode } from "react";
+
+import { type Container, instanceTypesQuery } from "@/api/queries";
+import { LinkTo } from "@/components/LinkTo";
+import { Card, Facts } from "@/components/Page";
+import { isStopped } from "@/components/state";
+import { paths } from "@/routes/paths";
+
+import { hardware } from "./resources";
+
+export function SettingsCard({ container }: { container: Container }) {
+  const edit = (
+    <Button
+      component={LinkTo}
+      to={paths.dashboard(container.project_id, container.id, "settings")}
+      variant="subtle"
+      color="gray"
+      size="xs"
+      leftSection={<Pencil size={14} strokeWidth={1.5} />}
+    >
+      {isStopped(container.state) ? "Edit" : "View"}
+    </Button>
+  );
+  return (
+    <Card title="Settings" action={edit}>
+      <Facts items={useFacts(container)} />
+    </Card>
+  );
+}
+
+function useFacts(container: Container): [string, ReactNode][] {
+  const types = useQuery(instanceTypesQuery).data ?? [];
+  const { resources, health_check: health } = container;
+  const type = types.find((one) => one.name === resources.instance_type);
+  const variables = Object.keys(container.env).length;
+  const facts: [string, ReactNode][] = [
+    ["Image", <code key="image">{container.image}</code>],
+    ["Instance type", type ? `${type.name} · ${hardware(type)}` : resources.instance_type],
+    ["Port", container.port ? <code key="port">{container.port}</code> : "from the image"],
+    [
+      "Health check",
+      <span key="health">
+        {health.path ? <code>GET {health.path}</code> : "port accepts a connection"}, {health.timeout_s} s
+      </span>,
+    ],
+    ["Start command", container.start_command ? <code key="start">{container.start_command}</code> : "from the image"],
+    ["Environment", variables === 1 ? "1 variable" : `${variables} variables`],
+    ["Infrastructure", container.infrastructure.charAt(0).toUpperCase() + container.infrastructure.slice(1)],
+  ];
+  if (container.image_digest) {
+    facts.splice(1, 0, ["Digest", <code key="digest">{shortDigest(container.image_digest)}</code>]);
+  }
+  if (container.category) facts.unshift(["Category", container.category]);
+  if (resources.mode === "autoscaling") {
+    const { min_replicas, max_replicas, target_concurrency, scale_down_delay_s } = resources;
+    const text = `${min_replicas} to ${max_replicas}, target ${target_concurrency}, down after ${scale_down_delay_s} s`;
+    facts.splice(-5, 0, ["Autoscaling", text]);
+  }
+  return facts;
+}
+
+function shortDigest(digest: string): string {
+  return `${digest.slice(0, 11)}…${digest.slice(-4)}`;
+}

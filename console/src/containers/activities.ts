@@ -1,0 +1,30 @@
+import { STATES, type State } from "@/components/state";
+
+import type { Activity } from "./queries";
+
+const KINDS: Record<string, string> = {
+  "container.create": "Created",
+  "container.edit": "Settings changed",
+  "container.start": "Start asked for",
+  "container.restart": "Restart asked for",
+  "container.stop": "Stop asked for",
+  "container.delete": "Delete asked for",
+};
+
+/** An activity as a person would say it: what happened, then why or by how much. */
+export function sentenceFor(activity: Activity): { what: string; detail: string; tone?: string } {
+  const details = activity.details as Record<string, unknown>;
+  if (activity.kind === "container.state") {
+    const state = STATES[details["to"] as State];
+    return { what: state?.word ?? String(details["to"]), detail: activity.message ?? "", tone: state?.tone };
+  }
+  const what = KINDS[activity.kind] ?? activity.kind.replace(/^container\./, "").replaceAll("_", " ");
+  return { what, detail: activity.message ?? summary(details) };
+}
+
+function summary(details: Record<string, unknown>): string {
+  if (Array.isArray(details["fields"])) return details["fields"].join(", ");
+  if (typeof details["image"] === "string") return details["image"];
+  if (typeof details["generation"] === "number") return `generation ${details["generation"]}`;
+  return "";
+}

@@ -1,0 +1,71 @@
+/** Reads and changes of one container, for the Service tab and the dashboard alike. */
+import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
+
+import { api, body, type Schemas } from "@/api/client";
+import { LIVE_MS } from "@/api/queries";
+import { failed } from "@/components/toasts";
+
+export type Replica = Schemas["Replica"];
+export type Activity = Schemas["Activity"];
+
+const at = (containerId: string) => ({ path: { container_id: containerId } });
+
+export const replicasQuery = (containerId: string) =>
+  queryOptions({
+    queryKey: ["containers", containerId, "replicas"],
+    queryFn: async () =>
+      (await body(api.GET("/api/v1/containers/{container_id}/replicas", { params: at(containerId) }))).items,
+    refetchInterval: LIVE_MS,
+  });
+
+export const activityQuery = (containerId: string, limit: number) =>
+  queryOptions({
+    queryKey: ["containers", containerId, "activity", limit],
+    queryFn: async () =>
+      (
+        await body(
+          api.GET("/api/v1/containers/{container_id}/activity", { params: { ...at(containerId), query: { limit } } }),
+        )
+      ).items,
+    refetchInterval: LIVE_MS * 2,
+  });
+
+export const lastLinesQuery = (containerId: string, limit: number) =>
+  queryOptions({
+    queryKey: ["containers", containerId, "last lines", limit],
+    queryFn: async () =>
+      (
+        await body(
+          api.GET("/api/v1/containers/{container_id}/logs", { params: { ...at(containerId), query: { limit } } }),
+        )
+      ).items.toReversed(),
+    refetchInterval: LIVE_MS * 2,
+  });
+
+export type Action = "start" | "stop" | "restart" | "delete";
+
+/** The answer is the container as it is now, so the page changes at once and the next poll only confirms it. */
+export function useContainerAction(containerId: string, after?: () => void) {
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: (action: Action) => {
+      const params = at(containerId);
+      switch (action) {
+        case "start":
+          return body(api.POST("/api/v1/containers/{container_id}/start", { params }));
+        case "stop":
+          return body(api.POST("/api/v1/containers/{container_id}/stop", { params }));
+        case "restart":
+          return body(api.POST("/api/v1/containers/{container_id}/restart", { params }));
+        case "delete":
+          return body(api.DELETE("/api/v1/containers/{container_id}", { params }));
+      }
+    },
+    onSuccess: async (container) => {
+      queries.setQueryData(["containers", containerId], container);
+      await queries.invalidateQueries({ queryKey: ["containers"] });
+      after?.();
+    },
+    onError: failed,
+  });
+}

@@ -1,0 +1,22 @@
+import type { Container, InstanceType } from "@/api/queries";
+
+export function replicaRange(container: Pick<Container, "resources">): { min: number; max: number } {
+  const { resources } = container;
+  return resources.mode === "autoscaling"
+    ? { min: resources.min_replicas, max: resources.max_replicas }
+    : { min: 1, max: 1 };
+}
+
+/** "2 vCPU · 8 GiB", with the GPU before it where there is one. */
+export function hardware(type: InstanceType): string {
+  const gpu = type.gpu_model ? `${type.gpu_count > 1 ? `${type.gpu_count} × ` : ""}${gpuName(type.gpu_model)}` : "No GPU";
+  return `${gpu} · ${trimmed(type.vcpu_millis / 1000)} vCPU · ${trimmed(type.memory_bytes / 2 ** 30)} GiB`;
+}
+
+export function gpuName(model: string): string {
+  return model.replace(/^NVIDIA (GeForce )?/, "");
+}
+
+function trimmed(value: number): string {
+  return String(Math.round(value * 100) / 100);
+}

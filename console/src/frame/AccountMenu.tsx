@@ -1,0 +1,55 @@
+import { Menu, SegmentedControl, UnstyledButton, useMantineColorScheme } from "@mantine/core";
+import { useSuspenseQuery } from "@tanstack/react-query";
+import { LogOut } from "lucide-react";
+
+import { api, body } from "@/api/client";
+import { meQuery, queryClient } from "@/api/queries";
+import { failed } from "@/components/toasts";
+import { paths } from "@/routes/paths";
+
+import classes from "./Frame.module.css";
+
+export function AccountMenu() {
+  const { data: me } = useSuspenseQuery(meQuery);
+  const { colorScheme, setColorScheme } = useMantineColorScheme();
+  const email = me.user?.email ?? "";
+  return (
+    <Menu width={256} closeOnItemClick={false}>
+      <Menu.Target>
+        <UnstyledButton className={classes.avatar} aria-label={`Account of ${email}`}>
+          {email.slice(0, 2).toUpperCase()}
+        </UnstyledButton>
+      </Menu.Target>
+      <Menu.Dropdown>
+        <Menu.Label>{email}</Menu.Label>
+        <SegmentedControl
+          fullWidth
+          m={4}
+          aria-label="Theme"
+          value={colorScheme}
+          onChange={(value) => setColorScheme(value as "light" | "dark" | "auto")}
+          data={[
+            { value: "light", label: "Light" },
+            { value: "dark", label: "Dark" },
+            { value: "auto", label: "System" },
+          ]}
+        />
+        <Menu.Divider />
+        <Menu.Item leftSection={<LogOut size={16} strokeWidth={1.5} />} onClick={signOut}>
+          Sign out
+        </Menu.Item>
+      </Menu.Dropdown>
+    </Menu>
+  );
+}
+
+/** A whole new page, so that nothing of this account stays in memory. */
+async function signOut() {
+  try {
+    await body(api.POST("/api/v1/auth/logout"));
+    queryClient.clear();
+    window.location.assign(paths.signIn());
+  } catch (error) {
+    failed(error);
+  }
+}

@@ -1,0 +1,78 @@
+import { Button, Group, Modal, Stack, TextInput } from "@mantine/core";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
+import { useState } from "react";
+
+import { api, body } from "@/api/client";
+import { messageOf } from "@/api/problem";
+import { paths } from "@/routes/paths";
+
+interface CreateProjectProps {
+  organizationId: string;
+  opened: boolean;
+  close: () => void;
+}
+
+export function CreateProject({ organizationId, opened, close }: CreateProjectProps) {
+  return (
+    <Modal opened={opened} onClose={close} title="New project" closeButtonProps={{ "aria-label": "Close" }}>
+      <ProjectForm organizationId={organizationId} created={close} cancel={close} />
+    </Modal>
+  );
+}
+
+interface ProjectFormProps {
+  organizationId: string;
+  created?: () => void;
+  cancel?: () => void;
+}
+
+export function ProjectForm({ organizationId, created, cancel }: ProjectFormProps) {
+  const [name, setName] = useState("");
+  const navigate = useNavigate();
+  const queries = useQueryClient();
+  const create = useMutation({
+    mutationFn: () =>
+      body(
+        api.POST("/api/v1/organizations/{organization_id}/projects", {
+          params: { path: { organization_id: organizationId } },
+          body: { name: name.trim() },
+        }),
+      ),
+    onSuccess: async (project) => {
+      await queries.invalidateQueries({ queryKey: ["projects"] });
+      created?.();
+      await navigate({ to: paths.service(project.id) });
+    },
+  });
+  return (
+    <form
+      onSubmit={(event) => {
+        event.preventDefault();
+        create.mutate();
+      }}
+    >
+      <Stack gap={16}>
+        <TextInput
+          label="Name"
+          description="Containers and API keys belong to a project."
+          placeholder="production"
+          data-autofocus
+          value={name}
+          onChange={(event) => setName(event.currentTarget.value)}
+          error={create.isError ? messageOf(create.error) : null}
+        />
+        <Group justify="flex-end" gap={8}>
+          {cancel ? (
+            <Button variant="default" onClick={cancel}>
+              Cancel
+            </Button>
+          ) : null}
+          <Button type="submit" loading={create.isPending} disabled={!name.trim()}>
+            Create project
+          </Button>
+        </Group>
+      </Stack>
+    </form>
+  );
+}

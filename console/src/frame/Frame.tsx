@@ -1,0 +1,33 @@
+import { Outlet, useParams } from "@tanstack/react-router";
+import { Suspense, useEffect } from "react";
+
+import { Waiting } from "@/components/Patterns";
+
+import classes from "./Frame.module.css";
+import { rememberProject } from "./lastProject";
+import { TopBar } from "./TopBar";
+import { Tabs } from "./Tabs";
+
+/** Two bars, never a third, and the page below them. */
+export function Frame() {
+  const { projectId } = useParams({ strict: false }) as { projectId: string };
+  useEffect(() => rememberProject(projectId), [projectId]);
+  return (
+    <Suspense fallback={<Waiting rows={2} height={32} />}>
+      <div className={classes.frame}>
+        <a href="#page" className={classes.skip}>
+          Skip to the page
+        </a>
+        <header className={classes.bars}>
+          <TopBar />
+          <Tabs />
+        </header>
+        <div id="page" className={classes.page} tabIndex={-1}>
+          <Suspense fallback={<Waiting />}>
+            <Outlet />
+          </Suspense>
+        </div>
+      </div>
+    </Suspense>
+  );
+}

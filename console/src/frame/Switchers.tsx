@@ -1,0 +1,94 @@
+import { Menu, UnstyledButton } from "@mantine/core";
+import { useSuspenseQuery } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
+import { Check, ChevronsUpDown, Plus } from "lucide-react";
+import { type ReactNode, useState } from "react";
+
+import { organizationsQuery, projectsQuery, queryClient } from "@/api/queries";
+import { failed } from "@/components/toasts";
+import { paths } from "@/routes/paths";
+
+import { CreateProject } from "./CreateProject";
+import classes from "./Frame.module.css";
+import { useProject } from "./useProject";
+
+export function OrganizationSwitcher() {
+  const { organization } = useProject();
+  const { data: organizations } = useSuspenseQuery(organizationsQuery);
+  const navigate = useNavigate();
+  const open = async (organizationId: string) => {
+    try {
+      const first = (await queryClient.fetchQuery(projectsQuery(organizationId)))[0];
+      await navigate({ to: first ? paths.service(first.id) : paths.home() });
+    } catch (error) {
+      failed(error);
+    }
+  };
+  if (!organization) return null;
+  return (
+    <Switcher
+      kind="Organization"
+      name={organization.name}
+      mark={<span className={classes.initial}>{organization.name.charAt(0).toUpperCase()}</span>}
+    >
+      {organizations.map((one) => (
+        <Menu.Item key={one.id} onClick={() => open(one.id)} rightSection={one.id === organization.id ? <Tick /> : null}>
+          {one.name}
+        </Menu.Item>
+      ))}
+    </Switcher>
+  );
+}
+
+export function ProjectSwitcher() {
+  const { project, isAdmin } = useProject();
+  const { data: projects } = useSuspenseQuery(projectsQuery(project.organization_id));
+  const [creating, setCreating] = useState(false);
+  const navigate = useNavigate();
+  return (
+    <>
+      <Switcher kind="Project" name={project.name}>
+        {projects.map((one) => (
+          <Menu.Item
+            key={one.id}
+            onClick={() => navigate({ to: paths.service(one.id) })}
+            rightSection={one.id === project.id ? <Tick /> : null}
+          >
+            {one.name}
+          </Menu.Item>
+        ))}
+        {isAdmin ? (
+          <>
+            <Menu.Divider />
+            <Menu.Item leftSection={<Plus size={16} strokeWidth={1.5} />} onClick={() => setCreating(true)}>
+              New project
+            </Menu.Item>
+          </>
+        ) : null}
+      </Switcher>
+      <CreateProject organizationId={project.organization_id} opened={creating} close={() => setCreating(false)} />
+    </>
+  );
+}
+
+function Switcher(props: { kind: string; name: string; mark?: ReactNode; children: ReactNode }) {
+  return (
+    <Menu position="bottom-start" width={240}>
+      <Menu.Target>
+        <UnstyledButton className={classes.switcher} aria-label={`${props.kind}: ${props.name}`}>
+          {props.mark}
+          <span className={classes.switcherName}>{props.name}</span>
+          <ChevronsUpDown size={14} strokeWidth={1.5} className={classes.chevron} aria-hidden />
+        </UnstyledButton>
+      </Menu.Target>
+      <Menu.Dropdown>
+        <Menu.Label>{props.kind}s</Menu.Label>
+        {props.children}
+      </Menu.Dropdown>
+    </Menu>
+  );
+}
+
+function Tick() {
+  return <Check size={16} strokeWidth={1.5} aria-label="current" />;
+}

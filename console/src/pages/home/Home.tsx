@@ -1,0 +1,24 @@
+import { useSuspenseQuery } from "@tanstack/react-query";
+import { Navigate } from "@tanstack/react-router";
+
+import { organizationsQuery, projectsQuery, queryClient } from "@/api/queries";
+import { lastProject } from "@/frame/lastProject";
+import { paths } from "@/routes/paths";
+
+import { Welcome } from "./Welcome";
+
+/** Where somebody lands: the project they used last, else their first one, else the welcome that makes one. */
+export function Home() {
+  const { data } = useSuspenseQuery({
+    queryKey: ["projects", "of all organizations"],
+    queryFn: async () => {
+      const organizations = await queryClient.fetchQuery(organizationsQuery);
+      const projects = await Promise.all(organizations.map((one) => queryClient.fetchQuery(projectsQuery(one.id))));
+      return { organizations, projects: projects.flat() };
+    },
+  });
+  const last = lastProject();
+  const project = data.projects.find((one) => one.id === last) ?? data.projects[0];
+  if (project) return <Navigate to={paths.service(project.id)} replace />;
+  return <Welcome organization={data.organizations.find((one) => one.role === "admin")} />;
+}

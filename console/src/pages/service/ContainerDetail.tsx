@@ -1,0 +1,88 @@
+import { Button } from "@mantine/core";
+import { useSuspenseQuery } from "@tanstack/react-query";
+import { useParams } from "@tanstack/react-router";
+import { ArrowLeft, ChartLine } from "lucide-react";
+
+import { type Container, containerQuery } from "@/api/queries";
+import { LinkTo } from "@/components/LinkTo";
+import { PriceRange } from "@/components/PriceRange";
+import { StateBadge } from "@/components/StateBadge";
+import { isStopped, STATES } from "@/components/state";
+import { since } from "@/components/times";
+import { useNow } from "@/components/useNow";
+import { ContainerActions } from "@/containers/ContainerActions";
+import { LatestActivity } from "@/containers/LatestActivity";
+import { ReplicaTable } from "@/containers/ReplicaTable";
+import { SettingsCard } from "@/containers/SettingsCard";
+import { replicaRange } from "@/containers/resources";
+import { paths } from "@/routes/paths";
+
+import classes from "./ContainerDetail.module.css";
+import { Endpoint } from "./Endpoint";
+import { FailedDetail } from "./FailedDetail";
+import { Progress } from "./Progress";
+
+export function ContainerDetail() {
+  const { containerId } = useParams({ strict: false }) as { containerId: string };
+  const { data: container } = useSuspenseQuery(containerQuery(containerId));
+  return (
+    <div className={classes.detail}>
+      <Head container={container} />
+      {container.state === "FAILED" ? <FailedDetail container={container} /> : null}
+      <Progress container={container} />
+      {container.state === "FAILED" ? null : <Endpoint container={container} />}
+      <div className={classes.columns}>
+        <div className={classes.column}>
+          {container.state === "FAILED" ? null : <ReplicaTable container={container} />}
+          <LatestActivity container={container} />
+        </div>
+        <SettingsCard container={container} />
+      </div>
+    </div>
+  );
+}
+
+function Head({ container }: { container: Container }) {
+  const now = useNow(10_000);
+  const { min, max } = replicaRange(container);
+  const { ready, desired } = container.replicas;
+  return (
+    <header className={classes.head}>
+      <LinkTo to={paths.service(container.project_id)} className={classes.back}>
+        <ArrowLeft size={16} strokeWidth={1.5} aria-hidden /> Containers
+      </LinkTo>
+      <div className={classes.title}>
+        <h1>{container.name}</h1>
+        <span role="status" aria-live="polite" className={classes.state}>
+          <StateBadge state={container.state} />
+          {container.state === "STOPPED" ? null : (
+            <span className={classes.ready}>
+              {ready}/{desired} ready
+            </span>
+          )}
+        </span>
+      </div>
+      <p className={classes.meta}>
+        <span>
+          {container.state === "RUNNING" ? "Up" : STATES[container.state].word} for {since(container.state_since, now)}
+        </span>
+        <span>
+          <PriceRange microusd={container.price_per_hour_microusd} min={min} max={max} />
+          {isStopped(container.state) ? " when it runs" : ""}
+        </span>
+        <code>{container.id}</code>
+      </p>
+      <div className={classes.actions}>
+        <ContainerActions container={container} />
+        <Button
+          component={LinkTo}
+          to={paths.dashboard(container.project_id, container.id)}
+          variant={container.state === "FAILED" ? "default" : "filled"}
+          leftSection={<ChartLine size={16} strokeWidth={1.5} />}
+        >
+          Dashboard
+        </Button>
+      </div>
+    </header>
+  );
+}

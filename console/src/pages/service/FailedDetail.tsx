@@ -1,0 +1,38 @@
+import { Button } from "@mantine/core";
+import { RotateCw } from "lucide-react";
+
+import type { Container } from "@/api/queries";
+import { LinkTo } from "@/components/LinkTo";
+import { Verdict } from "@/components/Verdict";
+import { LastLines } from "@/containers/LastLines";
+import { useContainerAction } from "@/containers/queries";
+import { paths } from "@/routes/paths";
+
+/** Why it failed, what to do, and the lines that prove it. */
+export function FailedDetail({ container }: { container: Container }) {
+  const action = useContainerAction(container.id);
+  return (
+    <>
+      <Verdict
+        message={container.message ?? "It failed."}
+        reason={container.reason}
+        actions={
+          <>
+            <Button component={LinkTo} to={paths.dashboard(container.project_id, container.id, "settings")}>
+              Edit settings
+            </Button>
+            <Button
+              variant="default"
+              leftSection={<RotateCw size={16} strokeWidth={1.5} />}
+              loading={action.isPending}
+              onClick={() => action.mutate("start")}
+            >
+              Start unchanged
+            </Button>
+          </>
+        }
+      />
+      <LastLines container={container} />
+    </>
+  );
+}

@@ -1,0 +1,22 @@
+import { Outlet, useParams } from "@tanstack/react-router";
+import { Suspense } from "react";
+
+import { Waiting } from "@/components/Patterns";
+
+import { ContainerList } from "./ContainerList";
+import classes from "./Service.module.css";
+
+/** List left, detail right; each scrolls alone. On a phone they are two pages. */
+export function Service() {
+  const { containerId } = useParams({ strict: false }) as { containerId?: string };
+  return (
+    <div className={classes.service} data-open={containerId !== undefined || undefined}>
+      <ContainerList selected={containerId} />
+      <main className={classes.detail} aria-label="Container">
+        <Suspense fallback={<Waiting rows={6} height={32} />}>
+          <Outlet />
+        </Suspense>
+      </main>
+    </div>
+  );
+}

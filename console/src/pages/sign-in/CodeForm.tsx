@@ -1,0 +1,89 @@
+import { Anchor, Button, PinInput } from "@mantine/core";
+import { useMutation } from "@tanstack/react-query";
+import { useState } from "react";
+
+import { api, body, rememberCsrfToken } from "@/api/client";
+import { messageOf } from "@/api/problem";
+import { queryClient } from "@/api/queries";
+import { done, failed } from "@/components/toasts";
+import { paths } from "@/routes/paths";
+import { useNavigate } from "@tanstack/react-router";
+
+import classes from "./SignIn.module.css";
+
+const DIGITS = 6;
+
+interface CodeFormProps {
+  email: string;
+  next: string | undefined;
+  back: () => void;
+}
+
+export function CodeForm({ email, next, back }: CodeFormProps) {
+  const [code, setCode] = useState("");
+  const navigate = useNavigate();
+  const verify = useMutation({
+    mutationFn: (digits: string) => body(api.POST("/api/v1/auth/email/verify", { body: { email, code: digits } })),
+    onSuccess: async (signedIn) => {
+      queryClient.clear();
+      rememberCsrfToken(signedIn.csrf_token);
+      await navigate({ to: ownAddress(next) });
+    },
+    onError: () => setCode(""),
+  });
+  const resend = useMutation({
+    mutationFn: () => body(api.POST("/api/v1/auth/email/start", { body: { email } })),
+    onSuccess: () => done("A new code is on its way."),
+    onError: failed,
+  });
+  return (
+    <form
+      onSubmit={(event) => {
+        event.preventDefault();
+        verify.mutate(code);
+      }}
+    >
+      <h1 className={classes.title}>Enter the code</h1>
+      <p className={classes.lead}>
+        We mailed six digits to <strong>{email}</strong>.
+      </p>
+      <PinInput
+        length={DIGITS}
+        type="number"
+        size="lg"
+        gap={8}
+        oneTimeCode
+        autoFocus
+        aria-label="Digit of the code"
+        value={code}
+        onChange={setCode}
+        onComplete={(digits) => verify.mutate(digits)}
+        error={verify.isError}
+        disabled={verify.isPending}
+        className={classes.pin}
+      />
+      {verify.isError ? (
+        <p className={classes.wrong} role="alert">
+          {messageOf(verify.error)}
+        </p>
+      ) : null}
+      <Button type="submit" size="lg" fullWidth mt={12} loading={verify.isPending} disabled={code.length < DIGITS}>
+        Sign in
+      </Button>
+      <p className={classes.small}>
+        <Anchor component="button" type="button" size="xs" onClick={() => resend.mutate()}>
+          Send a new code
+        </Anchor>
+        <span aria-hidden> · </span>
+        <Anchor component="button" type="button" size="xs" onClick={back}>
+          Use another address
+        </Anchor>
+      </p>
+    </form>
+  );
+}
+
+/** `next` stands in the address, where anybody may have written it: only a path of our own is followed. */
+function ownAddress(next: string | undefined): string {
+  return next && /^\/(?![/\\])/.test(next) ? next : paths.home();
+}

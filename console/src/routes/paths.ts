@@ -1,0 +1,28 @@
+/** Every address of the console is made here. */
+export const paths = {
+  home: () => "/",
+  signIn: (next?: string) => (next && next !== "/" ? `/login?next=${encodeURIComponent(next)}` : "/login"),
+  service: (projectId: string) => `/projects/${projectId}/containers`,
+  container: (projectId: string, containerId: string) => `/projects/${projectId}/containers/${containerId}`,
+  create: (projectId: string, copyOf?: string) =>
+    `/projects/${projectId}/create` + (copyOf ? `?copy=${encodeURIComponent(copyOf)}` : ""),
+  /** A page of a container's dashboard. */
+  dashboard: (projectId: string, containerId: string, tab: DashboardTab = "overview") =>
+    `/projects/${projectId}/containers/${containerId}/${tab}`,
+  /** A section beside Service: its path is its name. */
+  section: (projectId: string, section: Section) => `/projects/${projectId}/${section}`,
+  account: () => "/account",
+  operator: () => "/operator",
+};
+
+export type DashboardTab =
+  | "overview"
+  | "metrics"
+  | "logs"
+  | "activity"
+  | "autoscaling"
+  | "playground"
+  | "settings"
+  | "capsules";
+
+export type Section = "containers" | "api-keys" | "members" | "billing" | "audit" | "webhooks";

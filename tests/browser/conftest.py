@@ -1,0 +1,110 @@
+"""A real Chromium in front of a whole Moorage. What a browser complains of fails the test that made it complain."""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
+
+from tests.acceptance.conftest import run_stack
+from tests.acceptance.stack import Stack, until
+
+REPOSITORY = Path(__file__).parent.parent.parent
+FLAGS = ["--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
+DESKTOP = {"width": 1280, "height": 800}
+
+
+# Of the package, not of the session: Playwright's loop must be gone when other packages run theirs.
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        yield playwright.chromium.launch(executable_path=_chromium(), args=FLAGS)
+
+
+@pytest.fixture(scope="package")
+def stack(docker_host: str) -> Iterator[Stack]:
+    subprocess.run(["scripts/console", "build"], cwd=REPOSITORY, check=True, timeout=300)
+    yield from run_stack(docker_host, "25000-25999")
+
+
+@dataclass
+class Visitor:
+    """Somebody at a browser of their own."""
+
+    stack: Stack
+    context: BrowserContext
+    page: Page
+    complaints: list[str] = field(default_factory=list)
+
+    def open(self, path: str) -> None:
+        self.page.goto(f"{self.stack.api_url}{path}")
+
+    def sign_in(self, email: str) -> None:
+        """As a person does it: an address, the code from the mail."""
+        self.open("/login")
+        self.page.get_by_label("E-mail").fill(email)
+        self.page.get_by_role("button", name="Send me a code").click()
+        self.page.get_by_role("heading", name="Enter the code").wait_for()
+        self.page.get_by_label("Digit of the code").first.focus()
+        self.page.keyboard.type(self._code(email))
+
+    def _code(self, email: str) -> str:
+        def newest() -> str | None:
+            with self.stack.operator() as operator:
+                mails = operator.get("/operator/outbox").json()["items"]
+            texts = [mail["text"] for mail in mails if mail["to"] == email]
+            found = re.search(r"\b(\d{6})\b", texts[0]) if texts else None
+            return found[1] if found else None
+
+        code = until(newest, f"a code for {email}", timeout_s=10)
+        assert code is not None
+        return code
+
+
+@pytest.fixture
+def visitor(browser: Browser, stack: Stack) -> Iterator[Visitor]:
+    yield from visit(browser, stack)
+
+
+def visit(browser: Browser, stack: Stack, **options: object) -> Iterator[Visitor]:
+    context = browser.new_context(viewport=DESKTOP, **options)  # type: ignore[arg-type]
+    context.set_default_timeout(15_000)
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page = context.new_page()
+    one = Visitor(stack, context, page)
+    page.on("console", lambda message: _note(one, message))
+    page.on("pageerror", lambda error: one.complaints.append(str(error)))
+    page.on("request", lambda request: _only_ours(one, request.url))
+    yield one
+    context.close()
+    assert one.complaints == []
+
+
+def _note(visitor: Visitor, message: ConsoleMessage) -> None:
+    # A refused request is part of some stories, and the browser mentions each.
+    if message.type == "error" and "Failed to load resource" not in message.text:
+        visitor.complaints.append(message.text)
+
+
+def _only_ours(visitor: Visitor, url: str) -> None:
+    ours = (visitor.stack.api_url, f"http://127.0.0.1:{visitor.stack.gateway_port}", "blob:", "data:")
+    if not url.startswith(ours):
+        visitor.complaints.append(f"a request to {url}")
+
+
+def _chromium() -> str:
+    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
+        install = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", "--no-remove", "chromium"]
+        subprocess.run(
+            install, check=True, timeout=600, env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        )
+        found = shutil.which("chromium")
+    if found is None:
+        pytest.skip("no Chromium here, and only root on Debian or Ubuntu can install one")
+    return found
