@@ -13,6 +13,7 @@ export default defineConfig({
     outDir,
     emptyOutDir: true,
     target: "es2022",
+    chunkSizeWarningLimit: 700,
     // No data: URLs: the content security policy allows fonts and scripts from our own files alone.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },

@@ -78,7 +78,7 @@ def walk() -> list[str]:
     return [line.removeprefix("$ ") for line in joined.splitlines() if line.startswith("$ ")]
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(540)
 def test_the_walk(fresh: Fresh, short_folder: Path) -> None:
     commands = walk()
     assert commands[0] == "make up"
@@ -93,7 +93,7 @@ def test_the_walk(fresh: Fresh, short_folder: Path) -> None:
             start_new_session=True,
         )
     ready = lambda: "Moorage is ready." in output.read_text() or up.poll() is not None  # noqa: E731
-    until(ready, "make up is ready", timeout_s=240)
+    until(ready, "make up is ready", timeout_s=360)
     assert up.poll() is None, output.read_text()
     curl = next(line.strip() for line in output.read_text().splitlines() if line.strip().startswith("curl"))
     assert "operator@localhost" in fresh.run(curl), "the curl that make up prints works"

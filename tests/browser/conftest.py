@@ -29,7 +29,7 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="package")
 def stack(docker_host: str) -> Iterator[Stack]:
     subprocess.run(["scripts/console", "build"], cwd=REPOSITORY, check=True, timeout=300)
-    yield from run_stack(docker_host, "25000-25999")
+    yield from run_stack(docker_host, "27000-27999")
 
 
 @dataclass

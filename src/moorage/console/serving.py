@@ -90,7 +90,9 @@ def content_security_policy(gateway_base_url: str) -> str:
 def _files(built: Path) -> dict[str, _File]:
     if not (built / _PAGE.lstrip("/")).is_file():
         return {}
-    paths = [path for path in built.rglob("*") if path.is_file() and path.suffix != ".gz"]
+    paths = [
+        path for path in built.rglob("*") if path.is_file() and path.suffix != ".gz" and path.name[0] != "."
+    ]
     return {f"/{path.relative_to(built).as_posix()}": _file(path) for path in paths}
 
 
