@@ -14,7 +14,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from operator import mul
 
 TICK_S = 2
 STABLE_WINDOW_S = 60
@@ -201,6 +200,7 @@ def _down(
     replicas = min(replicas, max(state.replicas, policy.min_replicas))
     after = State(replicas, state.went_up_at_s)
     reason = f"{_sentence(need.because)} {'needs' if wanted == 1 else 'need'} {wanted}."
+    limit: Limit | None
     if wanted < replicas and replicas > policy.min_replicas:
         limit, bound = _why_not_fewer(policy, samples, fleet, wanted, kept, replicas, resting=resting)
     else:
@@ -269,7 +269,7 @@ def _weighted_mean(seconds: Sequence[float], window_s: int) -> float:
     """Newer seconds count more, the oldest next to nothing: half the delay of a plain mean, and as calm."""
     window = seconds[-window_s:]
     weights = range(1, len(window) + 1)
-    return sum(map(mul, window, weights)) / (len(window) * (len(window) + 1) / 2)
+    return sum(value * weight for value, weight in zip(window, weights, strict=True)) / sum(weights)
 
 
 def _sentence(text: str) -> str:
