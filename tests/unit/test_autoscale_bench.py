@@ -11,6 +11,7 @@ from autoscale import NOTHING, total
 from autoscale_rules import Dstack, HuggingFace, Knative, Moorage, SkyServe
 from autoscale_traces import Trace, traces
 
+
 @pytest.fixture(scope="module")
 def some() -> list[Trace]:
     return traces(seed=9)
