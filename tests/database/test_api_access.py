@@ -87,7 +87,10 @@ ROUTES = {
     "DELETE /api/v1/projects/{project_id}": "project admin",
     "GET /api/v1/projects/{project_id}/api-keys": "project",
     "POST /api/v1/projects/{project_id}/api-keys": "project",
+    "GET /api/v1/api-keys/{key_id}": "project",
+    "PATCH /api/v1/api-keys/{key_id}": "project",
     "DELETE /api/v1/api-keys/{key_id}": "project",
+    "POST /api/v1/api-keys/{key_id}/rotate": "project",
     "GET /api/v1/projects/{project_id}/containers": "project",
     "POST /api/v1/projects/{project_id}/containers": "project",
     "POST /api/v1/projects/{project_id}/containers/preflight": "project",
@@ -197,6 +200,8 @@ def good_body(route: str, name: str) -> dict[str, Any]:
         return FIX
     if route.endswith("/invitations"):
         return {"email": f"{name}@example.com"}
+    if route.endswith("/rotate"):
+        return {"overlap_s": 60}
     if "/members/" in route:
         return {"role": "admin"}
     if route.endswith("/auth/email/start"):

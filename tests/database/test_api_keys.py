@@ -2,10 +2,14 @@
 
 import hashlib
 import string
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
-from api_support import Api, assert_problem, bearer, container_body, new_home
+import httpx
+from api_support import Api, Asker, assert_problem, bearer, container_body, new_home
 from api_support import api_fixture as api_fixture
 
+from moorage.identity.api_keys.repository import list_live_keys
 from moorage.identity.tokens import API_KEY_PREFIX, is_well_formed
 
 
@@ -136,6 +140,117 @@ async def test_manage_key(api: Api) -> None:
         assert_problem(await api.get(asker, refused), 403, "forbidden")
     # The one that it made is for inference: the management API does not know it.
     assert_problem(await api.get(bearer("inference", made.json()["key"]), "/me"), 401)
+
+
+async def patch(api: Api, asker: Asker, key_id: str, **body: Any) -> httpx.Response:
+    return await api.ask(asker, "PATCH", f"/api/v1/api-keys/{key_id}", json=body)
+
+
+async def test_disable_and_enable(api: Api) -> None:
+    home = await new_home(api)
+    key_id, key = await api.new_key(home.project_id, "manage")
+    asker = bearer("key", key)
+    disabled = await patch(api, home.admin, key_id, disabled=True)
+    assert (disabled.status_code, disabled.json()["status"]) == (200, "disabled")
+    assert disabled.json()["disabled_at"] is not None
+    assert_problem(await api.get(asker, "/me"), 401)
+    assert await gateway_keys(api) == []
+    enabled = await patch(api, home.admin, key_id, disabled=False)
+    assert (enabled.json()["status"], enabled.json()["disabled_at"]) == ("active", None)
+    assert (await api.get(asker, "/me")).status_code == 200
+    assert await gateway_keys(api) == [key_id]
+
+
+async def test_change_name_and_end(api: Api) -> None:
+    home = await new_home(api)
+    key_id, _ = await api.new_key(home.project_id, "inference", name="old")
+    changed = await patch(api, home.admin, key_id, name="new", expires_at="2099-01-01T00:00:00Z")
+    assert (changed.json()["name"], changed.json()["expires_at"]) == ("new", "2099-01-01T00:00:00Z")
+    assert (await patch(api, home.admin, key_id, name="newer")).json()["expires_at"] is not None
+    assert (await patch(api, home.admin, key_id, expires_at=None)).json()["expires_at"] is None
+    for bad in BAD_EXPIRIES:
+        answer = await patch(api, home.admin, key_id, expires_at=bad)
+        assert [one["field"] for one in assert_problem(answer, 422)["errors"]] == ["expires_at"], bad
+    for field, value in (
+        ("name", ""),
+        ("name", None),
+        ("disabled", None),
+        ("disabled", "x"),
+        ("scope", "manage"),
+    ):
+        answer = await patch(api, home.admin, key_id, **{field: value})
+        assert [one["field"] for one in assert_problem(answer, 422)["errors"]] == [field]
+    assert (await api.get(home.admin, f"/api-keys/{key_id}")).json()["name"] == "newer"
+
+
+async def test_status(api: Api) -> None:
+    """A dead key's own page says why it is dead."""
+    home = await new_home(api)
+    past = datetime(2020, 1, 1, tzinfo=UTC)
+    dead = {
+        "expired": (await api.new_key(home.project_id, "manage", expires_at=past))[0],
+        "revoked": (await api.new_key(home.project_id, "manage", revoked_at=past))[0],
+    }
+    for status, key_id in dead.items():
+        assert (await api.get(home.admin, f"/api-keys/{key_id}")).json()["status"] == status
+        assert_problem(await api.post(home.admin, f"/api-keys/{key_id}/rotate"), 409, "key_not_active")
+    assert_problem(await patch(api, home.admin, dead["revoked"], disabled=False), 409, "key_revoked")
+    revived = await patch(api, home.admin, dead["expired"], expires_at=None)
+    assert revived.json()["status"] == "active"
+
+
+async def test_rotate(api: Api) -> None:
+    """Both work during the overlap; afterwards the new one alone."""
+    home = await new_home(api)
+    body = {"name": "ci", "scope": "manage", "expires_at": "2099-01-01T00:00:00Z"}
+    old = (await api.post(home.admin, f"/projects/{home.project_id}/api-keys", body)).json()
+    answer = await api.post(home.admin, f"/api-keys/{old['id']}/rotate", {"overlap_s": 600})
+    assert answer.status_code == 201, answer.text
+    new = answer.json()
+    same = ("project_id", "name", "scope", "expires_at")
+    assert {name: new[name] for name in same} == {name: old[name] for name in same}
+    assert (new["replaces"], new["status"]) == (old["id"], "active")
+    assert new["key"] != old["key"]
+    for key in (old["key"], new["key"]):
+        assert (await api.get(bearer("key", key), "/me")).status_code == 200
+    (left_s,) = await api.rows(
+        "SELECT extract(epoch FROM expires_at - now()) FROM api_keys WHERE id = :id", id=old["id"]
+    )
+    assert 500 < left_s[0] <= 600
+    await api.execute("UPDATE api_keys SET expires_at = now() WHERE id = :id", id=old["id"])
+    assert_problem(await api.get(bearer("key", old["key"]), "/me"), 401)
+    at_once = (await api.post(home.admin, f"/api-keys/{new['id']}/rotate", {"overlap_s": 0})).json()
+    assert_problem(await api.get(bearer("key", new["key"]), "/me"), 401)
+    assert (await api.get(bearer("key", at_once["key"]), "/me")).status_code == 200
+    for bad in (-1, 8 * 86_400, "soon", 1e300):
+        answer = await api.post(home.admin, f"/api-keys/{at_once['id']}/rotate", {"overlap_s": bad})
+        assert_problem(answer, 422)
+
+
+async def test_overlap_prolongs_nothing(api: Api) -> None:
+    home = await new_home(api)
+    end = datetime.now(UTC) + timedelta(minutes=5)
+    key_id, _ = await api.new_key(home.project_id, "inference", expires_at=end)
+    assert (
+        await api.post(home.admin, f"/api-keys/{key_id}/rotate", {"overlap_s": 86_400})
+    ).status_code == 201
+    ends = await api.rows("SELECT expires_at FROM api_keys")
+    assert [row[0] for row in ends] == [end, end]
+
+
+async def test_key_cannot_outlive_itself(api: Api) -> None:
+    home = await new_home(api)
+    key_id, key = await api.new_key(home.project_id, "manage")
+    asker = bearer("manage key", key)
+    assert_problem(await patch(api, asker, key_id, expires_at=None), 403)
+    assert_problem(await api.post(asker, f"/api-keys/{key_id}/rotate"), 403)
+    other, _ = await api.new_key(home.project_id, "inference")
+    assert (await patch(api, asker, other, disabled=True)).status_code == 200
+
+
+async def gateway_keys(api: Api) -> list[str]:
+    async with api.database.transaction() as session:
+        return [row.id for row in await list_live_keys(session)]
 
 
 async def test_pages(api: Api) -> None:

@@ -137,6 +137,9 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self._answer()
 
+    def do_PATCH(self) -> None:
+        self._answer()
+
     def do_DELETE(self) -> None:
         self._answer()
 
@@ -227,10 +230,19 @@ class _Handler(BaseHTTPRequestHandler):
                     "id": f"key_{len(fake.keys)}",
                     "project_id": project_id,
                     "hint": "wxyz",
+                    "status": "active",
                     "revoked_at": None,
                 }
                 fake.keys.append({**key, "created_at": CREATED_AT, "expires_at": None, **body})
                 self._json(201, {**fake.keys[-1], "key": "moor_secret"})
+            case ["POST", "api-keys", key_id, "rotate"]:
+                old = next(one for one in fake.keys if one["id"] == key_id)
+                fake.keys.append({**old, "id": f"key_{len(fake.keys)}", "replaces": key_id})
+                self._json(201, {**fake.keys[-1], "key": "moor_rotated"})
+            case ["PATCH", "api-keys", key_id]:
+                changed = next(one for one in fake.keys if one["id"] == key_id)
+                changed["status"] = "disabled" if body["disabled"] else "active"
+                self._json(200, changed)
             case ["DELETE", "api-keys", key_id]:
                 fake.keys = [one for one in fake.keys if one["id"] != key_id]
                 self._json(204, None)

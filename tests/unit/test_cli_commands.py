@@ -365,6 +365,17 @@ def test_a_new_key_stands_alone_on_stdout(moor: Moor, fake: FakeMoorage) -> None
     assert moor("keys", "create", "--expires", "soon").exit_code == 2
 
 
+def test_rotate_disable_enable_key(moor: Moor, fake: FakeMoorage) -> None:
+    moor("keys", "create", "--name", "ci")
+    rotated = moor("keys", "rotate", "ci", "--overlap", "10m")
+    assert (rotated.exit_code, rotated.stdout) == (0, "moor_rotated\n")
+    assert fake.asked("POST", "/api-keys/key_0/rotate") == [{"overlap_s": 600}]
+    assert moor("keys", "disable", "key_1").stdout == "Disabled key_1.\n"
+    assert "disabled" in moor("keys", "list").stdout
+    assert moor("keys", "enable", "key_1").stdout == "Enabled key_1.\n"
+    assert fake.asked("PATCH", "/api-keys/key_1") == [{"disabled": True}, {"disabled": False}]
+
+
 def test_list_and_revoke_keys(moor: Moor, fake: FakeMoorage) -> None:
     moor("keys", "create", "--name", "one")
     moor("keys", "create", "--name", "two")

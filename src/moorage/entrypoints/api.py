@@ -16,6 +16,7 @@ from moorage.containers import instance_type_endpoints as instance_types
 from moorage.containers import project_endpoints as projects
 from moorage.entrypoints import health, operator_endpoints, sign_in_page
 from moorage.entrypoints.errors import install_error_handlers
+from moorage.entrypoints.idempotency import IdempotencyMiddleware
 from moorage.identity.sign_in import endpoints as sign_in
 from moorage.identity.sign_in.service import Newcomers
 from moorage.kit.clock import system_clock
@@ -23,8 +24,8 @@ from moorage.kit.crypto import Keyring
 from moorage.kit.database import Database
 from moorage.kit.ids import new_request_id
 from moorage.kit.settings import Settings
-from moorage.organizations import api_key_endpoints as api_keys
 from moorage.organizations import endpoints as organizations
+from moorage.organizations.api_keys import endpoints as api_keys
 from moorage.organizations.audit import endpoints as audit
 from moorage.organizations.invitations import endpoints as invitations
 from moorage.organizations.invitations.repository import has_live_invitation
@@ -74,6 +75,7 @@ def create_app(settings: Settings, database: Database, keyring: Keyring) -> Fast
     app.state.clock = system_clock
     app.state.newcomers = Newcomers(is_invited=has_live_invitation, welcome=create_first_organization)
     install_error_handlers(app, settings.support_contact)
+    app.add_middleware(IdempotencyMiddleware)
     app.add_middleware(BodyLimitMiddleware)
     app.add_middleware(RequestIdMiddleware)
     app.include_router(health.root_router)

@@ -1,4 +1,4 @@
-"""Purges what has run out: mails, sign-in codes, sessions.
+"""Purges what has run out: mails, sign-in codes, sessions, remembered answers.
 
 Purpose: nothing that was promised to be short-lived stays. Idempotent; a missed round is caught up by the next.
 """
@@ -9,6 +9,7 @@ from moorage.identity.sessions.repository import purge_dead_sessions
 from moorage.identity.sign_in.repository import purge_old_codes
 from moorage.kit.clock import Clock
 from moorage.kit.database import Database
+from moorage.kit.idempotency import purge_old_requests
 from moorage.kit.settings import Settings
 from moorage.notifications.repository import purge_outbox
 from moorage.reconcile.driver import Due
@@ -36,6 +37,7 @@ class Housekeeping:
             await purge_outbox(session, sends=self.settings.smtp_host is not None)
             await purge_old_codes(session)
             await purge_dead_sessions(session)
+            await purge_old_requests(session)
         self._next_s = self.clock.monotonic() + EVERY_S
 
     async def postpone(self, key: str, error: Exception, lease: Lease) -> None:

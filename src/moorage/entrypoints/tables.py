@@ -6,7 +6,7 @@ from moorage.identity.api_keys import models as api_keys
 from moorage.identity.sessions import models as sessions
 from moorage.identity.sign_in import models as sign_in
 from moorage.identity.users import models as users
-from moorage.kit import installation
+from moorage.kit import idempotency, installation
 from moorage.kit.database import Base
 from moorage.notifications import models as notifications
 from moorage.organizations import models as organizations
@@ -22,6 +22,7 @@ __all__ = [
     "audit",
     "catalog",
     "containers",
+    "idempotency",
     "installation",
     "invitations",
     "metadata",

@@ -77,6 +77,10 @@ def new_activity_id() -> str:
     return _new("act")
 
 
+def new_attempt_id() -> str:
+    return _new("try")
+
+
 def new_request_id() -> str:
     return _new("req")
 

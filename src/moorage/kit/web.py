@@ -9,6 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from moorage.kit.clock import Clock
 from moorage.kit.crypto import Keyring
 from moorage.kit.database import Database
+from moorage.kit.idempotency import note_commit
 from moorage.kit.settings import Settings
 
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
@@ -48,6 +49,9 @@ async def _session(request: Request, database: TheDatabase) -> AsyncIterator[Asy
     else:
         async with database.session() as session:
             yield session
+            attempt = getattr(request.state, "idempotency_attempt", None)
+            if attempt is not None:
+                await note_commit(session, attempt)
             await session.commit()
 
 

@@ -1,24 +1,19 @@
-"""Organizations, their projects, and the keys of those. Each change leaves its audit record."""
+"""Organizations and their projects. Each change leaves its audit record."""
 
 import re
-from datetime import UTC, datetime
 
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from moorage.identity.actor import Actor, KeyActor, UserActor
-from moorage.identity.api_keys.models import ApiKeyRow
-from moorage.identity.api_keys.repository import add_key, revoke_keys_of_project
-from moorage.identity.tokens import API_KEY_PREFIX, new_token
+from moorage.identity.actor import Actor, UserActor
+from moorage.identity.api_keys.repository import revoke_keys_of_project
 from moorage.identity.users.models import UserRow
-from moorage.kit.crypto import sha256
-from moorage.kit.errors import ConflictError, FieldError, ForbiddenError, InvalidInputError, NotFoundError
-from moorage.kit.ids import OrganizationId, UserId, new_api_key_id
-from moorage.kit.names import checked_name
+from moorage.kit.errors import ConflictError
+from moorage.kit.ids import OrganizationId, UserId
 from moorage.organizations import repository
 from moorage.organizations.audit.repository import record_audit
 from moorage.organizations.models import OrganizationRow, ProjectRow
-from moorage.organizations.schemas import ApiKeyCreate
+from moorage.organizations.names import check_name
 
 
 async def create_first_organization(session: AsyncSession, user: UserRow) -> None:
@@ -28,14 +23,14 @@ async def create_first_organization(session: AsyncSession, user: UserRow) -> Non
 
 
 async def create_organization(session: AsyncSession, actor: UserActor, name: str) -> OrganizationRow:
-    _check_name(name)
+    check_name(name)
     return await _create_organization(session, actor.user_id, name)
 
 
 async def rename_organization(
     session: AsyncSession, actor: UserActor, organization: OrganizationRow, name: str
 ) -> None:
-    _check_name(name)
+    check_name(name)
     before, organization.name = organization.name, name
     record_audit(
         session,
@@ -51,7 +46,7 @@ async def rename_organization(
 async def create_project(
     session: AsyncSession, actor: UserActor, organization: OrganizationRow, name: str
 ) -> ProjectRow:
-    _check_name(name)
+    check_name(name)
     if await repository.project_name_taken(session, organization.id, name):
         raise _project_name_taken(name)
     try:
@@ -63,7 +58,7 @@ async def create_project(
 
 
 async def rename_project(session: AsyncSession, actor: Actor, project: ProjectRow, name: str) -> None:
-    _check_name(name)
+    check_name(name)
     before, project.name = project.name, name
     try:
         await session.flush()
@@ -89,49 +84,6 @@ async def remove_project(
     )
 
 
-async def create_api_key(
-    session: AsyncSession, actor: Actor, project: ProjectRow, wanted: ApiKeyCreate, now: datetime
-) -> tuple[ApiKeyRow, str]:
-    """The key's row and, this once, the key itself."""
-    _check_name(wanted.name)
-    if isinstance(actor, KeyActor) and wanted.scope == "manage":
-        raise ForbiddenError("A key cannot make another key with scope 'manage'; sign in as a person.")
-    if wanted.expires_at is not None and not _is_later(wanted.expires_at, now):
-        fields = (FieldError("expires_at", "must be a time in the future, with its zone"),)
-        raise InvalidInputError("The key would be expired from the start.", fields=fields)
-    if not await repository.hold_project(session, project.id):
-        raise NotFoundError("There is no such project.")
-    key = new_token(API_KEY_PREFIX)
-    row = ApiKeyRow(
-        id=new_api_key_id(),
-        project_id=project.id,
-        name=wanted.name,
-        scope=wanted.scope,
-        key_hash=sha256(key),
-        hint=key[-4:],
-        created_by=actor.id,
-        expires_at=wanted.expires_at,
-    )
-    await add_key(session, row)
-    record_api_key(session, actor, project, row, "api_key.create", scope=row.scope)
-    return row, key
-
-
-def record_api_key(
-    session: AsyncSession, actor: Actor, project: ProjectRow, row: ApiKeyRow, action: str, **details: object
-) -> None:
-    record_audit(
-        session,
-        project.organization_id,
-        actor=actor.id,
-        action=action,
-        target=row.id,
-        name=row.name,
-        project_id=project.id,
-        **details,
-    )
-
-
 async def _create_organization(session: AsyncSession, admin: UserId, name: str) -> OrganizationRow:
     row = await repository.create_organization(session, name, admin)
     record_audit(session, row.id, actor=admin, action="organization.create", target=row.id, name=name)
@@ -148,19 +100,5 @@ def _explained(error: IntegrityError, name: str) -> Exception:
     return _project_name_taken(name) if "uq_projects_organization_id_name" in str(error.orig) else error
 
 
-def _is_later(time: datetime, now: datetime) -> bool:
-    try:
-        return time.tzinfo is not None and time.astimezone(UTC) > now
-    except OverflowError:  # the last day there is, in a far time zone
-        return False
-
-
 def _project_name_taken(name: str) -> ConflictError:
     return ConflictError(f"There is a project named {name} already.", code="name_taken")
-
-
-def _check_name(name: str) -> None:
-    try:
-        checked_name(name)
-    except ValueError as exc:
-        raise InvalidInputError(f"The name {exc}.", fields=(FieldError("name", str(exc)),)) from exc

@@ -1,4 +1,4 @@
-"""`moor keys create`, `list` and `revoke`."""
+"""`moor keys create`, `list`, `rotate`, `disable`, `enable` and `revoke`."""
 
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -10,9 +10,12 @@ from moorage_cli.client import ApiClient, Record
 from moorage_cli.command import command
 from moorage_cli.errors import CliError, ExitCode, UsageError
 from moorage_cli.session import Session, path_part
-from moorage_cli.times import parse_time, shown_time, time_after
+from moorage_cli.times import shown_time, time_after
 
 app = typer.Typer(help="API keys of a project.", no_args_is_help=True)
+
+
+KeyArgument = Annotated[str, typer.Argument(metavar="ID|NAME", help="The key.")]
 
 
 class Scope(StrEnum):
@@ -48,14 +51,13 @@ def list_them(session: Session) -> None:
     if session.output.as_json:
         session.output.result(keys)
         return
-    now = datetime.now(UTC)
     rows = [
         [
             one["name"],
             one["id"],
             one["scope"],
             f"…{one['hint']}",
-            _status(one, now),
+            one["status"],
             shown_time(one["created_at"]),
             shown_time(one["expires_at"]) if one["expires_at"] else "never",
         ]
@@ -65,10 +67,43 @@ def list_them(session: Session) -> None:
     session.output.table(columns, rows, "There are no API keys. Create one with `moor keys create`.")
 
 
+@command(app, "rotate")
+def rotate(
+    session: Session,
+    key: KeyArgument,
+    overlap: Annotated[
+        str, typer.Option(metavar="1h|0s", help="For how long the old key works beside the new one.")
+    ] = "1h",
+) -> None:
+    """Replace an API key by a new one. The new key alone goes to stdout."""
+    now = datetime.now(UTC)
+    overlap_s = int((time_after(overlap, now, "--overlap") - now).total_seconds())
+    path = f"/api-keys/{path_part(_key_id(session, key))}/rotate"
+    created: Record = session.client.post(path, {"overlap_s": overlap_s})
+    if session.output.as_json:
+        session.output.result(created)
+        return
+    session.output.note(f"Created {created['name']} ({created['id']}); the old key ends in {overlap}.")
+    session.output.note("Keep it: it is shown this once.")
+    session.output.line(created["key"])
+
+
+@command(app, "disable")
+def disable(session: Session, key: KeyArgument) -> None:
+    """Refuse an API key until it is enabled again."""
+    _set_disabled(session, key, True)
+
+
+@command(app, "enable")
+def enable(session: Session, key: KeyArgument) -> None:
+    """Accept a disabled API key again."""
+    _set_disabled(session, key, False)
+
+
 @command(app, "revoke")
-def revoke(session: Session, key: Annotated[str, typer.Argument(metavar="ID|NAME", help="The key.")]) -> None:
+def revoke(session: Session, key: KeyArgument) -> None:
     """Revoke an API key: refused everywhere within seconds, and for good."""
-    key_id = key if key.startswith("key_") else _find(session, key)["id"]
+    key_id = _key_id(session, key)
     session.client.request("DELETE", f"/api-keys/{path_part(key_id)}")
     if session.output.as_json:
         session.output.result({"id": key_id, "revoked": True})
@@ -86,9 +121,22 @@ def create_key(
     return created
 
 
+def _set_disabled(session: Session, key: str, disabled: bool) -> None:
+    path = f"/api-keys/{path_part(_key_id(session, key))}"
+    changed = session.client.request("PATCH", path, body={"disabled": disabled}).body
+    if session.output.as_json:
+        session.output.result(changed)
+    else:
+        session.output.line(f"{'Disabled' if disabled else 'Enabled'} {changed['id']}.")
+
+
+def _key_id(session: Session, key: str) -> str:
+    return key if key.startswith("key_") else str(_find(session, key)["id"])
+
+
 def _find(session: Session, name: str) -> Record:
     keys = session.client.pages(f"/projects/{session.project['id']}/api-keys")
-    found = [one for one in keys if one["name"] == name and one["revoked_at"] is None]
+    found = [one for one in keys if one["name"] == name and one["status"] in ("active", "disabled")]
     if len(found) > 1:
         ids = ", ".join(one["id"] for one in found)
         raise UsageError(f"Several keys are named {name!r}. Name one by its id: {ids}.")
@@ -100,10 +148,3 @@ def _find(session: Session, name: str) -> Record:
             hint="`moor keys list` shows those that there are.",
         )
     return found[0]
-
-
-def _status(key: Record, now: datetime) -> str:
-    if key["revoked_at"] is not None:
-        return "revoked"
-    expired = key["expires_at"] is not None and parse_time(key["expires_at"]) <= now
-    return "expired" if expired else "active"

@@ -28,4 +28,8 @@ class ApiKeyRow(Base):
     created_by: Mapped[str | None]
     created_at: Mapped[CreatedAt]
     expires_at: Mapped[datetime | None]
+    disabled_at: Mapped[datetime | None]
+    """Refused while this is set; unlike a revoked key, it can be enabled again."""
     revoked_at: Mapped[datetime | None]
+    replaces: Mapped[str | None]
+    """The key that this one was made to take over from."""

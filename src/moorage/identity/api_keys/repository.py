@@ -1,6 +1,6 @@
 from collections.abc import Sequence
 
-from sqlalchemy import ColumnElement, func, or_, select, tuple_, update
+from sqlalchemy import ColumnElement, and_, func, or_, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.identity.api_keys.channels import API_KEYS
@@ -8,8 +8,10 @@ from moorage.identity.api_keys.models import ApiKeyRow
 from moorage.kit.database import notify
 from moorage.kit.pagination import PageRequest
 
-_LIVE = ApiKeyRow.revoked_at.is_(None) & or_(
-    ApiKeyRow.expires_at.is_(None), ApiKeyRow.expires_at > func.now()
+_LIVE = and_(
+    ApiKeyRow.revoked_at.is_(None),
+    ApiKeyRow.disabled_at.is_(None),
+    or_(ApiKeyRow.expires_at.is_(None), ApiKeyRow.expires_at > func.now()),
 )
 
 
@@ -21,6 +23,17 @@ async def add_key(session: AsyncSession, row: ApiKeyRow) -> None:
 
 async def find_key(session: AsyncSession, key_id: str) -> ApiKeyRow | None:
     return await session.get(ApiKeyRow, key_id)
+
+
+async def lock_key(session: AsyncSession, key_id: str) -> ApiKeyRow:
+    """For a change that depends on what the row says now."""
+    query = select(ApiKeyRow).where(ApiKeyRow.id == key_id).with_for_update()
+    return (await session.execute(query.execution_options(populate_existing=True))).scalar_one()
+
+
+async def key_changed(session: AsyncSession) -> None:
+    await session.flush()
+    await notify(session, API_KEYS)
 
 
 async def find_live_key(session: AsyncSession, key_hash: bytes) -> ApiKeyRow | None:

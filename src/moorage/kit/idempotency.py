@@ -1,0 +1,105 @@
+"""What was already done under an `Idempotency-Key`, so that a repeated POST makes nothing twice.
+
+An *attempt* claims the key before it begins. Whatever it changes is committed together with the note that it was, in
+one transaction (`note_commit`), so that no crash leaves the change without the note. An attempt that committed nothing
+gives the key back; one that vanished is overtaken after a minute, and can then commit nothing any more.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from sqlalchemy import ColumnElement, Index, delete, func, or_, select, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import Mapped, mapped_column
+
+from moorage.kit.database import Base, CreatedAt
+from moorage.kit.errors import ConflictError
+
+KEPT = timedelta(days=1)
+GIVEN_UP_AFTER = timedelta(minutes=1)
+
+
+class IdempotentRequestRow(Base):
+    __tablename__ = "idempotent_requests"
+    __table_args__ = (Index("ix_idempotent_requests_begun_at", "begun_at"),)
+
+    actor: Mapped[str] = mapped_column(primary_key=True)
+    key: Mapped[str] = mapped_column(primary_key=True)
+    attempt: Mapped[str]
+    fingerprint: Mapped[bytes]
+    """Of the method, the path and the body."""
+    begun_at: Mapped[CreatedAt]
+    committed: Mapped[bool] = mapped_column(default=False)
+    answer: Mapped[bytes | None]
+    """Encrypted: it may hold a secret that is shown once."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    id: str
+    actor: str
+    key: str
+
+
+@dataclass(frozen=True)
+class Earlier:
+    fingerprint: bytes
+    committed: bool
+    answer: bytes | None
+
+
+async def claim(session: AsyncSession, attempt: Attempt, fingerprint: bytes) -> Earlier | None:
+    """None where the key is ours now; otherwise what is known of the request that has it."""
+    table = IdempotentRequestRow
+    vanished = (table.committed.is_(False)) & (table.begun_at < func.now() - GIVEN_UP_AFTER)
+    values = {"attempt": attempt.id, "fingerprint": fingerprint, "committed": False, "answer": None}
+    taken = (
+        insert(table)
+        .values(actor=attempt.actor, key=attempt.key, **values)
+        .on_conflict_do_update(
+            index_elements=[table.actor, table.key],
+            set_={**values, "begun_at": func.now()},
+            where=or_(vanished, table.begun_at < func.now() - KEPT),
+        )
+        .returning(table.attempt)
+    )
+    if (await session.execute(taken)).first() is not None:
+        return None
+    query = select(table.fingerprint, table.committed, table.answer)
+    found = (
+        await session.execute(query.where(table.actor == attempt.actor, table.key == attempt.key))
+    ).one_or_none()
+    # Given back in this very moment: to be asked again.
+    return Earlier(*found) if found is not None else Earlier(fingerprint, committed=False, answer=None)
+
+
+async def note_commit(session: AsyncSession, attempt: Attempt) -> None:
+    """To be called in the transaction of the change."""
+    noted = update(IdempotentRequestRow).where(_mine(attempt)).values(committed=True)
+    if (await session.execute(noted.returning(IdempotentRequestRow.attempt))).first() is None:
+        raise ConflictError(
+            "This request took so long that another one with its Idempotency-Key went ahead.",
+            code="idempotency_key_in_use",
+        )
+
+
+async def keep_answer(session: AsyncSession, attempt: Attempt, answer: bytes) -> None:
+    kept = update(IdempotentRequestRow).where(_mine(attempt))
+    await session.execute(kept.values(committed=True, answer=answer))
+
+
+async def give_back(session: AsyncSession, attempt: Attempt) -> None:
+    """Unless it committed: then the key stays used, whatever became of the answer."""
+    unused = _mine(attempt) & IdempotentRequestRow.committed.is_(False)
+    await session.execute(delete(IdempotentRequestRow).where(unused))
+
+
+async def purge_old_requests(session: AsyncSession) -> None:
+    old = IdempotentRequestRow.begun_at < func.now() - KEPT
+    await session.execute(delete(IdempotentRequestRow).where(old))
+
+
+def _mine(attempt: Attempt) -> ColumnElement[bool]:
+    table = IdempotentRequestRow
+    return (table.actor == attempt.actor) & (table.key == attempt.key) & (table.attempt == attempt.id)

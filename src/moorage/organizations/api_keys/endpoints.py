@@ -1,0 +1,122 @@
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Response
+
+from moorage.identity.actor import Actor
+from moorage.identity.api_keys import repository
+from moorage.identity.api_keys.models import ApiKeyRow
+from moorage.identity.authentication import TheActor
+from moorage.kit.errors import NotFoundError
+from moorage.kit.pagination import Page, PageRequest, Position, page_of, page_request
+from moorage.kit.web import TheClock, TheSession
+from moorage.organizations.access import ProjectAccess, access_project, project_with
+from moorage.organizations.api_keys import service
+from moorage.organizations.api_keys.schemas import (
+    ApiKey,
+    ApiKeyCreate,
+    ApiKeyCreated,
+    ApiKeyPatch,
+    ApiKeyRotate,
+)
+from moorage.organizations.models import ProjectRow
+from moorage.organizations.permissions import Permission
+
+router = APIRouter(tags=["api-keys"])
+
+
+@dataclass(frozen=True)
+class KeyAccess:
+    key: ApiKeyRow
+    project: ProjectRow
+    actor: Actor
+
+
+def key_with(permission: Permission) -> Callable[..., Awaitable[KeyAccess]]:
+    """A dependency: the key of the path, if the actor may do this to it."""
+
+    async def dependency(key_id: str, actor: TheActor, session: TheSession) -> KeyAccess:
+        row = await repository.find_key(session, key_id)
+        access = await access_project(session, actor, row.project_id, permission) if row is not None else None
+        if row is None or access is None:
+            raise NotFoundError("There is no such API key.")
+        return KeyAccess(row, access.project, actor)
+
+    return dependency
+
+
+Manageable = Annotated[KeyAccess, Depends(key_with(Permission.API_KEY_MANAGE))]
+
+
+@router.get("/projects/{project_id}/api-keys")
+async def list_api_keys(
+    access: Annotated[ProjectAccess, Depends(project_with(Permission.API_KEY_VIEW))],
+    session: TheSession,
+    clock: TheClock,
+    paging: Annotated[PageRequest, Depends(page_request)],
+) -> Page[ApiKey]:
+    now = clock.now()
+    rows = await repository.list_keys(session, access.project.id, paging)
+    shown = [ApiKey(**_fields(row, now)) for row in rows]
+    return page_of(shown, paging, lambda item: Position(item.created_at, item.id))
+
+
+@router.post("/projects/{project_id}/api-keys", status_code=201)
+async def create_api_key(
+    body: ApiKeyCreate,
+    access: Annotated[ProjectAccess, Depends(project_with(Permission.API_KEY_MANAGE))],
+    session: TheSession,
+    clock: TheClock,
+    response: Response,
+) -> ApiKeyCreated:
+    now = clock.now()
+    row, key = await service.create_api_key(session, access.actor, access.project, body, now)
+    response.headers["Location"] = f"/api/v1/api-keys/{row.id}"
+    return ApiKeyCreated(**_fields(row, now), key=key)
+
+
+@router.get("/api-keys/{key_id}")
+async def get_api_key(
+    access: Annotated[KeyAccess, Depends(key_with(Permission.API_KEY_VIEW))], clock: TheClock
+) -> ApiKey:
+    return ApiKey(**_fields(access.key, clock.now()))
+
+
+@router.patch("/api-keys/{key_id}")
+async def change_api_key(
+    body: ApiKeyPatch, access: Manageable, session: TheSession, clock: TheClock
+) -> ApiKey:
+    """Its name, its end, or whether it is disabled."""
+    now = clock.now()
+    row = await service.change_api_key(session, access.actor, access.project, access.key.id, body, now)
+    return ApiKey(**_fields(row, now))
+
+
+@router.post("/api-keys/{key_id}/rotate", status_code=201)
+async def rotate_api_key(
+    access: Manageable,
+    session: TheSession,
+    clock: TheClock,
+    response: Response,
+    body: ApiKeyRotate | None = None,
+) -> ApiKeyCreated:
+    """A new key with the same name, scope and end; the old one works for `overlap_s` more."""
+    now, overlap = clock.now(), timedelta(seconds=(body or ApiKeyRotate()).overlap_s)
+    row, key = await service.rotate_api_key(
+        session, access.actor, access.project, access.key.id, overlap, now
+    )
+    response.headers["Location"] = f"/api/v1/api-keys/{row.id}"
+    return ApiKeyCreated(**_fields(row, now), key=key)
+
+
+@router.delete("/api-keys/{key_id}", status_code=204)
+async def revoke_api_key(access: Manageable, session: TheSession) -> None:
+    """Refused everywhere within seconds, and for good."""
+    await service.revoke_api_key(session, access.actor, access.project, access.key)
+
+
+def _fields(row: ApiKeyRow, now: datetime) -> dict[str, Any]:
+    names = ApiKey.model_fields.keys() - {"status"}
+    return {name: getattr(row, name) for name in names} | {"status": service.status_of(row, now)}

@@ -1,0 +1,154 @@
+"""A project's API keys. The keys live in `identity`; who may touch them is decided by their project, so here.
+
+A key with scope `manage` is a `user` of its project, but it makes no second one and prolongs none: whoever finds a leaked
+key cannot make it outlive its own end.
+"""
+
+from datetime import UTC, datetime, timedelta
+
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from moorage.identity.actor import Actor, KeyActor
+from moorage.identity.api_keys.models import ApiKeyRow
+from moorage.identity.api_keys.repository import add_key, key_changed, lock_key, revoke_key
+from moorage.identity.tokens import API_KEY_PREFIX, new_token
+from moorage.kit.crypto import sha256
+from moorage.kit.errors import ConflictError, FieldError, ForbiddenError, InvalidInputError, NotFoundError
+from moorage.kit.ids import new_api_key_id
+from moorage.organizations.api_keys.schemas import ApiKeyCreate, ApiKeyPatch, KeyStatus
+from moorage.organizations.audit.repository import record_audit
+from moorage.organizations.models import ProjectRow
+from moorage.organizations.names import check_name
+from moorage.organizations.repository import hold_project
+
+
+async def create_api_key(
+    session: AsyncSession, actor: Actor, project: ProjectRow, wanted: ApiKeyCreate, now: datetime
+) -> tuple[ApiKeyRow, str]:
+    """The key's row and, this once, the key itself."""
+    check_name(wanted.name)
+    _check_scope(actor, wanted.scope)
+    _check_expiry(wanted.expires_at, now)
+    row, key = await _new_key(session, actor, project, wanted.name, wanted.scope, wanted.expires_at)
+    _record(session, actor, project, row, "api_key.create", scope=row.scope)
+    return row, key
+
+
+async def change_api_key(
+    session: AsyncSession, actor: Actor, project: ProjectRow, key_id: str, patch: ApiKeyPatch, now: datetime
+) -> ApiKeyRow:
+    row = await lock_key(session, key_id)
+    _check_scope(actor, row.scope)
+    if row.revoked_at is not None:
+        raise ConflictError("The key is revoked, for good. Make a new one.", code="key_revoked")
+    sent = patch.model_fields_set
+    if "name" in sent:
+        check_name(patch.name)
+        row.name = patch.name
+    if "expires_at" in sent:
+        _check_expiry(patch.expires_at, now)
+        row.expires_at = patch.expires_at
+    if "disabled" in sent and patch.disabled != (row.disabled_at is not None):
+        row.disabled_at = now if patch.disabled else None
+    await key_changed(session)
+    _record(
+        session,
+        actor,
+        project,
+        row,
+        "api_key.change",
+        **patch.model_dump(mode="json", include=sent - {"name"}),
+    )
+    return row
+
+
+async def rotate_api_key(
+    session: AsyncSession, actor: Actor, project: ProjectRow, key_id: str, overlap: timedelta, now: datetime
+) -> tuple[ApiKeyRow, str]:
+    """A new key like the old one, which ends with the overlap if it does not end sooner."""
+    old = await lock_key(session, key_id)
+    _check_scope(actor, old.scope)
+    if status_of(old, now) != "active":
+        raise ConflictError(
+            f"The key is {status_of(old, now)}. Only one that works can hand over; make a new one.",
+            code="key_not_active",
+        )
+    row, key = await _new_key(session, actor, project, old.name, old.scope, old.expires_at, replaces=old.id)
+    end = now + overlap
+    old.expires_at = min(old.expires_at, end) if old.expires_at is not None else end
+    await key_changed(session)
+    _record(session, actor, project, old, "api_key.rotate", new_key_id=row.id, old_ends=end.isoformat())
+    return row, key
+
+
+async def revoke_api_key(session: AsyncSession, actor: Actor, project: ProjectRow, row: ApiKeyRow) -> None:
+    if await revoke_key(session, row.id):
+        _record(session, actor, project, row, "api_key.revoke")
+
+
+def status_of(row: ApiKeyRow, now: datetime) -> KeyStatus:
+    if row.revoked_at is not None:
+        return "revoked"
+    if row.expires_at is not None and row.expires_at <= now:
+        return "expired"
+    return "disabled" if row.disabled_at is not None else "active"
+
+
+async def _new_key(
+    session: AsyncSession,
+    actor: Actor,
+    project: ProjectRow,
+    name: str,
+    scope: str,
+    expires_at: datetime | None,
+    replaces: str | None = None,
+) -> tuple[ApiKeyRow, str]:
+    if not await hold_project(session, project.id):
+        raise NotFoundError("There is no such project.")
+    key = new_token(API_KEY_PREFIX)
+    row = ApiKeyRow(
+        id=new_api_key_id(),
+        project_id=project.id,
+        name=name,
+        scope=scope,
+        key_hash=sha256(key),
+        hint=key[-4:],
+        created_by=actor.id,
+        expires_at=expires_at,
+        replaces=replaces,
+    )
+    await add_key(session, row)
+    return row, key
+
+
+def _check_scope(actor: Actor, scope: str) -> None:
+    if isinstance(actor, KeyActor) and scope == "manage":
+        raise ForbiddenError("A key cannot make or change a key with scope 'manage'; sign in as a person.")
+
+
+def _check_expiry(expires_at: datetime | None, now: datetime) -> None:
+    if expires_at is not None and not _is_later(expires_at, now):
+        fields = (FieldError("expires_at", "must be a time in the future, with its zone"),)
+        raise InvalidInputError("The key would be expired from the start.", fields=fields)
+
+
+def _is_later(time: datetime, now: datetime) -> bool:
+    try:
+        return time.tzinfo is not None and time.astimezone(UTC) > now
+    except OverflowError:  # the last day there is, in a far time zone
+        return False
+
+
+def _record(
+    session: AsyncSession, actor: Actor, project: ProjectRow, row: ApiKeyRow, action: str, **details: object
+) -> None:
+    record_audit(
+        session,
+        project.organization_id,
+        actor=actor.id,
+        action=action,
+        target=row.id,
+        name=row.name,
+        project_id=project.id,
+        **details,
+    )
