@@ -64,13 +64,13 @@ class World:
 
 
 @contextlib.asynccontextmanager
-async def running_world(size: int) -> AsyncIterator[World]:
+async def running_world(size: int, options: tuple[str, ...] = ("fsync=off",)) -> AsyncIterator[World]:
     # Short, because the paths of unix sockets are; open, because the database's unprivileged user must reach it.
     home = Path(tempfile.mkdtemp(prefix="moor-", dir="/tmp"))
     await asyncio.to_thread(home.chmod, 0o755)
     settings = settings_of(home, _free_port(), _free_port())
     prepare_home(settings)
-    server = EmbeddedPostgres(settings, options=("fsync=off",))
+    server = EmbeddedPostgres(settings, options=options)
     try:
         await server.start()
         await migrate(server.dsn)

@@ -27,8 +27,8 @@ from moorage.kit.ids import (
 )
 from moorage.organizations.models import OrganizationRow, ProjectRow
 from moorage.reconcile.lease import Lease, LeaseKeeper
+from moorage.telemetry.logs.copying import Source
 from moorage.telemetry.logs.models import LogLineRow
-from moorage.telemetry.logs.repository import Source
 
 OUT, ERR = LogStream.STDOUT, LogStream.STDERR
 KEYRING = Keyring(((b"\x01" * 4, b"\x02" * 32),))
@@ -57,6 +57,7 @@ class Printer:
     breaks_cleanly: bool = False
     """Such a read ends as if there were no more, as an engine's may that is being stopped."""
     on_chunk: Callable[[], None] = lambda: None
+    on_read: Callable[[], None] = lambda: None
     reads: int = 0
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -96,12 +97,13 @@ class ScriptedEngine:
             False,
         )
 
-    async def logs(self, engine_id: str, since_ns: int) -> AsyncIterator[LogChunk]:
+    async def logs(self, engine_id: str, since_ns: int) -> AsyncIterator[Sequence[LogChunk]]:
         printer = self.printers[engine_id]
         breaks_after = (
             printer.breaks_after[printer.reads] if printer.reads < len(printer.breaks_after) else None
         )
         printer.reads += 1
+        printer.on_read()
         at = given = 0
         while True:
             printer.changed.clear()
@@ -116,7 +118,7 @@ class ScriptedEngine:
                 given += 1
                 printer.on_chunk()
                 await asyncio.sleep(0)
-                yield one
+                yield [one]
             if printer.ended:
                 return
             await printer.changed.wait()

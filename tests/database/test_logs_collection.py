@@ -28,8 +28,8 @@ from moorage.kit.errors import LeaseLostError
 from moorage.kit.settings import Settings
 from moorage.reconcile.driver import Driver
 from moorage.telemetry.logs.collector import LogCollector
+from moorage.telemetry.logs.copying import Source
 from moorage.telemetry.logs.follower import Follower
-from moorage.telemetry.logs.repository import Source
 
 
 @pytest.fixture
@@ -302,3 +302,36 @@ async def test_a_flood_leaves_the_others_alone(world: World) -> None:
 
         await eventually(stored, "the quiet one's line is stored")
         assert system_clock.monotonic() - began_s < 2.0
+
+
+async def test_a_flood_is_cut_and_says_by_how_much(world: World) -> None:
+    container_id = await world.new_container()
+    # A hundred thousand lines within a tenth of a second; then it calms down.
+    calm = [chunk(5 * 10**9 + number * 10**9, f"calm {number}") for number in range(3)]
+    source = await world.new_replica(container_id, Printer(numbered(100_000) + calm))
+    await follower(world, source).run()
+    texts = await world.texts(source.replica_id)
+    kept = [one for one in texts if not one.startswith("[moorage: ")]
+    told = [int(one.split()[1]) for one in texts if one.startswith("[moorage: ")]
+    assert len(kept) + sum(told) == 100_003
+    assert kept[:20_000] == [f"line {number}" for number in range(20_000)]
+    assert kept[-3:] == ["calm 0", "calm 1", "calm 2"]
+    assert [line.sequence for line in await world.stored(source.replica_id)] == list(range(len(texts)))
+
+
+async def test_lines_that_the_engine_did_not_keep_are_missed_aloud(world: World) -> None:
+    printer = Printer(numbered(30), breaks_after=[10])
+    source = await world.new_replica(await world.new_container(), printer)
+
+    def forget() -> None:
+        # The engine changes its files while nobody reads.
+        if printer.reads == 2:
+            printer.chunks[:] = numbered(30)[20:]
+
+    printer.on_read = forget
+    await follower(world, source).run()
+    assert await world.texts(source.replica_id) == [
+        *(f"line {number}" for number in range(10)),
+        "[moorage: lines may be missing here: the engine did not keep them long enough]",
+        *(f"line {number}" for number in range(20, 30)),
+    ]

@@ -12,8 +12,8 @@ from moorage.engines.docker.engine import DockerEngine
 from moorage.kit.clock import system_clock
 from moorage.kit.database import Database
 from moorage.kit.ids import ContainerId, ProjectId, ReplicaId, new_installation_id, new_organization_id
+from moorage.telemetry.logs.copying import Source
 from moorage.telemetry.logs.follower import Follower
-from moorage.telemetry.logs.repository import Source
 from tests.engine_fixtures import remove_installation
 from tests.ports import free_port
 

@@ -23,9 +23,9 @@ from moorage.kit.database import Database
 from moorage.kit.ids import new_api_key_id, new_project_id
 from moorage.kit.settings import Settings
 from moorage.organizations.models import ProjectRow
+from moorage.telemetry.logs.copying import Source
 from moorage.telemetry.logs.reading import access, download
 from moorage.telemetry.logs.reading import repository as reading
-from moorage.telemetry.logs.repository import Source
 
 SUFFIXES = ["", "/histogram", "/download", "/stream"]
 

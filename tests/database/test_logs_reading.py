@@ -9,7 +9,8 @@ from sqlalchemy import text
 from moorage.engines.base import LogStream
 from moorage.kit.database import Database
 from moorage.kit.errors import InvalidInputError
-from moorage.telemetry.logs.cursor import Cursor
+from moorage.telemetry.logs.copying import Source
+from moorage.telemetry.logs.cursor import Cursor, RawLine
 from moorage.telemetry.logs.reading import repository as reading
 from moorage.telemetry.logs.reading.positions import LinePosition, decode_tail, encode_tail
 from moorage.telemetry.logs.reading.repository import (
@@ -21,7 +22,7 @@ from moorage.telemetry.logs.reading.repository import (
     list_lines,
 )
 from moorage.telemetry.logs.reading.tail import STEP_LINES, Tail, TailedLine
-from moorage.telemetry.logs.repository import NewLine, Source, find_or_create_cursor, finish, store_lines
+from moorage.telemetry.logs.repository import find_or_create_cursor, finish, store_lines
 from moorage.telemetry.steps import steps_for
 
 EVERYTHING = LogFilter()
@@ -51,10 +52,11 @@ async def store(world: World, source: Source, *lines: tuple[int, str] | tuple[in
     async with world.database.transaction() as session:
         first = (await find_or_create_cursor(session, source)).next_sequence
         new = [
-            NewLine(first + index, BASE_NS + seconds * 10**9, stream[0] if stream else OUT, text)
-            for index, (seconds, text, *stream) in enumerate(lines)
+            RawLine(first + index, BASE_NS + seconds * 10**9, stream[0] if stream else OUT, b"", 0)
+            for index, (seconds, _, *stream) in enumerate(lines)
         ]
-        await store_lines(session, source, new, Cursor(next_sequence=first + len(new)))
+        texts = [line[1] for line in lines]
+        await store_lines(session, source, new, texts, Cursor(next_sequence=first + len(new)))
 
 
 def scope_of(source: Source) -> LogScope:

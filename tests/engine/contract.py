@@ -106,7 +106,7 @@ async def until_done(world: World, task: "asyncio.Future[Any]") -> None:
 
 async def logs_of(world: World, engine_id: str, since_ns: int = 0) -> list[LogChunk]:
     async def collect() -> list[LogChunk]:
-        return [chunk async for chunk in world.engine.logs(engine_id, since_ns)]
+        return [chunk async for chunks in world.engine.logs(engine_id, since_ns) for chunk in chunks]
 
     task = asyncio.create_task(collect())
     await until_done(world, task)

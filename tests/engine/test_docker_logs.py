@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from moorage.engines.base import LogChunk, LogStream
-from moorage.engines.docker.logs import PART_BYTES, LogPosition, parse_frame
+from moorage.engines.docker.logs import PART_BYTES, FrameParser, LogPosition
 from moorage.kit.errors import EngineError
 from tests.engine.conftest import DockerWorld
 from tests.engine.contract import logs_of, spec_of
@@ -64,19 +64,51 @@ def test_position_continues_where_each_stream_was() -> None:
     ]
     for read in range(len(whole) + 1):
         position = LogPosition(0)
-        for one in whole[:read]:
-            position.advance(one)
+        position.advance(whole[: read // 2])
+        position.advance(whole[read // 2 : read])
         again = [one for one in whole if one.time_ns >= position.resume_at_ns()]
         assert [one for one in again if position.is_new(one)] == whole[read:]
 
 
-def test_frame() -> None:
-    chunk = parse_frame(2, b"2026-01-02T03:04:05.000000006Z hello\n")
-    assert (chunk.stream, chunk.data, chunk.ends_line) == (LogStream.STDERR, b"hello", True)
-    assert chunk.time_ns == 1767323045_000000006
+def frame(stream_id: int, payload: bytes) -> bytes:
+    return bytes([stream_id, 0, 0, 0]) + len(payload).to_bytes(4, "big") + payload
 
 
-@pytest.mark.parametrize("payload", [b"", b"nospace", b"yesterday at noon"])
-def test_frame_that_cannot_be_read(payload: bytes) -> None:
+def test_frames_cut_anywhere() -> None:
+    data = (
+        frame(2, b"2026-01-02T03:04:05.000000006Z hello\n")
+        + frame(1, b"2026-01-02T03:04:05.5Z \n")
+        + frame(1, b"2026-01-02T03:04:06Z " + b"x" * PART_BYTES)
+        + frame(1, b"2026-01-02T03:04:06Z no line end")
+    )
+    base_ns = 1767323045_000000000
+    out, err = LogStream.STDOUT, LogStream.STDERR
+    expected = [
+        LogChunk(base_ns + 6, err, b"hello", True),
+        LogChunk(base_ns + 500_000_000, out, b"", True),
+        LogChunk(base_ns + 1_000_000_000, out, b"x" * PART_BYTES, False),
+        LogChunk(base_ns + 1_000_000_000, out, b"no line end", True),
+    ]
+    for size in (1, 7, 8, 9, 50, 16_000, len(data)):
+        parser = FrameParser()
+        parts = [data[at : at + size] for at in range(0, len(data), size)]
+        assert [chunk for part in parts for chunk in parser.feed(part)] == expected
+        assert not parser.is_inside_a_frame
+        parser.feed(data[:-1])
+        assert parser.is_inside_a_frame
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        frame(1, b""),
+        frame(1, b"nospace"),
+        frame(1, b"yesterday at noon"),
+        frame(1, b"2026-01-02T03:04:05.xZ hello"),
+        frame(3, b"2026-01-02T03:04:05Z hello"),
+        b"\x01\x00\x00\x00\xff\xff\xff\xff",
+    ],
+)
+def test_frame_that_cannot_be_read(data: bytes) -> None:
     with pytest.raises(EngineError):
-        parse_frame(1, payload)
+        FrameParser().feed(data)

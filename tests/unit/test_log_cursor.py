@@ -5,7 +5,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moorage.engines.base import LogChunk, LogStream
-from moorage.telemetry.logs.cursor import STREAMS_APART_NS, Cursor, LineAssembler, RawLine, StreamPosition
+from moorage.telemetry.logs.allowance import Allowance
+from moorage.telemetry.logs.cursor import (
+    DROPPED,
+    FORGOTTEN,
+    STREAMS_APART_NS,
+    Cursor,
+    LineAssembler,
+    RawLine,
+    StreamPosition,
+)
 
 OUT, ERR = LogStream.STDOUT, LogStream.STDERR
 LIMIT = 100
@@ -16,16 +25,18 @@ def chunk(time_ns: int, data: bytes, stream: LogStream = OUT, *, ends: bool = Tr
 
 
 def read(
-    chunks: Sequence[LogChunk], cursor: Cursor, stop_after: int | None = None
+    chunks: Sequence[LogChunk],
+    cursor: Cursor,
+    stop_after: int | None = None,
+    allowance: Allowance | None = None,
 ) -> tuple[list[RawLine], Cursor]:
     """What an engine gives from the cursor on, up to the break."""
-    assembler = LineAssembler(cursor, LIMIT)
+    assembler = LineAssembler(cursor, LIMIT, allowance or Allowance())
     given_chunks = [one for one in chunks if one.time_ns >= cursor.since_ns]
-    lines = [assembler.feed(one) for one in given_chunks[:stop_after]]
-    whole = [line for line in lines if line is not None]
+    lines = assembler.feed(given_chunks[:stop_after])
     if stop_after is None:
-        whole += assembler.end()
-    return whole, assembler.cursor()
+        lines += assembler.end()
+    return lines, assembler.cursor()
 
 
 def test_lines_get_their_sequence_in_order_of_arrival() -> None:
@@ -107,3 +118,58 @@ def test_breaks_lose_and_double_nothing(chunks: list[LogChunk], breaks: list[int
             (line.time_ns, line.head) for line in expected if line.stream is stream
         ]
     assert read(chunks, cursor)[0] == []
+
+
+def test_what_the_engine_forgot_is_said() -> None:
+    chunks = [chunk(number, b"%d" % number, OUT if number % 2 else ERR) for number in range(10, 20)]
+    _, cursor = read(chunks, Cursor(), stop_after=6)
+    assert [line.head for line in read(chunks, cursor)[0]] == [b"16", b"17", b"18", b"19"]
+    later, cursor = read(chunks[8:], cursor)
+    assert [(line.sequence, line.stream, line.head) for line in later] == [
+        (6, ERR, FORGOTTEN),
+        (7, ERR, b"18"),
+        (8, OUT, FORGOTTEN),
+        (9, OUT, b"19"),
+    ]
+    assert read(chunks[8:], cursor)[0] == []
+
+
+def test_a_stream_that_was_silent_for_long_misses_nothing() -> None:
+    hour_ns = 3600 * 10**9
+    chunks = [chunk(1, b"once", ERR), *(chunk(hour_ns * number, b"on", OUT) for number in range(1, 9))]
+    _, cursor = read(chunks, Cursor(), stop_after=5)
+    again, _ = read([*chunks, chunk(hour_ns * 10, b"again", ERR)], cursor)
+    assert [line.head for line in again] == [b"on"] * 4 + [b"again"]
+
+
+def test_what_is_dropped_is_counted_where_it_is_missing() -> None:
+    second_ns = 10**9
+    chunks = [chunk(second_ns * (100 + number // 10), b"%d" % number) for number in range(100)]
+    allowance = Allowance(lines_per_s=2, burst_lines=4)
+    lines, cursor = read(chunks, Cursor(), allowance=allowance)
+    kept = [line.head for line in lines]
+    # Ten lines a second: four at once, then two of each second in which it is open.
+    assert kept[:8] == [b"0", b"1", b"2", b"3", DROPPED % 6, b"10", b"11", DROPPED % 8]
+    dropped = sum(int(head.split()[1]) for head in kept if head.startswith(b"[moorage"))
+    assert dropped + sum(not head.startswith(b"[moorage") for head in kept) == 100
+    assert [line.sequence for line in lines] == list(range(len(lines)))
+    assert read(chunks, cursor)[0] == []
+
+
+@given(st.lists(st.integers(1, 40), max_size=8), st.integers(1, 5), st.integers(1, 20))
+def test_kept_and_dropped_add_up_across_breaks(breaks: list[int], rate: int, burst: int) -> None:
+    """A reader stores, and so moves its cursor, only what it was given; a break may come anywhere."""
+    chunks = [chunk(10**9 + 10**8 * number, b"%d" % number) for number in range(200)]
+    cursor, kept = Cursor(), list[bytes]()
+    for size in (*breaks, len(chunks)):
+        assembler = LineAssembler(cursor, LIMIT, Allowance(rate, burst))
+        ahead = [one for one in chunks if one.time_ns >= cursor.since_ns]
+        lines = assembler.feed(ahead[: size + 1])
+        if lines or size == len(chunks):
+            lines += assembler.tell_dropped()
+            kept += [line.head for line in lines]
+            cursor = assembler.cursor()
+    dropped = sum(int(head.split()[1]) for head in kept if head.startswith(b"[moorage"))
+    numbers = [int(head) for head in kept if not head.startswith(b"[moorage")]
+    assert numbers == sorted(set(numbers))
+    assert dropped + len(numbers) == 200

@@ -4,7 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.telemetry.logs.text import LINE_BYTES, MASK, Masker, harmless_text, masker_of
+from moorage.engines.base import LogStream
+from moorage.telemetry.logs.cursor import RawLine
+from moorage.telemetry.logs.text import LINE_BYTES, MASK, Masker, harmless_text, harmless_texts, masker_of
 
 SGR = re.compile(r"\x1b\[[0-9;:]{0,64}m")
 CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
@@ -118,3 +120,23 @@ def test_no_secret_is_left(secrets: list[str], parts: list[int | str]) -> None:
     printed = "".join(secrets[part % len(secrets)] if isinstance(part, int) else part for part in parts)
     text = shown(printed.encode().replace(b"\x00", b""), masker_of(secrets))
     assert not any(value in text for value in secrets if "•" not in value)
+
+
+@given(
+    st.lists(
+        st.binary(max_size=60) | st.text("abc s3cret-word\t\r\n\x1b", max_size=40).map(str.encode), min_size=1
+    )
+)
+def test_a_batch_is_its_lines(heads: list[bytes]) -> None:
+    masker = masker_of(["s3cret-word"])
+    clean = [head.replace(b"\x00", b"") for head in heads]
+    lines = [RawLine(0, 0, LogStream.STDOUT, head, len(head)) for head in clean]
+    assert harmless_texts(lines, masker) == [harmless_text(head, len(head), masker) for head in clean]
+
+
+def test_a_plain_batch_hides_secrets_in_every_line() -> None:
+    lines = [
+        RawLine(0, 0, LogStream.STDOUT, head, len(head))
+        for head in (b"a s3cret-word", b"", b"s3cret-", b"word")
+    ]
+    assert harmless_texts(lines, masker_of(["s3cret-word"])) == [f"a {MASK}", "", "s3cret-", "word"]

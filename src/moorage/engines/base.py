@@ -15,11 +15,11 @@ Rules that every engine keeps, shown by one contract suite (`tests/engine/contra
 To add an engine: implement `Engine`, take the limits from `profile.py`, and add it to the contract suite.
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from moorage.kit.ids import ContainerId, OrganizationId, ProjectId, ReplicaId
 
@@ -117,9 +117,9 @@ class LogStream(StrEnum):
     STDERR = "stderr"
 
 
-@dataclass(frozen=True)
-class LogChunk:
-    """Output of a replica. A long line comes as several chunks; only the last one `ends_line`."""
+class LogChunk(NamedTuple):
+    """Output of a replica. A long line comes as several chunks; only the last one `ends_line`. A tuple, because
+    tens of thousands of them are made in a second."""
 
     time_ns: int
     """The engine's time in nanoseconds since 1970; not unique."""
@@ -178,9 +178,10 @@ class Engine(Protocol):
         connection does. Whoever listens compares everything again after a reconnect."""
         ...
 
-    def logs(self, engine_id: str, since_ns: int) -> AsyncIterator[LogChunk]:
-        """All output from `since_ns` on, inclusive, then live until the process ends. Returning means that
-        all of it was given; a broken connection, or a replica removed meanwhile, is an `EngineError`."""
+    def logs(self, engine_id: str, since_ns: int) -> AsyncIterator[Sequence[LogChunk]]:
+        """All output from `since_ns` on, inclusive, then live until the process ends; what arrived together
+        comes together. Returning means that all of it was given; a broken connection, or a replica removed
+        meanwhile, is an `EngineError`."""
         ...
 
     async def listening_sockets(self, engine_id: str) -> tuple[ListeningSocket, ...]:

@@ -4,7 +4,7 @@
 that a test chooses.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
@@ -134,14 +134,13 @@ class SimulatedEngine:
     def watch(self) -> AsyncIterator[ContainerId]:
         return self._changes_since(self._seen(), len(self._machine.removals))
 
-    async def logs(self, engine_id: str, since_ns: int) -> AsyncIterator[LogChunk]:
+    async def logs(self, engine_id: str, since_ns: int) -> AsyncIterator[Sequence[LogChunk]]:
         given = 0
         while (replica := self._own(engine_id)) is not None:
             now = self._clock.now()
             due = due_output(replica, now)
-            for chunk in due[given:]:
-                if chunk.time_ns >= since_ns:
-                    yield chunk
+            if chunks := [chunk for chunk in due[given:] if chunk.time_ns >= since_ns]:
+                yield chunks
             given = len(due)
             if replica.phase(now) is not ReplicaPhase.RUNNING:
                 return

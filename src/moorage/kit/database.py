@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
+from io import BytesIO
 from typing import Annotated, Any
 
 import asyncpg
@@ -84,10 +85,21 @@ async def copy_rows(
     session: AsyncSession, table: type[Base], columns: Sequence[str], rows: Sequence[tuple[Any, ...]]
 ) -> None:
     """Insert by COPY, an order of magnitude cheaper than INSERT for many rows."""
+    driver = await _driver_of(session)
+    await driver.copy_records_to_table(table.__tablename__, records=rows, columns=columns)
+
+
+async def copy_binary(session: AsyncSession, table: type[Base], columns: Sequence[str], data: bytes) -> None:
+    """The same with rows that are in the format of COPY already."""
+    driver = await _driver_of(session)
+    await driver.copy_to_table(table.__tablename__, source=BytesIO(data), columns=columns, format="binary")
+
+
+async def _driver_of(session: AsyncSession) -> Any:
     connection = await (await session.connection()).get_raw_connection()
     driver = connection.driver_connection
     assert driver is not None, "a session that has executed something is connected"
-    await driver.copy_records_to_table(table.__tablename__, records=rows, columns=columns)
+    return driver
 
 
 async def notify(session: AsyncSession, *channels: str) -> None:

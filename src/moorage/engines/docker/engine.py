@@ -3,7 +3,7 @@
 import asyncio
 import json
 import math
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -143,21 +143,21 @@ class DockerEngine:
         # From the moment of this call on, not from whenever the first change is awaited.
         return self._changes_since(self._clock.now())
 
-    async def logs(self, engine_id: str, since_ns: int) -> AsyncIterator[LogChunk]:
+    async def logs(self, engine_id: str, since_ns: int) -> AsyncIterator[Sequence[LogChunk]]:
         await self._require_own(engine_id)
         position = LogPosition(since_ns)
-        async for chunk in read_logs(self._connection, engine_id, since_ns, follow=True):
-            position.advance(chunk)
-            yield chunk
+        async for chunks in read_logs(self._connection, engine_id, since_ns, follow=True):
+            position.advance(chunks)
+            yield chunks
         # An engine that shuts down ends the stream as cleanly as a process that ends.
         inspected = await self._require_own(engine_id)
         if observed_replica(inspected).phase is ReplicaPhase.RUNNING:
             raise EngineError(f"read the log of {engine_id[:12]}: it ended, but its process runs on")
         # Docker sometimes lets a follower go before it has the very last output; that is in the log by now.
         resume_at_ns = position.resume_at_ns()
-        async for chunk in read_logs(self._connection, engine_id, resume_at_ns, follow=False):
-            if position.is_new(chunk):
-                yield chunk
+        async for chunks in read_logs(self._connection, engine_id, resume_at_ns, follow=False):
+            if new := [chunk for chunk in chunks if position.is_new(chunk)]:
+                yield new
 
     async def listening_sockets(self, engine_id: str) -> tuple[ListeningSocket, ...]:
         inspected = await self._inspect_own(engine_id)
@@ -173,7 +173,7 @@ class DockerEngine:
         if await self._inspect_own(engine_id) is None:
             return ()
         tail = read_logs(self._connection, engine_id, 0, follow=False, last=count)
-        return tuple([chunk.data.decode("utf-8", "replace") async for chunk in tail])
+        return tuple([chunk.data.decode("utf-8", "replace") async for chunks in tail for chunk in chunks])
 
     async def capacity(self) -> list[NodeCapacity]:
         async with self._connection.call("ask for the machine's size") as docker:

@@ -7,21 +7,23 @@ gives the last part of a cut line no newline, so a part ends its line if it ends
 full; the last output of a process needs no newline either and is never full.
 """
 
-import asyncio
 from calendar import timegm
-from collections.abc import AsyncIterator
-from functools import lru_cache
+from collections.abc import AsyncIterator, Sequence
+from struct import Struct
 from time import strptime
 
 from aiodocker.exceptions import DockerError
-from aiohttp import StreamReader
 
 from moorage.engines.base import LogChunk, LogStream
 from moorage.engines.docker.connection import DockerConnection
 from moorage.kit.errors import EngineError
 
 PART_BYTES = 16 * 1024
-_HEADER_BYTES = 8
+_HEADER = Struct(">B3xI")
+_HEADER_BYTES = _HEADER.size
+_SECOND_BYTES = len("2026-01-02T03:04:05")
+_FRACTION_DIGITS = 9
+_LINE_END = ord("\n")
 _MAX_FRAME_BYTES = 1024 * 1024
 _STREAMS = {1: LogStream.STDOUT, 2: LogStream.STDERR}
 _NANOSECONDS = 1_000_000_000
@@ -33,12 +35,16 @@ class LogPosition:
 
     def __init__(self, since_ns: int) -> None:
         self._since_ns = since_ns
-        self._last: dict[LogStream, tuple[int, int]] = {}
+        self._last: dict[LogStream, list[int]] = {}
         self._met: dict[LogStream, int] = {}
 
-    def advance(self, chunk: LogChunk) -> None:
-        time_ns, count = self._last.get(chunk.stream, (0, 0))
-        self._last[chunk.stream] = (chunk.time_ns, count + 1 if chunk.time_ns == time_ns else 1)
+    def advance(self, chunks: Sequence[LogChunk]) -> None:
+        last = self._last
+        for time_ns, stream, _, _ in chunks:
+            if stream in last and last[stream][0] == time_ns:
+                last[stream][1] += 1
+            else:
+                last[stream] = [time_ns, 1]
 
     def resume_at_ns(self) -> int:
         """Inclusive. A stream that said nothing so far may still have said something just before the end."""
@@ -60,7 +66,7 @@ class LogPosition:
 
 async def read_logs(
     connection: DockerConnection, engine_id: str, since_ns: int, *, follow: bool, last: int | None = None
-) -> AsyncIterator[LogChunk]:
+) -> AsyncIterator[Sequence[LogChunk]]:
     """With `last`, only so many chunks from the end."""
     what = f"read the log of {engine_id[:12]}"
     parameters = {"follow": "1" if follow else "0", "stdout": "1", "stderr": "1", "timestamps": "1"}
@@ -72,43 +78,73 @@ async def read_logs(
         async with connection.stream(
             what, "GET", f"containers/{engine_id}/logs", parameters=parameters
         ) as content:
-            while (frame := await _next_frame(content)) is not None:
-                yield parse_frame(*frame)
+            frames = FrameParser()
+            async for data in content.iter_any():
+                if chunks := frames.feed(data):
+                    yield chunks
+            if frames.is_inside_a_frame:
+                raise EngineError(f"{what}: the connection to the Docker engine broke inside a line")
     except DockerError as exc:
         raise EngineError(f"{what}: {exc.message}") from exc
 
 
-def parse_frame(stream_id: int, payload: bytes) -> LogChunk:
-    time, separator, data = payload.partition(b" ")
-    if stream_id not in _STREAMS or not separator:
-        raise EngineError("the Docker engine sent a log frame that cannot be read")
-    ends_line = data.endswith(b"\n") or len(data) < PART_BYTES
-    return LogChunk(_time_ns(time), _STREAMS[stream_id], data.removesuffix(b"\n"), ends_line)
+class FrameParser:
+    """From bytes as they arrive to whole frames. All of what came together is taken apart in one go: an await
+    for each header and each payload would cost more than everything else that is done to a line."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._second = b""
+        self._second_ns = 0
+
+    @property
+    def is_inside_a_frame(self) -> bool:
+        return bool(self._rest)
+
+    def feed(self, data: bytes) -> list[LogChunk]:
+        if self._rest:
+            data = self._rest + data
+        chunks, at, end = [], 0, len(data)
+        # One loop without calls of our own: what stands here is done for every line of every container.
+        while (start := at + _HEADER_BYTES) <= end:
+            stream_id, length = _HEADER.unpack_from(data, at)
+            stop = start + length
+            if stop > end:
+                if length > _MAX_FRAME_BYTES:
+                    raise EngineError(f"the Docker engine announced a log frame of {length} bytes")
+                break
+            space = data.find(b" ", start, stop)
+            if space < 0 or stream_id not in _STREAMS:
+                raise EngineError("the Docker engine sent a log frame that cannot be read")
+            second = data[start : start + _SECOND_BYTES]
+            if second != self._second:
+                self._second_ns, self._second = _seconds(second) * _NANOSECONDS, second
+            fraction = data[start + _SECOND_BYTES + 1 : space - 1]
+            if len(fraction) != _FRACTION_DIGITS or not fraction.isdigit():
+                fraction = _whole_fraction(fraction)
+            ended = data[stop - 1] == _LINE_END
+            chunks.append(
+                LogChunk(
+                    self._second_ns + int(fraction),
+                    _STREAMS[stream_id],
+                    data[space + 1 : stop - ended],
+                    ended or stop - space <= PART_BYTES,
+                )
+            )
+            at = stop
+        self._rest = data[at:]
+        return chunks
 
 
-async def _next_frame(content: StreamReader) -> tuple[int, bytes] | None:
-    """None at a clean end, between two frames. Anything else that ends early raises."""
+def _whole_fraction(digits: bytes) -> bytes:
+    """Of a second, in nanoseconds: zeros at the end may be missing."""
+    if len(digits) > _FRACTION_DIGITS or not (digits.isdigit() or not digits):
+        raise EngineError("the Docker engine sent a log line without a time")
+    return digits.ljust(_FRACTION_DIGITS, b"0")
+
+
+def _seconds(text: bytes) -> int:
     try:
-        header = await content.readexactly(_HEADER_BYTES)
-    except asyncio.IncompleteReadError as exc:
-        if exc.partial:
-            raise
-        return None
-    length = int.from_bytes(header[4:], "big")
-    if length > _MAX_FRAME_BYTES:
-        raise EngineError(f"the Docker engine announced a log frame of {length} bytes")
-    return header[0], await content.readexactly(length)
-
-
-def _time_ns(text: bytes) -> int:
-    whole, _, fraction = text.decode("ascii", "replace").removesuffix("Z").partition(".")
-    return _seconds(whole) * _NANOSECONDS + int(f"{fraction:0<9}")
-
-
-@lru_cache(maxsize=64)
-def _seconds(text: str) -> int:
-    """Cached: thousands of lines share a second, and parsing a date is most of the work on a line."""
-    try:
-        return timegm(strptime(text, "%Y-%m-%dT%H:%M:%S"))
+        return timegm(strptime(text.decode("ascii"), "%Y-%m-%dT%H:%M:%S"))
     except ValueError as exc:
         raise EngineError("the Docker engine sent a log line without a time") from exc

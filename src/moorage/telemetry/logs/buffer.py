@@ -5,16 +5,19 @@ The reader waits while it is full, so a flood is held back at the engine and not
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import dataclass
 
 from moorage.engines.base import LogChunk
 from moorage.kit.errors import EngineError
 from moorage.telemetry.logs.cursor import Cursor, LineAssembler, RawLine
 
-BATCH_LINES = 1000
+BATCH_LINES = 2000
 BATCH_BYTES = 1024 * 1024
 FLUSH_AFTER_S = 0.25
+HELD_BACK_S = 60.0
+"""A reader that waits this long for room starts again from its cursor: an engine that changes its files under a
+slow reader leaves lines out without a word, and only a new reading shows that they are gone."""
 
 
 @dataclass(frozen=True)
@@ -36,28 +39,27 @@ class LineBuffer:
         self._take_now = asyncio.Event()
         self._room = asyncio.Event()
 
-    async def fill(self, chunks: AsyncIterator[LogChunk], *, process_ended: bool) -> None:
+    async def fill(self, bundles: AsyncIterator[Sequence[LogChunk]], *, process_ended: bool) -> None:
         """Read to the end. A stream that breaks off is an end too: what it gave first is stored first.
 
         Only of a process that had ended before is what lacks a line end a line.
         """
         try:
-            async for chunk in chunks:
-                line = self._assembler.feed(chunk)
-                if line is not None:
-                    self._add(line)
+            async for chunks in bundles:
+                # No await between these two: the assembler's cursor counts the lines as given out already.
+                self._add(self._assembler.feed(chunks))
+                if self._is_full():
                     await self._wait_for_room()
             if process_ended:
-                for line in self._assembler.end():
-                    self._add(line)
+                self._add(self._assembler.end())
         except EngineError as exc:
             self._failure = exc
         finally:
             self._ended = True
             self._something.set()
             self._take_now.set()
-            if isinstance(chunks, AsyncGenerator):
-                await chunks.aclose()
+            if isinstance(bundles, AsyncGenerator):
+                await bundles.aclose()
 
     async def batches(self) -> AsyncIterator[Batch]:
         """Until the stream has ended and all is taken; raises what broke it."""
@@ -74,20 +76,31 @@ class LineBuffer:
         if self._failure is not None:
             raise self._failure
 
-    def _add(self, line: RawLine) -> None:
-        # No await between the assembler and here: its cursor counts this line as given out already.
-        self._lines.append(line)
-        self._bytes += len(line.head)
-        self._something.set()
+    def _add(self, lines: list[RawLine]) -> None:
+        if lines:
+            self._lines += lines
+            self._bytes += sum([len(line.head) for line in lines])
+            self._something.set()
+
+    def _is_full(self) -> bool:
+        return len(self._lines) >= BATCH_LINES or self._bytes >= BATCH_BYTES
 
     async def _wait_for_room(self) -> None:
-        while len(self._lines) >= BATCH_LINES or self._bytes >= BATCH_BYTES:
-            self._room.clear()
-            self._take_now.set()
-            await self._room.wait()
+        try:
+            async with asyncio.timeout(HELD_BACK_S):
+                while self._is_full():
+                    self._room.clear()
+                    self._take_now.set()
+                    await self._room.wait()
+        except TimeoutError as exc:
+            raise EngineError("lines come faster than they are stored") from exc
 
     def _take(self) -> Batch:
-        batch = Batch(self._lines, self._assembler.cursor(), self._bytes)
+        if self._lines:
+            self._add(self._assembler.tell_dropped())
+            batch = Batch(self._lines, self._assembler.cursor(), self._bytes)
+        else:
+            batch = Batch([], Cursor(), 0)
         self._lines, self._bytes = [], 0
         if not self._ended:
             self._something.clear()

@@ -24,8 +24,8 @@ from moorage.kit.settings import Settings
 from moorage.reconcile.driver import Due
 from moorage.reconcile.lease import Lease
 from moorage.telemetry.logs import repository
+from moorage.telemetry.logs.copying import Source
 from moorage.telemetry.logs.follower import Follower
-from moorage.telemetry.logs.repository import Source
 from moorage.telemetry.partition_repository import (
     DIVIDED_BY_DAYS,
     create_partition,

@@ -21,18 +21,16 @@ from moorage.kit.errors import LeaseLostError
 from moorage.kit.ids import ReplicaId
 from moorage.reconcile.lease import Lease
 from moorage.telemetry.logs import repository
+from moorage.telemetry.logs.allowance import Allowance
 from moorage.telemetry.logs.buffer import Batch, LineBuffer
-from moorage.telemetry.logs.cursor import LineAssembler, RawLine
-from moorage.telemetry.logs.repository import NewLine, Source
-from moorage.telemetry.logs.text import LINE_BYTES, Masker, harmless_text, masker_of
+from moorage.telemetry.logs.copying import Source
+from moorage.telemetry.logs.cursor import LineAssembler
+from moorage.telemetry.logs.text import LINE_BYTES, Masker, harmless_texts, masker_of
 
 log = structlog.get_logger()
 
 FIRST_PAUSE_S = 0.05
 LONGEST_PAUSE_S = 10.0
-LINES_PER_S = 5000
-BURST_LINES = 20_000
-"""What one replica may have stored at once, and for long. A line of more than 1 KiB counts as several."""
 
 
 @dataclass
@@ -45,11 +43,8 @@ class Follower:
     lease: Lease
     writers: asyncio.Semaphore
     """Shared by all followers; gives way in turn, so that a flood waits behind everybody's next batch."""
-    _pace: "_Pace" = field(init=False)
+    _allowance: Allowance = field(init=False, default_factory=Allowance)
     _stored_lines: int = field(init=False, default=0)
-
-    def __post_init__(self) -> None:
-        self._pace = _Pace(self.clock)
 
     async def run(self) -> None:
         """Returns when all is stored; raises only `LeaseLostError`."""
@@ -85,23 +80,22 @@ class Follower:
         async with self.database.transaction() as session:
             await self.lease.guard(session)
             cursor = await repository.find_or_create_cursor(session, self.source)
-        buffer = LineBuffer(LineAssembler(cursor, LINE_BYTES + masker.longest_bytes))
-        chunks = self.engine.logs(self.source.engine_id, cursor.since_ns)
+        buffer = LineBuffer(LineAssembler(cursor, LINE_BYTES + masker.longest_bytes, self._allowance))
+        bundles = self.engine.logs(self.source.engine_id, cursor.since_ns)
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(buffer.fill(chunks, process_ended=process_ended))
+                group.create_task(buffer.fill(bundles, process_ended=process_ended))
                 async for batch in buffer.batches():
                     await self._store(batch, masker)
         except BaseExceptionGroup as errors:
             raise _first_of(errors) from errors
 
     async def _store(self, batch: Batch, masker: Masker) -> None:
-        lines = [_new_line(raw, masker) for raw in batch.lines]
+        texts = harmless_texts(batch.lines, masker)
         async with self.writers, self.database.transaction() as session:
             await self.lease.guard(session)
-            await repository.store_lines(session, self.source, lines, batch.cursor)
-        self._stored_lines += len(lines)
-        await self._pace.spend(max(len(lines), batch.bytes // 1024))
+            await repository.store_lines(session, self.source, batch.lines, texts, batch.cursor)
+        self._stored_lines += len(batch.lines)
 
     async def _finish(self) -> None:
         async with self.database.transaction() as session:
@@ -115,26 +109,6 @@ class Follower:
         secrets = unseal(self.keyring, self.source.container_id, sealed)
         password = [secrets.registry_password] if secrets.registry_password else []
         return masker_of([*secrets.environment.values(), *password])
-
-
-class _Pace:
-    """A bucket of lines that refills; who empties it waits, and nothing is dropped."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._lines = float(BURST_LINES)
-        self._filled_at_s = clock.monotonic()
-
-    async def spend(self, lines: int) -> None:
-        now_s = self._clock.monotonic()
-        refilled = self._lines + (now_s - self._filled_at_s) * LINES_PER_S
-        self._lines, self._filled_at_s = min(refilled, BURST_LINES) - lines, now_s
-        if self._lines < 0:
-            await self._clock.sleep(-self._lines / LINES_PER_S)
-
-
-def _new_line(raw: RawLine, masker: Masker) -> NewLine:
-    return NewLine(raw.sequence, raw.time_ns, raw.stream, harmless_text(raw.head, raw.total_bytes, masker))
 
 
 def _first_of(errors: BaseExceptionGroup[BaseException]) -> BaseException:

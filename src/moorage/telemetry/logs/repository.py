@@ -1,8 +1,7 @@
 """SQL of storing logs: cursors, lines. What reads them is in `reading/repository.py`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 from sqlalchemy import delete, func, select, text, update
 from sqlalchemy.dialects.postgresql import insert
@@ -12,12 +11,12 @@ from moorage.containers.models import ContainerRow, ReplicaRow
 from moorage.containers.repository import mark_due
 from moorage.containers.states import ReplicaState
 from moorage.engines.base import LogStream
-from moorage.kit.database import copy_rows
+from moorage.kit.database import copy_binary
 from moorage.kit.errors import ConflictError
-from moorage.telemetry.logs.cursor import Cursor, StreamPosition
+from moorage.telemetry.logs.copying import COLUMNS, Source, binary_rows
+from moorage.telemetry.logs.cursor import Cursor, RawLine, StreamPosition
 from moorage.telemetry.logs.models import LogCursorRow, LogLineRow
 
-STREAM_NUMBERS = {LogStream.STDOUT: 1, LogStream.STDERR: 2}
 HAS_OUTPUT = (
     ReplicaState.STARTING,
     ReplicaState.READY,
@@ -25,26 +24,6 @@ HAS_OUTPUT = (
     ReplicaState.DRAINING,
     ReplicaState.STOPPED,
 )
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_COLUMNS = ("replica_id", "sequence", "container_id", "project_id", "time", "stream", "text")
-
-
-@dataclass(frozen=True)
-class Source:
-    """A replica whose output is not all stored yet."""
-
-    replica_id: str
-    container_id: str
-    project_id: str
-    engine_id: str
-
-
-@dataclass(frozen=True)
-class NewLine:
-    sequence: int
-    time_ns: int
-    stream: LogStream
-    text: str
 
 
 async def list_sources(session: AsyncSession) -> list[Source]:
@@ -84,19 +63,11 @@ async def find_or_create_cursor(session: AsyncSession, source: Source) -> Cursor
 
 
 async def store_lines(
-    session: AsyncSession, source: Source, lines: Sequence[NewLine], cursor: Cursor
+    session: AsyncSession, source: Source, lines: Sequence[RawLine], texts: Sequence[str], cursor: Cursor
 ) -> None:
-    """Lines and cursor, together. `cursor` is the one behind the last of the lines."""
-    # A crash of Postgres may take the last moment of both; the engine still has those lines then, because a
-    # replica is removed only after a later transaction that does wait for the disk.
-    await session.execute(select(func.set_config("synchronous_commit", "off", True)))
+    """Lines, each with its text made harmless, and cursor, together. `cursor` is the one behind the last of them."""
     await _move_cursor(session, source, lines[0].sequence, cursor)
-    same = (source.container_id, source.project_id)
-    records = [
-        (source.replica_id, line.sequence, *same, _time(line.time_ns), STREAM_NUMBERS[line.stream], line.text)
-        for line in lines
-    ]
-    await copy_rows(session, LogLineRow, _COLUMNS, records)
+    await copy_binary(session, LogLineRow, COLUMNS, binary_rows(source, lines, texts))
 
 
 async def finish(session: AsyncSession, source: Source) -> None:
@@ -157,11 +128,9 @@ async def _move_cursor(session: AsyncSession, source: Source, from_sequence: int
             stderr_time_ns=stderr.time_ns,
             stderr_chunks=stderr.chunks,
         )
-        .returning(LogCursorRow.replica_id)
+        # A crash of Postgres may take the last moment of both; the engine still has those lines then, because a
+        # replica is removed only after a later transaction that does wait for the disk.
+        .returning(func.set_config("synchronous_commit", "off", True))
     )
     if (await session.execute(moved)).scalar_one_or_none() is None:
         raise ConflictError(f"The log of {source.replica_id} has moved on without this reader.")
-
-
-def _time(time_ns: int) -> datetime:
-    return _EPOCH + timedelta(microseconds=time_ns // 1000)

@@ -11,8 +11,10 @@
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+
+from moorage.telemetry.logs.cursor import RawLine
 
 LINE_BYTES = 16 * 1024
 MASK = "••••••"
@@ -23,6 +25,7 @@ _UNSAFE_CHARACTER = re.compile(f"[{_UNSAFE}]")
 _COLOUR_OR_UNSAFE = re.compile(rf"\x1b\[[0-9;:]{{0,64}}m|[{_UNSAFE}]")
 _UNFINISHED_COLOUR = re.compile(r"\x1b(\[[0-9;:]*)?$")
 _UNREADABLE = "\ufffd"
+_PLAIN = bytes(range(0x20, 0x7F)) + b"\t\n"
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,17 @@ def masker_of(secret_values: Iterable[str]) -> Masker:
         re.compile("|".join(re.escape(secret) for secret in longest_first)),
         min(longest_bytes, _LONGEST_SECRET_BYTES),
     )
+
+
+def harmless_texts(lines: Sequence[RawLine], masker: Masker) -> list[str]:
+    """Of whole batches at once, because nearly all lines are short and plain and then one look is enough for all."""
+    heads = [line.head for line in lines]
+    joined = b"\n".join(heads)
+    is_plain = not joined.translate(None, _PLAIN) and joined.count(b"\n") == len(heads) - 1
+    if is_plain and max(line.total_bytes for line in lines) <= LINE_BYTES // 4:
+        # No secret contains a line end, so none is found across two lines.
+        return masker.hide(joined.decode("ascii")).split("\n")
+    return [harmless_text(line.head, line.total_bytes, masker) for line in lines]
 
 
 def harmless_text(head: bytes, total_bytes: int, masker: Masker) -> str:

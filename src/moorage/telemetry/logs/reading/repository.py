@@ -14,9 +14,9 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from moorage.containers.models import ContainerRow
 from moorage.engines.base import LogStream
 from moorage.kit.errors import InvalidInputError
+from moorage.telemetry.logs.copying import STREAM_NUMBERS
 from moorage.telemetry.logs.models import LogCursorRow, LogLineRow
 from moorage.telemetry.logs.reading.positions import LinePosition
-from moorage.telemetry.logs.repository import STREAM_NUMBERS
 from moorage.telemetry.steps import Steps
 
 SEARCH_TIMEOUT_S = 5
