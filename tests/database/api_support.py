@@ -34,12 +34,15 @@ from moorage.kit.ids import (
     new_organization_id,
     new_project_id,
     new_request_id,
+    new_webhook_id,
 )
 from moorage.kit.settings import Settings
 from moorage.organizations.invitations.models import InvitationRow
 from moorage.organizations.models import MemberRow, OrganizationRow, ProjectMemberRow, ProjectRow
 from moorage.telemetry.requests.record import Ending, RequestRecord
 from moorage.telemetry.requests.repository import store
+from moorage.webhooks.models import WebhookRow
+from moorage.webhooks.service import secret_context
 
 KEYRING = Keyring(((b"\x01" * 4, b"\x02" * 32),))
 BASE_URL = "http://127.0.0.1:8080"
@@ -176,6 +179,20 @@ class Api:
             )
             session.add(row)
         return invitation_id, token
+
+    async def new_webhook(self, organization_id: str, url: str) -> str:
+        webhook_id = new_webhook_id()
+        async with self.database.transaction() as session:
+            row = WebhookRow(
+                id=webhook_id,
+                organization_id=organization_id,
+                url=url,
+                events=["*"],
+                sealed_secret=KEYRING.encrypt(b"whsec_AAAA", secret_context(webhook_id)),
+                created_by="system",
+            )
+            session.add(row)
+        return webhook_id
 
     async def new_container(self, project_id: str, name: str) -> str:
         container_id = new_container_id()

@@ -30,6 +30,7 @@ from moorage.kit.ids import (
     new_project_id,
     new_request_id,
     new_user_id,
+    new_webhook_id,
 )
 
 OK = 200
@@ -78,6 +79,12 @@ ROUTES = {
     "POST /api/v1/organizations/{organization_id}/invitations": "admin",
     "POST /api/v1/organizations/{organization_id}/invitations/{invitation_id}/resend": "admin",
     "DELETE /api/v1/organizations/{organization_id}/invitations/{invitation_id}": "admin",
+    "GET /api/v1/organizations/{organization_id}/webhooks": "admin",
+    "POST /api/v1/organizations/{organization_id}/webhooks": "admin",
+    "PATCH /api/v1/organizations/{organization_id}/webhooks/{webhook_id}": "admin",
+    "DELETE /api/v1/organizations/{organization_id}/webhooks/{webhook_id}": "admin",
+    "POST /api/v1/organizations/{organization_id}/webhooks/{webhook_id}/test": "admin",
+    "GET /api/v1/organizations/{organization_id}/webhooks/{webhook_id}/deliveries": "admin",
     "GET /api/v1/invitations/{token}": "invited",
     "POST /api/v1/invitations/{token}/accept": "invited",
     "GET /api/v1/organizations/{organization_id}/projects": "member",
@@ -163,6 +170,10 @@ class Town:
         if "invitation_id" in named or "{token}" in named:
             made = await self.api.new_invitation(target.organization_id, f"invited-{name}@example.com")
             ids["invitation_id"], ids["token"] = made
+        if "webhook_id" in named:
+            ids["webhook_id"] = await self.api.new_webhook(
+                target.organization_id, f"https://{name}.example/hook"
+            )
         return ids
 
     async def container(self, target: Target, name: str) -> str:
@@ -202,6 +213,8 @@ def good_body(route: str, name: str) -> dict[str, Any]:
         return {"email": f"{name}@example.com"}
     if route.endswith("/rotate"):
         return {"overlap_s": 60}
+    if "/webhooks" in route:
+        return {} if route.endswith("/test") else {"url": f"https://{name}.example/hook"}
     if "/members/" in route:
         return {"role": "admin"}
     if route.endswith("/auth/email/start"):
@@ -255,6 +268,7 @@ def absent_ids() -> dict[str, str]:
         "key_id": new_api_key_id(),
         "user_id": new_user_id(),
         "invitation_id": new_invitation_id(),
+        "webhook_id": new_webhook_id(),
         "token": new_token(INVITATION_PREFIX),
         "request_id": new_request_id(),
     }

@@ -33,6 +33,7 @@ from moorage.organizations.members import endpoints as members
 from moorage.organizations.service import create_first_organization
 from moorage.telemetry.logs import endpoints as logs
 from moorage.telemetry.requests import endpoints as requests
+from moorage.webhooks import endpoints as webhooks
 
 API_PREFIX = "/api/v1"
 MAX_BODY_BYTES = 2 * 2**20
@@ -44,6 +45,7 @@ _PARTS = (
     members,
     invitations,
     audit,
+    webhooks,
     projects,
     api_keys,
     instance_types,

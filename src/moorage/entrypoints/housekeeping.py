@@ -1,4 +1,4 @@
-"""Purges what has run out: mails, sign-in codes, sessions, remembered answers.
+"""Purges what has run out: mails, sign-in codes, sessions, remembered answers, deliveries of webhooks.
 
 Purpose: nothing that was promised to be short-lived stays. Idempotent; a missed round is caught up by the next.
 """
@@ -14,6 +14,7 @@ from moorage.kit.settings import Settings
 from moorage.notifications.repository import purge_outbox
 from moorage.reconcile.driver import Due
 from moorage.reconcile.lease import Lease
+from moorage.webhooks.repository import purge_deliveries
 
 EVERY_S = 300.0
 
@@ -38,6 +39,7 @@ class Housekeeping:
             await purge_old_codes(session)
             await purge_dead_sessions(session)
             await purge_old_requests(session)
+            await purge_deliveries(session)
         self._next_s = self.clock.monotonic() + EVERY_S
 
     async def postpone(self, key: str, error: Exception, lease: Lease) -> None:

@@ -30,6 +30,7 @@ from moorage.kit.settings import Settings
 from moorage.notifications.delivery import MailDelivery
 from moorage.reconcile.driver import Driver
 from moorage.telemetry.logs.collector import LogCollector
+from moorage.webhooks.delivery import WebhookDelivery
 
 log = structlog.get_logger()
 
@@ -94,6 +95,7 @@ async def serve_controller(settings: Settings) -> None:
             containers,
             logs,
             MailDelivery(database, keyring, settings, system_clock),
+            WebhookDelivery(database, keyring, settings, system_clock),
             Housekeeping(database, settings, system_clock),
         )
     ]

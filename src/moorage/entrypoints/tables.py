@@ -14,6 +14,7 @@ from moorage.organizations.audit import models as audit
 from moorage.organizations.invitations import models as invitations
 from moorage.reconcile import models as reconcile
 from moorage.telemetry import models as telemetry
+from moorage.webhooks import models as webhooks
 
 metadata = Base.metadata
 
@@ -33,4 +34,5 @@ __all__ = [
     "sign_in",
     "telemetry",
     "users",
+    "webhooks",
 ]

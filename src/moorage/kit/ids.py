@@ -53,6 +53,14 @@ def new_api_key_id() -> ApiKeyId:
     return ApiKeyId(_new("key"))
 
 
+def new_webhook_id() -> str:
+    return _new("whk")
+
+
+def new_webhook_message_id() -> str:
+    return _new("msg")
+
+
 def new_gateway_id() -> GatewayId:
     return GatewayId(_new("gtw"))
 

@@ -60,6 +60,8 @@ class Settings(BaseSettings):
 
     allowed_registries: tuple[str, ...] = ()
     """Registries (`host` or `host:port`) that may be used although they are at a private address."""
+    allowed_webhook_hosts: tuple[str, ...] = ()
+    """Receivers of webhooks (`host:port`) that may be used although they are at a private address."""
 
     request_records_per_s: int = Field(default=20, ge=0, le=10_000)
     """Of one container at one gateway. Failed requests are always kept, and all are counted."""

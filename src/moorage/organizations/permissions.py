@@ -18,6 +18,7 @@ class Permission(StrEnum):
     MEMBER_VIEW = "member.view"
     MEMBER_MANAGE = "member.manage"
     AUDIT_VIEW = "audit.view"
+    WEBHOOK_MANAGE = "webhook.manage"
     PROJECT_CREATE = "project.create"
     PROJECT_EDIT = "project.edit"
     PROJECT_REMOVE = "project.remove"

@@ -1,4 +1,4 @@
-"""GET requests to registries, within bounds: vetted addresses, few redirects, small answers, a deadline.
+"""Requests to addresses that users name, registries and webhooks, within bounds: vetted addresses, few redirects, small answers, a deadline.
 
 Invariants: nothing is connected to that `Reach` has not judged; an `Authorization` header never leaves the
 origin it was made for; no answer is read beyond its limit; nothing that a server says, and no header or query
@@ -100,22 +100,30 @@ class Transport:
             f"{owner} sends us on from one address to the next" if max_redirects else f"{owner} sends us on"
         )
 
+    async def post(self, url: URL, body: bytes, headers: dict[str, str], *, max_bytes: int) -> Answer:
+        """An answer with any status; nobody is followed elsewhere. Raises `TransportError`."""
+        return await self._request(url, self._origin(url), headers, max_bytes, body)
+
     def _origin(self, url: URL) -> Origin:
         try:
             return origin_of(url)
         except AddressRefusedError as exc:
             raise TransportError(f"{str(exc)[:1].upper()}{str(exc)[1:]}") from exc
 
-    async def _request(self, url: URL, origin: Origin, headers: dict[str, str], max_bytes: int) -> Answer:
+    async def _request(
+        self, url: URL, origin: Origin, headers: dict[str, str], max_bytes: int, body: bytes | None = None
+    ) -> Answer:
         left_s = self._deadline_s - self._clock.monotonic()
         # aiohttp's own errors hold the request, with its headers and query: they end here (`from None`), and
         # what is known of the failure is said in words.
         try:
             async with asyncio.timeout(max(0.0, min(REQUEST_TIMEOUT_S, left_s))):
                 await self._reach.vet(url)
-                async with self._session.get(url, headers=headers, allow_redirects=False) as response:
-                    body = await _read(response, origin, max_bytes)
-                    return Answer(response.status, response.headers, body, origin)
+                async with self._session.request(
+                    "GET" if body is None else "POST", url, headers=headers, data=body, allow_redirects=False
+                ) as response:
+                    answer = await _read(response, origin, max_bytes)
+                    return Answer(response.status, response.headers, answer, origin)
         except TimeoutError:
             raise TransportError(f"{origin} does not answer in time") from None
         except AddressRefusedError as exc:

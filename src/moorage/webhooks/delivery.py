@@ -1,0 +1,118 @@
+"""Sends what waits for webhooks.
+
+Purpose: every event reaches every webhook that asked for it, at least once, in order while the receiver answers.
+Invariants: one message at a time to each receiver; no transaction is open while it is spoken to; only addresses
+that were judged are connected to, each time anew.
+When it fails: the message waits, longer each time, for about three days; then, or when the receiver answers 410,
+the webhook is switched off, with the reason in the organization's audit log.
+"""
+
+import json
+import ssl
+from dataclasses import dataclass
+
+import structlog
+
+from moorage.kit.clock import Clock
+from moorage.kit.crypto import Keyring
+from moorage.kit.database import Database
+from moorage.kit.settings import Settings
+from moorage.organizations.audit.repository import record_audit
+from moorage.reconcile.driver import Due
+from moorage.reconcile.lease import Lease
+from moorage.registry.addresses import AddressRefusedError, Reach, origin_of, strict_url, system_lookup
+from moorage.registry.transport import Transport, TransportError
+from moorage.webhooks import repository
+from moorage.webhooks.channels import WEBHOOKS
+from moorage.webhooks.repository import Waiting
+from moorage.webhooks.schedule import pause_after
+from moorage.webhooks.service import secret_context
+from moorage.webhooks.signing import signed_headers
+
+log = structlog.get_logger()
+
+_MAX_ANSWER_BYTES = 64 * 1024
+_GONE = 410
+
+
+@dataclass(frozen=True)
+class Outcome:
+    status: int | None
+    error: str | None = None
+    """None when the receiver took it."""
+
+
+@dataclass
+class WebhookDelivery:
+    database: Database
+    keyring: Keyring
+    settings: Settings
+    clock: Clock
+    tls: ssl.SSLContext | None = None
+    name: str = "webhooks"
+    channels: tuple[str, ...] = (WEBHOOKS,)
+
+    async def due(self, limit: int) -> Due:
+        async with self.database.reading() as session:
+            keys, next_in_s = await repository.due_webhooks(session, limit)
+        return Due(keys, next_in_s)
+
+    async def reconcile(self, key: str, lease: Lease) -> None:
+        async with self.database.reading() as session:
+            waiting = await repository.next_delivery(session, key)
+        if waiting is None:
+            return
+        lease.check()
+        outcome = await self._send(waiting)
+        log.info(
+            "webhook_sent",
+            webhook_id=key,
+            delivery_id=waiting.delivery.id,
+            status=outcome.status,
+            error=outcome.error,
+        )
+        async with self.database.transaction() as session:
+            await lease.guard(session)
+            if outcome.error is None and outcome.status is not None:
+                await repository.record_delivered(session, waiting.delivery.id, outcome.status)
+                return
+            pause = pause_after(waiting.delivery.tries + 1) if outcome.status != _GONE else None
+            error = outcome.error or ""
+            await repository.record_failed(session, waiting.delivery.id, outcome.status, error, pause)
+            if pause is None:
+                await repository.disable(session, key, f"Switched off because {error}.")
+                record_audit(
+                    session,
+                    waiting.webhook.organization_id,
+                    actor="system",
+                    action="webhook.disable",
+                    target=key,
+                    reason=error,
+                )
+
+    async def postpone(self, key: str, error: Exception, lease: Lease) -> None:
+        async with self.database.transaction() as session:
+            await lease.guard(session)
+            await repository.postpone(session, key)
+
+    async def lead(self, lease: Lease) -> None:
+        return None
+
+    async def _send(self, waiting: Waiting) -> Outcome:
+        webhook, delivery = waiting.webhook, waiting.delivery
+        secret = self.keyring.decrypt(webhook.sealed_secret, secret_context(webhook.id)).decode()
+        message = {"timestamp": delivery.created_at.isoformat(), **delivery.payload}
+        body = json.dumps(message, separators=(",", ":"), ensure_ascii=False).encode()
+        headers = signed_headers(secret, delivery.id, waiting.now_epoch_s, body)
+        try:
+            url = strict_url(webhook.url)
+            reach = Reach(origin_of(url), self.settings.allowed_webhook_hosts, system_lookup)
+            async with Transport(reach, self.clock, self.tls) as transport:
+                answer = await transport.post(
+                    url, body, headers | {"Content-Type": "application/json"}, max_bytes=_MAX_ANSWER_BYTES
+                )
+        except (TransportError, AddressRefusedError) as exc:
+            return Outcome(None, str(exc))
+        if 200 <= answer.status < 300:
+            return Outcome(answer.status)
+        return Outcome(answer.status, f"{answer.origin} answered {answer.status}")

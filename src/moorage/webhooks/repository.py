@@ -1,0 +1,134 @@
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import delete, func, select, tuple_, update
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from moorage.kit.database import notify
+from moorage.kit.ids import new_webhook_message_id
+from moorage.kit.pagination import PageRequest
+from moorage.webhooks.channels import WEBHOOKS
+from moorage.webhooks.models import DeliveryRow, WebhookRow
+
+KEPT = timedelta(days=7)
+_ERROR_LENGTH = 300
+
+
+@dataclass(frozen=True)
+class Waiting:
+    webhook: WebhookRow
+    delivery: DeliveryRow
+    now_epoch_s: int
+
+
+async def count_webhooks(session: AsyncSession, organization_id: str) -> int:
+    query = select(func.count()).where(WebhookRow.organization_id == organization_id)
+    return (await session.execute(query.select_from(WebhookRow))).scalar_one()
+
+
+async def list_webhooks(session: AsyncSession, organization_id: str, page: PageRequest) -> list[WebhookRow]:
+    query = select(WebhookRow).where(WebhookRow.organization_id == organization_id)
+    if page.after is not None:
+        query = query.where(tuple_(WebhookRow.created_at, WebhookRow.id) < (page.after.time, page.after.id))
+    newest_first = query.order_by(WebhookRow.created_at.desc(), WebhookRow.id.desc())
+    return list((await session.execute(newest_first.limit(page.limit + 1))).scalars())
+
+
+async def find_webhook(session: AsyncSession, organization_id: str, webhook_id: str) -> WebhookRow | None:
+    query = select(WebhookRow).where(
+        WebhookRow.id == webhook_id, WebhookRow.organization_id == organization_id
+    )
+    return (await session.execute(query.with_for_update())).scalar_one_or_none()
+
+
+async def remove_webhook(session: AsyncSession, webhook_id: str) -> None:
+    await session.execute(delete(WebhookRow).where(WebhookRow.id == webhook_id))
+
+
+async def list_deliveries(session: AsyncSession, webhook_id: str, page: PageRequest) -> list[DeliveryRow]:
+    query = select(DeliveryRow).where(DeliveryRow.webhook_id == webhook_id)
+    if page.after is not None:
+        query = query.where(tuple_(DeliveryRow.created_at, DeliveryRow.id) < (page.after.time, page.after.id))
+    newest_first = query.order_by(DeliveryRow.created_at.desc(), DeliveryRow.id.desc())
+    return list((await session.execute(newest_first.limit(page.limit + 1))).scalars())
+
+
+async def add_delivery(
+    session: AsyncSession, webhook_id: str, event: str, payload: dict[str, Any]
+) -> DeliveryRow:
+    row = DeliveryRow(id=new_webhook_message_id(), webhook_id=webhook_id, event=event, payload=payload)
+    session.add(row)
+    await session.flush()
+    await session.refresh(row)
+    await notify(session, WEBHOOKS)
+    return row
+
+
+async def due_webhooks(session: AsyncSession, limit: int) -> tuple[list[str], float | None]:
+    """Webhooks and not deliveries: to each receiver one message at a time, so that a slow one delays nobody else."""
+    first_due = func.min(DeliveryRow.next_try_at)
+    query = (
+        select(DeliveryRow.webhook_id, func.extract("epoch", first_due - func.clock_timestamp()))
+        .where(DeliveryRow.next_try_at.is_not(None))
+        .group_by(DeliveryRow.webhook_id)
+        .order_by(first_due)
+        .limit(limit + 1)
+    )
+    soonest = (await session.execute(query)).all()
+    keys = [key for key, in_s in soonest if in_s <= 0]
+    return keys[:limit], next((float(in_s) for _, in_s in soonest if in_s > 0), None)
+
+
+async def next_delivery(session: AsyncSession, webhook_id: str) -> Waiting | None:
+    query = (
+        select(WebhookRow, DeliveryRow, func.extract("epoch", func.now()))
+        .join(DeliveryRow, DeliveryRow.webhook_id == WebhookRow.id)
+        .where(WebhookRow.id == webhook_id, DeliveryRow.next_try_at <= func.now())
+        .order_by(DeliveryRow.next_try_at, DeliveryRow.created_at, DeliveryRow.id)
+        .limit(1)
+    )
+    found = (await session.execute(query)).one_or_none()
+    return Waiting(found[0], found[1], int(found[2])) if found is not None else None
+
+
+async def record_delivered(session: AsyncSession, delivery_id: str, status: int) -> None:
+    values = {
+        "delivered_at": func.now(),
+        "next_try_at": None,
+        "tries": DeliveryRow.tries + 1,
+        "status": status,
+        "error": None,
+    }
+    await session.execute(update(DeliveryRow).where(DeliveryRow.id == delivery_id).values(values))
+
+
+async def record_failed(
+    session: AsyncSession, delivery_id: str, status: int | None, error: str, again_in: timedelta | None
+) -> None:
+    values = {
+        "next_try_at": func.now() + again_in if again_in is not None else None,
+        "tries": DeliveryRow.tries + 1,
+        "status": status,
+        "error": error[:_ERROR_LENGTH],
+    }
+    await session.execute(update(DeliveryRow).where(DeliveryRow.id == delivery_id).values(values))
+
+
+async def disable(session: AsyncSession, webhook_id: str, reason: str) -> None:
+    """What still waits for it is given up."""
+    values = {"disabled_at": func.now(), "disabled_reason": reason}
+    await session.execute(update(WebhookRow).where(WebhookRow.id == webhook_id).values(values))
+    waiting = (DeliveryRow.webhook_id == webhook_id) & DeliveryRow.next_try_at.is_not(None)
+    await session.execute(update(DeliveryRow).where(waiting).values(next_try_at=None))
+
+
+async def postpone(session: AsyncSession, webhook_id: str) -> None:
+    """Something of ours failed, not the receiver: that is no try."""
+    due = (DeliveryRow.webhook_id == webhook_id) & (DeliveryRow.next_try_at <= func.now())
+    later = func.now() + timedelta(seconds=10)
+    await session.execute(update(DeliveryRow).where(due).values(next_try_at=later))
+
+
+async def purge_deliveries(session: AsyncSession) -> None:
+    await session.execute(delete(DeliveryRow).where(DeliveryRow.created_at < func.now() - KEPT))

@@ -1,0 +1,290 @@
+"""Webhooks on the real application, with a real receiver."""
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from aiohttp import web
+from api_support import KEYRING, Api, Asker, assert_problem, bearer, container_body
+from api_support import api_fixture as api_fixture
+
+from moorage.entrypoints.api import create_app
+from moorage.kit.clock import system_clock
+from moorage.kit.database import Listener
+from moorage.reconcile.driver import Driver
+from moorage.webhooks.delivery import WebhookDelivery
+from tests.ports import free_port
+
+DEADLINE_S = 20.0
+
+
+@dataclass
+class Receiver:
+    port: int
+    answers: list[int] = field(default_factory=list)
+    """What it says to the next messages; 204 when there is nothing left."""
+    received: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/hook"
+
+    async def handle(self, request: web.Request) -> web.Response:
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        self.received.append((headers, await request.read()))
+        status = self.answers.pop(0) if self.answers else 204
+        return web.Response(status=status, headers={"Location": self.url + "/elsewhere"})
+
+    def events(self) -> list[str]:
+        return [json.loads(body)["type"] for _, body in self.received]
+
+
+@dataclass
+class World:
+    api: Api
+    receiver: Receiver
+    admin: Asker
+    organization_id: str
+    project_id: str
+
+    @property
+    def path(self) -> str:
+        return f"/organizations/{self.organization_id}/webhooks"
+
+    async def webhook(self, *events: str) -> dict[str, Any]:
+        answer = await self.api.post(
+            self.admin, self.path, {"url": self.receiver.url, "events": list(events)}
+        )
+        assert answer.status_code == 201, answer.text
+        made: dict[str, Any] = answer.json()
+        return made
+
+    async def deliveries(self, webhook_id: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = (
+            await self.api.get(self.admin, f"{self.path}/{webhook_id}/deliveries")
+        ).json()["items"]
+        return found
+
+    async def hurry(self) -> None:
+        await self.api.execute(
+            "UPDATE webhook_deliveries SET next_try_at = now() WHERE next_try_at IS NOT NULL"
+        )
+        await self.api.execute("SELECT pg_notify('moorage_webhooks', '')")
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[Receiver]:
+    receiver = Receiver(free_port())
+    app = web.Application()
+    app.router.add_post("/{path:.*}", receiver.handle)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", receiver.port).start()
+    yield receiver
+    await runner.cleanup()
+
+
+@pytest.fixture
+async def world(api: Api, receiver: Receiver) -> AsyncIterator[World]:
+    settings = api.settings.model_copy(update={"allowed_webhook_hosts": (f"127.0.0.1:{receiver.port}",)})
+    api = Api(create_app(settings, api.database, KEYRING), api.database, settings)
+    user_id, token = await api.new_person("ann@example.com")
+    organization_id = await api.new_organization("acme", {user_id: "admin"})
+    project_id = await api.new_project(organization_id, "main", user_id)
+    listener = Listener(api.database.dsn)
+    delivery = WebhookDelivery(api.database, KEYRING, settings, system_clock)
+    driver = Driver(delivery, api.database, listener, "test", system_clock)
+    tasks = [asyncio.create_task(listener.run()), asyncio.create_task(driver.run())]
+    yield World(api, receiver, bearer("admin", token), organization_id, project_id)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def until(condition: Callable[[], Awaitable[bool]], what: str) -> None:
+    deadline = system_clock.monotonic() + DEADLINE_S
+    while not await condition():
+        assert system_clock.monotonic() < deadline, what
+        await asyncio.sleep(0.02)
+
+
+async def until_received(receiver: Receiver, count: int) -> None:
+    async def enough() -> bool:
+        return len(receiver.received) >= count
+
+    await until(enough, f"{count} messages; there are {len(receiver.received)}")
+
+
+async def test_what_happens_is_told_signed_and_once(world: World) -> None:
+    made = await world.webhook("container.*", "project.*")
+    answer = await world.api.post(
+        world.admin, f"/projects/{world.project_id}/containers", container_body("chat")
+    )
+    assert answer.status_code == 201, answer.text
+    await until_received(world.receiver, 1)
+    headers, body = world.receiver.received[0]
+    message = json.loads(body)
+    assert message["type"] == "container.create"
+    assert message["organization_id"] == world.organization_id
+    assert message["data"]["container_id"] == answer.json()["id"]
+    key = base64.b64decode(made["secret"].removeprefix("whsec_"))
+    signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
+    expected = base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
+    assert headers["webhook-signature"] == f"v1,{expected}"
+    assert headers["content-type"] == "application/json"
+
+    async def done() -> bool:
+        return all(one["delivered_at"] for one in await world.deliveries(made["id"]))
+
+    await until(done, "the delivery is recorded")
+    (recorded,) = await world.deliveries(made["id"])
+    assert (recorded["id"], recorded["tries"], recorded["status"]) == (headers["webhook-id"], 1, 204)
+    assert world.receiver.events() == ["container.create"], "once, and nothing that was not asked for"
+
+
+async def test_nobody_hears_of_another_organization(world: World) -> None:
+    await world.webhook("*")
+    await until_received(world.receiver, 0)
+    user_id, token = await world.api.new_person("eve@example.com")
+    other_id = await world.api.new_organization("other", {user_id: "admin"})
+    project_id = await world.api.new_project(other_id, "theirs", user_id)
+    await world.api.post(bearer("eve", token), f"/projects/{project_id}/containers", container_body("secret"))
+    await world.api.post(world.admin, f"/projects/{world.project_id}/containers", container_body("mine"))
+    await until_received(world.receiver, 1)
+    told = b"".join(body for _, body in world.receiver.received).decode()
+    assert other_id not in told
+    assert project_id not in told
+
+
+async def test_a_receiver_that_fails_is_tried_again_with_the_same_id(world: World) -> None:
+    made = await world.webhook("webhook.test")
+    world.receiver.answers = [500, 302]
+    await world.api.post(world.admin, f"{world.path}/{made['id']}/test", {})
+
+    async def tries(count: int) -> bool:
+        (one,) = await world.deliveries(made["id"])
+        return bool(one["tries"] == count)
+
+    await until(lambda: tries(1), "the first try is recorded")
+    (failed,) = await world.deliveries(made["id"])
+    assert failed["status"] == 500
+    assert "answered 500" in failed["error"]
+    await world.hurry()
+    await until(lambda: tries(2), "a redirect is not followed")
+    await world.hurry()
+    await until(lambda: tries(3), "the third try succeeds")
+    (recorded,) = await world.deliveries(made["id"])
+    assert (recorded["status"], recorded["error"], recorded["next_try_at"]) == (204, None, None)
+    assert len({headers["webhook-id"] for headers, _ in world.receiver.received}) == 1
+    assert len(world.receiver.received) == 3
+
+
+async def test_a_receiver_that_is_gone_is_not_asked_again(world: World) -> None:
+    made = await world.webhook("webhook.test")
+    world.receiver.answers = [410]
+    await world.api.post(world.admin, f"{world.path}/{made['id']}/test", {})
+
+    async def disabled() -> bool:
+        (one,) = (await world.api.get(world.admin, world.path)).json()["items"]
+        return not one["enabled"]
+
+    await until(disabled, "the webhook is switched off")
+    answer = await world.api.post(world.admin, f"{world.path}/{made['id']}/test", {})
+    assert_problem(answer, 409, "webhook_disabled")
+    audit = (await world.api.get(world.admin, f"/organizations/{world.organization_id}/audit")).json()[
+        "items"
+    ]
+    assert ("system", "webhook.disable") in [(one["actor"], one["action"]) for one in audit]
+    answer = await world.api.ask(
+        world.admin, "PATCH", f"/api/v1{world.path}/{made['id']}", json={"enabled": True}
+    )
+    assert answer.json()["enabled"]
+    await world.api.post(world.admin, f"{world.path}/{made['id']}/test", {})
+    await until_received(world.receiver, 2)
+
+
+PRIVATE = (
+    "http://example.com/hook",
+    "https://127.0.0.1/",
+    "https://localhost/",
+    "https://[::1]/",
+    "https://10.0.0.1/",
+    "https://192.168.1.1/",
+    "https://172.16.0.1/",
+    "https://169.254.169.254/latest/meta-data/",
+    "https://100.64.0.1/",
+    "https://0.0.0.0/",
+    "https://2130706433/",
+    "https://0x7f000001/",
+    "https://0177.0.0.1/",
+    "https://127.1/",
+    "https://[::ffff:127.0.0.1]/",
+    "https://[::ffff:10.0.0.1]/",
+    "https://[fd00::1]/",
+    "https://[fe80::1]/",
+    "https://[64:ff9b::7f00:1]/",
+    "https://metadata.google.internal/",
+    "https://host.local/",
+    "https://user:password@example.com/",
+    "https://example.com@127.0.0.1/",
+    "https://example.com\\@127.0.0.1/",
+    "ftp://example.com/",
+    "file:///etc/passwd",
+    "//example.com/",
+    "https://",
+    "https://exam ple.com/",
+    "https://example.com:99999/",
+)
+
+
+async def test_private_addresses_are_refused(world: World) -> None:
+    for url in PRIVATE:
+        answer = await world.api.post(world.admin, world.path, {"url": url})
+        assert_problem(answer, 422, "webhook_address_not_allowed")
+    print(f"\n{len(PRIVATE)} addresses, 0 taken")
+
+
+async def test_a_name_that_turns_private_is_not_connected_to(world: World) -> None:
+    """A row as it would be if the name had been public when it was made."""
+    made = await world.webhook("webhook.test")
+    outside = free_port()
+    await world.api.execute(
+        "UPDATE webhooks SET url = :url WHERE id = :id", url=f"https://127.0.0.1:{outside}/", id=made["id"]
+    )
+    reached = asyncio.Event()
+    server = await asyncio.start_server(
+        lambda _, writer: (reached.set(), writer.close()), "127.0.0.1", outside
+    )
+    async with server:
+        await world.api.post(world.admin, f"{world.path}/{made['id']}/test", {})
+
+        async def failed() -> bool:
+            (one,) = await world.deliveries(made["id"])
+            return "private address" in (one["error"] or "")
+
+        await until(failed, "the delivery fails")
+    assert not reached.is_set()
+
+
+async def test_switched_off_by_an_admin(world: World) -> None:
+    made = await world.webhook("*")
+    path = f"/api/v1{world.path}/{made['id']}"
+    assert not (await world.api.ask(world.admin, "PATCH", path, json={"enabled": False})).json()["enabled"]
+    await world.api.post(world.admin, f"/projects/{world.project_id}/containers", container_body("chat"))
+    assert await world.deliveries(made["id"]) == [] or all(
+        one["next_try_at"] is None for one in await world.deliveries(made["id"])
+    )
+    assert (await world.api.ask(world.admin, "DELETE", path)).status_code == 204
+    assert (await world.api.get(world.admin, world.path)).json()["items"] == []
+
+
+@pytest.mark.parametrize("events", [[], ["container"], ["container.state; DROP"], ["%"], ["*.*"]])
+async def test_bad_events(world: World, events: list[str]) -> None:
+    answer = await world.api.post(world.admin, world.path, {"url": world.receiver.url, "events": events})
+    assert_problem(answer, 422)
