@@ -19,6 +19,7 @@ from moorage.gateway.agent import GatewayAgent, stable_gateway_id
 from moorage.gateway.config import GatewayConfig
 from moorage.gateway.dataplane import DataPlane
 from moorage.gateway.request_reader import RequestReader
+from moorage.gateway.samples import SampleReporter
 from moorage.kit.clock import system_clock
 from moorage.kit.crypto import load_or_create_keyring
 from moorage.kit.database import Database, Listener
@@ -30,6 +31,7 @@ from moorage.kit.settings import Settings
 from moorage.notifications.delivery import MailDelivery
 from moorage.reconcile.driver import Driver
 from moorage.telemetry.logs.collector import LogCollector
+from moorage.telemetry.metrics.keeper import MetricsKeeper
 from moorage.webhooks.delivery import WebhookDelivery
 
 log = structlog.get_logger()
@@ -96,6 +98,7 @@ async def serve_controller(settings: Settings) -> None:
             logs,
             MailDelivery(database, keyring, settings, system_clock),
             WebhookDelivery(database, keyring, settings, system_clock),
+            MetricsKeeper(database, system_clock),
             Housekeeping(database, settings, system_clock),
         )
     ]
@@ -118,6 +121,7 @@ async def serve_gateway(settings: Settings) -> None:
     dataplane = create_dataplane(settings)
     gateway_id = stable_gateway_id(settings.home)
     agent = GatewayAgent(gateway_id, database, listener, dataplane, system_clock)
+    samples = SampleReporter(gateway_id, database, dataplane, system_clock)
     requests = RequestReader(
         gateway_id,
         database,
@@ -130,6 +134,7 @@ async def serve_gateway(settings: Settings) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(listener.run())
             group.create_task(requests.run())
+            group.create_task(samples.run())
             group.create_task(agent.run())
     finally:
         await database.close()

@@ -25,9 +25,11 @@ from moorage.gateway.layout import Layout, ServerKey, ServerState, place, withou
 from moorage.gateway.process import HaproxyProcess
 from moorage.gateway.statefiles import StateFiles, health_paths_from, keys_from, routes_from
 from moorage.gateway.table import GatewayTable
+from moorage.gateway.usage import ContainerUse
+from moorage.gateway.usage_reader import UsageReader
 from moorage.gateway.workers import AllWorkers, Leftovers, TotalLoad
 from moorage.kit.clock import Clock, system_clock
-from moorage.kit.ids import ReplicaId
+from moorage.kit.ids import ContainerId, ReplicaId
 
 logger = structlog.get_logger(__name__)
 
@@ -76,6 +78,7 @@ class DataPlane:
         self._lock = asyncio.Lock()
         self.process = HaproxyProcess(home, run_dir, config.stats_socket, clock=clock)
         self._all_workers = AllWorkers(config, self.process, clock)
+        self._usage = UsageReader(self.process, config.stats_socket)
 
     async def start(self) -> None:
         """Adopt the running HAProxy with all it holds, or start one with the state of the files."""
@@ -101,9 +104,15 @@ class DataPlane:
         """Requests per replica, over the current worker and those that a reload left to finish."""
         return (await self._all_workers.load(await self.process.master.workers())).in_flight
 
+    async def usage(self) -> Mapping[ContainerId, ContainerUse]:
+        """What each container did since the last call, exact across reloads and changes of owner. From the first call on:
+        what was before is not known."""
+        return await self._usage.read()
+
     async def _start(self) -> None:
         self._settled = None
         if not self.process.alive():
+            self._usage.lost()
             self._persisted = None
             self._persist(self._files.read(self._initial_slots) or Layout(self._initial_slots))
         adopted = await self.process.adopt_or_start(self._config.state_dir / render.CONFIG_FILE)
@@ -111,7 +120,7 @@ class DataPlane:
         if adopted and info.get("description") != render.fingerprint(self._config):
             # It was started with other settings, or by a version with other rules.
             self._persist(await self._read_live())
-            await self.process.reload()
+            await self._reload()
         self._live = await self._read_live()
 
     async def _apply(self, table: GatewayTable, live: Layout | None) -> tuple[Applied, Layout]:
@@ -135,12 +144,13 @@ class DataPlane:
         live = await changes.keys(live, target)
         if target.slots > live.slots:
             logger.info("gateway_pool_grows", slots=target.slots)
-            await self.process.reload()
+            await self._reload()
             live = await self._read_live()
             workers = await self.process.master.workers()
             target = await self._place(table, live, workers)
             changes = self._changes(workers, count=changes.count + 1)
         if target != live:
+            await self._usage.before_owners_change(_owners(target))
             live = await changes.servers_and_routes(live, target)
 
         load, leftovers = TotalLoad(), Leftovers()
@@ -249,7 +259,20 @@ class DataPlane:
             keys=keys_from(await worker.map_entries(path_of(render.KEYS_MAP))),
         )
         self._live_pid = await worker.pid()
+        self._usage.owned_by(self._live_pid, _owners(layout))
         return layout
+
+    async def _reload(self) -> None:
+        async with self._usage.across_reload():
+            await self.process.reload()
+
+
+def _owners(layout: Layout) -> dict[int, ContainerId]:
+    return {
+        placement.slot: container_id
+        for container_id, placement in layout.routes.items()
+        if placement.slot is not None
+    }
 
 
 def _replicas_of(table: GatewayTable) -> tuple[set[ReplicaId], set[ReplicaId]]:

@@ -20,6 +20,7 @@ from moorage.gateway.render import (
     slot_number,
 )
 from moorage.gateway.table import Server
+from moorage.gateway.usage import SlotCounters
 from moorage.kit.errors import MoorageError
 from moorage.kit.ids import ReplicaId
 
@@ -140,6 +141,23 @@ class Worker:
                 servers[slot, ReplicaId(row["svname"])] = int(row["scur"]) + int(row["qcur"])
         return Load(servers, slots, max(0, clients - sum(slots.values())))
 
+    async def counters(self, slots: Iterable[int] | None = None) -> dict[int, SlotCounters]:
+        """Of all slots, or of some."""
+        if slots is None:
+            return parse_slot_counters(await self.ask(f"show stat -1 {_STAT_BACKENDS} -1"))
+        found: dict[int, SlotCounters] = {}
+        for slot in slots:
+            found |= parse_slot_counters(await self.ask(f"show stat {slot_name(slot)} {_STAT_BACKENDS} -1"))
+        return found
+
+    async def endpoint_requests(self) -> tuple[int, int]:
+        """How many there were at all, and how many connections there are: whether it is worth to look closer."""
+        answer = await self.ask(f"show stat {ENDPOINT_FRONTEND} {_STAT_FRONTENDS} -1")
+        row = next(csv.DictReader(line.removeprefix("# ") for line in answer.splitlines() if line), None)
+        if row is None or not row.get("req_tot"):
+            raise HaproxyError(f"show stat of the endpoints: {answer[:200]!r}")
+        return int(row["req_tot"]), int(row["scur"])
+
     async def end_requests(self, key: ServerKey) -> int:
         """Cut what this server has in flight, session by session: also a worker that is stopping does that."""
         slot, replica_id = key
@@ -219,6 +237,23 @@ class Master:
         answer = await self._reload_socket.ask("reload")
         if not answer.startswith("Success=1"):
             raise HaproxyError(f"HAProxy refused to reload: {_alerts(answer)}")
+
+
+def parse_slot_counters(answer: str) -> dict[int, SlotCounters]:
+    """By hand: for a thousand slots every second, a dictionary of ninety columns each would be too much."""
+    lines = answer.splitlines()
+    header = next((line for line in lines if line.startswith("# ")), None)
+    if header is None:
+        raise HaproxyError(f"show stat: {answer[:200]!r}")
+    names = header.removeprefix("# ").split(",")
+    wanted = [names.index(name) for name in ("scur", "qcur", "req_tot", "hrsp_5xx", "rtime")]
+    found = {}
+    for line in lines:
+        slot = slot_number(line.partition(",")[0])
+        if slot is not None:
+            values = line.split(",")
+            found[slot] = SlotCounters(*(int(values[index] or 0) for index in wanted))
+    return found
 
 
 def add_server(config: GatewayConfig, placed: PlacedServer) -> str:

@@ -1,0 +1,91 @@
+"""Reports every second what each container did at this gateway.
+
+Purpose: the autoscaler and the charts know demand second by second. Invariants: a request is counted in one sample;
+what could not be stored is kept and stored later. When it fails: HAProxy's counters go on, and so does the next look.
+"""
+
+import asyncio
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+import structlog
+
+from moorage.gateway.dataplane import DataPlane
+from moorage.kit.clock import Clock
+from moorage.kit.database import Database
+from moorage.kit.ids import GatewayId
+from moorage.telemetry.metrics.repository import store_samples
+from moorage.telemetry.metrics.samples import Sample
+
+log = structlog.get_logger()
+
+EVERY_S = 1.0
+MAX_WAITING = 100_000
+"""Samples that Postgres has not taken yet; beyond them the oldest lose their place in time, not their requests."""
+_STORE_TIMEOUT_S = 5.0
+
+
+@dataclass
+class SampleReporter:
+    gateway_id: GatewayId
+    database: Database
+    dataplane: DataPlane
+    clock: Clock
+    _waiting: list[Sample] = field(init=False, default_factory=list)
+    _unsaid_since: datetime | None = field(init=False, default=None)
+    _last: datetime | None = field(init=False, default=None)
+
+    async def run(self) -> None:
+        while True:
+            now = self.clock.now()
+            await self.clock.sleep(EVERY_S - now.microsecond / 1e6)
+            try:
+                await self.report()
+            except Exception as exc:  # noqa: BLE001 - logged, and tried again: what was counted is kept
+                log.warning("samples_not_reported", error=repr(exc), waiting=len(self._waiting))
+
+    async def report(self) -> None:
+        """Look, and store this second with all that could not be stored before."""
+        second = self.clock.now().replace(microsecond=0)
+        if self._last is not None:
+            # A second belongs to one report, also where a timer woke us a little early or the clock was set back.
+            second = max(second, self._last + timedelta(seconds=1))
+        self._last = second
+        used = await self.dataplane.usage()
+        self._waiting += [
+            Sample(
+                container_id=container_id,
+                gateway_id=self.gateway_id,
+                at=second,
+                in_flight=use.in_flight,
+                queued=use.queued,
+                requests=use.requests,
+                errors=use.errors,
+                response_ms=use.response_ms,
+            )
+            for container_id, use in used.items()
+        ]
+        self._waiting = _bounded(self._waiting)
+        first = self._unsaid_since or second
+        self._unsaid_since = first
+        async with asyncio.timeout(_STORE_TIMEOUT_S), self.database.transaction() as session:
+            await store_samples(session, self.gateway_id, self._waiting, first, second)
+        self._waiting, self._unsaid_since = [], None
+        if second - first > timedelta(seconds=2):
+            log.info("samples_caught_up", seconds=(second - first).total_seconds())
+
+
+def _bounded(samples: list[Sample]) -> list[Sample]:
+    if len(samples) <= MAX_WAITING:
+        return samples
+    kept = {sample.container_id: index for index, sample in enumerate(samples[-MAX_WAITING:])}
+    bounded = samples[-MAX_WAITING:]
+    for old in samples[:-MAX_WAITING]:
+        if old.container_id in kept:
+            index = kept[old.container_id]
+            bounded[index] = _with_counts_of(bounded[index], old)
+    return bounded
+
+
+def _with_counts_of(sample: Sample, other: Sample) -> Sample:
+    return replace(sample, requests=sample.requests + other.requests, errors=sample.errors + other.errors)

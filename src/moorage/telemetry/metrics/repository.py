@@ -1,0 +1,140 @@
+"""SQL of samples and steps."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy import delete, exists, func, select, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import aliased
+
+from moorage.telemetry.metrics.models import ContainerSampleRow, ContainerStepRow, GatewayReportRow
+from moorage.telemetry.metrics.samples import KEEP_SECONDS, STEPS, Sample, Step
+
+_ROWS_PER_STATEMENT = 1000
+CONTINUES_WITHIN = timedelta(seconds=5)
+"""A gateway that reports again within this was not silent, only late."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """When a gateway reported."""
+
+    gateway_id: str
+    since: datetime
+    until: datetime
+
+
+async def store_samples(
+    session: AsyncSession, gateway_id: str, samples: Sequence[Sample], first: datetime, last: datetime
+) -> None:
+    """All that this gateway has to say about the seconds from `first` to `last`. Twice is as good as once."""
+    # A crash of Postgres may take the last moment: nothing is charged by samples.
+    await session.execute(select(func.set_config("synchronous_commit", "off", True)))
+    for begin in range(0, len(samples), _ROWS_PER_STATEMENT):
+        some = [asdict(sample) for sample in samples[begin : begin + _ROWS_PER_STATEMENT]]
+        await session.execute(insert(ContainerSampleRow).values(some).on_conflict_do_nothing())
+    newest = select(func.max(GatewayReportRow.since)).where(GatewayReportRow.gateway_id == gateway_id)
+    continued = (
+        update(GatewayReportRow)
+        .where(
+            GatewayReportRow.gateway_id == gateway_id,
+            GatewayReportRow.since == newest.scalar_subquery(),
+            GatewayReportRow.until >= first - CONTINUES_WITHIN,
+        )
+        .values(until=func.greatest(GatewayReportRow.until, last))
+        .returning(GatewayReportRow.since)
+    )
+    if (await session.execute(continued)).scalar_one_or_none() is None:
+        begun = insert(GatewayReportRow).values(gateway_id=gateway_id, since=first, until=last)
+        await session.execute(begun.on_conflict_do_nothing())
+
+
+async def list_samples(
+    session: AsyncSession, since: datetime, until: datetime, container_ids: Iterable[str] | None = None
+) -> list[Sample]:
+    """From `since` on and before `until`."""
+    row = ContainerSampleRow
+    query = select(row).where(row.at >= since, row.at < until).order_by(row.at)
+    if container_ids is not None:
+        query = query.where(row.container_id.in_(list(container_ids)))
+    return [
+        Sample(
+            found.container_id,
+            found.gateway_id,
+            found.at,
+            found.in_flight,
+            found.queued,
+            found.requests,
+            found.errors,
+            found.response_ms,
+        )
+        for found in (await session.execute(query)).scalars()
+    ]
+
+
+async def list_steps(
+    session: AsyncSession, step_s: int, since: datetime, until: datetime, container_id: str | None = None
+) -> list[Step]:
+    row = ContainerStepRow
+    query = select(row).where(row.step_s == step_s, row.at >= since, row.at < until).order_by(row.at)
+    if container_id is not None:
+        query = query.where(row.container_id == container_id)
+    return [
+        Step(
+            found.container_id,
+            found.at,
+            found.in_flight_mean,
+            found.in_flight_max,
+            found.queued_mean,
+            found.requests,
+            found.errors,
+            found.response_ms,
+        )
+        for found in (await session.execute(query)).scalars()
+    ]
+
+
+async def list_reports(session: AsyncSession, since: datetime) -> list[Report]:
+    """Of every gateway, those that reach into the time from `since` on, and the last one before."""
+    row = GatewayReportRow
+    query = select(row.gateway_id, row.since, row.until).order_by(row.since)
+    newest_before = (
+        select(row.gateway_id, func.max(row.since).label("since"))
+        .where(row.until < since)
+        .group_by(row.gateway_id)
+        .subquery()
+    )
+    before = query.join(
+        newest_before, (newest_before.c.gateway_id == row.gateway_id) & (newest_before.c.since == row.since)
+    )
+    found = [*await session.execute(before), *await session.execute(query.where(row.until >= since))]
+    return [Report(*one) for one in found]
+
+
+async def store_steps(session: AsyncSession, step_s: int, steps: Sequence[Step]) -> None:
+    """Steps that are there already are replaced: made again from the same rows, they are the same or more complete."""
+    for begin in range(0, len(steps), _ROWS_PER_STATEMENT):
+        some = [{"step_s": step_s, **asdict(step)} for step in steps[begin : begin + _ROWS_PER_STATEMENT]]
+        upsert = insert(ContainerStepRow).values(some)
+        keys = ("step_s", "at", "container_id")
+        values = {name: upsert.excluded[name] for name in some[0] if name not in keys}
+        await session.execute(upsert.on_conflict_do_update(index_elements=keys, set_=values))
+
+
+async def purge(session: AsyncSession) -> None:
+    """Everything that is older than it is kept."""
+    now = func.now()
+    await session.execute(delete(ContainerSampleRow).where(ContainerSampleRow.at < now - KEEP_SECONDS))
+    for step_s, kept in STEPS:
+        old = (ContainerStepRow.step_s == step_s) & (ContainerStepRow.at < now - kept)
+        await session.execute(delete(ContainerStepRow).where(old))
+    row, later = GatewayReportRow, aliased(GatewayReportRow)
+    superseded = exists().where(later.gateway_id == row.gateway_id, later.since > row.since)
+    await session.execute(delete(row).where(row.until < now - STEPS[-1][1], superseded))
+
+
+async def database_time(session: AsyncSession) -> datetime:
+    now: datetime = (await session.execute(select(func.clock_timestamp()))).scalar_one()
+    return now
