@@ -31,6 +31,7 @@ from moorage.kit.ids import (
 )
 from moorage.kit.postgres import EmbeddedPostgres
 from moorage.kit.settings import Settings
+from moorage.ledger.repository import grant_initial_credit
 from moorage.organizations.models import OrganizationRow, ProjectRow
 
 GATEWAY = GatewayId("gtw_scale")
@@ -100,6 +101,7 @@ async def _fill(dsn: str, size: int) -> tuple[ProjectId, tuple[str, ...]]:
         await fill_empty_catalogue(session)
         session.add(OrganizationRow(id=organization_id, name="Acme"))
         await session.flush()
+        await grant_initial_credit(session, organization_id, "usr_bench")
         session.add(ProjectRow(id=project_id, organization_id=organization_id, name="default"))
     await database.close()
 

@@ -37,6 +37,7 @@ from moorage.kit.ids import (
     new_webhook_id,
 )
 from moorage.kit.settings import Settings
+from moorage.ledger.repository import grant_initial_credit
 from moorage.organizations.invitations.models import InvitationRow
 from moorage.organizations.models import MemberRow, OrganizationRow, ProjectMemberRow, ProjectRow
 from moorage.telemetry.requests.record import Ending, RequestRecord
@@ -145,6 +146,8 @@ class Api:
             await session.flush()
             for user_id, role in members.items():
                 session.add(MemberRow(organization_id=organization_id, user_id=user_id, role=role))
+            # Signing up would have given it to them.
+            await grant_initial_credit(session, organization_id, organization_id)
         return organization_id
 
     async def new_project(self, organization_id: str, name: str, *members: str) -> str:

@@ -38,6 +38,7 @@ from moorage.kit.ids import (
     new_project_id,
 )
 from moorage.kit.settings import Settings
+from moorage.ledger.repository import grant_initial_credit
 from moorage.organizations.models import OrganizationRow, ProjectRow
 from moorage.reconcile.driver import Driver
 from moorage.reconcile.lease import Lease, LeaseKeeper
@@ -318,6 +319,7 @@ async def new_world(database: Database) -> World:
         await register_gateway(session, GATEWAY)
         session.add(OrganizationRow(id=project.organization_id, name="Acme"))
         await session.flush()
+        await grant_initial_credit(session, project.organization_id, "usr_test")
         session.add(project)
     return World(database, project, machine)
 

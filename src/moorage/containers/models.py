@@ -57,6 +57,9 @@ class ContainerRow(Base):
     generation: Mapped[int]
     """Grows with every start and restart: one generation is one deployment."""
 
+    stop_reason: Mapped[str | None]
+    """Why it should be stopped, if not because somebody asked for it."""
+
     state: Mapped[str]
     state_since: Mapped[datetime]
     reason: Mapped[str | None]
@@ -137,6 +140,8 @@ class ReplicaRow(Base):
     message: Mapped[str | None]
     fix: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
     ended_badly: Mapped[bool] = mapped_column(default=False)
+    unfunded_at: Mapped[datetime | None]
+    """When its next hour could not be paid: it drains while the last one lasts."""
 
 
 class GatewayRow(Base):

@@ -29,6 +29,9 @@ LOOK_AGAIN_S = 5.0
 
 _ENDED = frozenset({ReplicaState.STOPPED, ReplicaState.COLLECTED, ReplicaState.REMOVED})
 """No process any more: nothing of it listens on its port."""
+NO_CREDIT = Verdict(
+    Reason.INSUFFICIENT_CREDIT, "The credit does not cover an hour of it. Top up, and it starts."
+)
 ENGINE_SILENT = Verdict(Reason.ENGINE_ERROR, "The container engine does not answer. Trying again.")
 
 
@@ -57,6 +60,10 @@ class ContainerView:
     """(slot, ended_at) of replicas of this generation that ended badly in the last minutes."""
     last_failure: Verdict | None
     """Why the newest of those ended; of a generation that was given up, why it was."""
+    unpayable_slots: frozenset[int] = frozenset()
+    """Slots without an hour that the organization's credit does not stretch to."""
+    stopped_because: Verdict | None = None
+    """Why it was stopped, if not by whoever manages it."""
     engine_failing: bool = False
     """The last engine call for it that did not end with an answer about the container itself failed."""
     instance_type: str = ""
@@ -90,6 +97,8 @@ class ReplicaView:
     process_limit_reached: bool = False
     last_lines: tuple[str, ...] = ()
     """Of one that ended: the end of its output."""
+    unfunded: bool = False
+    """Its next hour could not be paid."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +127,8 @@ class Plan:
     start: tuple[ReplicaId, ...] = ()
     stop: tuple[ReplicaId, ...] = ()
     remove: tuple[ReplicaId, ...] = ()
+    hold_slots: tuple[int, ...] = ()
+    """Slots that are still wanted: credit that is held for any other is given back."""
     release_ports: tuple[ReplicaId, ...] = ()
     look_again_in_s: float | None = None
     """None: only a change can give us something to do."""
@@ -131,7 +142,7 @@ def make_plan(container: ContainerView, replicas: Sequence[ReplicaView], now: da
 
     failure = _deployment_failure(container, seen, now)
     container = replace(container, failed_generation=container.generation) if failure else container
-    create_slots, drains = _shape(container, seen, now)
+    create_slots, drains, hold_slots = _shape(container, seen, now)
     seen = [_moved(replica, drains.get(replica.id)) for replica in seen]
 
     idle = [replica for replica in seen if not replica.busy]
@@ -140,6 +151,7 @@ def make_plan(container: ContainerView, replicas: Sequence[ReplicaView], now: da
         failed=failure is not None,
         ensure_image=_runs(container) and not container.image_known and not container.pulling,
         create_slots=create_slots,
+        hold_slots=hold_slots,
         transitions=(*moves, *drains.values()),
         start=tuple(replica.id for replica in idle if replica.state is ReplicaState.REQUESTED),
         stop=tuple(replica.id for replica in idle if _may_stop(replica, container, now)),
@@ -255,14 +267,20 @@ def _deployment_failure(
 
 def _shape(
     container: ContainerView, seen: Sequence[ReplicaView], now: datetime
-) -> tuple[tuple[int, ...], dict[ReplicaId, Transition]]:
-    """Which slots get a new replica, and which replicas have to go."""
+) -> tuple[tuple[int, ...], dict[ReplicaId, Transition], tuple[int, ...]]:
+    """Which slots get a new replica, which replicas have to go, and which slots may yet get one."""
     wanted = _wanted_generation(container, seen)
     live = [replica for replica in seen if replica.state in LIVE]
     current = {replica.slot: replica for replica in live if replica.generation == wanted}
     slots = range(container.desired_replicas) if wanted is not None else range(0)
 
-    missing = [slot for slot in slots if slot not in current and _backoff_left_s(container, slot, now) <= 0]
+    missing = [
+        slot
+        for slot in slots
+        if slot not in current
+        and slot not in container.unpayable_slots
+        and _backoff_left_s(container, slot, now) <= 0
+    ]
     startable = container.image_known and wanted == container.generation
     create = tuple(missing[: max(container.room_for, 0)]) if startable else ()
 
@@ -272,9 +290,9 @@ def _shape(
         superseded = (
             replica.generation != wanted and successor is not None and successor.state is ReplicaState.ROUTED
         )
-        if wanted is None or replica.slot not in slots or superseded:
+        if wanted is None or replica.slot not in slots or superseded or replica.unfunded:
             drains[replica.id] = Transition(replica.id, ReplicaState.DRAINING)
-    return create, drains
+    return create, drains, tuple(slots) if wanted == container.generation else ()
 
 
 def _wanted_generation(container: ContainerView, seen: Sequence[ReplicaView]) -> int | None:
@@ -320,7 +338,9 @@ def _describe(
         left = [replica for replica in seen if replica.state is not ReplicaState.REMOVED]
         return replace(plan, state=ContainerState.DELETING, gone=not left)
     if container.desired_state is DesiredState.STOPPED:
-        reason = Verdict(Reason.STOPPED_BY_USER, "Stopped. Start it to serve again.")
+        reason = container.stopped_because or Verdict(
+            Reason.STOPPED_BY_USER, "Stopped. Start it to serve again."
+        )
         return replace(
             plan, state=ContainerState.STOPPING if present else ContainerState.STOPPED, verdict=reason
         )
@@ -338,6 +358,8 @@ def _describe(
     if not container.image_known:
         state = ContainerState.PULLING if container.pulling else ContainerState.PENDING
         return replace(plan, state=state, verdict=waits_for_engine)
+    if not present and not plan.create_slots and container.unpayable_slots:
+        return replace(plan, state=ContainerState.PENDING, verdict=NO_CREDIT)
     if not present and not plan.create_slots and container.room_for <= 0:
         return replace(
             plan, state=ContainerState.PENDING, verdict=Verdict(Reason.NO_CAPACITY, container.no_room_message)

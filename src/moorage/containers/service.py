@@ -7,7 +7,8 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.containers import repository
-from moorage.containers.activity import record_activity
+from moorage.containers.activity import SYSTEM, record_activity
+from moorage.containers.admission import hold_hours
 from moorage.containers.channels import CONTAINERS, ROUTES
 from moorage.containers.edit import merged, patch_of
 from moorage.containers.models import ContainerRow
@@ -15,6 +16,7 @@ from moorage.containers.schemas import ContainerCreate, ContainerPatch
 from moorage.containers.secrets import seal, unseal
 from moorage.containers.spec import ContainerSettings
 from moorage.containers.states import ContainerState, DesiredState, Reason
+from moorage.containers.stop_reasons import stopped_because
 from moorage.containers.validation import validated
 from moorage.containers.verdict import Fix
 from moorage.identity.actor import Actor
@@ -69,6 +71,7 @@ async def create_container(
         session, row, actor, "container.create", {"image": spec.image, "instance_type": spec.instance_type}
     )
     await _flush_with_name(session, wanted.name)
+    await hold_hours(session, row, is_new=True)
     await notify(session, CONTAINERS, ROUTES)
     return row
 
@@ -148,10 +151,32 @@ async def stop_container(session: AsyncSession, actor: Actor, container_id: str)
     _refuse_deleted(row)
     if row.desired_state == DesiredState.STOPPED:
         return Changed(row, anything=False)
-    row.desired_state = DesiredState.STOPPED
+    row.desired_state, row.stop_reason = DesiredState.STOPPED, None
     row.state, row.reason = ContainerState.STOPPING, Reason.STOPPED_BY_USER
     row.message = "Stopping: requests in flight may finish."
     return await _changed(session, actor, row, "container.stop")
+
+
+async def stop_because(session: AsyncSession, row: ContainerRow, reason: Reason) -> None:
+    """Stopped by the installation, not by whoever manages it; only a start by one of those undoes it."""
+    verdict = stopped_because(reason)
+    assert verdict is not None, "a reason is given"
+    assert row.desired_state == DesiredState.RUNNING, "what is stopped keeps its reason"
+    row.desired_state, row.stop_reason = DesiredState.STOPPED, reason
+    row.state, row.reason, row.message = ContainerState.STOPPING, verdict.reason, verdict.message
+    record_activity(
+        session,
+        project_id=row.project_id,
+        container_id=row.id,
+        actor=SYSTEM,
+        kind="container.stop",
+        reason=verdict.reason,
+        message=verdict.message,
+        details={"generation": row.generation},
+    )
+    await session.flush()
+    await repository.mark_due(session, [row.id])
+    await notify(session, ROUTES)
 
 
 async def delete_container(session: AsyncSession, actor: Actor, container_id: str) -> Changed:
@@ -183,11 +208,12 @@ async def _new_generation(
     kind: str,
     details: dict[str, int | str] | None = None,
 ) -> Changed:
-    row.desired_state = DesiredState.RUNNING
+    row.desired_state, row.stop_reason = DesiredState.RUNNING, None
     row.generation += 1
     row.unready_since = None
     if row.state != ContainerState.RUNNING:
         row.state, row.reason, row.message = ContainerState.PENDING, None, None
+    await hold_hours(session, row)
     return await _changed(session, actor, row, kind, details)
 
 

@@ -50,6 +50,7 @@ class Reason(StrEnum):
     GPU_NOT_DETECTED = "gpu_not_detected"
     GPU_DRIVER_MISMATCH = "gpu_driver_mismatch"
     NO_CAPACITY = "no_capacity"
+    INSUFFICIENT_CREDIT = "insufficient_credit"
     START_COMMAND_NOT_FOUND = "start_command_not_found"
     EXITED = "exited"
     OUT_OF_MEMORY = "out_of_memory"
@@ -64,4 +65,5 @@ class Reason(StrEnum):
     NODE_LOST = "node_lost"
     PORT_TAKEN = "port_taken"
     STOPPED_BY_USER = "stopped_by_user"
+    STOPPED_NO_CREDIT = "stopped_no_credit"
     ENGINE_ERROR = "engine_error"

@@ -16,6 +16,7 @@ from moorage.kit.errors import (
     ConflictError,
     FieldError,
     ForbiddenError,
+    InsufficientCreditError,
     InvalidInputError,
     MoorageError,
     NotAuthenticatedError,
@@ -35,6 +36,7 @@ _STATUSES: dict[type[MoorageError], HTTPStatus] = {
     ForbiddenError: HTTPStatus.FORBIDDEN,
     NotFoundError: HTTPStatus.NOT_FOUND,
     ConflictError: HTTPStatus.CONFLICT,
+    InsufficientCreditError: HTTPStatus.PAYMENT_REQUIRED,
     TooManyRequestsError: HTTPStatus.TOO_MANY_REQUESTS,
     UnavailableError: HTTPStatus.SERVICE_UNAVAILABLE,
 }
@@ -47,7 +49,10 @@ def install_error_handlers(app: FastAPI, support_contact: str) -> None:
         if status is None:
             return unexpected_answer(request, error)
         fields = error.fields if isinstance(error, InvalidInputError) else ()
-        answer = problem(request, status, error.code, error.message, fields)
+        more = (
+            {"missing_microusd": error.missing_microusd} if isinstance(error, InsufficientCreditError) else {}
+        )
+        answer = problem(request, status, error.code, error.message, fields, more)
         if isinstance(error, TooManyRequestsError):
             answer.headers["Retry-After"] = str(error.retry_after_s)
         if isinstance(error, NotAuthenticatedError):
@@ -101,7 +106,12 @@ def install_error_handlers(app: FastAPI, support_contact: str) -> None:
 
 
 def problem(
-    request: Request, status: HTTPStatus, code: str, detail: str, fields: Sequence[FieldError] = ()
+    request: Request,
+    status: HTTPStatus,
+    code: str,
+    detail: str,
+    fields: Sequence[FieldError] = (),
+    more: Mapping[str, int] | None = None,
 ) -> JSONResponse:
     body: dict[str, Any] = {
         "type": "about:blank",
@@ -110,6 +120,7 @@ def problem(
         "code": code,
         "detail": detail,
         "request_id": _request_id(request),
+        **(more or {}),
     }
     if fields:
         body["errors"] = [{"field": one.field, "message": one.message} for one in fields]

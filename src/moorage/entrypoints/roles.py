@@ -11,6 +11,7 @@ import structlog
 import uvicorn
 import uvloop
 
+from moorage.billing.renewals.reconciler import RenewalsReconciler
 from moorage.containers.reconciler.reconciler import ContainersReconciler
 from moorage.engines.docker.engine import DockerEngine
 from moorage.entrypoints.api import create_app
@@ -89,6 +90,7 @@ async def serve_controller(settings: Settings) -> None:
     engine = DockerEngine(settings.docker_host, installation_id, system_clock)
     keyring = load_or_create_keyring(settings.key_file)
     containers = ContainersReconciler(database, engine, keyring, settings, system_clock)
+    renewals = RenewalsReconciler(database, keyring, settings, system_clock)
     logs = LogCollector(database, engine, keyring, settings, system_clock)
     holder = f"{socket.gethostname()}:{os.getpid()}"
     drivers = [
@@ -96,6 +98,7 @@ async def serve_controller(settings: Settings) -> None:
         for reconciler in (
             containers,
             logs,
+            renewals,
             MailDelivery(database, keyring, settings, system_clock),
             WebhookDelivery(database, keyring, settings, system_clock),
             MetricsKeeper(database, system_clock),

@@ -8,6 +8,7 @@ from moorage.identity.sign_in import models as sign_in
 from moorage.identity.users import models as users
 from moorage.kit import idempotency, installation
 from moorage.kit.database import Base
+from moorage.ledger import models as ledger
 from moorage.notifications import models as notifications
 from moorage.organizations import models as organizations
 from moorage.organizations.audit import models as audit
@@ -26,6 +27,7 @@ __all__ = [
     "idempotency",
     "installation",
     "invitations",
+    "ledger",
     "metadata",
     "notifications",
     "organizations",

@@ -61,6 +61,16 @@ class TooManyRequestsError(MoorageError):
         self.retry_after_s = retry_after_s
 
 
+class InsufficientCreditError(MoorageError):
+    """It would cost more than there is. The message says how much is missing."""
+
+    code = "insufficient_credit"
+
+    def __init__(self, message: str, *, missing_microusd: int) -> None:
+        super().__init__(message)
+        self.missing_microusd = missing_microusd
+
+
 class UnavailableError(MoorageError):
     code = "unavailable"
 

@@ -89,6 +89,14 @@ def new_attempt_id() -> str:
     return _new("try")
 
 
+def new_transaction_id() -> str:
+    return _new("txn")
+
+
+def new_hour_id() -> str:
+    return _new("hour")
+
+
 def new_request_id() -> str:
     return _new("req")
 

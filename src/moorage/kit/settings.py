@@ -68,6 +68,9 @@ class Settings(BaseSettings):
     gateway_slots: int = Field(default=64, ge=1, le=20000)
     """Containers the gateway has room for before it grows its pool by a hitless reload."""
 
+    billing_hour_s: float = Field(default=3600.0, ge=2.0, le=3600.0)
+    """How long a paid hour lasts. Shorter ones are for trying out; they cost the same."""
+
     operator_email: str = "operator@localhost"
     smtp_host: str | None = None
     """The mail server. Without one, the operator reads all mails in the outbox (`GET /api/v1/operator/outbox`)."""

@@ -10,6 +10,7 @@ from moorage.identity.api_keys.repository import revoke_keys_of_project
 from moorage.identity.users.models import UserRow
 from moorage.kit.errors import ConflictError
 from moorage.kit.ids import OrganizationId, UserId
+from moorage.ledger.repository import grant_initial_credit, require_credit
 from moorage.organizations import repository
 from moorage.organizations.audit.repository import record_audit
 from moorage.organizations.models import OrganizationRow, ProjectRow
@@ -19,7 +20,8 @@ from moorage.organizations.names import check_name
 async def create_first_organization(session: AsyncSession, user: UserRow) -> None:
     """What everybody gets at sign-up. Named after the local part of their address; they may rename it."""
     wished = re.sub(r"[^A-Za-z0-9 ._-]", "-", user.email.partition("@")[0]).lstrip(" ._-")[:63]
-    await _create_organization(session, UserId(user.id), wished or "My organization")
+    organization = await _create_organization(session, UserId(user.id), wished or "My organization")
+    await grant_initial_credit(session, organization.id, user.id)
 
 
 async def create_organization(session: AsyncSession, actor: UserActor, name: str) -> OrganizationRow:
@@ -49,6 +51,7 @@ async def create_project(
     check_name(name)
     if await repository.project_name_taken(session, organization.id, name):
         raise _project_name_taken(name)
+    await require_credit(session, organization.id)
     try:
         row = await repository.create_project(session, OrganizationId(organization.id), name)
     except IntegrityError as exc:  # somebody else's came in between

@@ -27,12 +27,14 @@ from moorage.containers.models import ReplicaRow
 from moorage.containers.plan import ContainerView, Plan, ReplicaView, make_plan
 from moorage.containers.reconciler import repository
 from moorage.containers.reconciler.engine_calls import EngineCalls
+from moorage.containers.reconciler.funding import Funding
 from moorage.containers.reconciler.observation import Observer, Seen
 from moorage.containers.reconciler.operations import Operations
 from moorage.containers.reconciler.repository import FoundImage, Loaded
 from moorage.containers.reconciler.sweep import Sweep
 from moorage.containers.spec import ContainerSettings, RegistryProvider
 from moorage.containers.states import LIVE, ContainerState, DesiredState, Reason, ReplicaState
+from moorage.containers.stop_reasons import stopped_because
 from moorage.containers.verdict import Fix, Verdict
 from moorage.engines.base import Engine, ObservedReplica, ReplicaPhase
 from moorage.kit.clock import Clock
@@ -61,12 +63,14 @@ class ContainersReconciler:
     _calls: EngineCalls = field(init=False)
     _sweep: Sweep = field(init=False)
     _observer: Observer = field(init=False)
+    _funding: Funding = field(init=False)
 
     def __post_init__(self) -> None:
         self._operations = Operations(self.clock, self._ask)
         self._calls = EngineCalls(self.database, self.engine, self.keyring, self.settings, self.clock)
         self._sweep = Sweep(self.database, self.engine, self.clock)
         self._observer = Observer(self.engine)
+        self._funding = Funding(self.settings)
 
     async def due(self, limit: int) -> Due:
         async with self.database.reading() as session:
@@ -87,8 +91,10 @@ class ContainersReconciler:
         plan = make_plan(view, self._replica_views(loaded, seen), loaded.now)
         created: list[ReplicaRow] = []
         async with self._guarded(lease) as session:
-            await repository.apply_plan(session, loaded, plan, self._progress(loaded, plan), image)
+            progress = self._progress(loaded, plan)
+            unchanged = await repository.apply_plan(session, loaded, plan, progress, image)
             created = await self._admit(session, loaded, room, plan)
+            await self._funding.settle(session, loaded, plan, unchanged=unchanged)
         self._begin_operations(loaded, seen, plan, created, lease)
 
     async def postpone(self, key: str, error: Exception, lease: Lease) -> None:
@@ -208,6 +214,8 @@ class ContainersReconciler:
             no_room_message=why_no_room(loaded.instance_type, room.nodes),
             recent_failures=[(failure.slot, failure.ended_at) for failure in loaded.failures],
             last_failure=last_failure,
+            unpayable_slots=self._funding.unpayable_slots(loaded),
+            stopped_because=stopped_because(row.stop_reason),
             engine_failing=any(
                 self._operations.engine_failing(key) for key in (row.id, *(one.id for one in loaded.replicas))
             ),
@@ -234,19 +242,21 @@ class ContainersReconciler:
                 at_gateways=row.id in loaded.routes,
                 taking_requests=row.id in loaded.routes and loaded.routes[row.id].taking_requests,
                 in_flight=loaded.routes[row.id].in_flight if row.id in loaded.routes else 0,
+                unfunded=row.unfunded_at is not None,
             )
             for row in loaded.replicas
         ]
 
     async def _admit(self, session: AsyncSession, loaded: Loaded, room: Room, plan: Plan) -> list[ReplicaRow]:
-        """Insert the planned replicas, each where there is room. Under a lock, because the plan's idea of
-        the room may be older than another container's admission; what does not fit waits for the next pass."""
+        """Insert the planned replicas, each where there is room and an hour for it. Under a lock, because the plan's
+        idea of the room may be older than another container's admission; what does not fit, or cannot be paid,
+        waits for the next pass."""
         if not plan.create_slots:
             return []
         await capacity_repository.lock_capacity(session)
         used = await capacity_repository.used_capacity(session)
         created = []
-        for slot in plan.create_slots:
+        for slot in await self._funding.admit(session, loaded, plan.create_slots):
             placement = place(loaded.instance_type, room.nodes, used, self.settings.cpu_overcommit)
             if placement is None:
                 break

@@ -20,6 +20,9 @@ from moorage.containers.verdict import Fix, Verdict
 from moorage.engines.base import ObservedReplica
 from moorage.kit.database import notify
 from moorage.kit.errors import EngineError
+from moorage.ledger.hours_repository import hours_from_json, usable_hours
+from moorage.ledger.repository import available_credit
+from moorage.ledger.rules import Hour
 from moorage.organizations.models import ProjectRow
 
 RECENT = timedelta(minutes=10)
@@ -70,6 +73,10 @@ class Loaded:
     failures: Sequence[Failure]
     """Of this generation, oldest first."""
     now: datetime
+    hours: tuple[Hour, ...]
+    """Held, or paid and not over."""
+    available_microusd: int
+    """What its organization may spend."""
 
 
 async def due_containers(session: AsyncSession, limit: int) -> tuple[list[str], float | None]:
@@ -85,7 +92,14 @@ async def load(session: AsyncSession, container_id: str) -> Loaded | None:
     """The container's row comes first: whatever changes while the rest is read also changes its `changes`, and
     then this pass is followed by another."""
     query = (
-        select(ContainerRow, ProjectRow.organization_id, func.clock_timestamp(), InstanceTypeRow)
+        select(
+            ContainerRow,
+            ProjectRow.organization_id,
+            func.clock_timestamp(),
+            usable_hours(ContainerRow.id),
+            available_credit(ProjectRow.organization_id),
+            InstanceTypeRow,
+        )
         .join(ProjectRow, ProjectRow.id == ContainerRow.project_id)
         .join(InstanceTypeRow, InstanceTypeRow.name == ContainerRow.instance_type)
         .where(ContainerRow.id == container_id, ContainerRow.deleted_at.is_(None))
@@ -93,7 +107,7 @@ async def load(session: AsyncSession, container_id: str) -> Loaded | None:
     found = (await session.execute(query)).one_or_none()
     if found is None:
         return None
-    container, organization_id, now, _ = found
+    container, organization_id, now, hours, available_microusd, _ = found
     # Already in the session, so this asks nobody.
     instance_type = await find_instance_type(session, container.instance_type)
     assert instance_type is not None, "a foreign key says so"
@@ -112,6 +126,8 @@ async def load(session: AsyncSession, container_id: str) -> Loaded | None:
         # Before its image is known, a deployment has started nothing that could have failed.
         failures=await _recent_failures(session, container) if _knows_image(container) else (),
         now=now,
+        hours=hours_from_json(hours),
+        available_microusd=available_microusd,
     )
 
 
@@ -125,8 +141,9 @@ async def apply_plan(
     plan: Plan,
     progress: dict[str, Any] | None,
     image: FoundImage | Verdict | None,
-) -> None:
-    """Write what the plan says about rows, and the image that this pass found."""
+) -> bool:
+    """Write what the plan says about rows, and the image that this pass found. Whether nobody asked for anything
+    since the pass began."""
     for transition in plan.transitions:
         await _move(session, transition)
     if plan.release_ports:
@@ -135,9 +152,10 @@ async def apply_plan(
         )
         await session.execute(released.values(port_released_at=func.now()))
     values = image_columns(loaded.container, image) if image is not None else {}
-    await _write_container(session, loaded, plan, values | {"progress": progress})
+    changes = await _write_container(session, loaded, plan, values | {"progress": progress})
     if any(transition.to not in _UNSEEN_BY_GATEWAYS for transition in plan.transitions):
         await notify(session, ROUTES)
+    return changes == loaded.container.changes
 
 
 async def record_image(session: AsyncSession, container: ContainerRow, found: FoundImage | Verdict) -> None:
@@ -279,7 +297,7 @@ def _seen_in_engine(observed: ObservedReplica) -> dict[str, Any]:
     return seen
 
 
-async def _write_container(session: AsyncSession, loaded: Loaded, plan: Plan, values: dict[str, Any]) -> None:
+async def _write_container(session: AsyncSession, loaded: Loaded, plan: Plan, values: dict[str, Any]) -> int:
     row = loaded.container
     verdict = plan.verdict
     values |= {
@@ -313,7 +331,8 @@ async def _write_container(session: AsyncSession, loaded: Loaded, plan: Plan, va
     if plan.state != row.state:
         values["state_since"] = func.now()
         _record_state(session, row, plan)
-    await session.execute(update(ContainerRow).where(ContainerRow.id == row.id).values(values))
+    written = update(ContainerRow).where(ContainerRow.id == row.id).values(values)
+    return (await session.execute(written.returning(ContainerRow.changes))).scalar_one()
 
 
 def _next_pass(row: ContainerRow, plan: Plan) -> Any:

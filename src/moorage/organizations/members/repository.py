@@ -50,6 +50,16 @@ async def count_admins(session: AsyncSession, organization_id: str) -> int:
     return (await session.execute(select(func.count()).select_from(MemberRow).where(admins))).scalar_one()
 
 
+async def admin_addresses(session: AsyncSession, organization_id: str) -> list[str]:
+    query = (
+        select(UserRow.email)
+        .join(MemberRow, MemberRow.user_id == UserRow.id)
+        .where(MemberRow.organization_id == organization_id, MemberRow.role == Role.ADMIN)
+        .order_by(MemberRow.joined_at, UserRow.id)
+    )
+    return list((await session.execute(query)).scalars())
+
+
 async def joined_projects(
     session: AsyncSession, organization_id: str, user_ids: Sequence[str]
 ) -> dict[str, list[str]]:

@@ -1,0 +1,157 @@
+"""The renewals reconciler: hours that end are followed by the next one, while there is credit.
+
+Purpose: every slot that serves has an hour that is paid for, bought shortly before the last one ends.
+Invariants: an hour is renewed at most once; nothing is bought once a stop is decided; of an organization's
+containers the oldest comes first. What passed while nobody was here to account for it is not charged.
+When it fails: a container is one transaction, so a death leaves each either renewed or due. A slot that cannot be paid
+drains within the time that is paid; a container that falls below its minimum stops, and its admins are told.
+"""
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+import structlog
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from moorage.billing.mails import tell_admins
+from moorage.billing.renewals import repository
+from moorage.billing.renewals.repository import DueHours
+from moorage.catalog.repository import find_instance_type
+from moorage.containers.models import ContainerRow, ReplicaRow
+from moorage.containers.repository import mark_due
+from moorage.containers.service import stop_because
+from moorage.containers.spec import ContainerSettings
+from moorage.containers.states import SERVING, DesiredState, Reason
+from moorage.kit.clock import Clock
+from moorage.kit.crypto import Keyring
+from moorage.kit.database import Database
+from moorage.kit.errors import UnavailableError
+from moorage.kit.settings import Settings
+from moorage.ledger.hours_repository import Buyer, hold_next, renew
+from moorage.ledger.models import HourRow
+from moorage.ledger.rules import Renewal, next_hour, renewal, renewal_lead
+from moorage.reconcile.driver import Due
+from moorage.reconcile.lease import Lease
+
+log = structlog.get_logger()
+
+LARGEST_JUMP_S = 300.0
+PAUSE_AFTER_JUMP_S = 300.0
+PAUSE_AFTER_FAILURE_S = 5.0
+
+
+@dataclass
+class RenewalsReconciler:
+    database: Database
+    keyring: Keyring
+    settings: Settings
+    clock: Clock
+    name: str = "renewals"
+    channels: tuple[str, ...] = ()
+    _postponed: dict[str, float] = field(init=False, default_factory=dict)
+    """Organization → when, on the monotonic clock, it is tried again."""
+    _times: tuple[datetime, float] | None = field(init=False, default=None)
+    """The database's time and ours, when they were last compared."""
+    _paused_until_s: float = field(init=False, default=float("-inf"))
+
+    async def due(self, limit: int) -> Due:
+        async with self.database.reading() as session:
+            self._refuse_jumps(await repository.database_now(session))
+            keys, next_in_s = await repository.due_organizations(session, limit)
+        now_s = self.clock.monotonic()
+        return Due([key for key in keys if self._postponed.get(key, now_s) <= now_s], next_in_s)
+
+    async def reconcile(self, key: str, lease: Lease) -> None:
+        async with self.database.reading() as session:
+            container_ids = await repository.due_containers(session, key)
+        for container_id in container_ids:
+            async with self.database.transaction() as session:
+                await lease.guard(session)
+                await self._renew_container(session, container_id)
+        self._postponed.pop(key, None)
+
+    async def postpone(self, key: str, error: Exception, lease: Lease) -> None:
+        self._postponed[key] = self.clock.monotonic() + PAUSE_AFTER_FAILURE_S
+
+    async def lead(self, lease: Lease) -> None:
+        self._times = None
+
+    def _refuse_jumps(self, now: datetime) -> None:
+        """A clock that jumped would end every hour at once, or none for long: then nothing is bought for a while."""
+        now_s = self.clock.monotonic()
+        if self._times is not None:
+            jump_s = (now - self._times[0]).total_seconds() - (now_s - self._times[1])
+            if abs(jump_s) > LARGEST_JUMP_S:
+                log.error("database_clock_jumped", by_s=round(jump_s))
+                self._paused_until_s = now_s + PAUSE_AFTER_JUMP_S
+        self._times = (now, now_s)
+        if now_s < self._paused_until_s:
+            raise UnavailableError(
+                "The database's clock jumped. No hour is bought for five minutes; check the time of its machine."
+            )
+
+    async def _renew_container(self, session: AsyncSession, container_id: str) -> None:
+        due = await repository.lock_due_hours(session, container_id)
+        refused: list[HourRow] = []
+        for hour in due.hours:
+            assert hour.expires_at is not None, "a constraint says so"
+            replicas = _replicas_in(due, hour)
+            serves = any(one.state in SERVING for one in replicas)
+            match renewal(serves=serves, comes_up=bool(replicas), expires_at=hour.expires_at, now=due.now):
+                case Renewal.BUY | Renewal.HOLD as kind:
+                    if due.suspended or not await self._pay(session, due, hour, kind):
+                        refused.append(hour)
+                    hour.due_at = None
+                case Renewal.WAIT:
+                    hour.due_at = hour.expires_at
+                case Renewal.CLOSE:
+                    hour.due_at = None
+        if refused and due.container is not None:
+            await self._drain(session, due, due.container, refused)
+
+    async def _pay(self, session: AsyncSession, due: DueHours, hour: HourRow, kind: Renewal) -> bool:
+        instance_type = await find_instance_type(session, hour.instance_type)
+        assert instance_type is not None, "hours of a type keep it in the catalogue"
+        assert hour.expires_at is not None, "a constraint says so"
+        price_microusd = instance_type.price_per_hour_microusd
+        buyer = Buyer(
+            hour.organization_id, hour.project_id, hour.container_id, instance_type.name, price_microusd
+        )
+        if kind is Renewal.HOLD:
+            return await hold_next(session, hour, buyer)
+        length = timedelta(seconds=self.settings.billing_hour_s)
+        lead = renewal_lead(self.settings.billing_hour_s, self.settings.drain_timeout_s)
+        begins_at, _ = next_hour(hour.expires_at, due.now, length)
+        return await renew(session, hour, buyer, begins_at, length, lead)
+
+    async def _drain(
+        self, session: AsyncSession, due: DueHours, container: ContainerRow, refused: list[HourRow]
+    ) -> None:
+        """What cannot be paid goes; below its minimum, all of it does."""
+        unpaid = {one.id for hour in refused for one in _replicas_in(due, hour)}
+        await repository.mark_unfunded(session, sorted(unpaid))
+        funded = {one.slot for one in due.replicas if one.id not in unpaid}
+        log.warning("renewal_refused", container_id=container.id, slots=[hour.slot for hour in refused])
+        if len(funded) >= ContainerSettings.from_json(container.settings).min_replicas:
+            await mark_due(session, [container.id])
+            return
+        await stop_because(session, container, Reason.STOPPED_NO_CREDIT)
+        await tell_admins(
+            session,
+            self.keyring,
+            refused[0].organization_id,
+            subject=f"{container.name} stops: the credit has run out",
+            text=(
+                f"The credit does not cover another hour of the container {container.name}. It finishes the requests that "
+                "are under way and stops within the hour that is paid.\n\n"
+                "It does not start again by itself: top up your credit, then start it.\n"
+            ),
+        )
+
+
+def _replicas_in(due: DueHours, hour: HourRow) -> list[ReplicaRow]:
+    """Those that the hour, or the one after it, is for. None once it is decided that the slot goes."""
+    row = due.container
+    if row is None or row.desired_state != DesiredState.RUNNING or hour.slot >= row.desired_replicas:
+        return []
+    return [one for one in due.replicas if one.slot == hour.slot and one.instance_type == hour.instance_type]

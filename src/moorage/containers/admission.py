@@ -1,0 +1,27 @@
+"""The funding gate: a deployment is admitted when an hour of each of its replicas is held or paid for."""
+
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from moorage.catalog.repository import find_instance_type
+from moorage.containers.models import ContainerRow
+from moorage.containers.spec import ContainerSettings
+from moorage.ledger.hours_repository import Buyer, hold_at_admission, list_hours
+from moorage.organizations.repository import find_project
+
+
+async def hold_hours(session: AsyncSession, row: ContainerRow, *, is_new: bool = False) -> None:
+    """From now until the hours are bought or the deployment ends. Raises when the credit does not cover it."""
+    project = await find_project(session, row.project_id)
+    instance_type = await find_instance_type(session, row.instance_type)
+    assert project is not None, "a foreign key says so"
+    assert instance_type is not None, "a foreign key says so"
+    buyer = Buyer(
+        project.organization_id,
+        project.id,
+        row.id,
+        instance_type.name,
+        instance_type.price_per_hour_microusd,
+    )
+    hours = () if is_new else await list_hours(session, row.id)
+    slots = range(ContainerSettings.from_json(row.settings).min_replicas)
+    await hold_at_admission(session, buyer, slots, hours)

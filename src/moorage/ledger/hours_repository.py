@@ -1,0 +1,254 @@
+"""SQL of holds and paid hours. Each step that moves money is one statement: it happens as a whole or not at all.
+
+Lock order, so that nobody waits in a circle: the container's row, the capacity lock, the account's row.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import bindparam, func, select, text, update
+from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.types import BigInteger, Integer, Interval, String
+
+from moorage.kit.ids import new_hour_id
+from moorage.ledger.models import CreditAccountRow, HourRow
+from moorage.ledger.repository import balance_of, insufficient
+from moorage.ledger.rules import Coverage, Hour, cover
+
+
+@dataclass(frozen=True)
+class Buyer:
+    """Whose hours they are: who pays, and for what."""
+
+    organization_id: str
+    project_id: str
+    container_id: str
+    instance_type: str
+    price_microusd: int
+    """Of one hour."""
+
+
+def usable_hours(container_id: Any) -> Any:
+    """A scalar subquery with the container's hours as JSON, for whoever reads other things about it anyway."""
+    hour = HourRow
+    # One without `due_at` has been followed by another, or could not be: a new replica cannot count on it.
+    paid = (hour.state == "paid") & hour.due_at.is_not(None) & (hour.expires_at > func.clock_timestamp())
+    usable = (hour.state == "held") | paid
+    row = func.jsonb_build_array(
+        hour.id, hour.slot, hour.instance_type, func.extract("epoch", hour.expires_at)
+    )
+    query = select(func.coalesce(func.jsonb_agg(row), text("'[]'::jsonb")))
+    return query.where(hour.container_id == container_id, usable).correlate_except(hour).scalar_subquery()
+
+
+def hours_from_json(rows: Sequence[Sequence[Any]]) -> tuple[Hour, ...]:
+    return tuple(
+        Hour(one_id, slot, instance_type, _moment(expires_s))
+        for one_id, slot, instance_type, expires_s in rows
+    )
+
+
+async def list_hours(session: AsyncSession, container_id: str) -> tuple[Hour, ...]:
+    return hours_from_json((await session.execute(select(usable_hours(container_id)))).scalar_one())
+
+
+async def hold_at_admission(
+    session: AsyncSession, buyer: Buyer, slots: Sequence[int], hours: Sequence[Hour]
+) -> None:
+    """The funding gate: an hour for each slot that has none, or 402 and nothing at all. `hours` are not over."""
+    coverage = cover(slots, slots, hours, buyer.instance_type, _EPOCH)
+    if coverage.hold and not await _hold(session, buyer, coverage.hold):
+        balance = await balance_of(session, buyer.organization_id)
+        raise insufficient(len(coverage.hold) * buyer.price_microusd, balance.available_microusd)
+
+
+async def cover_slots(
+    session: AsyncSession,
+    buyer: Buyer,
+    slots: Sequence[int],
+    busy_slots: Sequence[int],
+    hours: Sequence[Hour],
+    now: datetime,
+) -> list[int]:
+    """Those of the slots that have an hour now, held or paid. What cannot be paid is left out."""
+    coverage = cover(slots, busy_slots, hours, buyer.instance_type, now)
+    for hour_id, slot in coverage.moves:
+        await session.execute(update(HourRow).where(HourRow.id == hour_id).values(slot=slot))
+    if not coverage.hold:
+        return list(slots)
+    affordable = await _lock_and_count_affordable(session, buyer, coverage)
+    held = coverage.hold[:affordable]
+    if held:
+        granted = await _hold(session, buyer, held)
+        assert granted, "the account is locked and has enough"
+    return [slot for slot in slots if slot not in coverage.hold or slot in held]
+
+
+async def capture(
+    session: AsyncSession, container_id: str, slots: Sequence[int], hour: timedelta, lead: timedelta
+) -> None:
+    """The replicas of these slots are ready: what was held for them is bought, and lasts from now."""
+    await session.execute(
+        _CAPTURE, {"container_id": container_id, "slots": list(slots), "hour": hour, "lead": lead}
+    )
+
+
+async def release(session: AsyncSession, hour_ids: Sequence[str]) -> None:
+    """Give back what was held; a hold that became an hour meanwhile stays one."""
+    await session.execute(_RELEASE, {"ids": list(hour_ids)})
+
+
+async def renew(
+    session: AsyncSession,
+    renewed: HourRow,
+    buyer: Buyer,
+    begins_at: datetime,
+    hour: timedelta,
+    lead: timedelta,
+) -> bool:
+    """Buy the hour that follows. False when the credit does not cover it."""
+    values = {
+        **_buyer_values(buyer),
+        "id": new_hour_id(),
+        "slot": renewed.slot,
+        "renews": renewed.id,
+        "expires_at": begins_at + hour,
+        "due_at": begins_at + hour - lead,
+    }
+    return (await session.execute(_RENEW, values)).scalar_one_or_none() is not None
+
+
+async def hold_next(session: AsyncSession, renewed: HourRow, buyer: Buyer) -> bool:
+    """Hold the hour that follows, for a replica that is still coming up."""
+    return await _hold(session, buyer, (renewed.slot,))
+
+
+async def _hold(session: AsyncSession, buyer: Buyer, slots: Sequence[int]) -> bool:
+    values = {
+        **_buyer_values(buyer),
+        "ids": [new_hour_id() for _ in slots],
+        "slots": list(slots),
+        "total": len(slots) * buyer.price_microusd,
+    }
+    return (await session.execute(_HOLD, values)).first() is not None
+
+
+async def _lock_and_count_affordable(session: AsyncSession, buyer: Buyer, coverage: Coverage) -> int:
+    query = (
+        select(CreditAccountRow.available_microusd)
+        .where(CreditAccountRow.organization_id == buyer.organization_id)
+        .with_for_update()
+    )
+    available = (await session.execute(query)).scalar_one_or_none() or 0
+    return min(available // buyer.price_microusd, len(coverage.hold))
+
+
+def _buyer_values(buyer: Buyer) -> dict[str, Any]:
+    return {
+        "organization_id": buyer.organization_id,
+        "project_id": buyer.project_id,
+        "container_id": buyer.container_id,
+        "instance_type": buyer.instance_type,
+        "price": buyer.price_microusd,
+    }
+
+
+def _moment(epoch_s: float | None) -> datetime | None:
+    return None if epoch_s is None else _EPOCH + timedelta(seconds=float(epoch_s))
+
+
+_EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
+
+_BUYER = (
+    bindparam("organization_id", type_=String),
+    bindparam("project_id", type_=String),
+    bindparam("container_id", type_=String),
+    bindparam("instance_type", type_=String),
+    bindparam("price", type_=BigInteger),
+)
+
+_HOLD = text("""
+WITH account AS (
+    UPDATE credit_accounts
+    SET available_microusd = available_microusd - :total, held_microusd = held_microusd + :total
+    WHERE organization_id = :organization_id AND available_microusd >= :total
+    RETURNING organization_id
+)
+INSERT INTO hours (id, organization_id, project_id, container_id, instance_type, slot, price_microusd, state)
+SELECT wanted.id, account.organization_id, :project_id, :container_id, :instance_type, wanted.slot, :price, 'held'
+FROM account, unnest(:ids, :slots) AS wanted (id, slot)
+RETURNING id
+""").bindparams(
+    *_BUYER,
+    bindparam("ids", type_=ARRAY(String)),
+    bindparam("slots", type_=ARRAY(Integer)),
+    bindparam("total", type_=BigInteger),
+)
+
+_BOOK_USAGE = """
+, transactions AS (
+    INSERT INTO ledger_transactions (id, key, kind, organization_id, details)
+    SELECT 'txn' || substr(id, 5), 'hour:' || id, 'usage', organization_id,
+        jsonb_build_object('container_id', container_id, 'project_id', project_id, 'slot', slot,
+            'instance_type', instance_type)
+    FROM bought
+)
+, entries AS (
+    INSERT INTO ledger_entries (transaction_id, account, amount_microusd)
+    SELECT 'txn' || substr(id, 5), 'credit:' || organization_id, -price_microusd FROM bought
+    UNION ALL
+    SELECT 'txn' || substr(id, 5), 'usage', price_microusd FROM bought
+)
+SELECT id FROM bought
+"""
+
+_CAPTURE = text(
+    """
+WITH bought AS (
+    UPDATE hours
+    SET state = 'paid', bought_at = now(), expires_at = now() + :hour, due_at = now() + :hour - :lead
+    WHERE container_id = :container_id AND slot = ANY(:slots) AND state = 'held'
+    RETURNING *
+), account AS (
+    UPDATE credit_accounts SET held_microusd = held_microusd - spent.total
+    FROM (SELECT organization_id, sum(price_microusd)::bigint AS total FROM bought GROUP BY 1) AS spent
+    WHERE credit_accounts.organization_id = spent.organization_id
+)"""  # noqa: S608 - two constants
+    + _BOOK_USAGE
+).bindparams(
+    bindparam("container_id", type_=String),
+    bindparam("slots", type_=ARRAY(Integer)),
+    bindparam("hour", type_=Interval),
+    bindparam("lead", type_=Interval),
+)
+
+_RENEW = text(
+    """
+WITH account AS (
+    UPDATE credit_accounts SET available_microusd = available_microusd - :price
+    WHERE organization_id = :organization_id AND available_microusd >= :price
+    RETURNING organization_id
+), bought AS (
+    INSERT INTO hours (id, organization_id, project_id, container_id, instance_type, slot, price_microusd,
+        state, bought_at, expires_at, due_at, renews)
+    SELECT :id, organization_id, :project_id, :container_id, :instance_type, :slot, :price,
+        'paid', now(), :expires_at, :due_at, :renews
+    FROM account
+    RETURNING *
+)"""  # noqa: S608 - two constants
+    + _BOOK_USAGE
+).bindparams(*_BUYER)
+
+_RELEASE = text("""
+WITH released AS (
+    UPDATE hours SET state = 'released' WHERE id = ANY(:ids) AND state = 'held'
+    RETURNING organization_id, price_microusd
+)
+UPDATE credit_accounts
+SET available_microusd = available_microusd + back.total, held_microusd = held_microusd - back.total
+FROM (SELECT organization_id, sum(price_microusd)::bigint AS total FROM released GROUP BY 1) AS back
+WHERE credit_accounts.organization_id = back.organization_id
+""").bindparams(bindparam("ids", type_=ARRAY(String)))

@@ -1,0 +1,102 @@
+"""Tables of money: what every organization has, every movement of it, and the hours that it bought.
+
+Transactions and entries are written once and never again: the application's database role has no right to change
+or delete them, and a trigger refuses it to everybody else. Balances are kept beside them, under a lock and a
+constraint, and must equal the sum of the entries; `check_repository.py` compares the two.
+"""
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, UniqueConstraint, text
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.orm import Mapped, mapped_column
+
+from moorage.kit.database import Base, CreatedAt
+
+
+class CreditAccountRow(Base):
+    """What an organization has left. Its row is locked by whoever spends: that is what keeps it above zero."""
+
+    __tablename__ = "credit_accounts"
+    __table_args__ = (
+        CheckConstraint("available_microusd >= 0", name="available_not_negative"),
+        CheckConstraint("held_microusd >= 0", name="held_not_negative"),
+    )
+
+    organization_id: Mapped[str] = mapped_column(ForeignKey("organizations.id"), primary_key=True)
+    available_microusd: Mapped[int] = mapped_column(BigInteger, default=0)
+    """May be spent."""
+    held_microusd: Mapped[int] = mapped_column(BigInteger, default=0)
+    """Set aside for hours of replicas that are not ready yet."""
+
+
+class TransactionRow(Base):
+    """One movement of money, as a whole. `key` says what it is about, so that it can happen only once."""
+
+    __tablename__ = "ledger_transactions"
+    __table_args__ = (
+        UniqueConstraint("key"),
+        Index("ix_ledger_transactions_organization_id_at", "organization_id", "at", "id"),
+        Index("ix_ledger_transactions_kind_at", "kind", "at"),
+    )
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    key: Mapped[str]
+    kind: Mapped[str]
+    organization_id: Mapped[str]
+    at: Mapped[CreatedAt]
+    details: Mapped[dict[str, Any]] = mapped_column(JSONB, default=dict)
+
+
+class EntryRow(Base):
+    """What a transaction adds to an account (or takes, below zero). The entries of a transaction add up to zero."""
+
+    __tablename__ = "ledger_entries"
+    __table_args__ = (
+        CheckConstraint("amount_microusd <> 0", name="moves_something"),
+        Index("ix_ledger_entries_account", "account"),
+    )
+
+    transaction_id: Mapped[str] = mapped_column(primary_key=True)
+    account: Mapped[str] = mapped_column(primary_key=True)
+    amount_microusd: Mapped[int] = mapped_column(BigInteger)
+
+
+class HourRow(Base):
+    """An hour of one slot of a container: held for a replica that is coming up, then paid, or released."""
+
+    __tablename__ = "hours"
+    __table_args__ = (
+        CheckConstraint("state IN ('held', 'paid', 'released')", name="state"),
+        CheckConstraint("price_microusd > 0", name="costs_something"),
+        CheckConstraint(
+            "(state = 'paid') = (bought_at IS NOT NULL) AND (bought_at IS NULL) = (expires_at IS NULL)",
+            name="paid_has_times",
+        ),
+        # A slot waits for one hour at a time, and an hour is renewed once, whoever tries and however often.
+        Index(
+            "uq_hours_held_slot", "container_id", "slot", unique=True, postgresql_where=text("state = 'held'")
+        ),
+        UniqueConstraint("renews"),
+        Index("ix_hours_container_id", "container_id", postgresql_where=text("state <> 'released'")),
+        Index("ix_hours_organization_id_bought_at", "organization_id", "bought_at"),
+        Index("ix_hours_due_at", "due_at", postgresql_where=text("due_at IS NOT NULL")),
+    )
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    organization_id: Mapped[str]
+    project_id: Mapped[str]
+    container_id: Mapped[str]
+    instance_type: Mapped[str]
+    slot: Mapped[int]
+    price_microusd: Mapped[int] = mapped_column(BigInteger)
+    state: Mapped[str]
+    held_at: Mapped[CreatedAt]
+    bought_at: Mapped[datetime | None]
+    expires_at: Mapped[datetime | None]
+    renews: Mapped[str | None]
+    """The hour that this one follows without a gap in service."""
+    due_at: Mapped[datetime | None]
+    """When somebody has to decide what follows this hour; none once that is decided. Then it is for what runs in its
+    slot now, and no new replica can count on it."""
