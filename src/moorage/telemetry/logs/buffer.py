@@ -39,7 +39,13 @@ class LineBuffer:
         self._take_now = asyncio.Event()
         self._room = asyncio.Event()
 
-    async def fill(self, bundles: AsyncIterator[Sequence[LogChunk]], *, process_ended: bool) -> None:
+    async def fill(
+        self,
+        bundles: AsyncIterator[Sequence[LogChunk]],
+        *,
+        process_ended: bool,
+        engine_was_away: bool = False,
+    ) -> None:
         """Read to the end. A stream that breaks off is an end too: what it gave first is stored first.
 
         Only of a process that had ended before is what lacks a line end a line.
@@ -51,7 +57,7 @@ class LineBuffer:
                 if self._is_full():
                     await self._wait_for_room()
             if process_ended:
-                self._add(self._assembler.end())
+                self._add(self._assembler.end(engine_was_away=engine_was_away))
         except EngineError as exc:
             self._failure = exc
         finally:

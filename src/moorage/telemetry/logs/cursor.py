@@ -23,6 +23,7 @@ STREAMS_APART_NS = 10 * 1_000_000_000
 for a day must not make the next reader ask for a day of the other."""
 
 DROPPED = b"[moorage: %d lines dropped here: this replica printed more than is kept]"
+ENGINE_AWAY = b"[moorage: this replica ended while the engine was away; what it printed last may be missing]"
 FORGOTTEN = b"[moorage: lines may be missing here: the engine did not keep them long enough]"
 
 
@@ -132,13 +133,17 @@ class LineAssembler:
             stream.taken_ns, stream.taken_chunks = stream.seen_ns, stream.seen_chunks
         return lines
 
-    def end(self) -> list[RawLine]:
+    def end(self, *, engine_was_away: bool = False) -> list[RawLine]:
         """The process has ended: what it left without a line end are lines too."""
         lines: list[RawLine] = []
         for name, stream in self._streams.items():
             if stream.open_line is not None:
                 self._close_open(lines, stream, name)
-        return lines + self.tell_dropped()
+        lines += self.tell_dropped()
+        if engine_was_away:
+            last_ns, name = max((stream.seen_ns, name) for name, stream in self._streams.items())
+            lines.append(self._line(last_ns, name, ENGINE_AWAY))
+        return lines
 
     def tell_dropped(self) -> list[RawLine]:
         """A line that says how many were dropped, if any were. To be asked for before `cursor`, which is behind

@@ -17,7 +17,7 @@ from moorage.engines.base import Engine, ReplicaPhase
 from moorage.kit.clock import Clock
 from moorage.kit.crypto import Keyring
 from moorage.kit.database import Database
-from moorage.kit.errors import LeaseLostError
+from moorage.kit.errors import EngineError, LeaseLostError
 from moorage.kit.ids import ReplicaId
 from moorage.reconcile.lease import Lease
 from moorage.telemetry.logs import repository
@@ -45,6 +45,8 @@ class Follower:
     """Shared by all followers; gives way in turn, so that a flood waits behind everybody's next batch."""
     _allowance: Allowance = field(init=False, default_factory=Allowance)
     _stored_lines: int = field(init=False, default=0)
+    _engine_was_away: bool = field(init=False, default=False)
+    """Since its process was last seen running. An engine throws away what it finds of one that ended meanwhile."""
 
     async def run(self) -> None:
         """Returns when all is stored; raises only `LeaseLostError`."""
@@ -65,11 +67,16 @@ class Follower:
 
     async def _follow_once(self) -> bool:
         """Whether everything is stored now."""
-        observed = await self.engine.inspect(ReplicaId(self.source.replica_id))
+        try:
+            observed = await self.engine.inspect(ReplicaId(self.source.replica_id))
+        except EngineError:
+            self._engine_was_away = True
+            raise
         if observed is None or observed.engine_id != self.source.engine_id:
             await self._finish()
             return True
         process_ended = observed.phase is ReplicaPhase.EXITED
+        self._engine_was_away &= process_ended
         await self._read_and_store(process_ended)
         if process_ended:
             await self._finish()
@@ -84,7 +91,9 @@ class Follower:
         bundles = self.engine.logs(self.source.engine_id, cursor.since_ns)
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(buffer.fill(bundles, process_ended=process_ended))
+                group.create_task(
+                    buffer.fill(bundles, process_ended=process_ended, engine_was_away=self._engine_was_away)
+                )
                 async for batch in buffer.batches():
                     await self._store(batch, masker)
         except BaseExceptionGroup as errors:
