@@ -22,6 +22,7 @@ from moorage.containers.spec import RegistryProvider
 from moorage.engines.base import Image, ImageRequest, ObservedReplica, PullProgress, ReplicaPhase, ReplicaSpec
 from moorage.engines.simulated import SimulatedEngine, SimulatedImage, SimulatedMachine
 from moorage.engines.simulated_machine import engine_ref
+from moorage.gateway.liveness import Health
 from moorage.gateway.repository import RouteReport, read_table, register_gateway, report
 from moorage.identity.actor import KeyActor
 from moorage.kit.clock import VirtualClock, system_clock
@@ -221,6 +222,8 @@ class World:
     machine: Machine
     fewest_enabled: dict[str, int] = field(default_factory=dict)
     """By container: the least that the gateway had while somebody counted."""
+    failing: dict[str, Health] = field(default_factory=dict)
+    """Replicas whose health checks fail at the gateway."""
     _names: int = 0
 
     async def create(
@@ -278,7 +281,9 @@ class World:
         async with self.database.transaction() as session:
             table = await read_table(session)
             held = {
-                str(server.replica_id): RouteReport(draining=False, in_flight=0)
+                str(server.replica_id): RouteReport(
+                    draining=False, in_flight=0, health=self.failing.get(server.replica_id)
+                )
                 for route in table.routes.values()
                 for server in route.servers
                 if not server.draining

@@ -141,43 +141,6 @@ async def test_the_queue_is_bounded_in_length_and_time(
         assert await served == (200, "ok")
 
 
-async def test_a_replica_that_fails_its_health_check_rests_until_it_is_back(
-    gateway: DataPlane, container: Container, client: aiohttp.ClientSession
-) -> None:
-    async with run_container() as healthy:
-        await serve(gateway, container.server(), healthy.server(), health_path="/healthz?deep=1&x=%20")
-        container.health_status = 500
-        await eventually(lambda: len(container.health_checks) >= 1)
-        assert container.health_checks[0] == "/healthz?deep=1&x=%20"
-
-        async def gets_requests(rested: Container) -> bool:
-            rested.seen.clear()
-            for _ in range(6):
-                async with get(client, "/v1") as response:
-                    assert response.status == 200
-            return len(rested.seen) > 0
-
-        async def rests() -> bool:
-            return not await gets_requests(container)
-
-        await eventually(rests)
-        container.health_status = 200
-        await eventually(lambda: gets_requests(container))
-
-
-async def test_no_healthy_replica_is_not_running(
-    gateway: DataPlane, container: Container, client: aiohttp.ClientSession
-) -> None:
-    container.health_status = 500
-    await serve(gateway, container.server(), health_path="/healthz")
-
-    async def refused() -> bool:
-        async with get(client, "/v1") as response:
-            return response.status == 503 and (await error_of(response)) == (503, "container_not_running")
-
-    await eventually(refused)
-
-
 async def test_a_container_without_a_health_path_is_not_checked(
     gateway: DataPlane, container: Container
 ) -> None:

@@ -327,10 +327,75 @@ def test_a_restart_that_fails_leaves_the_old_replica_serving() -> None:
     assert "rep_0" not in moves(plan)
 
 
+def silent(seconds: float, slot: int = 0, **changes: object) -> ReplicaView:
+    failing = Probe(ProbeFailure.STATUS, 500)
+    since = NOW - timedelta(seconds=seconds)
+    return replica(ReplicaState.ROUTED, slot, failing_since=since, failing=failing, **changes)
+
+
+def test_one_that_fails_its_checks_serves_on_and_the_container_says_so() -> None:
+    served = container(serving_generation=1, desired_replicas=2)
+    plan = make_plan(served, [silent(30), replica(ReplicaState.ROUTED, 1)], NOW)
+    assert moves(plan) == {}
+    assert plan.state is ContainerState.RUNNING
+    assert plan.verdict is not None
+    assert plan.verdict.reason is Reason.HEALTH_CHECK_STATUS
+    assert "1 of 2 replicas fails: GET /health answered 500" in plan.verdict.message
+    assert plan.look_again_in_s == 30
+
+
+def test_one_that_answers_nothing_for_a_minute_is_replaced_after_a_pause() -> None:
+    served = container(serving_generation=1, desired_replicas=2)
+    plan = make_plan(served, [silent(60), replica(ReplicaState.ROUTED, 1)], NOW)
+    assert moves(plan) == {"rep_0": ReplicaState.DRAINING}
+    assert plan.transitions[0].verdict is not None
+    assert plan.transitions[0].verdict.reason is Reason.HEALTH_CHECK_STATUS
+    assert (plan.state, plan.create_slots) == (ContainerState.RUNNING, ())
+    drained = replica(ReplicaState.DRAINING)
+    after = replace(served, recent_failures=((0, NOW),))
+    again = make_plan(after, [drained, replica(ReplicaState.ROUTED, 1)], NOW + timedelta(seconds=1.1))
+    assert again.create_slots == (0,)
+
+
+def test_without_another_one_the_container_starts_again_with_the_reason() -> None:
+    plan = make_plan(container(serving_generation=1), [silent(61)], NOW)
+    assert (plan.state, plan.failed) == (ContainerState.STARTING, False)
+    assert plan.verdict is not None
+    assert "answered no request for 60 s" in plan.verdict.message
+
+
+def test_one_at_a_time_the_longest_silent_first_and_none_while_another_comes_up() -> None:
+    served = container(serving_generation=1, desired_replicas=3)
+    healthy = replica(ReplicaState.ROUTED, 2)
+    assert moves(make_plan(served, [silent(70), silent(90, 1), healthy], NOW)) == {
+        "rep_1": ReplicaState.DRAINING
+    }
+    for state in (ReplicaState.REQUESTED, ReplicaState.STARTING, ReplicaState.READY):
+        coming = replica(state, 1, busy=True)
+        assert (
+            ReplicaState.DRAINING not in moves(make_plan(served, [silent(70), coming, healthy], NOW)).values()
+        )
+    pausing = replace(served, recent_failures=((1, NOW),))
+    assert moves(make_plan(pausing, [silent(70), healthy], NOW)) == {}
+
+
+def test_a_replica_that_flaps_does_not_take_the_healthy_ones_with_it() -> None:
+    failures = tuple((0, NOW - timedelta(seconds=index)) for index in range(9))
+    served = container(
+        serving_generation=1, desired_replicas=2, recent_failures=failures, last_failure=EXITED
+    )
+    ended = replica(
+        ReplicaState.ROUTED, observed=engine_says(ReplicaId("rep_0"), ReplicaPhase.EXITED, exit_code=1)
+    )
+    plan = make_plan(served, [ended, replica(ReplicaState.ROUTED, 1)], NOW)
+    assert moves(plan) == {"rep_0": ReplicaState.STOPPED}
+    assert (plan.state, plan.failed, plan.create_slots) == (ContainerState.RUNNING, False, ())
+
+
 states = st.sampled_from(list(ReplicaState))
 replicas_of_any_kind = st.lists(
     st.builds(
-        lambda state, slot, generation, gone, busy, in_flight: replica(
+        lambda state, slot, generation, gone, busy, in_flight, silent_s: replica(
             state,
             slot,
             id=ReplicaId(f"rep_{slot}_{generation}_{state}"),
@@ -339,6 +404,7 @@ replicas_of_any_kind = st.lists(
             busy=busy,
             in_flight=in_flight,
             taking_requests=state is ReplicaState.ROUTED,
+            failing_since=NOW - timedelta(seconds=silent_s) if silent_s else None,
         ),
         states,
         st.integers(0, 4),
@@ -346,6 +412,7 @@ replicas_of_any_kind = st.lists(
         st.booleans(),
         st.booleans(),
         st.integers(0, 3),
+        st.sampled_from([0, 59, 61, 99]),
     ),
     max_size=6,
     unique_by=lambda view: view.id,
@@ -387,3 +454,5 @@ def test_always(view: ContainerView, replicas: list[ReplicaView]) -> None:
     assert not any(one.busy for one in replicas if one.id in {*plan.start, *plan.stop, *plan.remove})
     assert view.image_known or not plan.create_slots
     assert make_plan(view, replicas, NOW) == plan, "the same input, the same plan"
+    given_up = [move for move in plan.transitions if move.verdict and move.to is ReplicaState.DRAINING]
+    assert len([move for move in given_up if "no request" in (move.verdict or EXITED).message]) <= 1

@@ -8,7 +8,7 @@ was under way when one arrived cannot overwrite it.
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import CheckConstraint, ForeignKey, Index, text
+from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, text
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 from sqlalchemy.types import String
@@ -164,6 +164,13 @@ class ReplicaRouteRow(Base):
     draining: Mapped[bool]
     in_flight: Mapped[int]
     changed_at: Mapped[datetime]
+    failure: Mapped[str | None]
+    """How it fails its health checks (`verdict.ProbeFailure`), three in a row and more; null while it answers them."""
+    failure_status: Mapped[int | None]
+    answered: Mapped[int] = mapped_column(BigInteger, default=0, server_default="0")
+    """Of one that fails: the requests it has answered all the same."""
+    failing_since: Mapped[datetime | None]
+    """Since when it has failed its checks and answered no request either."""
 
 
 class ActivityRow(Base):

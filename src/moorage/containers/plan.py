@@ -14,7 +14,15 @@ from datetime import datetime, timedelta
 
 from moorage.containers.fixes import with_larger_type, with_setting
 from moorage.containers.states import LIVE, SERVING, ContainerState, DesiredState, Reason, ReplicaState
-from moorage.containers.verdict import Probe, ProbeFailure, Verdict, verdict_on_exit, verdict_while_unready
+from moorage.containers.verdict import (
+    Probe,
+    ProbeFailure,
+    Verdict,
+    verdict_on_exit,
+    verdict_when_failing,
+    verdict_when_stuck,
+    verdict_while_unready,
+)
 from moorage.engines.base import ListeningSocket, ObservedReplica, ReplicaPhase
 from moorage.kit.ids import ReplicaId
 
@@ -22,6 +30,8 @@ COLLECT_LIMIT = timedelta(seconds=60)
 """How long a stopped replica waits for its logs to be collected."""
 FIRST_BACKOFF_S = 1.0
 LONGEST_BACKOFF_S = 60.0
+REPLACE_AFTER = timedelta(seconds=60)
+"""Of failed health checks and no answered request: a server at its limit is slow, one that answers nothing is stuck."""
 LOOK_INSIDE_AFTER = timedelta(seconds=1)
 """A server that is not up by then gets looked at from inside, to say why."""
 LOOK_AGAIN_S = 5.0
@@ -94,6 +104,10 @@ class ReplicaView:
     taking_requests: bool
     """At least one gateway sends it new requests."""
     in_flight: int
+    failing_since: datetime | None = None
+    """Since when it fails the gateways' health checks and answers no request either; None while it answers."""
+    failing: Probe | None = None
+    """How it fails them."""
     process_limit_reached: bool = False
     last_lines: tuple[str, ...] = ()
     """Of one that ended: the end of its output."""
@@ -138,6 +152,9 @@ def make_plan(container: ContainerView, replicas: Sequence[ReplicaView], now: da
     observed = [_observe(replica, container, now) for replica in replicas]
     seen = [_moved(replica, move) for replica, move in zip(replicas, observed, strict=True)]
     moves = [move for move in observed if move is not None]
+    if (stuck := _stuck(container, seen, now)) is not None:
+        moves.append(stuck)
+        seen = [_moved(replica, stuck if replica.id == stuck.replica_id else None) for replica in seen]
     container = _with_new_failures(container, seen, moves, now)
 
     failure = _deployment_failure(container, seen, now)
@@ -222,6 +239,26 @@ def _lost(replica: ReplicaView) -> Transition:
         return Transition(replica.id, ReplicaState.STOPPED)
     message = "The replica disappeared from its machine; a new one takes its place."
     return Transition(replica.id, ReplicaState.STOPPED, verdict=Verdict(Reason.NODE_LOST, message))
+
+
+def _stuck(container: ContainerView, seen: Sequence[ReplicaView], now: datetime) -> Transition | None:
+    """The replica that is replaced because it answers nothing: one at a time, the one that has been silent longest,
+    and none while another is on its way."""
+    live = [replica for replica in seen if replica.state in LIVE]
+    slots = set(range(container.desired_replicas))
+    coming = any(replica.state is not ReplicaState.ROUTED for replica in live)
+    coming |= container.room_for > 0 and not slots <= {replica.slot for replica in live}
+    pausing = any(_backoff_left_s(container, slot, now) > 0 for slot in slots)
+    silent = [
+        (replica.failing_since, replica)
+        for replica in live
+        if replica.failing_since is not None and now - replica.failing_since >= REPLACE_AFTER
+    ]
+    if not silent or coming or pausing or not _runs(container):
+        return None
+    _, longest = min(silent, key=lambda one: one[0])
+    verdict = verdict_when_stuck(longest.failing, container.health_path, int(REPLACE_AFTER.total_seconds()))
+    return Transition(longest.id, ReplicaState.DRAINING, verdict=verdict)
 
 
 def _with_new_failures(
@@ -353,7 +390,7 @@ def _describe(
             plan, state=ContainerState.RUNNING, verdict=verdict and replace(verdict, message=message.strip())
         )
     if routed:
-        return replace(plan, state=ContainerState.RUNNING)
+        return replace(plan, state=ContainerState.RUNNING, verdict=_why_failing(container, seen))
     waits_for_engine = ENGINE_SILENT if container.engine_failing else None
     if not container.image_known:
         state = ContainerState.PULLING if container.pulling else ContainerState.PENDING
@@ -383,6 +420,13 @@ def _why_starting(container: ContainerView, seen: Sequence[ReplicaView], now: da
         early = verdict.fix is not None and verdict.fix.field == "health_check.timeout_s"
         return replace(verdict, fix=None) if early else verdict
     return container.last_failure
+
+
+def _why_failing(container: ContainerView, seen: Sequence[ReplicaView]) -> Verdict | None:
+    """It serves, but some of its replicas do not answer their health checks."""
+    routed = [replica for replica in seen if replica.state is ReplicaState.ROUTED]
+    failing = [replica.failing for replica in routed if replica.failing is not None]
+    return verdict_when_failing(failing, len(routed), container.health_path) if failing else None
 
 
 def _had_a_moment(replica: ReplicaView, now: datetime) -> bool:
@@ -426,6 +470,9 @@ def _look_again_in_s(container: ContainerView, seen: Sequence[ReplicaView], now:
         elif replica.state is ReplicaState.DRAINING and replica.draining_at is not None:
             left = container.drain_limit - (now - replica.draining_at)
             waits.append(max(min(left.total_seconds(), 1.0), 0.05))
+        elif replica.state is ReplicaState.ROUTED and replica.failing_since is not None:
+            left = REPLACE_AFTER - (now - replica.failing_since)
+            waits.append(max(left.total_seconds(), 1.0))
         elif replica.state not in (ReplicaState.ROUTED, ReplicaState.REMOVED):
             waits.append(LOOK_AGAIN_S if replica.busy else 1.0)
     return min(waits, default=None)

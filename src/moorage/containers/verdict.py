@@ -136,6 +136,38 @@ def verdict_while_unready(
     )
 
 
+def verdict_when_failing(failing: Sequence[Probe], of: int, health_path: str | None) -> Verdict:
+    """Of a container that serves all the same."""
+    count = "its replica" if of == 1 else f"{len(failing)} of {of} replicas"
+    return Verdict(
+        _liveness_reason(failing[0]),
+        f"It serves, but the health check of {count} fails: {_seen_at(failing[0], health_path)}.",
+    )
+
+
+def verdict_when_stuck(probe: Probe | None, health_path: str | None, after_s: int) -> Verdict:
+    """Of a replica that was ready once and is given up."""
+    seen = _seen_at(probe, health_path) if probe is not None else "its health check fails"
+    return Verdict(
+        _liveness_reason(probe) if probe is not None else Reason.HEALTH_CHECK_TIMEOUT,
+        f"It answered no request for {after_s} s and {seen}, so it was replaced. See its last log lines.",
+    )
+
+
+def _liveness_reason(probe: Probe) -> Reason:
+    if probe.failure is ProbeFailure.STATUS:
+        return Reason.HEALTH_CHECK_STATUS
+    return Reason.PORT_NOT_LISTENING if probe.failure is ProbeFailure.REFUSED else Reason.HEALTH_CHECK_TIMEOUT
+
+
+def _seen_at(probe: Probe, health_path: str | None) -> str:
+    if probe.failure is ProbeFailure.STATUS:
+        return f"GET {health_path} answered {probe.status}"
+    if probe.failure is ProbeFailure.REFUSED:
+        return f"GET {health_path} found nothing that listens"
+    return f"GET {health_path} was not answered within {probe.waited_s:.0f} s"
+
+
 def is_loopback(socket: ListeningSocket) -> bool:
     return socket.address.startswith(_LOOPBACK)
 

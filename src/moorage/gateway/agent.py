@@ -7,6 +7,7 @@ When it fails: it tries again in a moment. When HAProxy dies it is started again
 
 import asyncio
 import contextlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,12 +16,13 @@ import structlog
 from moorage.containers.channels import ROUTES
 from moorage.gateway import repository
 from moorage.gateway.dataplane import Applied, DataPlane
+from moorage.gateway.liveness import Health
 from moorage.gateway.repository import Fingerprint, RouteReport
 from moorage.gateway.table import GatewayTable
 from moorage.identity.api_keys.channels import API_KEYS
 from moorage.kit.clock import Clock
 from moorage.kit.database import Database, Listener
-from moorage.kit.ids import GatewayId, new_gateway_id
+from moorage.kit.ids import GatewayId, ReplicaId, new_gateway_id
 
 log = structlog.get_logger()
 
@@ -42,7 +44,9 @@ class GatewayAgent:
     _registered: bool = field(init=False, default=False)
     _read: tuple[Fingerprint, GatewayTable] | None = field(init=False, default=None)
     """The table as it was read last, and its fingerprint."""
-    _said: tuple[Applied, dict[str, RouteReport]] | None = field(init=False, default=None)
+    _said: tuple[Applied, Mapping[ReplicaId, Health], dict[str, RouteReport]] | None = field(
+        init=False, default=None
+    )
     """The last report, once it was committed, and what it was about."""
     _reported_all_at_s: float = field(init=False, default=float("-inf"))
 
@@ -69,7 +73,8 @@ class GatewayAgent:
         """Read, apply, report. Returns whether something still drains."""
         table = await self._table()
         applied = await self.dataplane.apply(table)
-        await self._report(applied)
+        health = await self.dataplane.health()
+        await self._report(applied, health)
         if applied.changes:
             log.info("gateway_applied", changes=applied.changes, servers=len(applied.enabled))
         return bool(applied.draining)
@@ -90,16 +95,19 @@ class GatewayAgent:
                 self._read = fingerprint, await repository.read_table(session, self._read[1], changed)
         return self._read[1]
 
-    async def _report(self, applied: Applied) -> None:
+    async def _report(self, applied: Applied, health: Mapping[ReplicaId, Health]) -> None:
         """In full now and then; in between, what differs from the last report."""
         now_s = self.clock.monotonic()
         # A settled gateway answers with the same object again, and then there is nothing to compare.
-        held = self._said[1] if self._said is not None and self._said[0] is applied else _held(applied)
+        if self._said is not None and self._said[0] is applied and self._said[1] is health:
+            held = self._said[2]
+        else:
+            held = _held(applied, health)
         full = now_s - self._reported_all_at_s >= REPORT_ALL_EVERY_S
         said, self._said = self._said, None  # Until the commit nobody knows what the rows say.
         async with self.database.transaction() as session:
-            await repository.report(session, self.gateway_id, held, said[1] if said and not full else None)
-        self._said = applied, held
+            await repository.report(session, self.gateway_id, held, said[2] if said and not full else None)
+        self._said = applied, health, held
         if full or said is None:
             self._reported_all_at_s = now_s
 
@@ -112,8 +120,11 @@ class GatewayAgent:
                 log.error("haproxy_not_started", error=repr(exc))
 
 
-def _held(applied: Applied) -> dict[str, RouteReport]:
-    held = {str(replica_id): RouteReport(draining=False, in_flight=0) for replica_id in applied.enabled}
+def _held(applied: Applied, health: Mapping[ReplicaId, Health]) -> dict[str, RouteReport]:
+    held = {
+        str(replica_id): RouteReport(draining=False, in_flight=0, health=health.get(replica_id))
+        for replica_id in applied.enabled
+    }
     draining = {
         str(replica_id): RouteReport(draining=True, in_flight=in_flight)
         for replica_id, in_flight in applied.draining.items()

@@ -22,6 +22,7 @@ from moorage.gateway.changes import Changes
 from moorage.gateway.config import GatewayConfig
 from moorage.gateway.haproxy import HaproxyError, Workers
 from moorage.gateway.layout import Layout, ServerKey, ServerState, place, without_departing
+from moorage.gateway.liveness import Health, Liveness
 from moorage.gateway.process import HaproxyProcess
 from moorage.gateway.statefiles import StateFiles, health_paths_from, keys_from, routes_from
 from moorage.gateway.table import GatewayTable
@@ -79,6 +80,7 @@ class DataPlane:
         self.process = HaproxyProcess(home, run_dir, config.stats_socket, clock=clock)
         self._all_workers = AllWorkers(config, self.process, clock)
         self._usage = UsageReader(self.process, config.stats_socket)
+        self._liveness = Liveness(self.process.worker, config.health_interval_s, clock)
 
     async def start(self) -> None:
         """Adopt the running HAProxy with all it holds, or start one with the state of the files."""
@@ -99,6 +101,11 @@ class DataPlane:
             # Kept only when all went well: after a failure or a cancellation nobody knows which command arrived.
             applied, self._live = await self._apply(table, live)
             return applied
+
+    async def health(self) -> Mapping[ReplicaId, Health]:
+        """Of the replicas that fail their health checks; some of them get no new requests meanwhile."""
+        async with self._lock:
+            return await self._liveness.look(self._live) if self._live is not None else {}
 
     async def in_flight(self) -> Mapping[ReplicaId, int]:
         """Requests per replica, over the current worker and those that a reload left to finish."""
@@ -151,6 +158,7 @@ class DataPlane:
             changes = self._changes(workers, count=changes.count + 1)
         if target != live:
             await self._usage.before_owners_change(_owners(target))
+            await self._liveness.before(target)
             live = await changes.servers_and_routes(live, target)
 
         load, leftovers = TotalLoad(), Leftovers()
@@ -258,8 +266,11 @@ class DataPlane:
             health_paths=health_paths_from(await worker.map_entries(path_of(render.HEALTH_MAP))),
             keys=keys_from(await worker.map_entries(path_of(render.KEYS_MAP))),
         )
-        self._live_pid = await worker.pid()
-        self._usage.owned_by(self._live_pid, _owners(layout))
+        pid = await worker.pid()
+        if pid != self._live_pid:
+            await self._liveness.trust_all()
+        self._live_pid = pid
+        self._usage.owned_by(pid, _owners(layout))
         return layout
 
     async def _reload(self) -> None:

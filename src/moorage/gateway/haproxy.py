@@ -15,6 +15,7 @@ from moorage.gateway.config import GatewayConfig
 from moorage.gateway.layout import PlacedServer, ServerKey, ServerState
 from moorage.gateway.render import (
     ENDPOINT_FRONTEND,
+    NEVER_DOWN,
     server_arguments,
     slot_name,
     slot_number,
@@ -31,6 +32,7 @@ _DONE = ("New server registered.", "Server deleted.")
 _ADMIN_MAINTENANCE = 0x01
 _ADMIN_DRAIN = 0x08
 _CHECK_CONFIGURED = 0x02
+_HEALTH_AT_FIRST = 1
 _STAT_FRONTENDS, _STAT_BACKENDS, _STAT_SERVERS = 1, 2, 4
 
 
@@ -57,6 +59,20 @@ class Load:
     """Requests, queued ones included."""
     silent_clients: int
     """Connections to the endpoints without a request yet, or between two."""
+
+
+@dataclass(frozen=True)
+class CheckedServer:
+    """A server with a health check."""
+
+    key: ServerKey
+    failures: int
+    """In a row, up to now."""
+    rests: bool
+    """Gets no new requests for now."""
+    trusted: bool = True
+    """Not so: HAProxy takes it out, or has done so, at the first failed check, as it does with servers that it has
+    from its files."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +140,23 @@ class Worker:
             )
             found[placed.key] = placed
         return found
+
+    async def checked_servers(self) -> list[CheckedServer]:
+        """Health as HAProxy counts it: from NEVER_DOWN one less for each failed check, and back at a good one."""
+        found = []
+        for row in _server_state_rows(await self.ask("show servers state")):
+            slot = slot_number(row["be_name"])
+            if slot is not None and int(row["srv_check_state"]) & _CHECK_CONFIGURED:
+                health = int(row["srv_check_health"])
+                trusted = health > _HEALTH_AT_FIRST
+                failures = max(0, NEVER_DOWN - health) if trusted else 0
+                key = (slot, ReplicaId(row["srv_name"]))
+                found.append(CheckedServer(key, failures, row["srv_uweight"] == "0", trusted))
+        return found
+
+    async def slot_stat(self, slot: int) -> list[dict[str, str]]:
+        """Of its servers."""
+        return await self._stat(_STAT_SERVERS, slot_name(slot))
 
     async def load(self) -> Load:
         """All of one moment, in one command."""
@@ -200,8 +233,8 @@ class Worker:
                 f"add map {target} ({len(batch)} lines)",
             )
 
-    async def _stat(self, kind: int) -> list[dict[str, str]]:
-        answer = await self.ask(f"show stat -1 {kind} -1")
+    async def _stat(self, kind: int, backend: str = "-1") -> list[dict[str, str]]:
+        answer = await self.ask(f"show stat {backend} {kind} -1")
         lines = [line for line in answer.splitlines() if line]
         if not lines or not lines[0].startswith("# "):
             raise HaproxyError(f"show stat: {answer[:200]!r}")
@@ -262,12 +295,27 @@ def add_server(config: GatewayConfig, placed: PlacedServer) -> str:
 
 
 def make_ready(placed: PlacedServer) -> list[str]:
-    enable_check = [f"enable health {_name(placed.key)}"] if placed.checked else []
-    return [*enable_check, f"set server {_name(placed.key)} state ready"]
+    ready = f"set server {_name(placed.key)} state ready"
+    # To become ready makes HAProxy forget what it thought of the server's health, so trust comes last.
+    return [f"enable health {_name(placed.key)}", ready, trust(placed.key)] if placed.checked else [ready]
 
 
 def drain(key: ServerKey) -> str:
     return f"set server {_name(key)} state drain"
+
+
+def trust(key: ServerKey) -> str:
+    """It passed our own probe before it came here: as if its checks had been good so far."""
+    return f"set server {_name(key)} health up"
+
+
+def let_rest(key: ServerKey) -> str:
+    """It stays ready and is checked on, but gets no new requests."""
+    return f"set weight {_name(key)} 0"
+
+
+def let_in(key: ServerKey) -> str:
+    return f"set weight {_name(key)} 100%"
 
 
 def put_into_maintenance(key: ServerKey) -> str:

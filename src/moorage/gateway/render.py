@@ -24,6 +24,8 @@ HEALTH_MAP = "health.map"
 MESSAGES_MAP = "messages.map"
 SERVERS_LIST = "servers.list"
 ENDPOINT_FRONTEND = "endpoints"
+NEVER_DOWN = 1_000_000
+"""Failed checks in a row until HAProxy itself would take a server out: who rests is decided in `liveness`."""
 
 _SCHEME_LENGTH = len("Bearer ")
 _HASH_LENGTH = 64
@@ -99,7 +101,7 @@ def server_arguments(config: GatewayConfig, placed: PlacedServer) -> str:
     # uvicorn closes an idle connection after 5 s: ours are gone before that, so none is used while it dies.
     arguments = f"{host}:{placed.server.port} maxconn {placed.max_concurrency} pool-purge-delay 2s"
     if placed.checked:
-        arguments += f" check inter {config.health_interval_s}s fall 3 rise 1"
+        arguments += f" check inter {config.health_interval_s}s fall {NEVER_DOWN} rise 1"
     return arguments
 
 

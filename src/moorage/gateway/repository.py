@@ -8,6 +8,7 @@ from sqlalchemy import (
     ColumnElement,
     String,
     and_,
+    case,
     cast,
     delete,
     func,
@@ -26,6 +27,7 @@ from sqlalchemy.orm import InstrumentedAttribute
 from moorage.containers.models import ContainerRow, GatewayRow, ReplicaRouteRow, ReplicaRow
 from moorage.containers.repository import mark_due
 from moorage.containers.states import ReplicaState
+from moorage.gateway.liveness import Health
 from moorage.gateway.table import GatewayTable, KeyEntry, Route, Server
 from moorage.identity.api_keys.models import ApiKeyRow
 from moorage.identity.api_keys.repository import list_live_keys
@@ -48,6 +50,7 @@ KEYS = "keys"
 Fingerprint = Mapping[str, list[Any]]
 """By bucket; equal buckets hold equal rows."""
 _ServerValues = tuple[str, str, int, bool]
+_REPORTED = ("draining", "in_flight", "changed_at", "failure", "failure_status", "answered")
 _ROWS_PER_STATEMENT = 1000
 """Postgres takes at most 32,767 values in one statement."""
 
@@ -58,6 +61,8 @@ class RouteReport:
 
     draining: bool
     in_flight: int
+    health: Health | None = None
+    """Of one that fails its health checks."""
 
 
 async def fingerprint(session: AsyncSession) -> Fingerprint:
@@ -153,11 +158,8 @@ async def report(
     await session.execute(update(GatewayRow).where(GatewayRow.id == gateway_id).values(seen_at=func.now()))
     ours = ReplicaRouteRow.gateway_id == gateway_id
     if before is None:
-        query = select(ReplicaRouteRow.replica_id, ReplicaRouteRow.draining, ReplicaRouteRow.in_flight)
-        before = {
-            replica_id: RouteReport(draining, in_flight)
-            for replica_id, draining, in_flight in await session.execute(query.where(ours))
-        }
+        rows = (await session.execute(select(ReplicaRouteRow).where(ours))).scalars()
+        before = {row.replica_id: RouteReport(row.draining, row.in_flight, _health_in(row)) for row in rows}
     if before is held:
         return
     gone = before.keys() - held.keys()
@@ -173,15 +175,38 @@ async def report(
                     "draining": held[replica_id].draining,
                     "in_flight": held[replica_id].in_flight,
                     "changed_at": func.now(),
+                    **_health_columns(held[replica_id].health),
                 }
                 for replica_id in some
             ]
         )
-        values = {name: upsert.excluded[name] for name in ("draining", "in_flight", "changed_at")}
+        values: dict[str, Any] = {name: upsert.excluded[name] for name in _REPORTED}
+        values["failing_since"] = _failing_since(upsert.excluded)
         keys = [ReplicaRouteRow.gateway_id, ReplicaRouteRow.replica_id]
         await session.execute(upsert.on_conflict_do_update(index_elements=keys, set_=values))
     for some in _batched([*gone, *changed]):
         await mark_due(session, select(ReplicaRow.container_id).where(ReplicaRow.id.in_(some)))
+
+
+def _health_in(row: ReplicaRouteRow) -> Health | None:
+    return None if row.failure is None else Health(row.failure, row.failure_status, row.answered)
+
+
+def _health_columns(health: Health | None) -> dict[str, Any]:
+    return {
+        "failure": health.failure if health else None,
+        "failure_status": health.status if health else None,
+        "answered": health.answered if health else 0,
+        "failing_since": func.now() if health else None,
+    }
+
+
+def _failing_since(said: Any) -> ColumnElement[Any]:
+    """By the database's clock: from the report that said so first, and anew whenever it answered a request since."""
+    goes_on = ReplicaRouteRow.failure.is_not(None) & (ReplicaRouteRow.answered == said.answered)
+    return case(
+        (said.failure.is_(None), None), (goes_on, ReplicaRouteRow.failing_since), else_=said.failing_since
+    )
 
 
 def _bucket(container_id: InstrumentedAttribute[str]) -> ColumnElement[str]:

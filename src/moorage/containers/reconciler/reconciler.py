@@ -30,7 +30,7 @@ from moorage.containers.reconciler.engine_calls import EngineCalls
 from moorage.containers.reconciler.funding import Funding
 from moorage.containers.reconciler.observation import Observer, Seen
 from moorage.containers.reconciler.operations import Operations
-from moorage.containers.reconciler.repository import FoundImage, Loaded
+from moorage.containers.reconciler.repository import NO_ROUTE, FoundImage, Loaded
 from moorage.containers.reconciler.sweep import Sweep
 from moorage.containers.spec import ContainerSettings, RegistryProvider
 from moorage.containers.states import LIVE, ContainerState, DesiredState, Reason, ReplicaState
@@ -240,8 +240,10 @@ class ContainersReconciler:
                 last_lines=seen.last_lines.get(row.id, ()),
                 busy=self._operations.busy(row.id),
                 at_gateways=row.id in loaded.routes,
-                taking_requests=row.id in loaded.routes and loaded.routes[row.id].taking_requests,
-                in_flight=loaded.routes[row.id].in_flight if row.id in loaded.routes else 0,
+                taking_requests=loaded.routes.get(row.id, NO_ROUTE).taking_requests,
+                in_flight=loaded.routes.get(row.id, NO_ROUTE).in_flight,
+                failing_since=loaded.routes.get(row.id, NO_ROUTE).failing_since,
+                failing=loaded.routes.get(row.id, NO_ROUTE).failing,
                 unfunded=row.unfunded_at is not None,
             )
             for row in loaded.replicas

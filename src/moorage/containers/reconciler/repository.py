@@ -16,7 +16,7 @@ from moorage.containers.channels import ROUTES
 from moorage.containers.models import ContainerRow, ReplicaRouteRow, ReplicaRow
 from moorage.containers.plan import ENGINE_SILENT, Plan, Transition
 from moorage.containers.states import ContainerState, Reason, ReplicaState
-from moorage.containers.verdict import Fix, Verdict
+from moorage.containers.verdict import Fix, Probe, ProbeFailure, Verdict
 from moorage.engines.base import ObservedReplica
 from moorage.kit.database import notify
 from moorage.kit.errors import EngineError
@@ -44,6 +44,12 @@ class RouteFacts:
 
     taking_requests: bool
     in_flight: int
+    failing_since: datetime | None = None
+    """Since when it fails its health checks at every gateway that sends it requests, and answers nothing else."""
+    failing: Probe | None = None
+
+
+NO_ROUTE = RouteFacts(taking_requests=False, in_flight=0)
 
 
 @dataclass(frozen=True)
@@ -240,20 +246,29 @@ async def _routes(session: AsyncSession, container_id: str) -> dict[str, RouteFa
             ReplicaRouteRow.replica_id,
             func.bool_or(~ReplicaRouteRow.draining),
             func.sum(ReplicaRouteRow.in_flight),
+            func.max(ReplicaRouteRow.failing_since),
+            func.bool_and(ReplicaRouteRow.failure.is_not(None) | ReplicaRouteRow.draining),
+            func.max(ReplicaRouteRow.failure),
+            func.max(ReplicaRouteRow.failure_status),
         )
         .join(ReplicaRow, ReplicaRow.id == ReplicaRouteRow.replica_id)
         .where(ReplicaRow.container_id == container_id)
         .group_by(ReplicaRouteRow.replica_id)
     )
     return {
-        row_id: RouteFacts(taking, int(in_flight))
-        for row_id, taking, in_flight in await session.execute(query)
+        row_id: RouteFacts(
+            taking,
+            int(in_flight),
+            since if failing else None,
+            Probe(ProbeFailure(failure), status) if failing and failure is not None else None,
+        )
+        for row_id, taking, in_flight, since, failing, failure, status in await session.execute(query)
     }
 
 
 async def _recent_failures(session: AsyncSession, container: ContainerRow) -> list[Failure]:
     # One that failed its health check for good has failed from then on, not only once it has ended.
-    failed_at = func.coalesce(ReplicaRow.ended_at, ReplicaRow.draining_at)
+    failed_at = func.coalesce(ReplicaRow.draining_at, ReplicaRow.ended_at)
     query = (
         select(ReplicaRow.slot, failed_at, ReplicaRow.reason, ReplicaRow.message, ReplicaRow.fix)
         .where(
