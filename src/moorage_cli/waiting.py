@@ -29,6 +29,17 @@ def wait_until_running(client: ApiClient, container: Record, display: ProgressDi
     return _watch(client, container, display, arrived)
 
 
+def wait_until_applied(client: ApiClient, container: Record, display: ProgressDisplay) -> Record:
+    """Until the draft serves, was given up and what was before it serves again, or somebody stopped it all."""
+
+    def arrived(now: Record) -> bool:
+        if now["draft"] is not None and now["draft"]["applying"]:
+            return bool(now["state"] == "DELETING")
+        return now["state"] == "RUNNING" or now["state"] in _ENDS_BADLY
+
+    return _watch(client, container, display, arrived)
+
+
 def wait_until_stopped(client: ApiClient, container: Record, display: ProgressDisplay) -> Record:
     """Ends too when somebody starts it again, which shows as another generation."""
 

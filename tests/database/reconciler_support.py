@@ -19,7 +19,15 @@ from moorage.containers.reconciler.reconciler import ContainersReconciler
 from moorage.containers.repository import mark_due
 from moorage.containers.schemas import AutoscalingResources, ContainerCreate, HealthCheck, RegistryWrite
 from moorage.containers.spec import RegistryProvider
-from moorage.engines.base import Image, ImageRequest, ObservedReplica, PullProgress, ReplicaPhase, ReplicaSpec
+from moorage.engines.base import (
+    Engine,
+    Image,
+    ImageRequest,
+    ObservedReplica,
+    PullProgress,
+    ReplicaPhase,
+    ReplicaSpec,
+)
 from moorage.engines.simulated import SimulatedEngine, SimulatedImage, SimulatedMachine
 from moorage.engines.simulated_machine import engine_ref
 from moorage.gateway.liveness import Health
@@ -46,7 +54,7 @@ from moorage.reconcile.lease import Lease, LeaseKeeper
 
 GATEWAY = GatewayId("gtw_test")
 KEYRING = Keyring(((b"\x01" * 4, b"\x02" * 32),))
-SETTINGS = Settings(home=Path("/nonexistent"), replica_ports="14000-18999", drain_timeout_s=5)
+SETTINGS = Settings(home=Path("/nonexistent"), replica_ports="14000-18999", drain_timeout_s=5, stop_grace_s=1)
 IMAGES = {
     "local/chat:latest": SimulatedImage(exposed_ports=(8000,)),
     "local/crash:latest": SimulatedImage(exits_after_s=0.0, exit_code=3),
@@ -227,7 +235,13 @@ class World:
     _names: int = 0
 
     async def create(
-        self, image: str = "local/chat:latest", *, replicas: int = 1, health_timeout_s: int = 60, **more: Any
+        self,
+        image: str = "local/chat:latest",
+        *,
+        replicas: int = 1,
+        health_path: str = "/health",
+        health_timeout_s: int = 60,
+        **more: Any,
     ) -> str:
         self._names += 1
         resources = AutoscalingResources(
@@ -238,7 +252,7 @@ class World:
             image=image,
             registry=RegistryWrite(provider=RegistryProvider.LOCAL),
             resources=resources,
-            health_check=HealthCheck(path="/health"),
+            health_check=HealthCheck(path=health_path),
             **more,
         )
         async with self.database.transaction() as session:
@@ -372,7 +386,7 @@ async def life(world: World, engine: WatchedEngine, database: Database | None = 
 
 
 @contextlib.asynccontextmanager
-async def driven(world: World, engine: WatchedEngine, holder: str = "test") -> AsyncIterator[Driver]:
+async def driven(world: World, engine: Engine, holder: str = "test") -> AsyncIterator[Driver]:
     """The controller as it is deployed, beside a gateway and a collector."""
     listener = Listener(world.database.dsn)
     reconciler = ContainersReconciler(world.database, engine, KEYRING, SETTINGS, system_clock)

@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 from api_support import (
     ANONYMOUS,
+    KEYRING,
     Api,
     Asker,
     assert_problem,
@@ -21,6 +22,7 @@ from api_support import (
 )
 from api_support import api_fixture as api_fixture
 
+from moorage.containers.secrets import seal_draft
 from moorage.identity.tokens import INVITATION_PREFIX, new_token
 from moorage.kit.ids import (
     new_api_key_id,
@@ -106,6 +108,10 @@ ROUTES = {
     "DELETE /api/v1/containers/{container_id}": "project",
     "POST /api/v1/containers/{container_id}/start": "project",
     "POST /api/v1/containers/{container_id}/fix": "project",
+    "GET /api/v1/containers/{container_id}/draft": "project",
+    "PUT /api/v1/containers/{container_id}/draft": "project",
+    "DELETE /api/v1/containers/{container_id}/draft": "project",
+    "POST /api/v1/containers/{container_id}/draft/apply": "project",
     "POST /api/v1/containers/{container_id}/stop": "project",
     "POST /api/v1/containers/{container_id}/restart": "project",
     "GET /api/v1/containers/{container_id}/replicas": "project",
@@ -180,7 +186,10 @@ class Town:
         container_id = await self.api.new_container(target.project_id, name)
         offers_fix = "failed_generation = generation, failure_fix = CAST(:fix AS jsonb)"
         await self.api.execute(
-            f"UPDATE containers SET {offers_fix} WHERE id = :id", id=container_id, fix=json.dumps(FIX)
+            f"UPDATE containers SET {offers_fix}, draft = :draft WHERE id = :id",
+            id=container_id,
+            fix=json.dumps(FIX),
+            draft=seal_draft(KEYRING, container_id, {"port": 9000}),
         )
         return container_id
 
@@ -217,6 +226,8 @@ def good_body(route: str, name: str) -> dict[str, Any]:
         return {} if route.endswith("/test") else {"url": f"https://{name}.example/hook"}
     if "/members/" in route:
         return {"role": "admin"}
+    if route.endswith("/draft"):
+        return {"port": 9001}
     if route.endswith("/auth/email/start"):
         return {"email": f"{name}@example.com"}
     if "/auth/" in route:

@@ -50,6 +50,7 @@ class FakeMoorage:
         self.unanswered_gets = 0
         self.chat_answers: list[tuple[int, str, bytes]] = []
         self.page_size = 200
+        self.draft: dict[str, Any] = {}
 
     def add_container(self, name: str = "chat", **changes: Any) -> dict[str, Any]:
         made = container(f"ctr_{len(self.containers)}", name, self.url) | changes
@@ -94,6 +95,7 @@ def container(container_id: str, name: str, url: str) -> dict[str, Any]:
         "env": {"CHAT_TOKEN_DELAY_MS": None},
         "infrastructure": "operator",
         "price_per_hour_microusd": 10_000,
+        "draft": None,
     }
 
 
@@ -135,6 +137,9 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer()
 
     def do_POST(self) -> None:
+        self._answer()
+
+    def do_PUT(self) -> None:
         self._answer()
 
     def do_PATCH(self) -> None:
@@ -276,6 +281,14 @@ class _Handler(BaseHTTPRequestHandler):
                 if anything:
                     found.update(state="PENDING", generation=found["generation"] + 1)
                 return self._json(202 if anything else 200, found)
+            case ["PATCH"]:
+                return self._json(200, found)
+            case ["GET" | "PUT", "draft"]:
+                return self._json(200, fake.draft)
+            case ["DELETE", "draft"]:
+                return self._json(204, None)
+            case ["POST", "draft", "apply"]:
+                return self._json(202, found)
             case ["POST", "fix"]:
                 found.update(state="PENDING", generation=found["generation"] + 1, fix=None)
                 return self._json(202, found)

@@ -1,7 +1,9 @@
-"""`moor fix`, against a server that plays the documented API."""
+"""`moor fix` and `moor edit`, against a server that plays the documented API."""
 
 import json
+from pathlib import Path
 
+import pytest
 from cli_server import FakeMoorage, Moor
 
 pytest_plugins = ["cli_fixtures"]
@@ -29,3 +31,86 @@ def test_no_fix_on_offer(moor: Moor, fake: FakeMoorage) -> None:
 def test_without_waiting(moor: Moor, fake: FakeMoorage) -> None:
     fake.add_container(state="FAILED", fix=FIX)
     assert moor("fix", "chat", "--no-wait").stdout == "chat is PENDING.\n"
+
+
+DRAFT = {
+    "saved_at": "2026-01-31T12:00:00Z",
+    "saved_by": "usr_1",
+    "applying": False,
+    "failure": None,
+    "changes": [{"field": "port", "from": 8000, "to": 9000}, {"field": "env.A", "from": None, "to": "***"}],
+    "price_per_hour_microusd": {"from": 10_000, "to": 20_000},
+    "least_cost_per_hour_microusd": {"from": 10_000, "to": 40_000},
+}
+APPLYING = {"saved_at": None, "saved_by": None, "applying": True, "failure": None}
+FAILURE = {"reason": "exited", "message": "The process ended.", "fix": None, "at": "2026-01-31T12:00:00Z"}
+
+
+def test_a_draft_of_a_running_container(moor: Moor, fake: FakeMoorage) -> None:
+    fake.add_container()
+    fake.draft = DRAFT
+    result = moor("edit", "chat", "--set", "port=9000", "--set", "env.A=b", "--set", "health_check.path=")
+    assert result.exit_code == 0, result.stderr
+    assert fake.asked("PUT", "/containers/ctr_0/draft") == [
+        {"port": 9000, "env": {"A": "b"}, "health_check": {"path": None}}
+    ]
+    assert "env.A" in result.stdout
+    assert "0.01 → 0.04" in result.stdout
+    assert "moor edit chat --apply" in result.stdout
+
+
+def test_resources_are_sent_whole(moor: Moor, fake: FakeMoorage) -> None:
+    fake.add_container()
+    fake.draft = DRAFT
+    moor("edit", "chat", "--set", "resources.max_replicas=3")
+    assert fake.asked("PUT", "/containers/ctr_0/draft") == [
+        {
+            "resources": {
+                "mode": "autoscaling",
+                "instance_type": "cpu-small",
+                "min_replicas": 1,
+                "max_replicas": 3,
+            }
+        }
+    ]
+
+
+def test_applied(moor: Moor, fake: FakeMoorage) -> None:
+    fake.add_container(draft=APPLYING)
+    fake.draft = DRAFT
+    fake.steps = [{}, {"state": "STOPPING"}, {"state": "STARTING"}, {"state": "RUNNING", "draft": None}]
+    result = moor("edit", "chat", "--apply")
+    assert result.exit_code == 0, result.stderr
+    assert "chat is RUNNING." in result.stdout
+
+
+def test_applied_and_gone_back(moor: Moor, fake: FakeMoorage) -> None:
+    fake.add_container(draft=APPLYING)
+    fake.draft = DRAFT
+    gone_back = {**APPLYING, "applying": False, "failure": FAILURE}
+    fake.steps = [{}, {"state": "STARTING", "draft": gone_back}, {"state": "RUNNING"}]
+    result = moor("edit", "chat", "--apply")
+    assert result.exit_code == 1
+    assert "(exited), so chat runs with those from before. The process ended." in result.stderr
+
+
+def test_a_stopped_container_is_edited_at_once(moor: Moor, fake: FakeMoorage, tmp_path: Path) -> None:
+    fake.add_container(state="STOPPED")
+    (tmp_path / "edit.toml").write_text('name = "other"\nimage = "local/chat:2"\n')
+    result = moor("edit", "chat", "-f", str(tmp_path / "edit.toml"), "--set", "port=9000")
+    assert result.exit_code == 0, result.stderr
+    assert fake.asked("PATCH", "/containers/ctr_0") == [{"image": "local/chat:2", "port": 9000}]
+    assert "moor start chat" in result.stdout
+
+
+def test_discarded(moor: Moor, fake: FakeMoorage) -> None:
+    fake.add_container()
+    assert moor("edit", "chat", "--discard").exit_code == 0
+    assert len(fake.asked("DELETE", "/containers/ctr_0/draft")) == 1
+    assert moor("edit", "chat", "--discard", "--apply").exit_code == 2
+
+
+@pytest.mark.parametrize("change", ["prot=1", "port=many", "port", "env.NOT_SET_ANYWHERE", "name=other"])
+def test_wrong_changes(moor: Moor, fake: FakeMoorage, change: str) -> None:
+    fake.add_container()
+    assert moor("edit", "chat", "--set", change).exit_code == 2

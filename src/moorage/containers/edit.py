@@ -5,13 +5,13 @@ The result has the shape of a new container, so that it passes through the same 
 
 from typing import Any
 
-from moorage.containers.schemas import ContainerCreate, ContainerPatch
+from moorage.containers.schemas import ContainerCreate, ContainerPatch, SettingsPatch
 from moorage.containers.spec import ContainerSecrets, ContainerSettings, ResourceMode
 from moorage.containers.verdict import Fix
 
 
 def merged(
-    name: str, settings: ContainerSettings, secrets: ContainerSecrets, patch: ContainerPatch
+    name: str, settings: ContainerSettings, secrets: ContainerSecrets, patch: SettingsPatch
 ) -> ContainerCreate:
     """Fields that were not sent stay. `env` and `registry` merge by key, and null deletes a key."""
     sent = patch.model_dump(exclude_unset=True)

@@ -82,6 +82,20 @@ class ContainerRow(Base):
     image_digest: Mapped[str | None]
     port: Mapped[int | None]
 
+    draft: Mapped[bytes | None]
+    """An edit that waits to be applied: JSON of what was sent, encrypted for this row."""
+    draft_saved_at: Mapped[datetime | None]
+    draft_saved_by: Mapped[str | None]
+    # A draft that is being applied; `trial.py` says what happens when.
+    trial_settings: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
+    trial_secrets: Mapped[bytes | None]
+    trial_image: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
+    trial_failure: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
+    """Why the last one was given up; until somebody changes or starts the container again."""
+    fallback: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
+    """What ran before it: settings, image, replicas."""
+    fallback_secrets: Mapped[bytes | None]
+
     reconcile_at: Mapped[datetime | None]
     changes: Mapped[int] = mapped_column(default=0)
     failed_passes: Mapped[int] = mapped_column(default=0)

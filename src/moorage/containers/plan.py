@@ -13,7 +13,15 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from moorage.containers.fixes import with_larger_type, with_setting
-from moorage.containers.states import LIVE, SERVING, ContainerState, DesiredState, Reason, ReplicaState
+from moorage.containers.states import (
+    LIVE,
+    SERVING,
+    ContainerState,
+    DesiredState,
+    Reason,
+    ReplicaState,
+    TrialStep,
+)
 from moorage.containers.verdict import (
     Probe,
     ProbeFailure,
@@ -79,6 +87,10 @@ class ContainerView:
     instance_type: str = ""
     larger_instance_type: str | None = None
     """What to take instead where its memory was too small; None where there is nothing larger."""
+    trial: TrialStep | None = None
+    """How far the application of a draft has come."""
+    trial_failure: Verdict | None = None
+    """Why the last draft that was applied was given up."""
 
 
 @dataclass(frozen=True)
@@ -135,6 +147,12 @@ class Plan:
     gone: bool = False
     """A deleted container of which nothing is left."""
     ensure_image: bool = False
+    prepare_trial: bool = False
+    """Fetch the image of the settings that are to be tried."""
+    exchange: bool = False
+    """Nothing runs any more: the settings that are to be tried become the container's."""
+    go_back: Verdict | None = None
+    """The settings on trial failed, for this reason: those from before become the container's again."""
     create_slots: tuple[int, ...] = ()
     """Insert a row in `requested`; the engine hears of it only after the commit."""
     transitions: tuple[Transition, ...] = ()
@@ -159,6 +177,7 @@ def make_plan(container: ContainerView, replicas: Sequence[ReplicaView], now: da
 
     failure = _deployment_failure(container, seen, now)
     container = replace(container, failed_generation=container.generation) if failure else container
+    gives_up = container.trial is TrialStep.PROVE and _wants_to_run(container) and not _runs(container)
     create_slots, drains, hold_slots = _shape(container, seen, now)
     seen = [_moved(replica, drains.get(replica.id)) for replica in seen]
 
@@ -167,6 +186,9 @@ def make_plan(container: ContainerView, replicas: Sequence[ReplicaView], now: da
         state=ContainerState.PENDING,
         failed=failure is not None,
         ensure_image=_runs(container) and not container.image_known and not container.pulling,
+        prepare_trial=container.trial is TrialStep.PREPARE and not container.pulling,
+        exchange=container.trial is TrialStep.STOP and not _present(seen) and _wants_to_run(container),
+        go_back=(failure or container.last_failure) if gives_up else None,
         create_slots=create_slots,
         hold_slots=hold_slots,
         transitions=(*moves, *drains.values()),
@@ -292,7 +314,9 @@ def _deployment_failure(
     served = container.serving_generation == container.generation
     if not served:
         mine = [replica for replica in seen if replica.generation == container.generation]
-        return newest if newest is not None and not any(replica.state in LIVE for replica in mine) else None
+        if any(replica.state in LIVE for replica in mine):
+            return None
+        return newest or _why_not_tried(container, seen)
     back = any(replica.state is ReplicaState.ROUTED for replica in seen)
     unready_since = None if back else container.unready_since
     if unready_since is not None and now - unready_since > container.health_timeout:
@@ -300,6 +324,15 @@ def _deployment_failure(
             Reason.HEALTH_CHECK_TIMEOUT, "No replica became ready again within the health timeout."
         )
     return None
+
+
+def _why_not_tried(container: ContainerView, seen: Sequence[ReplicaView]) -> Verdict | None:
+    """What is on trial waits for neither credit nor room: what ran before it had both."""
+    if container.trial is not TrialStep.PROVE or _present(seen):
+        return None
+    if len(container.unpayable_slots) >= container.desired_replicas:
+        return NO_CREDIT
+    return Verdict(Reason.NO_CAPACITY, container.no_room_message) if container.room_for <= 0 else None
 
 
 def _shape(
@@ -337,7 +370,7 @@ def _wanted_generation(container: ContainerView, seen: Sequence[ReplicaView]) ->
 
     A generation that was given up leaves the one before it serving, if that still does.
     """
-    if container.desired_state is not DesiredState.RUNNING:
+    if not _wants_to_run(container) or container.trial is TrialStep.STOP:
         return None
     if container.generation != container.failed_generation:
         return container.generation
@@ -347,10 +380,16 @@ def _wanted_generation(container: ContainerView, seen: Sequence[ReplicaView]) ->
 
 
 def _runs(container: ContainerView) -> bool:
-    return (
-        container.desired_state is DesiredState.RUNNING
-        and container.generation != container.failed_generation
-    )
+    return _wants_to_run(container) and container.generation != container.failed_generation
+
+
+def _wants_to_run(container: ContainerView) -> bool:
+    return container.desired_state is DesiredState.RUNNING
+
+
+def _present(seen: Sequence[ReplicaView]) -> list[ReplicaView]:
+    """Those that have a process, or may have one."""
+    return [replica for replica in seen if replica.state in LIVE or replica.state is ReplicaState.DRAINING]
 
 
 def _may_stop(replica: ReplicaView, container: ContainerView, now: datetime) -> bool:
@@ -369,7 +408,7 @@ def _describe(
     failure: Verdict | None,
     now: datetime,
 ) -> Plan:
-    present = [replica for replica in seen if replica.state in LIVE or replica.state is ReplicaState.DRAINING]
+    present = _present(seen)
     routed = any(replica.state is ReplicaState.ROUTED for replica in seen)
     if container.desired_state is DesiredState.DELETED:
         left = [replica for replica in seen if replica.state is not ReplicaState.REMOVED]
@@ -381,6 +420,11 @@ def _describe(
         return replace(
             plan, state=ContainerState.STOPPING if present else ContainerState.STOPPED, verdict=reason
         )
+    if container.trial is TrialStep.STOP:
+        return replace(plan, state=ContainerState.STOPPING, verdict=None)
+    if plan.go_back is not None:
+        state = ContainerState.RUNNING if routed else ContainerState.STARTING
+        return replace(plan, state=state, verdict=_went_back(plan.go_back))
     if container.failed_generation == container.generation:
         verdict = failure or container.last_failure
         if not routed:
@@ -389,8 +433,9 @@ def _describe(
         return replace(
             plan, state=ContainerState.RUNNING, verdict=verdict and replace(verdict, message=message.strip())
         )
+    went_back = _went_back(container.trial_failure) if container.trial_failure is not None else None
     if routed:
-        return replace(plan, state=ContainerState.RUNNING, verdict=_why_failing(container, seen))
+        return replace(plan, state=ContainerState.RUNNING, verdict=_why_failing(container, seen) or went_back)
     waits_for_engine = ENGINE_SILENT if container.engine_failing else None
     if not container.image_known:
         state = ContainerState.PULLING if container.pulling else ContainerState.PENDING
@@ -401,8 +446,13 @@ def _describe(
         return replace(
             plan, state=ContainerState.PENDING, verdict=Verdict(Reason.NO_CAPACITY, container.no_room_message)
         )
-    verdict = waits_for_engine or _why_starting(container, seen, now)
+    verdict = waits_for_engine or _why_starting(container, seen, now) or went_back
     return replace(plan, state=ContainerState.STARTING, verdict=verdict)
+
+
+def _went_back(failure: Verdict) -> Verdict:
+    message = f"The new settings failed, so it runs with those from before. {failure.message}"
+    return replace(failure, message=message)
 
 
 def _why_starting(container: ContainerView, seen: Sequence[ReplicaView], now: datetime) -> Verdict | None:
@@ -459,6 +509,8 @@ def _backoff_left_s(container: ContainerView, slot: int, now: datetime) -> float
 
 def _look_again_in_s(container: ContainerView, seen: Sequence[ReplicaView], now: datetime) -> float | None:
     waits: list[float] = []
+    if container.trial is not None:
+        waits.append(1.0)
     if _runs(container):
         if container.pulling:
             waits.append(1.0)

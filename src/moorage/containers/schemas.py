@@ -69,10 +69,9 @@ class ContainerCreate(_Strict):
     infrastructure: Literal["operator", "community", "any"] = "operator"
 
 
-class ContainerPatch(_Strict):
+class SettingsPatch(_Strict):
     """What is not sent stays as it is. `env` merges, and null deletes a variable."""
 
-    name: str = Field(default="", max_length=200)
     category: _Text | None = Field(default=None, max_length=64)
     image: str = Field(default="", max_length=500)
     registry: RegistryWrite = RegistryWrite()
@@ -82,6 +81,10 @@ class ContainerPatch(_Strict):
     health_check: HealthCheck = HealthCheck()
     env: dict[str, str | None] = Field(default_factory=dict)
     infrastructure: Literal["operator", "community", "any"] = "operator"
+
+
+class ContainerPatch(SettingsPatch):
+    name: str = Field(default="", max_length=200)
 
 
 class PreflightRequest(_Strict):
@@ -125,6 +128,22 @@ class FixRead(_Strict):
     after: int | str = Field(alias="to")
 
 
+class TrialFailure(BaseModel):
+    """Why settings that were applied were given up for those from before."""
+
+    reason: str
+    message: str
+    fix: FixRead | None
+    at: datetime
+
+
+class DraftSummary(BaseModel):
+    saved_at: datetime | None
+    saved_by: str | None
+    applying: bool
+    failure: TrialFailure | None
+
+
 class Container(BaseModel):
     id: str
     project_id: str
@@ -153,6 +172,8 @@ class Container(BaseModel):
     infrastructure: str
     price_per_hour_microusd: int
     """Of one replica."""
+    draft: DraftSummary | None
+    """New settings that wait, are being applied, or were given up; `GET …/draft` shows them."""
 
 
 class Replica(BaseModel):

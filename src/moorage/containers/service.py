@@ -1,18 +1,19 @@
 """What the API does to containers: it writes what is wanted and wakes the reconciler. It never calls an engine."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sqlalchemy import func
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from moorage.containers import repository
+from moorage.containers import repository, trial
 from moorage.containers.activity import SYSTEM, record_activity
 from moorage.containers.admission import hold_hours
 from moorage.containers.channels import CONTAINERS, ROUTES
 from moorage.containers.edit import merged, patch_of
 from moorage.containers.models import ContainerRow
-from moorage.containers.schemas import ContainerCreate, ContainerPatch
+from moorage.containers.schemas import ContainerCreate, ContainerPatch, SettingsPatch
 from moorage.containers.secrets import seal, unseal
 from moorage.containers.spec import ContainerSettings
 from moorage.containers.states import ContainerState, DesiredState, Reason
@@ -87,9 +88,9 @@ async def edit_container(
 ) -> ContainerRow:
     """New settings for a container that has no replicas; the next start uses them."""
     row = await repository.lock_container(session, container_id)
-    _refuse_deleted(row)
+    refuse_deleted(row)
     _refuse_not_stopped(row)
-    await _edit(session, row, patch, keyring, settings)
+    await put_settings(session, row, patch, keyring, settings)
     # Names only: a value may be a secret.
     _record(session, row, actor, "container.edit", {"fields": sorted(patch.model_fields_set)})
     await notify(session, ROUTES)
@@ -108,7 +109,7 @@ async def apply_fix(
 ) -> Changed:
     """Exactly the change that is on offer, and a start. `seen` is the one that whoever asks was shown."""
     row = await repository.lock_container(session, container_id)
-    _refuse_deleted(row)
+    refuse_deleted(row)
     _refuse_not_stopped(row)
     fix = Fix.from_json(row.failure_fix) if has_fix(row) else None
     if fix is None:
@@ -121,8 +122,10 @@ async def apply_fix(
             f"The fix on offer is another one by now: {fix.field} from {fix.before} to {fix.after}.",
             code="fix_changed",
         )
-    await _edit(session, row, patch_of(ContainerSettings.from_json(row.settings), fix), keyring, settings)
-    return await _new_generation(session, actor, row, "container.fix", fix.to_json())
+    await put_settings(
+        session, row, patch_of(ContainerSettings.from_json(row.settings), fix), keyring, settings
+    )
+    return await begin_generation(session, actor, row, "container.fix", fix.to_json())
 
 
 def has_fix(row: ContainerRow) -> bool:
@@ -132,25 +135,27 @@ def has_fix(row: ContainerRow) -> bool:
 
 async def start_container(session: AsyncSession, actor: Actor, container_id: str) -> Changed:
     row = await repository.lock_container(session, container_id)
-    _refuse_deleted(row)
+    refuse_deleted(row)
     runs = row.desired_state == DesiredState.RUNNING and row.failed_generation != row.generation
     if runs:
         return Changed(row, anything=False)
-    return await _new_generation(session, actor, row, "container.start")
+    return await begin_generation(session, actor, row, "container.start")
 
 
 async def restart_container(session: AsyncSession, actor: Actor, container_id: str) -> Changed:
     """A new generation takes over slot by slot; from stopped or failed it is a start."""
     row = await repository.lock_container(session, container_id)
-    _refuse_deleted(row)
-    return await _new_generation(session, actor, row, "container.restart")
+    refuse_deleted(row)
+    refuse_on_trial(row)
+    return await begin_generation(session, actor, row, "container.restart")
 
 
 async def stop_container(session: AsyncSession, actor: Actor, container_id: str) -> Changed:
     row = await repository.lock_container(session, container_id)
-    _refuse_deleted(row)
+    refuse_deleted(row)
     if row.desired_state == DesiredState.STOPPED:
         return Changed(row, anything=False)
+    trial.cancel(row)
     row.desired_state, row.stop_reason = DesiredState.STOPPED, None
     row.state, row.reason = ContainerState.STOPPING, Reason.STOPPED_BY_USER
     row.message = "Stopping: requests in flight may finish."
@@ -162,6 +167,7 @@ async def stop_because(session: AsyncSession, row: ContainerRow, reason: Reason)
     verdict = stopped_because(reason)
     assert verdict is not None, "a reason is given"
     assert row.desired_state == DesiredState.RUNNING, "what is stopped keeps its reason"
+    trial.cancel(row)
     row.desired_state, row.stop_reason = DesiredState.STOPPED, reason
     row.state, row.reason, row.message = ContainerState.STOPPING, verdict.reason, verdict.message
     record_activity(
@@ -188,8 +194,8 @@ async def delete_container(session: AsyncSession, actor: Actor, container_id: st
     return await _changed(session, actor, row, "container.delete")
 
 
-async def _edit(
-    session: AsyncSession, row: ContainerRow, patch: ContainerPatch, keyring: Keyring, settings: Settings
+async def put_settings(
+    session: AsyncSession, row: ContainerRow, patch: SettingsPatch, keyring: Keyring, settings: Settings
 ) -> None:
     before = ContainerSettings.from_json(row.settings)
     wanted = merged(row.name, before, unseal(keyring, row.id, row.secrets), patch)
@@ -197,20 +203,20 @@ async def _edit(
     row.name, row.instance_type = wanted.name, spec.instance_type
     row.settings, row.secrets = spec.to_json(), seal(keyring, row.id, secrets)
     row.desired_replicas = spec.min_replicas
-    row.failure_fix = None
+    row.failure_fix = row.trial_failure = None
     await _flush_with_name(session, wanted.name)
 
 
-async def _new_generation(
+async def begin_generation(
     session: AsyncSession,
     actor: Actor,
     row: ContainerRow,
     kind: str,
-    details: dict[str, int | str] | None = None,
+    details: Mapping[str, object] | None = None,
 ) -> Changed:
     row.desired_state, row.stop_reason = DesiredState.RUNNING, None
     row.generation += 1
-    row.unready_since = None
+    row.unready_since = row.trial_failure = None
     if row.state != ContainerState.RUNNING:
         row.state, row.reason, row.message = ContainerState.PENDING, None, None
     await hold_hours(session, row)
@@ -222,7 +228,7 @@ async def _changed(
     actor: Actor,
     row: ContainerRow,
     kind: str,
-    details: dict[str, int | str] | None = None,
+    details: Mapping[str, object] | None = None,
 ) -> Changed:
     _record(session, row, actor, kind, {"generation": row.generation, **(details or {})})
     await session.flush()
@@ -233,10 +239,15 @@ async def _changed(
 
 
 def _record(
-    session: AsyncSession, row: ContainerRow, actor: Actor, kind: str, details: dict[str, object]
+    session: AsyncSession, row: ContainerRow, actor: Actor, kind: str, details: Mapping[str, object]
 ) -> None:
     record_activity(
-        session, project_id=row.project_id, container_id=row.id, actor=actor.id, kind=kind, details=details
+        session,
+        project_id=row.project_id,
+        container_id=row.id,
+        actor=actor.id,
+        kind=kind,
+        details=dict(details),
     )
 
 
@@ -250,9 +261,17 @@ async def _flush_with_name(session: AsyncSession, name: str) -> None:
         raise
 
 
-def _refuse_deleted(row: ContainerRow) -> None:
+def refuse_deleted(row: ContainerRow) -> None:
     if row.desired_state == DesiredState.DELETED:
         raise ConflictError("The container is being deleted.", code="container_deleting")
+
+
+def refuse_on_trial(row: ContainerRow) -> None:
+    if trial.trial_step(row) is not None:
+        raise ConflictError(
+            "Its draft is being applied. Wait until that is done, or stop the container to call it off.",
+            code="draft_being_applied",
+        )
 
 
 def _refuse_not_stopped(row: ContainerRow) -> None:

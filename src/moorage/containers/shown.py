@@ -8,15 +8,18 @@ from moorage.containers.models import ContainerRow
 from moorage.containers.schemas import (
     AutoscalingResources,
     Container,
+    DraftSummary,
     FixRead,
     GeneralResources,
     HealthCheck,
     RegistryRead,
     ReplicaCounts,
+    TrialFailure,
 )
 from moorage.containers.service import Changed, has_fix
 from moorage.containers.spec import ContainerSettings, ResourceMode
 from moorage.containers.states import ContainerState
+from moorage.containers.trial import trial_step
 from moorage.kit.settings import Settings
 
 
@@ -66,6 +69,17 @@ def container_json(
         env=dict.fromkeys(spec.environment_names),
         infrastructure=spec.infrastructure,
         price_per_hour_microusd=price_per_hour_microusd,
+        draft=draft_summary(row),
+    )
+
+
+def draft_summary(row: ContainerRow) -> DraftSummary | None:
+    applying = trial_step(row) is not None
+    if row.draft is None and row.trial_failure is None and not applying:
+        return None
+    failure = TrialFailure.model_validate(row.trial_failure) if row.trial_failure is not None else None
+    return DraftSummary(
+        saved_at=row.draft_saved_at, saved_by=row.draft_saved_by, applying=applying, failure=failure
     )
 
 

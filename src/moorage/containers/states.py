@@ -35,6 +35,14 @@ class ReplicaState(StrEnum):
     REMOVED = "removed"
 
 
+class TrialStep(StrEnum):
+    """How far the application of a draft has come; `trial.py` tells what each step does."""
+
+    PREPARE = "prepare"
+    STOP = "stop"
+    PROVE = "prove"
+
+
 LIVE = frozenset({ReplicaState.REQUESTED, ReplicaState.STARTING, ReplicaState.READY, ReplicaState.ROUTED})
 SERVING = frozenset({ReplicaState.READY, ReplicaState.ROUTED})
 

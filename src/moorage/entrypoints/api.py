@@ -14,6 +14,7 @@ from moorage.console.serving import BUILT_FILES, Console
 from moorage.containers import endpoints as containers
 from moorage.containers import instance_type_endpoints as instance_types
 from moorage.containers import project_endpoints as projects
+from moorage.containers.drafts import endpoints as drafts
 from moorage.entrypoints import health, operator_endpoints, sign_in_page
 from moorage.entrypoints.errors import install_error_handlers
 from moorage.entrypoints.idempotency import IdempotencyMiddleware
@@ -50,6 +51,7 @@ _PARTS = (
     api_keys,
     instance_types,
     containers,
+    drafts,
     logs,
     requests,
     operator_endpoints,

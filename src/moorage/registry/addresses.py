@@ -162,7 +162,8 @@ def strict_url(text: str, *, base: URL | None = None) -> URL:
         origin = origin_of(url)
     except AddressRefusedError:
         raise
-    except ValueError as exc:
+    # yarl stumbles over an empty pair of brackets.
+    except (ValueError, IndexError) as exc:
         raise AddressRefusedError("the address cannot be read") from exc
     if authority.lower() not in _spellings(origin):
         raise AddressRefusedError("the address can be read in more than one way")

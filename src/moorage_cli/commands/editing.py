@@ -1,17 +1,74 @@
-"""`moor fix`: change a container's settings, and start it with them."""
+"""`moor fix` and `moor edit`: change a container's settings, and start it with them."""
+
+import shlex
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
+from moorage_cli.amounts import shown_price
 from moorage_cli.client import Record
 from moorage_cli.command import ContainerArgument, command
 from moorage_cli.commands.containers import NoWaitOption
-from moorage_cli.commands.outcome import report_deployment, wait_for_deployment
-from moorage_cli.errors import CliError
+from moorage_cli.commands.outcome import report_deployment, wait_for_deployment, waiting
+from moorage_cli.container_file import load_container_file
+from moorage_cli.errors import CliError, UsageError
 from moorage_cli.session import Session
+from moorage_cli.settings_changes import changes_of
+from moorage_cli.waiting import wait_until_applied
 
 
 def register(app: typer.Typer) -> None:
+    command(app)(edit)
     command(app)(fix)
+
+
+def edit(
+    session: Session,
+    container: ContainerArgument,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="FIELD=VALUE",
+            help="Repeatable, e.g. port=9000, env.TOKEN=…; empty is none, env.TOKEN alone takes yours.",
+        ),
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Option("-f", "--file", help="Settings in TOML, as for deploy.")
+    ] = None,
+    apply: Annotated[bool, typer.Option("--apply", help="Stop, and start with the new settings.")] = False,
+    discard: Annotated[bool, typer.Option("--discard", help="Throw the draft away.")] = False,
+    no_wait: NoWaitOption = False,
+) -> None:
+    """Change settings: at once while it is stopped, as a draft while it runs. Without --set, show the draft.
+
+    A draft that is applied and does not become healthy is given up: the settings from before come back.
+    """
+    found = session.container(container)
+    path = f"/containers/{found['id']}"
+    body = _body(session, found, changes, file)
+    if discard:
+        if body or apply:
+            raise UsageError("--discard goes with nothing else.")
+        session.client.request("DELETE", f"{path}/draft")
+        session.output.note(f"The draft of {found['name']} is gone.")
+        return
+    if body and found["state"] in ("STOPPED", "FAILED"):
+        found = session.client.request("PATCH", path, body=body).body
+        _after_edit(session, found, start=apply, no_wait=no_wait)
+        return
+    draft = (
+        session.client.request("PUT", f"{path}/draft", body=body).body
+        if body
+        else session.client.get(f"{path}/draft")
+    )
+    if not apply:
+        _show_draft(session, found, draft)
+        return
+    if not session.output.as_json:
+        _show_changes(session, draft)
+    _apply(session, found, no_wait)
 
 
 def fix(session: Session, container: ContainerArgument, no_wait: NoWaitOption = False) -> None:
@@ -22,13 +79,56 @@ def fix(session: Session, container: ContainerArgument, no_wait: NoWaitOption = 
         raise CliError(
             f"{found['name']} offers no fix: the mend is not a setting that Moorage could guess.",
             code="no_fix",
-            hint="See `moor describe`, then change its settings and start it.",
+            hint="See `moor describe`, then change its settings with `moor edit`.",
         )
     # With what was read just now, so that nothing else is accepted than what is shown here.
     started: Record = session.client.post(f"/containers/{found['id']}/fix", offered)
     session.output.note(
         f"Changed {offered['field']} from {offered['from']} to {offered['to']}; starting {found['name']}."
     )
+    _started(session, started, no_wait)
+
+
+def _body(session: Session, found: Record, changes: list[str] | None, file: Path | None) -> dict[str, Any]:
+    body = load_container_file(file, session.environment) if file is not None else {}
+    body.pop("name", None)
+    return {**body, **changes_of(changes or [], found, session.environment)}
+
+
+def _after_edit(session: Session, edited: Record, *, start: bool, no_wait: bool) -> None:
+    if start:
+        _started(session, session.client.post(f"/containers/{edited['id']}/start"), no_wait)
+    elif session.output.as_json:
+        session.output.result(edited)
+    else:
+        name = shlex.quote(edited["name"])
+        session.output.line(f"Changed. Start it with `moor start {name}`.")
+
+
+def _apply(session: Session, found: Record, no_wait: bool) -> None:
+    applied: Record = session.client.post(f"/containers/{found['id']}/draft/apply")
+    if no_wait:
+        _show_state(session, applied)
+        return
+    if applied["draft"] is None:
+        report_deployment(session, wait_for_deployment(session, applied))
+        return
+    ended = waiting(session, applied, wait_until_applied, "The draft is being applied all the same.")
+    assert ended is not None, "wait_until_applied gives the container back"
+    failure = ended["draft"] and ended["draft"]["failure"]
+    if failure:
+        if session.output.as_json:
+            session.output.result(ended)
+        raise CliError(
+            f"The new settings failed ({failure['reason']}), so {found['name']} runs with those from before. "
+            f"{failure['message']}",
+            code=failure["reason"],
+            hint="The draft is kept: mend it with `moor edit --set`, or throw it away with --discard.",
+        )
+    report_deployment(session, ended)
+
+
+def _started(session: Session, started: Record, no_wait: bool) -> None:
     if no_wait:
         _show_state(session, started)
     else:
@@ -40,3 +140,34 @@ def _show_state(session: Session, container: Record) -> None:
         session.output.result(container)
     else:
         session.output.line(f"{container['name']} is {container['state']}.")
+
+
+def _show_draft(session: Session, found: Record, draft: Record) -> None:
+    if session.output.as_json:
+        session.output.result(draft)
+        return
+    _show_changes(session, draft)
+    failure = draft["failure"]
+    if failure:
+        session.output.line(f"The last try failed ({failure['reason']}): {failure['message']}")
+    if draft["applying"]:
+        session.output.line("It is being applied.")
+    elif draft["changes"]:
+        name = shlex.quote(found["name"])
+        session.output.line(
+            f"Apply it with `moor edit {name} --apply`, which stops and starts {found['name']}."
+        )
+
+
+def _show_changes(session: Session, draft: Record) -> None:
+    rows = [[one["field"], _value(one["from"]), _value(one["to"])] for one in draft["changes"]]
+    session.output.table(("SETTING", "FROM", "TO"), rows, "There is no draft: nothing would change.")
+    cost = draft["least_cost_per_hour_microusd"]
+    if rows:
+        before, after = shown_price(cost["from"]), shown_price(cost["to"])
+        changed = f"{before} → {after}" if before != after else f"{after}, as before"
+        session.output.line(f"USD per hour, at least: {changed}")
+
+
+def _value(value: object) -> str:
+    return "-" if value is None else str(value)

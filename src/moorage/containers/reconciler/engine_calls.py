@@ -4,12 +4,12 @@ Every call checks the lease first: a former leader starts and stops nothing.
 """
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from moorage.catalog.repository import list_nodes
 from moorage.containers.models import ContainerRow, ReplicaRow
 from moorage.containers.preflight import pinned
-from moorage.containers.reconciler import repository
+from moorage.containers.reconciler import repository, trials
 from moorage.containers.reconciler.repository import FoundImage, Loaded
 from moorage.containers.secrets import unseal
 from moorage.containers.spec import ContainerSecrets, ContainerSettings, RegistryProvider, chosen_port
@@ -50,6 +50,13 @@ class EngineCalls:
         async with self.database.transaction() as session:
             await lease.guard(session)
             await repository.record_image(session, loaded.container, found)
+
+    async def prepare_trial(self, loaded: Loaded, lease: Lease) -> None:
+        row = loaded.container
+        found = await self.find_image(replace(loaded, container=trials.on_trial(row)), lease)
+        async with self.database.transaction() as session:
+            await lease.guard(session)
+            await trials.record_image(session, row, found)
 
     async def find_image(self, loaded: Loaded, lease: Lease) -> FoundImage | Verdict:
         """The image of this deployment, or why it cannot be had."""

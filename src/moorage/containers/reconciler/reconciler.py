@@ -23,9 +23,9 @@ from moorage.containers import capacity_repository
 from moorage.containers.capacity_repository import Room
 from moorage.containers.channels import CONTAINERS
 from moorage.containers.fixes import next_larger
-from moorage.containers.models import ReplicaRow
+from moorage.containers.models import ContainerRow, ReplicaRow
 from moorage.containers.plan import ContainerView, Plan, ReplicaView, make_plan
-from moorage.containers.reconciler import repository
+from moorage.containers.reconciler import repository, trials
 from moorage.containers.reconciler.engine_calls import EngineCalls
 from moorage.containers.reconciler.funding import Funding
 from moorage.containers.reconciler.observation import Observer, Seen
@@ -35,6 +35,7 @@ from moorage.containers.reconciler.sweep import Sweep
 from moorage.containers.spec import ContainerSettings, RegistryProvider
 from moorage.containers.states import LIVE, ContainerState, DesiredState, Reason, ReplicaState
 from moorage.containers.stop_reasons import stopped_because
+from moorage.containers.trial import trial_step
 from moorage.containers.verdict import Fix, Verdict
 from moorage.engines.base import Engine, ObservedReplica, ReplicaPhase
 from moorage.kit.clock import Clock
@@ -95,6 +96,7 @@ class ContainersReconciler:
             unchanged = await repository.apply_plan(session, loaded, plan, progress, image)
             created = await self._admit(session, loaded, room, plan)
             await self._funding.settle(session, loaded, plan, unchanged=unchanged)
+            await trials.advance(session, loaded, plan)
         self._begin_operations(loaded, seen, plan, created, lease)
 
     async def postpone(self, key: str, error: Exception, lease: Lease) -> None:
@@ -210,6 +212,8 @@ class ContainersReconciler:
             memory_bytes=loaded.instance_type.memory_bytes,
             instance_type=loaded.instance_type.name,
             larger_instance_type=larger,
+            trial=trial_step(row),
+            trial_failure=_trial_failure(row),
             room_for=room_for(loaded.instance_type, room.nodes, room.used, self.settings.cpu_overcommit),
             no_room_message=why_no_room(loaded.instance_type, room.nodes),
             recent_failures=[(failure.slot, failure.ended_at) for failure in loaded.failures],
@@ -282,6 +286,8 @@ class ContainersReconciler:
         calls, begin = self._calls, self._operations.begin
         if plan.ensure_image:
             begin(container_id, container_id, partial(calls.ensure_image, loaded, lease), unbounded=True)
+        if plan.prepare_trial:
+            begin(container_id, container_id, partial(calls.prepare_trial, loaded, lease), unbounded=True)
         rows = {row.id: row for row in (*loaded.replicas, *created)}
         for replica_id in (*plan.start, *(row.id for row in created)):
             begin(replica_id, container_id, partial(calls.start, loaded, rows[replica_id], lease))
@@ -305,6 +311,11 @@ class ContainersReconciler:
     async def close(self) -> None:
         await self._operations.cancel_all()
         await self._observer.close()
+
+
+def _trial_failure(row: ContainerRow) -> Verdict | None:
+    failure = row.trial_failure
+    return None if failure is None else Verdict(Reason(failure["reason"]), failure["message"])
 
 
 _SHOULD_RUN = (ReplicaState.STARTING, ReplicaState.READY, ReplicaState.ROUTED)

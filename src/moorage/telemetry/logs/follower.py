@@ -115,9 +115,11 @@ class Follower:
     async def _masker(self) -> Masker:
         async with self.database.transaction() as session:
             sealed = await repository.sealed_secrets(session, self.source.container_id)
-        secrets = unseal(self.keyring, self.source.container_id, sealed)
-        password = [secrets.registry_password] if secrets.registry_password else []
-        return masker_of([*secrets.environment.values(), *password])
+        values: list[str] = []
+        for one in sealed:
+            secrets = unseal(self.keyring, self.source.container_id, one)
+            values += [*secrets.environment.values(), secrets.registry_password or ""]
+        return masker_of(values)
 
 
 def _first_of(errors: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -45,9 +45,11 @@ async def list_sources(session: AsyncSession) -> list[Source]:
     ]
 
 
-async def sealed_secrets(session: AsyncSession, container_id: str) -> bytes:
-    query = select(ContainerRow.secrets).where(ContainerRow.id == container_id)
-    return (await session.execute(query)).scalar_one()
+async def sealed_secrets(session: AsyncSession, container_id: str) -> list[bytes]:
+    """Of the settings, and of those that replace or replaced them: a replica may have been started with either."""
+    columns = (ContainerRow.secrets, ContainerRow.trial_secrets, ContainerRow.fallback_secrets)
+    query = select(*columns).where(ContainerRow.id == container_id)
+    return [sealed for sealed in (await session.execute(query)).one() if sealed is not None]
 
 
 async def find_or_create_cursor(session: AsyncSession, source: Source) -> Cursor:

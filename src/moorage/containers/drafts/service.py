@@ -1,0 +1,180 @@
+"""Drafts: new settings for a container that goes on running until they are applied.
+
+A draft is kept as the edit that was sent and laid over the settings anew whenever it is looked at, so that it says
+nothing about fields that it was not about.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sqlalchemy import func
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from moorage.catalog.repository import find_instance_type
+from moorage.containers import repository, trial
+from moorage.containers.activity import record_activity
+from moorage.containers.drafts.difference import Change, difference
+from moorage.containers.edit import merged
+from moorage.containers.models import ContainerRow
+from moorage.containers.schemas import SettingsPatch
+from moorage.containers.secrets import seal, seal_draft, unseal, unseal_draft
+from moorage.containers.service import (
+    Changed,
+    begin_generation,
+    put_settings,
+    refuse_deleted,
+    refuse_on_trial,
+)
+from moorage.containers.spec import ContainerSecrets, ContainerSettings
+from moorage.containers.states import ContainerState
+from moorage.containers.validation import validated
+from moorage.identity.actor import Actor
+from moorage.kit.crypto import Keyring
+from moorage.kit.errors import ConflictError
+from moorage.kit.settings import Settings
+
+Whole = tuple[ContainerSettings, ContainerSecrets]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    row: ContainerRow
+    changes: list[Change]
+    prices_per_hour_microusd: tuple[int, int]
+    """Of one replica, before and after."""
+    least_replicas: tuple[int, int]
+
+
+async def compare(
+    session: AsyncSession, row: ContainerRow, *, keyring: Keyring, settings: Settings
+) -> Comparison:
+    """What the draft would change; while it is being applied, what it changes."""
+    if row.fallback is not None:
+        assert row.fallback_secrets is not None, "kept together"
+        before = _whole(
+            keyring, row.id, ContainerSettings.from_json(row.fallback["settings"]), row.fallback_secrets
+        )
+        after = _whole(keyring, row.id, ContainerSettings.from_json(row.settings), row.secrets)
+    else:
+        before = _whole(keyring, row.id, ContainerSettings.from_json(row.settings), row.secrets)
+        after = await _drafted(session, row, before, keyring, settings)
+    prices = [await _price(session, one.instance_type) for one in (before[0], after[0])]
+    return Comparison(
+        row,
+        difference(before, after),
+        (prices[0], prices[1]),
+        (before[0].min_replicas, after[0].min_replicas),
+    )
+
+
+async def save_draft(
+    session: AsyncSession,
+    actor: Actor,
+    container_id: str,
+    patch: SettingsPatch,
+    *,
+    keyring: Keyring,
+    settings: Settings,
+) -> Comparison:
+    row = await repository.lock_container(session, container_id)
+    refuse_deleted(row)
+    refuse_on_trial(row)
+    row.draft = seal_draft(keyring, row.id, patch.model_dump(mode="json", exclude_unset=True))
+    row.draft_saved_by, row.draft_saved_at = actor.id, func.now()
+    _forget_failure(row)
+    compared = await compare(session, row, keyring=keyring, settings=settings)
+    # Names only: a value may be a secret.
+    _record(session, row, actor, "container.draft_save", {"fields": [one.field for one in compared.changes]})
+    await session.flush()
+    await session.refresh(row)
+    return compared
+
+
+async def discard_draft(session: AsyncSession, actor: Actor, container_id: str) -> None:
+    row = await repository.lock_container(session, container_id)
+    refuse_deleted(row)
+    refuse_on_trial(row)
+    if row.draft is None:
+        return
+    row.draft = row.draft_saved_at = row.draft_saved_by = None
+    _forget_failure(row)
+    _record(session, row, actor, "container.draft_discard", {})
+
+
+async def apply_draft(
+    session: AsyncSession, actor: Actor, container_id: str, *, keyring: Keyring, settings: Settings
+) -> Changed:
+    """Of a container that runs: stop, start with the new settings, and back again if those do not become healthy."""
+    row = await repository.lock_container(session, container_id)
+    refuse_deleted(row)
+    refuse_on_trial(row)
+    if row.draft is None:
+        raise ConflictError("There is no draft to apply. Save one first.", code="no_draft")
+    compared = await compare(session, row, keyring=keyring, settings=settings)
+    details = {"fields": [one.field for one in compared.changes]}
+    if row.state in (ContainerState.STOPPED, ContainerState.FAILED):
+        await put_settings(session, row, _patch(row, keyring), keyring, settings)
+        trial.succeed(row)
+        return await begin_generation(session, actor, row, "container.draft_apply", details)
+    _refuse_unproven(row)
+    before = _whole(keyring, row.id, ContainerSettings.from_json(row.settings), row.secrets)
+    spec, secrets = await _drafted(session, row, before, keyring, settings)
+    trial.begin(row, spec, seal(keyring, row.id, secrets))
+    row.reason = row.message = None
+    _record(session, row, actor, "container.draft_apply", details)
+    await session.flush()
+    await repository.mark_due(session, [row.id])
+    await session.refresh(row)
+    return Changed(row, anything=True)
+
+
+def _refuse_unproven(row: ContainerRow) -> None:
+    """What is not healthy itself cannot be gone back to."""
+    proven = row.state == ContainerState.RUNNING and row.serving_generation == row.generation
+    if not proven:
+        what = "its last restart failed" if row.state == ContainerState.RUNNING else f"it is {row.state}"
+        raise ConflictError(
+            f"The draft cannot be applied now: {what}. Wait until it runs, or stop it first.",
+            code="container_not_settled",
+        )
+
+
+async def _drafted(
+    session: AsyncSession, row: ContainerRow, before: Whole, keyring: Keyring, settings: Settings
+) -> Whole:
+    if row.draft is None:
+        return before
+    return await validated(session, merged(row.name, *before, _patch(row, keyring)), settings)
+
+
+def _patch(row: ContainerRow, keyring: Keyring) -> SettingsPatch:
+    assert row.draft is not None, "asked for only where there is one"
+    return SettingsPatch.model_validate(unseal_draft(keyring, row.id, row.draft))
+
+
+def _whole(keyring: Keyring, container_id: str, settings: ContainerSettings, sealed: bytes) -> Whole:
+    return settings, unseal(keyring, container_id, sealed)
+
+
+async def _price(session: AsyncSession, instance_type: str) -> int:
+    found = await find_instance_type(session, instance_type)
+    assert found is not None, "validated settings name one, and a foreign key keeps those of rows"
+    return found.price_per_hour_microusd
+
+
+def _forget_failure(row: ContainerRow) -> None:
+    if row.trial_failure is not None:
+        row.trial_failure = row.reason = row.message = None
+
+
+def _record(
+    session: AsyncSession, row: ContainerRow, actor: Actor, kind: str, details: Mapping[str, object]
+) -> None:
+    record_activity(
+        session,
+        project_id=row.project_id,
+        container_id=row.id,
+        actor=actor.id,
+        kind=kind,
+        details=dict(details),
+    )
