@@ -27,6 +27,7 @@ log = structlog.get_logger()
 MAX_OBJECTS_AT_ONCE = 32
 ASK_AGAIN_AT_THE_LATEST_S = 5.0
 REPORT_EVERY_S = 2.0
+REPORT_LATE_AFTER_S = 10.0
 """Rounds come by the hundred while something deploys; their status need not."""
 
 
@@ -179,8 +180,11 @@ class Driver:
 
     async def _report(self, lease: Lease, error: str | None) -> None:
         now_s, (reported_at_s, *reported) = self.clock.monotonic(), self._reported
-        if now_s - reported_at_s < REPORT_EVERY_S and reported == [error, len(self._failing)]:
+        age_s = now_s - reported_at_s
+        if age_s < REPORT_EVERY_S and reported == [error, len(self._failing)]:
             return
+        if self._running and age_s < REPORT_LATE_AFTER_S:
+            return  # The work comes first; a round follows as soon as a pass ends.
         self._reported = (now_s, error, len(self._failing))
         try:
             await record_run(self.database, lease, self.holder, error, len(self._failing))

@@ -35,7 +35,9 @@ from moorage.telemetry.partition_repository import (
 from moorage.telemetry.partitions import plan_partitions
 
 LOOK_AT_LEAST_EVERY_S = 1.0
-LOOK_AT_MOST_EVERY_S = 0.25
+LOOK_AFTER_S = 0.15
+"""A deployment sends a dozen notifications in half a second, just when others have work to do; nothing is lost by
+a look that comes a little later, because a log is read from its first byte."""
 WRITERS_AT_ONCE = 3
 """Connections that logs may take from the pool, of which the other reconcilers need some."""
 STORAGE = "storage"
@@ -107,11 +109,10 @@ class LogCollector:
             for replica_id, source in sources.items():
                 if replica_id not in followers or followers[replica_id].done():
                     followers[replica_id] = group.create_task(self._follower(source, lease).run())
-            # A deployment sends a dozen notifications in half a second, just when others have work to do.
-            await self.clock.sleep(LOOK_AT_MOST_EVERY_S)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_AT_LEAST_EVERY_S):
                     await self._look.wait()
+            await self.clock.sleep(LOOK_AFTER_S)
 
     async def _sources(self, lease: Lease) -> list[Source]:
         async with self._guarded(lease) as session:
