@@ -63,8 +63,9 @@ def load_container_file(path: Path, environment: Mapping[str, str]) -> Record:
         body["start_command"] = shlex.join(str(part) for part in body["start_command"])
     if "registry" in body:
         body["registry"] = _registry(_table(body, "registry", path), path, environment)
-    if "health_check" in body:
-        body["health_check"] = _table(body, "health_check", path)
+    for name in ("health_check", "limits"):
+        if name in body:
+            body[name] = _table(body, name, path)
     if "env" in body:
         table = _table(body, "env", path)
         body["env"] = {name: _env_value(name, value, path, environment) for name, value in table.items()}

@@ -77,6 +77,12 @@ BAD: list[tuple[dict[str, Any], str]] = [
         ({"health_check": {"path": bad}}, "health_check.path")
         for bad in ("", "health", "/a b", "/a\r\nX: y", "/\x00", "/" + "a" * 200, "http://x/", 5)
     ),
+    *(
+        ({"limits": {name: bad}}, f"limits.{name}")
+        for name in ("max_body_bytes", "request_timeout_s", "idle_timeout_s", "max_concurrency")
+        for bad in (0, -1, HUGE, None, "much")
+    ),
+    ({"limits": {"retry_unanswered": "perhaps"}}, "limits.retry_unanswered"),
     *(({"health_check": {"timeout_s": bad}}, "health_check.timeout_s") for bad in (9, 3601, HUGE, None, "long")),
     *(
         ({"env": bad}, "env")

@@ -30,6 +30,7 @@ async def test_valid(api: Api) -> None:
         "image": "acme/chat:2",
         "port": 9000,
         "health_check": {"path": "/ready"},
+        "limits": {"max_body_bytes": 5000, "retry_unanswered": True},
         "env": {"DROP": None, "NEW": "new-secret"},
         "resources": {"mode": "autoscaling", "instance_type": SMALL, "min_replicas": 2, "max_replicas": 3},
     }
@@ -38,6 +39,13 @@ async def test_valid(api: Api) -> None:
     shown = answer.json()
     assert (shown["name"], shown["image"], shown["port"]) == ("renamed", "docker.io/acme/chat:2", 9000)
     assert shown["health_check"] == {"path": "/ready", "timeout_s": 300}, "what was not sent stays"
+    assert shown["limits"] == {
+        "max_body_bytes": 5000,
+        "request_timeout_s": 600,
+        "idle_timeout_s": 3600,
+        "max_concurrency": 100,
+        "retry_unanswered": True,
+    }
     assert shown["env"] == {"KEEP": None, "NEW": None}
     assert shown["replicas"]["desired"] == 2
     assert "secret" not in answer.text

@@ -113,6 +113,8 @@ class Container:
     left: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when a client went away in the middle."""
     waiting: int = 0
+    hang_up_once: list[int] | None = None
+    """Shared by several: the first of them that is asked for `/once` hangs up."""
     health_status: int = 200
     health_checks: list[str] = field(default_factory=list)
 
@@ -130,7 +132,10 @@ class Container:
             return await self._stream(request)
         if request.path.endswith("/socket"):
             return await self._echo(request)
-        if request.path.endswith("/close"):
+        hang_up = request.path.endswith("/once") and not self.hang_up_once
+        if hang_up and self.hang_up_once is not None:
+            self.hang_up_once.append(self.port)
+        if request.path.endswith("/close") or hang_up:
             assert request.transport is not None
             request.transport.close()
             return web.Response()

@@ -3,6 +3,7 @@
 The result has the shape of a new container, so that it passes through the same checks as one.
 """
 
+from dataclasses import asdict
 from typing import Any
 
 from moorage.containers.schemas import ContainerCreate, ContainerPatch, SettingsPatch
@@ -16,7 +17,7 @@ def merged(
     """Fields that were not sent stay. `env` and `registry` merge by key, and null deletes a key."""
     sent = patch.model_dump(exclude_unset=True)
     current = _as_sent(name, settings, secrets)
-    for field in ("env", "registry", "health_check"):
+    for field in ("env", "registry", "health_check", "limits"):
         if field in sent:
             sent[field] = _without_nulls({**current[field], **sent[field]})
     return ContainerCreate.model_validate({**current, **sent})
@@ -49,6 +50,7 @@ def _as_sent(name: str, settings: ContainerSettings, secrets: ContainerSecrets) 
         "start_command": settings.start_command,
         "port": settings.port,
         "health_check": {"path": settings.health_path, "timeout_s": settings.health_timeout_s},
+        "limits": asdict(settings.limits),
         "env": dict(secrets.environment),
         "infrastructure": settings.infrastructure,
     }

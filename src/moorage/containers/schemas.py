@@ -56,6 +56,19 @@ class HealthCheck(_Strict):
     timeout_s: int = Field(default=DEFAULT_HEALTH_TIMEOUT_S, ge=10, le=3600)
 
 
+class EndpointLimits(_Strict):
+    max_body_bytes: int = Field(default=100_000_000, ge=1, le=100_000_000_000)
+    """A body that announces more is refused with 413. One whose length is not announced is not measured."""
+    request_timeout_s: int = Field(default=600, ge=1, le=86400)
+    """How long the container may say nothing, before its answer or within it. A stream that talks has no limit."""
+    idle_timeout_s: int = Field(default=3600, ge=1, le=86400)
+    """How long both sides of a WebSocket may say nothing."""
+    max_concurrency: int = Field(default=100, ge=1, le=100_000)
+    """Requests that one replica works on at a time; more wait in the queue."""
+    retry_unanswered: bool = False
+    """Send a request whose connection broke without an answer to another replica. It may then run twice."""
+
+
 class ContainerCreate(_Strict):
     name: str = Field(max_length=200)
     category: _Text | None = Field(default=None, max_length=64)
@@ -65,6 +78,7 @@ class ContainerCreate(_Strict):
     start_command: str | None = Field(default=None, max_length=8192)
     port: int | None = Field(default=None, ge=1, le=65535)
     health_check: HealthCheck = HealthCheck()
+    limits: EndpointLimits = EndpointLimits()
     env: dict[str, str] = Field(default_factory=dict)
     infrastructure: Literal["operator", "community", "any"] = "operator"
 
@@ -79,6 +93,7 @@ class SettingsPatch(_Strict):
     start_command: str | None = Field(default=None, max_length=8192)
     port: int | None = Field(default=None, ge=1, le=65535)
     health_check: HealthCheck = HealthCheck()
+    limits: EndpointLimits = EndpointLimits()
     env: dict[str, str | None] = Field(default_factory=dict)
     infrastructure: Literal["operator", "community", "any"] = "operator"
 
@@ -167,6 +182,7 @@ class Container(BaseModel):
     start_command: str | None
     port: int | None
     health_check: HealthCheck
+    limits: EndpointLimits
     env: dict[str, None]
     """The names; values are write-only."""
     infrastructure: str

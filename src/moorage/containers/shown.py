@@ -1,5 +1,7 @@
 """A container's row as the API shows it."""
 
+from dataclasses import asdict
+
 from fastapi import Response
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -9,6 +11,7 @@ from moorage.containers.schemas import (
     AutoscalingResources,
     Container,
     DraftSummary,
+    EndpointLimits,
     FixRead,
     GeneralResources,
     HealthCheck,
@@ -66,6 +69,7 @@ def container_json(
         start_command=spec.start_command,
         port=spec.port or row.port,
         health_check=HealthCheck(path=spec.health_path, timeout_s=spec.health_timeout_s),
+        limits=EndpointLimits(**asdict(spec.limits)),
         env=dict.fromkeys(spec.environment_names),
         infrastructure=spec.infrastructure,
         price_per_hour_microusd=price_per_hour_microusd,

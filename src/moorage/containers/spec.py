@@ -56,6 +56,17 @@ _DIGEST = re.compile(r"sha256:[a-f0-9]{64}")
 
 
 @dataclass(frozen=True)
+class Limits:
+    """What requests to the endpoint may do, and how the gateway treats them."""
+
+    max_body_bytes: int = 100_000_000
+    request_timeout_s: int = 600
+    idle_timeout_s: int = 3600
+    max_concurrency: int = 100
+    retry_unanswered: bool = False
+
+
+@dataclass(frozen=True)
 class ContainerSettings:
     """What a user sets, whole and valid; stored as JSON, secrets apart."""
 
@@ -76,6 +87,7 @@ class ContainerSettings:
     health_timeout_s: int = DEFAULT_HEALTH_TIMEOUT_S
     environment_names: tuple[str, ...] = ()
     infrastructure: str = "operator"
+    limits: Limits = field(default_factory=Limits)
 
     @property
     def command(self) -> tuple[str, ...] | None:
@@ -92,6 +104,7 @@ class ContainerSettings:
                 "registry_provider": RegistryProvider(values["registry_provider"]),
                 "resource_mode": ResourceMode(values["resource_mode"]),
                 "environment_names": tuple(values["environment_names"]),
+                "limits": Limits(**values.get("limits", {})),
             }
         )
 

@@ -11,6 +11,7 @@ from moorage.containers.schemas import AutoscalingResources, ContainerCreate, Re
 from moorage.containers.spec import (
     ContainerSecrets,
     ContainerSettings,
+    Limits,
     RegistryProvider,
     ResourceMode,
     checked_environment,
@@ -110,6 +111,7 @@ def _settings_of(wanted: ContainerCreate, image: str) -> ContainerSettings:
         port=wanted.port,
         health_path=wanted.health_check.path,
         health_timeout_s=wanted.health_check.timeout_s,
+        limits=Limits(**wanted.limits.model_dump()),
         environment_names=tuple(wanted.env),
         infrastructure=wanted.infrastructure,
         **scaling,

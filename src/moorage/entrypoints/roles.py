@@ -153,6 +153,8 @@ def create_dataplane(settings: Settings) -> DataPlane:
         endpoint_certificate=settings.gateway_certificate,
         management_certificate=settings.api_certificate,
         request_log_socket=request_log_path(settings),
+        key_requests_per_s=settings.key_requests_per_s,
+        organization_requests_per_s=settings.organization_requests_per_s,
         user=service_user(),
         group=SERVICE_USER if service_user() else None,
     )

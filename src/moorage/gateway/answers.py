@@ -18,7 +18,9 @@ class _Answer:
 _SERVER_ERROR = "server_error"
 
 _ENDPOINT_ANSWERS = {
-    "bad_request": _Answer("The request is not valid HTTP.", "invalid_request_error"),
+    "bad_request": _Answer(
+        "The request is not valid HTTP, or its headers are longer than 15 kB.", "invalid_request_error"
+    ),
     "request_timeout": _Answer("The request did not arrive in time.", "invalid_request_error"),
     "authentication_failed": _Answer(
         "Invalid or missing API key. Send it as: Authorization: Bearer <API_KEY>", "authentication_error"
@@ -30,6 +32,14 @@ _ENDPOINT_ANSWERS = {
     "queue_full": _Answer(
         "All replicas are busy and the queue is full or the wait was too long. Try again later.",
         _SERVER_ERROR,
+    ),
+    "rate_limited": _Answer(
+        "This key, or its organization, sends more requests than it may. Try again in a second.",
+        "rate_limit_error",
+    ),
+    "body_too_large": _Answer(
+        "The request body is larger than this container accepts (limits.max_body_bytes).",
+        "invalid_request_error",
     ),
     "container_unreachable": _Answer("No replica of the container accepted a connection.", _SERVER_ERROR),
     "container_closed_connection": _Answer(

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from moorage.gateway import haproxy, render
 from moorage.gateway.config import GatewayConfig
+from moorage.gateway.endpoint_rules import HEALTH_MAP, KEYS_MAP, ROUTES_MAP
 from moorage.gateway.haproxy import HaproxyError, Worker, Workers
 from moorage.gateway.layout import Layout, PlacedServer, ServerKey, ServerState
 from moorage.gateway.workers import AllWorkers, TotalLoad
@@ -40,7 +41,7 @@ class Changes:
             return live  # A hundred thousand of them are not spelled out because a route changed.
         before = {render.map_key_of(key): render.key_value(entry) for key, entry in live.keys.items()}
         after = {render.map_key_of(key): render.key_value(entry) for key, entry in target.keys.items()}
-        path = self._config.map_path(render.KEYS_MAP)
+        path = self._config.map_path(KEYS_MAP)
         revoked = [haproxy.delete_from_map(path, key) for key in before if key not in after]
         altered = [
             haproxy.set_map(path, key, after[key])
@@ -49,26 +50,26 @@ class Changes:
         ]
         # The old workers first: once the current one has it, nobody would see that they still lack it.
         await self._all_workers.change_map(revoked + altered, self._workers)
-        await self._map(render.KEYS_MAP, before, after)
+        await self._map(KEYS_MAP, before, after)
         return replace(live, keys=target.keys)
 
     async def servers_and_routes(self, live: Layout, target: Layout) -> Layout:
         """Returns what HAProxy holds afterwards."""
         health_before = {render.slot_name(slot): path for slot, path in live.health_paths.items()}
         health_after = {render.slot_name(slot): path for slot, path in target.health_paths.items()}
-        await self._map(render.HEALTH_MAP, health_before, health_before | health_after)
+        await self._map(HEALTH_MAP, health_before, health_before | health_after)
 
         routes_before = {str(name): render.route_value(name, placed) for name, placed in live.routes.items()}
         routes_after = {str(name): render.route_value(name, placed) for name, placed in target.routes.items()}
         # A route that ends or leads nowhere is changed before the servers, any other one after them.
         unchanged = {name: value for name, value in routes_before.items() if name in routes_after}
         nowhere = {name: value for name, value in routes_after.items() if value.endswith(":-")}
-        await self._map(render.ROUTES_MAP, routes_before, unchanged | nowhere)
+        await self._map(ROUTES_MAP, routes_before, unchanged | nowhere)
 
         servers = await self._remove(live, target)
         await self._bring(servers, target)
-        await self._map(render.ROUTES_MAP, unchanged | nowhere, routes_after)
-        await self._map(render.HEALTH_MAP, health_before | health_after, health_after)
+        await self._map(ROUTES_MAP, unchanged | nowhere, routes_after)
+        await self._map(HEALTH_MAP, health_before | health_after, health_after)
         return replace(target, slots=live.slots, servers=servers)
 
     async def finish_drains(self, live: Layout, load: TotalLoad) -> Layout:

@@ -37,9 +37,15 @@ class GatewayConfig:
     queue_timeout_s: int = 60
     queue_limit: int = 1000
     """Requests of one container that may wait at a time."""
+    client_idle_timeout_s: int = 60
+    """Without a byte from a client that is sending, or that should take what it asked for."""
     server_idle_timeout_s: int = 600
-    """Without a byte from the container. A stream that keeps talking has no limit."""
+    """Without a byte from the container, where its route does not say otherwise. A stream that keeps talking has no
+    limit."""
     tunnel_idle_timeout_s: int = 3600
+    key_requests_per_s: int = 1000
+    """Of one key at this gateway, over 10 s; beyond, 429."""
+    organization_requests_per_s: int = 3000
     keep_alive_timeout_s: int = 20
     """Between two requests of a client. Longer than HTTP libraries keep a connection (5 to 15 s), and shorter than
     a drain: an idle client of an old worker holds up the drains that a reload meets."""

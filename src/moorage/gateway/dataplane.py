@@ -20,6 +20,7 @@ import structlog
 from moorage.gateway import render
 from moorage.gateway.changes import Changes
 from moorage.gateway.config import GatewayConfig
+from moorage.gateway.endpoint_rules import HEALTH_MAP, KEYS_MAP, ROUTES_MAP
 from moorage.gateway.haproxy import HaproxyError, Workers
 from moorage.gateway.layout import Layout, ServerKey, ServerState, place, without_departing
 from moorage.gateway.liveness import Health, Liveness
@@ -261,10 +262,10 @@ class DataPlane:
         worker, path_of = self.process.worker, self._config.map_path
         layout = Layout(
             slots=max((await worker.load()).slots),
-            routes=routes_from(await worker.map_entries(path_of(render.ROUTES_MAP))),
+            routes=routes_from(await worker.map_entries(path_of(ROUTES_MAP))),
             servers=await worker.servers(),
-            health_paths=health_paths_from(await worker.map_entries(path_of(render.HEALTH_MAP))),
-            keys=keys_from(await worker.map_entries(path_of(render.KEYS_MAP))),
+            health_paths=health_paths_from(await worker.map_entries(path_of(HEALTH_MAP))),
+            keys=keys_from(await worker.map_entries(path_of(KEYS_MAP))),
         )
         pid = await worker.pid()
         if pid != self._live_pid:

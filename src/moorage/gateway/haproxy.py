@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from moorage.gateway.config import GatewayConfig
+from moorage.gateway.endpoint_rules import ENDPOINT_FRONTEND
 from moorage.gateway.layout import PlacedServer, ServerKey, ServerState
 from moorage.gateway.render import (
-    ENDPOINT_FRONTEND,
     NEVER_DOWN,
     server_arguments,
     slot_name,

@@ -7,8 +7,8 @@ own socket keeps it: it is opened before the reload, while the socket is this wo
 import asyncio
 from pathlib import Path
 
+from moorage.gateway.endpoint_rules import ENDPOINT_FRONTEND
 from moorage.gateway.haproxy import HaproxyError, parse_slot_counters
-from moorage.gateway.render import ENDPOINT_FRONTEND
 from moorage.gateway.usage import SlotCounters
 
 _PROMPT = b"\n> "

@@ -10,10 +10,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from moorage.gateway.table import (
+    USUAL_LIMITS,
     GatewayTable,
     KeyEntry,
     Route,
     Server,
+    TrafficLimits,
     check_health_path,
     check_max_concurrency,
     check_project_id,
@@ -38,6 +40,7 @@ class Placement:
     project_id: ProjectId
     slot: int | None
     """None: not running, answered by the gateway itself."""
+    limits: TrafficLimits = field(default_factory=TrafficLimits)
 
     def __post_init__(self) -> None:
         check_project_id(self.project_id)
@@ -110,7 +113,8 @@ def place(table: GatewayTable, live: Layout, busy_slots: Set[int]) -> Layout:
             taken.add(slot)
             if route.health_path is not None:
                 health_paths[slot] = route.health_path
-        routes[container_id] = Placement(route.project_id, slot)
+        limits = route.limits if slot is not None else USUAL_LIMITS
+        routes[container_id] = Placement(route.project_id, slot, limits)
         for placed in _placed_servers(route, slot, live, where):
             servers[placed.key] = placed
 

@@ -9,27 +9,27 @@ The rules never normalise a path: what was checked is, byte for byte, what is fo
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 
-from moorage.gateway.answers import endpoint_error, management_error, status_503_by_cause
+from moorage.gateway.answers import management_error, status_503_by_cause
 from moorage.gateway.config import GatewayConfig
+from moorage.gateway.endpoint_rules import (
+    HEALTH_MAP,
+    KEYS_MAP,
+    MESSAGES_MAP,
+    ROUTES_MAP,
+    bind,
+    endpoint_frontend,
+    forwarded_headers,
+    slot_defaults,
+)
 from moorage.gateway.layout import Layout, PlacedServer, Placement
-from moorage.gateway.request_log import LOG_FORMAT
-from moorage.gateway.table import CONTAINER_ID_LENGTH, KeyEntry
+from moorage.gateway.table import USUAL_LIMITS, KeyEntry, TrafficLimits
 
 CONFIG_FILE = "haproxy.cfg"
-KEYS_MAP = "keys.map"
-ROUTES_MAP = "routes.map"
-HEALTH_MAP = "health.map"
-MESSAGES_MAP = "messages.map"
 SERVERS_LIST = "servers.list"
-ENDPOINT_FRONTEND = "endpoints"
 NEVER_DOWN = 1_000_000
 """Failed checks in a row until HAProxy itself would take a server out: who rests is decided in `liveness`."""
 
-_SCHEME_LENGTH = len("Bearer ")
-_HASH_LENGTH = 64
-"""In hex. A fixed length is what keeps a remembered hash and its header apart."""
 _RING_BYTES = 8 * 2**20
 """About 30,000 requests."""
 _NEVER_EPOCH_S = 2**53
@@ -81,7 +81,8 @@ def key_line(entry: KeyEntry) -> str:
 
 
 def key_value(entry: KeyEntry) -> str:
-    return f"{entry.project_id}:{entry.expires_at_epoch_s or _NEVER_EPOCH_S}:{entry.key_id}"
+    expires_at = entry.expires_at_epoch_s or _NEVER_EPOCH_S
+    return f"{entry.project_id}:{expires_at}:{entry.key_id}:{entry.organization_id}"
 
 
 def expiry_from(text: str) -> int:
@@ -91,8 +92,22 @@ def expiry_from(text: str) -> int:
 
 
 def route_value(container_id: str, placement: Placement) -> str:
-    """The id again, because the log takes it from here: what stands in the path is the client's."""
-    return f"{placement.project_id}:{container_id}:{'-' if placement.slot is None else placement.slot}"
+    """The id again, because the log takes it from here: what stands in the path is the client's. Limits only where
+    they are not the usual ones, which the rules know."""
+    value = f"{placement.project_id}:{container_id}:{'-' if placement.slot is None else placement.slot}"
+    limits = placement.limits
+    if limits == USUAL_LIMITS:
+        return value
+    retry = "retry" if limits.retry_unanswered else "once"
+    request_ms, idle_ms = limits.request_timeout_s * 1000, limits.idle_timeout_s * 1000
+    return f"{value}:{limits.max_body_bytes}:{request_ms}:{idle_ms}:{retry}"
+
+
+def limits_from(values: list[str]) -> TrafficLimits:
+    if not values:
+        return USUAL_LIMITS
+    max_body_bytes, request_ms, idle_ms, retry = values
+    return TrafficLimits(int(max_body_bytes), int(request_ms) // 1000, int(idle_ms) // 1000, retry == "retry")
 
 
 def server_arguments(config: GatewayConfig, placed: PlacedServer) -> str:
@@ -114,7 +129,7 @@ def server_record(placed: PlacedServer) -> str:
 
 
 def _rules(config: GatewayConfig) -> str:
-    sections = [_request_ring(config) + _base(config), _slot_defaults(config), _endpoint_frontend(config)]
+    sections = [_request_ring(config) + _base(config), slot_defaults(config), endpoint_frontend(config)]
     if config.management_listen is not None:
         sections.append(_management(config, config.management_listen))
     return "\n".join(sections)
@@ -152,20 +167,12 @@ ring requests
 """
 
 
-def _log_requests(config: GatewayConfig) -> str:
-    if config.request_log_socket is None:
-        return ""
-    return f"""
-    log ring@requests format raw local0
-    log-format "{LOG_FORMAT}\""""
-
-
 def _base(config: GatewayConfig) -> str:
     return f"""\
 defaults base
     mode http
     timeout connect {config.connect_timeout_s}s
-    timeout client {config.server_idle_timeout_s}s
+    timeout client {config.client_idle_timeout_s}s
     timeout server {config.server_idle_timeout_s}s
     timeout tunnel {config.tunnel_idle_timeout_s}s
     timeout http-request 15s
@@ -181,84 +188,13 @@ defaults base
 """
 
 
-def _slot_defaults(config: GatewayConfig) -> str:
-    # HAProxy answers 503 both when no replica could be connected to and when the queue timed out. A chosen
-    # server (srv_id) tells the first case. txn.code exists only once the gateway writes its own 503 (`answers`), so
-    # a container's 503 is never renamed.
-    return f"""\
-defaults slots from base
-    balance leastconn
-    option redispatch 1
-    option httpchk
-    http-check send meth GET uri-lf "%[be_name,map_str({config.map_path(HEALTH_MAP)},/)]" ver HTTP/1.1 hdr Host container
-    http-check expect status 200
-    timeout check {config.health_timeout_s}s
-    http-request return status 503 {endpoint_error("container_not_running")} hdr Retry-After 5 unless {{ nbsrv gt 0 }}
-    http-request return status 503 {endpoint_error("queue_full")} hdr Retry-After 1 if {{ queue ge {config.queue_limit} }}
-    http-error status 500 {endpoint_error("internal_error")}
-    http-error status 502 {endpoint_error("container_closed_connection")}
-    http-error status 503 {endpoint_error(None, messages_map=config.map_path(MESSAGES_MAP))}
-    http-error status 504 {endpoint_error("container_timeout")}
-    http-after-response set-status 502 reason "Bad Gateway" if {{ var(txn.code) -m str container_unreachable }}
-"""
-
-
-def _endpoint_frontend(config: GatewayConfig) -> str:
-    prefix_length = len("/c/") + CONTAINER_ID_LENGTH
-    keys_map = config.map_path(KEYS_MAP)
-    unauthorized = f"return status 401 {endpoint_error('authentication_failed')} hdr WWW-Authenticate Bearer"
-    return f"""\
-frontend {ENDPOINT_FRONTEND} from base
-    {_bind(config.endpoint_listen, config.endpoint_certificate)}
-    unique-id-format req_%[uuid]{_log_requests(config)}
-    http-error status 400 {endpoint_error("bad_request")}
-    http-error status 408 {endpoint_error("request_timeout")}
-    http-error status 500 {endpoint_error("internal_error")}
-    http-after-response set-header X-Request-ID %[unique-id]
-    # 1. The key. What comes without one is nobody's and not logged. The whole rest of the only Authorization header is hashed, so nothing can hide behind it.
-    http-request set-log-level silent
-    http-request {unauthorized} unless {{ req.fhdr_cnt(authorization) eq 1 }} {{ req.fhdr(authorization) -m beg -i "bearer " }}
-    # A hash costs a quarter of a request, and a client repeats its key: its connection remembers the last valid header
-    # and the hash of it, in one variable so that they can never belong to different requests. Only the hash is
-    # remembered; whether that key is valid is looked up every time.
-    http-request set-var(txn.header) req.fhdr(authorization)
-    acl hashed_before var(sess.hash_and_header),bytes({_HASH_LENGTH}),secure_memcmp(txn.header)
-    http-request set-var(txn.key) var(sess.hash_and_header),bytes(0,{_HASH_LENGTH}),map_str({keys_map}) if hashed_before
-    http-request set-var(txn.new_hash) var(txn.header),bytes({_SCHEME_LENGTH}),sha2(256),hex unless hashed_before
-    http-request set-var(txn.key) var(txn.new_hash),map_str({keys_map})
-    http-request set-var(txn.now) date
-    http-request {unauthorized} unless {{ var(txn.key),field(2,:),sub(txn.now) gt 0 }}
-    http-request set-log-level info
-    http-request set-var(sess.hash_and_header) var(txn.new_hash),concat(,txn.header)
-    http-request set-var(txn.project) var(txn.key),field(1,:)
-    # 2. A container of that key's project.
-    http-request set-var(txn.route) path,field(3,/),map_str({config.map_path(ROUTES_MAP)}) if {{ path -m beg /c/ }}
-    http-request return status 404 {endpoint_error("not_found")} unless {{ var(txn.route),field(1,:),strcmp(txn.project) eq 0 }}
-    # 3. Running.
-    http-request return status 503 {endpoint_error("container_not_running")} hdr Retry-After 5 if {{ var(txn.route) -m end :- }}
-    # 4. What the container sees: our headers and not the client's version of them, no credentials, no prefix.
-{_forwarded_headers(config.endpoint_certificate)}
-    http-request del-header authorization
-    http-request del-header cookie
-    http-request set-header X-Request-ID %[unique-id]
-    acl nothing_after_the_prefix path,length eq {prefix_length}
-    http-request set-uri %[pathq,bytes({prefix_length})] unless nothing_after_the_prefix
-    http-request set-uri /%[pathq,bytes({prefix_length})] if nothing_after_the_prefix
-    use_backend slot_%[var(txn.route),field(3,:)]
-    default_backend nowhere
-
-backend nowhere from base
-    http-request return status 503 {endpoint_error("container_not_running")} hdr Retry-After 5
-"""
-
-
 def _management(config: GatewayConfig, listen: str) -> str:
     return f"""\
 frontend management from base
-    {_bind(listen, config.management_certificate)}
+    {bind(listen, config.management_certificate)}
     unique-id-format req_%[uuid]
     http-after-response set-header X-Request-ID %[unique-id] unless {{ res.hdr(x-request-id) -m found }}
-{_forwarded_headers(config.management_certificate)}
+{forwarded_headers(config.management_certificate)}
     http-request set-header X-Request-ID %[unique-id]
     default_backend management
 
@@ -269,16 +205,6 @@ backend management from base
     http-error status 504 {management_error(504)}
     server api unix@{config.api_socket} pool-purge-delay 2s
 """
-
-
-def _forwarded_headers(certificate: Path | None) -> str:
-    return f"""\
-    http-request del-header x-forwarded- -m beg
-    http-request del-header forwarded
-    http-request del-header x-real-ip
-    http-request set-header X-Forwarded-For %[src]
-    http-request set-header X-Forwarded-Proto {"https" if certificate else "http"}
-    http-request set-header X-Forwarded-Host %[req.hdr(host)]"""
 
 
 def _slots(config: GatewayConfig, layout: Layout) -> str:
@@ -295,10 +221,6 @@ def _slot_lines(
         yield f"backend {slot_name(slot)} from slots"
         for placed in by_slot.get(slot, []):
             yield f"    server {placed.server.replica_id} {server_arguments(config, placed)}"
-
-
-def _bind(listen: str, certificate: Path | None) -> str:
-    return f"bind {listen}" + (f" ssl crt {certificate} alpn h2,http/1.1" if certificate else "")
 
 
 def _map(lines: Iterable[str]) -> str:

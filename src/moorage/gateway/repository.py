@@ -1,7 +1,9 @@
 """The gateway agent's SQL: what it should serve, and what it reports."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import (
@@ -26,12 +28,14 @@ from sqlalchemy.orm import InstrumentedAttribute
 
 from moorage.containers.models import ContainerRow, GatewayRow, ReplicaRouteRow, ReplicaRow
 from moorage.containers.repository import mark_due
+from moorage.containers.spec import Limits
 from moorage.containers.states import ReplicaState
 from moorage.gateway.liveness import Health
-from moorage.gateway.table import GatewayTable, KeyEntry, Route, Server
+from moorage.gateway.table import GatewayTable, KeyEntry, Route, Server, TrafficLimits
 from moorage.identity.api_keys.models import ApiKeyRow
 from moorage.identity.api_keys.repository import list_live_keys
 from moorage.kit.ids import ContainerId, GatewayId, ProjectId, ReplicaId
+from moorage.organizations.models import ProjectRow
 
 _AT_GATEWAY = and_(
     # Says nothing new, but lets Postgres use the small index of those that are not removed.
@@ -44,13 +48,20 @@ _SERVER_COLUMNS = (
     ReplicaRow.host_port,
     (ReplicaRow.state == ReplicaState.DRAINING).label("draining"),
 )
-_ROUTE_COLUMNS = (ContainerRow.id, ContainerRow.project_id, ContainerRow.settings["health_path"].astext)
+_ROUTE_COLUMNS = (
+    ContainerRow.id,
+    ContainerRow.project_id,
+    ContainerRow.settings["health_path"].astext,
+    ContainerRow.settings["limits"].astext,
+)
 KEYS = "keys"
 """The bucket that is not of containers."""
 Fingerprint = Mapping[str, list[Any]]
 """By bucket; equal buckets hold equal rows."""
 _ServerValues = tuple[str, str, int, bool]
 _REPORTED = ("draining", "in_flight", "changed_at", "failure", "failure_status", "answered")
+_RouteValues = Sequence[Any]
+"""The project, the health path, and the limits as they are stored."""
 _ROWS_PER_STATEMENT = 1000
 """Postgres takes at most 32,767 values in one statement."""
 
@@ -103,19 +114,22 @@ async def read_table(
     servers: dict[str, list[_ServerValues]] = {}
     for container_id, replica_id, host, port, draining in await session.execute(replicas):
         servers.setdefault(container_id, []).append((replica_id, host, port, draining))
-    for container_id, project_id, health_path in await session.execute(containers):
+    for container_id, *settings in await session.execute(containers):
         wanted = sorted(servers.get(container_id, ()))
         route = before.routes.get(container_id) if before is not None else None
-        if route is None or not _says(route, project_id, health_path, wanted):
-            route = _route(container_id, project_id, health_path, wanted)
+        if route is None or not _says(route, settings, wanted):
+            route = _route(container_id, settings, wanted)
         routes[route.container_id] = route
     if before is not None and KEYS not in changed:
         return GatewayTable(routes, before.keys)
     keys = {}
+    organizations = dict((await session.execute(select(ProjectRow.id, ProjectRow.organization_id))).tuples())
     for key in await list_live_keys(session):
         expires_at_epoch_s = int(key.expires_at.timestamp()) if key.expires_at is not None else 0
         key_hash = key.key_hash.hex()
-        keys[key_hash] = KeyEntry(key_hash, ProjectId(key.project_id), expires_at_epoch_s, key.id)
+        keys[key_hash] = KeyEntry(
+            key_hash, ProjectId(key.project_id), expires_at_epoch_s, key.id, organizations[key.project_id]
+        )
     return GatewayTable(routes, keys)
 
 
@@ -218,17 +232,29 @@ def _hash(*columns: ColumnElement[Any]) -> ColumnElement[int]:
     return func.hash_record_extended(func.row(*(cast(column, String) for column in columns)), 0)
 
 
-def _says(route: Route, project_id: str, health_path: str | None, wanted: list[_ServerValues]) -> bool:
+def _says(route: Route, settings: _RouteValues, wanted: list[_ServerValues]) -> bool:
     held = [(server.replica_id, server.host, server.port, server.draining) for server in route.servers]
-    return held == wanted and route.project_id == project_id and route.health_path == health_path
+    project_id, health_path, limits = settings
+    same = (route.project_id, route.health_path) == (project_id, health_path)
+    return same and held == wanted and (route.max_concurrency, route.limits) == _limits(limits)
 
 
-def _route(container_id: str, project_id: str, health_path: str | None, wanted: list[_ServerValues]) -> Route:
+def _route(container_id: str, settings: _RouteValues, wanted: list[_ServerValues]) -> Route:
     servers = tuple(
         Server(ReplicaId(replica_id), host, port, draining=draining)
         for replica_id, host, port, draining in wanted
     )
-    return Route(ContainerId(container_id), ProjectId(project_id), servers, health_path=health_path)
+    project_id, health_path, limits = settings
+    return Route(ContainerId(container_id), ProjectId(project_id), servers, health_path, *_limits(limits))
+
+
+@lru_cache(maxsize=1000)
+def _limits(stored: str | None) -> tuple[int, TrafficLimits]:
+    """Of one replica at a time, and of each request. Most containers have the same."""
+    limits = Limits(**json.loads(stored)) if stored is not None else Limits()
+    return limits.max_concurrency, TrafficLimits(
+        limits.max_body_bytes, limits.request_timeout_s, limits.idle_timeout_s, limits.retry_unanswered
+    )
 
 
 def _batched(ids: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -115,7 +115,7 @@ def parse(line: bytes) -> LoggedRequest | None:
     project_id, _, key_id, *_ = key.decode().split(":")
     container_id = None
     if route != _NOTHING:
-        routes_project, container_id, _ = route.decode().split(":")
+        routes_project, container_id, *_ = route.decode().split(":")
         if routes_project != project_id:
             # Somebody else's container, which for this project does not exist.
             container_id = None

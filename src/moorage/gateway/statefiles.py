@@ -10,9 +10,10 @@ from pathlib import Path
 
 import structlog
 
+from moorage.gateway.endpoint_rules import HEALTH_MAP, KEYS_MAP, ROUTES_MAP
 from moorage.gateway.layout import Layout, PlacedServer, Placement, ServerKey, ServerState
-from moorage.gateway.render import HEALTH_MAP, KEYS_MAP, ROUTES_MAP, SERVERS_LIST, expiry_from, slot_number
-from moorage.gateway.table import KeyEntry, Server, check_container_id, check_project_id
+from moorage.gateway.render import SERVERS_LIST, expiry_from, limits_from, slot_number
+from moorage.gateway.table import USUAL_LIMITS, KeyEntry, Server, check_container_id, check_project_id
 from moorage.kit.ids import ContainerId, ReplicaId
 
 log = structlog.get_logger()
@@ -81,8 +82,10 @@ class StateFiles:
 def routes_from(entries: dict[str, str]) -> dict[ContainerId, Placement]:
     routes = {}
     for container_id, value in entries.items():
-        project_id, *_, slot = value.split(":")
-        placement = Placement(check_project_id(project_id), None if slot == "-" else int(slot))
+        # An HAProxy that an earlier version started may not repeat the container's id.
+        project_id, *named, slot = value.split(":")[:3]
+        limits = limits_from(value.split(":")[3:]) if named else USUAL_LIMITS
+        placement = Placement(check_project_id(project_id), None if slot == "-" else int(slot), limits)
         routes[check_container_id(container_id)] = placement
     return routes
 
@@ -90,9 +93,11 @@ def routes_from(entries: dict[str, str]) -> dict[ContainerId, Placement]:
 def keys_from(entries: dict[str, str]) -> dict[str, KeyEntry]:
     keys = {}
     for key_hash, value in entries.items():
-        # An HAProxy that an earlier version started may not know the keys' ids.
-        project_id, expires_at, key_id = (*value.split(":"), "")[:3]
-        entry = KeyEntry(key_hash.lower(), check_project_id(project_id), expiry_from(expires_at), key_id)
+        # Nor know these two.
+        project_id, expires_at, key_id, organization_id = (*value.split(":"), "", "")[:4]
+        entry = KeyEntry(
+            key_hash.lower(), check_project_id(project_id), expiry_from(expires_at), key_id, organization_id
+        )
         keys[entry.key_hash_hex] = entry
     return keys
 

@@ -16,10 +16,13 @@ CONTAINER_ID_LENGTH = 24
 """The configuration strips `/c/<container id>` by length, which is why ids of another length are refused."""
 
 MAX_CONCURRENCY_LIMIT = 100_000
+MAX_BODY_BYTES = 100_000_000_000
+MAX_TIMEOUT_S = 86_400
 
 _CONTAINER_ID = re.compile(r"ctr_[a-z2-7]{20}")
 _PROJECT_ID = re.compile(r"prj_[a-z2-7]{20}")
 _REPLICA_ID = re.compile(r"rep_[a-z2-7]{20}")
+_ORGANIZATION_ID = re.compile(r"org_[a-z2-7]{20}")
 _KEY_ID = re.compile(r"key_[a-z2-7]{20}")
 _SHA256_HEX = re.compile(r"[0-9a-f]{64}")
 _HEALTH_PATH = re.compile(r"/[A-Za-z0-9/_.~%?=&+:@,-]{0,199}")
@@ -42,6 +45,26 @@ class Server:
 
 
 @dataclass(frozen=True)
+class TrafficLimits:
+    """Of the requests to one container."""
+
+    max_body_bytes: int = 100_000_000
+    request_timeout_s: int = 600
+    """How long the container may say nothing, before its answer or within it; a stream that talks has no limit."""
+    idle_timeout_s: int = 3600
+    """How long both sides of a WebSocket may say nothing."""
+    retry_unanswered: bool = False
+    """Whether a request whose connection broke without an answer is sent to another replica: it may then run twice."""
+
+    def __post_init__(self) -> None:
+        _check_between(self.max_body_bytes, 1, MAX_BODY_BYTES)
+        _check_between(self.request_timeout_s, 1, MAX_TIMEOUT_S)
+        _check_between(self.idle_timeout_s, 1, MAX_TIMEOUT_S)
+        if not isinstance(self.retry_unanswered, bool):
+            raise TypeError(f"{self.retry_unanswered!r} is neither true nor false")
+
+
+@dataclass(frozen=True)
 class Route:
     """A container's endpoint. With no servers it answers 503; an id without a route is 404."""
 
@@ -51,6 +74,7 @@ class Route:
     health_path: str | None = None
     max_concurrency: int = 100
     """Requests that one replica works on at a time; more wait in the container's queue."""
+    limits: TrafficLimits = field(default_factory=TrafficLimits)
 
     def __post_init__(self) -> None:
         check_container_id(self.container_id)
@@ -69,13 +93,16 @@ class KeyEntry:
     expires_at_epoch_s: int = 0
     """0 means never."""
     key_id: str = ""
-    """For the records of its requests."""
+    """For the records of its requests, and to count them."""
+    organization_id: str = ""
 
     def __post_init__(self) -> None:
         _match(_SHA256_HEX, self.key_hash_hex, "a SHA-256 in lower-case hex")
         check_project_id(self.project_id)
         if self.key_id:
             _match(_KEY_ID, self.key_id, "a key id")
+        if self.organization_id:
+            _match(_ORGANIZATION_ID, self.organization_id, "an organization id")
         if not _is_integer(self.expires_at_epoch_s) or not 0 <= self.expires_at_epoch_s < 2**53:
             raise ValueError(f"{self.expires_at_epoch_s!r} is not a time in seconds")
 
@@ -108,9 +135,7 @@ def check_health_path(value: str) -> str:
 
 
 def check_max_concurrency(value: int) -> int:
-    if not _is_integer(value) or not 1 <= value <= MAX_CONCURRENCY_LIMIT:
-        raise ValueError(f"{value!r} is not a limit between 1 and {MAX_CONCURRENCY_LIMIT}")
-    return value
+    return _check_between(value, 1, MAX_CONCURRENCY_LIMIT)
 
 
 def check_address(host: str, port: int) -> None:
@@ -130,5 +155,14 @@ def _match(pattern: re.Pattern[str], value: str, what: str) -> str:
     return value
 
 
+def _check_between(value: int, least: int, most: int) -> int:
+    if not _is_integer(value) or not least <= value <= most:
+        raise ValueError(f"{value!r} is not a limit between {least} and {most}")
+    return value
+
+
 def _is_integer(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+USUAL_LIMITS = TrafficLimits()

@@ -19,10 +19,10 @@ from dataclasses import dataclass, field
 
 from moorage.gateway import haproxy
 from moorage.gateway.config import GatewayConfig
+from moorage.gateway.endpoint_rules import ROUTES_MAP
 from moorage.gateway.haproxy import HaproxyError, Load, Worker, Workers
 from moorage.gateway.layout import ServerKey
 from moorage.gateway.process import HaproxyProcess
-from moorage.gateway.render import ROUTES_MAP
 from moorage.kit.clock import Clock
 from moorage.kit.ids import ReplicaId
 
@@ -101,11 +101,10 @@ class AllWorkers:
         sent = 0
         async with self._unless_it_ends(pid):
             for container_id, value in (await self._old(pid).map_entries(self._routes_map)).items():
-                before, _, routed_to = value.rpartition(":")
+                project_id, _, routed_to = value.split(":")[:3]
                 if routed_to == str(slot):
-                    await self._old(pid).change(
-                        [haproxy.set_map(self._routes_map, container_id, f"{before}:-")]
-                    )
+                    nowhere = f"{project_id}:{container_id}:-"
+                    await self._old(pid).change([haproxy.set_map(self._routes_map, container_id, nowhere)])
                     sent += 1
         self._cut.add((pid, slot))
         return sent

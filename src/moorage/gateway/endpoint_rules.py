@@ -1,0 +1,175 @@
+"""The rules that a request to an endpoint meets, as HAProxy's configuration spells them. Pure.
+
+They run for every request, so each is here at the lowest price that was found for it: a header is looked for once, a
+condition is asked once, and what the limits of most containers are is known without a lookup.
+"""
+
+from pathlib import Path
+
+from moorage.gateway.answers import endpoint_error
+from moorage.gateway.config import GatewayConfig
+from moorage.gateway.request_log import LOG_FORMAT
+from moorage.gateway.table import CONTAINER_ID_LENGTH, USUAL_LIMITS
+
+KEYS_MAP = "keys.map"
+ROUTES_MAP = "routes.map"
+HEALTH_MAP = "health.map"
+MESSAGES_MAP = "messages.map"
+ENDPOINT_FRONTEND = "endpoints"
+
+_PREFIX_LENGTH = len("/c/") + CONTAINER_ID_LENGTH
+_SCHEME_LENGTH = len("Bearer ")
+_HASH_LENGTH = 64
+"""In hex. A fixed length is what keeps a remembered hash and its header apart."""
+_RATE_WINDOW_S = 10
+
+
+def endpoint_frontend(config: GatewayConfig) -> str:
+    return "\n".join(
+        [
+            f"frontend {ENDPOINT_FRONTEND} from base",
+            f"    {bind(config.endpoint_listen, config.endpoint_certificate)}",
+            f"    unique-id-format req_%[uuid]{_log_requests(config)}",
+            f"    http-error status 400 {endpoint_error('bad_request')}",
+            f"    http-error status 408 {endpoint_error('request_timeout')}",
+            f"    http-error status 500 {endpoint_error('internal_error')}",
+            "    http-after-response set-header X-Request-ID %[unique-id]",
+            _key(config),
+            _container(config),
+            _rate(config),
+            _what_the_container_sees(config),
+            "    use_backend slot_%[var(txn.route),field(3,:)]",
+            "    default_backend nowhere",
+            "",
+            "backend nowhere from base",
+            f"    http-request return status 503 {endpoint_error('container_not_running')} hdr Retry-After 5",
+            "",
+            _rate_tables(),
+        ]
+    )
+
+
+def slot_defaults(config: GatewayConfig) -> str:
+    # HAProxy answers 503 both when no replica could be connected to and when the queue timed out. A chosen
+    # server (srv_id) tells the first case. txn.code exists only once the gateway writes its own 503 (`answers`), so
+    # a container's 503 is never renamed.
+    too_large = f"return status 413 {endpoint_error('body_too_large')}"
+    return f"""\
+defaults slots from base
+    balance leastconn
+    option redispatch 1
+    option httpchk
+    http-check send meth GET uri-lf "%[be_name,map_str({config.map_path(HEALTH_MAP)},/)]" ver HTTP/1.1 hdr Host container
+    http-check expect status 200
+    timeout check {config.health_timeout_s}s
+    retry-on conn-failure empty-response
+    http-request return status 503 {endpoint_error("queue_full")} hdr Retry-After 1 if {{ queue ge {config.queue_limit} }}
+    # The container's own limits stand behind its slot in the map, where they are not the usual ones.
+    http-request set-var(txn.limits) var(txn.route),field(4,:,4)
+    acl own_limits var(txn.limits) -m found
+    http-request set-var(txn.body) req.body_size if own_limits
+    http-request {too_large} if own_limits {{ var(txn.limits),field(1,:),sub(txn.body) lt 0 }}
+    http-request {too_large} if !own_limits {{ req.body_size gt {USUAL_LIMITS.max_body_bytes} }}
+    http-request set-timeout server var(txn.limits),field(2,:) if own_limits
+    http-request set-timeout tunnel var(txn.limits),field(3,:) if own_limits
+    # Whether a request that got no answer may be sent again, only its owner can say.
+    http-request disable-l7-retry unless own_limits {{ var(txn.limits),field(4,:) -m str retry }}
+    http-error status 500 {endpoint_error("internal_error")}
+    http-error status 502 {endpoint_error("container_closed_connection")}
+    http-error status 503 {endpoint_error(None, messages_map=config.map_path(MESSAGES_MAP))} hdr Retry-After %[nbsrv,bool,iif(1,5)]
+    http-error status 504 {endpoint_error("container_timeout")}
+    http-after-response set-status 502 reason "Bad Gateway" if {{ var(txn.code) -m str container_unreachable }}
+"""
+
+
+def forwarded_headers(certificate: Path | None) -> str:
+    """Ours, and not the client's version of them. What was deleted need not be looked for again when it is added."""
+    return f"""\
+    http-request del-header x-forwarded- -m beg
+    http-request del-header forwarded
+    http-request del-header x-real-ip
+    http-request add-header X-Forwarded-For %[src]
+    http-request add-header X-Forwarded-Proto {"https" if certificate else "http"}
+    http-request add-header X-Forwarded-Host %[req.fhdr(host)]"""
+
+
+def bind(listen: str, certificate: Path | None) -> str:
+    return f"bind {listen}" + (f" ssl crt {certificate} alpn h2,http/1.1" if certificate else "")
+
+
+def _log_requests(config: GatewayConfig) -> str:
+    if config.request_log_socket is None:
+        return ""
+    return f"""
+    log ring@requests format raw local0
+    log-format "{LOG_FORMAT}\""""
+
+
+def _key(config: GatewayConfig) -> str:
+    unauthorized = f"return status 401 {endpoint_error('authentication_failed')} hdr WWW-Authenticate Bearer"
+    return f"""\
+    # 1. The key. What comes without one is nobody's and not logged. The whole rest of the only Authorization header
+    # is hashed, so nothing can hide behind it.
+    http-request set-log-level silent
+    http-request set-var(txn.header) req.fhdr(authorization)
+    http-request {unauthorized} unless {{ var(txn.header) -m beg -i "bearer " }} {{ req.fhdr_cnt(authorization) eq 1 }}
+    # A hash costs a quarter of a request, and a client repeats its key: its connection remembers the last valid header
+    # and the hash of it, in one variable so that they can never belong to different requests. Only the hash is
+    # remembered; whether that key is valid is looked up every time.
+    acl hashed_before var(sess.hash_and_header),bytes({_HASH_LENGTH}),secure_memcmp(txn.header)
+    http-request set-var(txn.hash) var(sess.hash_and_header),bytes(0,{_HASH_LENGTH}) if hashed_before
+    acl hash_is_known var(txn.hash) -m found
+    http-request set-var(txn.new_hash) var(txn.header),bytes({_SCHEME_LENGTH}),sha2(256),hex unless hash_is_known
+    http-request set-var(txn.hash) var(txn.new_hash)
+    http-request set-var(txn.key) var(txn.hash),map_str({config.map_path(KEYS_MAP)})
+    http-request set-var(txn.now) date
+    http-request {unauthorized} unless {{ var(txn.key),field(2,:),sub(txn.now) gt 0 }}
+    http-request set-log-level info
+    http-request set-var(sess.hash_and_header) var(txn.new_hash),concat(,txn.header)"""
+
+
+def _container(config: GatewayConfig) -> str:
+    routes_map = config.map_path(ROUTES_MAP)
+    return f"""\
+    # 2. A container of that key's project.
+    http-request set-var(txn.project) var(txn.key),field(1,:)
+    http-request set-var(txn.route) path,field(3,/),map_str({routes_map}) if {{ path -m beg /c/ }}
+    http-request return status 404 {endpoint_error("not_found")} unless {{ var(txn.route),field(1,:),strcmp(txn.project) eq 0 }}
+    # 3. Running.
+    http-request return status 503 {endpoint_error("container_not_running")} hdr Retry-After 5 if {{ var(txn.route) -m end :- }}"""
+
+
+def _rate(config: GatewayConfig) -> str:
+    of_key, of_organization = (
+        per_s * _RATE_WINDOW_S for per_s in (config.key_requests_per_s, config.organization_requests_per_s)
+    )
+    return f"""\
+    # 4. Not more than its share. Only what is admitted counts: counting the refused too would lock a client out for good.
+    http-request track-sc0 var(txn.key),field(3,:) table key_requests
+    http-request track-sc1 var(txn.key),field(4,:) table organization_requests
+    http-request return status 429 {endpoint_error("rate_limited")} hdr Retry-After 1 if {{ sc0_gpc0_rate ge {of_key} }} or {{ sc1_gpc0_rate ge {of_organization} }}
+    http-request sc-inc-gpc0(0)
+    http-request sc-inc-gpc0(1)"""
+
+
+def _rate_tables() -> str:
+    table = f"stick-table type string len 24 size 100k expire {3 * _RATE_WINDOW_S}s store gpc0,gpc0_rate({_RATE_WINDOW_S}s)"
+    return f"""\
+backend key_requests from base
+    {table}
+
+backend organization_requests from base
+    {table}
+"""
+
+
+def _what_the_container_sees(config: GatewayConfig) -> str:
+    return f"""\
+    # 5. What the container sees: our headers and not the client's version of them, no credentials, no prefix.
+{forwarded_headers(config.endpoint_certificate)}
+    http-request del-header authorization
+    http-request del-header cookie
+    http-request set-header X-Request-ID %[unique-id]
+    http-request set-uri %[pathq] unless {{ url -m beg / }}
+    # The slash is our own, because nothing at all may follow the prefix; behind a prefix there is always one.
+    http-request set-path /%[path,bytes({_PREFIX_LENGTH + 1})]"""
