@@ -24,6 +24,7 @@ from api_support import api_fixture as api_fixture
 
 from moorage.containers.secrets import seal_draft
 from moorage.identity.tokens import INVITATION_PREFIX, new_token
+from moorage.kit.crypto import sha256
 from moorage.kit.ids import (
     new_api_key_id,
     new_container_id,
@@ -31,6 +32,7 @@ from moorage.kit.ids import (
     new_organization_id,
     new_project_id,
     new_request_id,
+    new_session_id,
     new_user_id,
     new_webhook_id,
 )
@@ -49,6 +51,7 @@ EXPECTED = {
     "person":   (401, 401, 401, OK,  403, OK,  403, OK,  OK,  403, OK),
     "member":   (401, 401, 401, 404, 403, OK,  403, OK,  OK,  403, 404),
     "admin":    (401, 401, 401, 404, 403, 403, 403, 403, OK,  403, 404),
+    "owner":    (401, 401, 401, 404, 403, 404, 403, 404, OK,  403, 404),
     "invited":  (401, 401, 401, 404, 403, 404, 403, 404, 404, 403, 404),
     "project":  (401, 401, 401, 404, 404, 404, 404, OK,  OK,  OK,  404),
     "project admin": (401, 401, 401, 404, 404, 404, 404, 403, OK, 403, 404),
@@ -65,7 +68,19 @@ ROUTES = {
     "POST /api/v1/auth/email/start": "anybody",
     "POST /api/v1/auth/email/verify": "anybody",
     "POST /api/v1/auth/link/verify": "anybody",
+    "GET /api/v1/auth/providers": "anybody",
+    "GET /api/v1/auth/{provider}/login": "anybody",
+    "GET /api/v1/auth/{provider}/callback": "anybody",
+    "GET /device": "anybody",
+    "POST /device": "anybody",
+    "POST /api/v1/auth/device": "anybody",
+    "POST /api/v1/auth/device/token": "anybody",
+    "GET /api/v1/auth/device/{user_code}": "person",
+    "POST /api/v1/auth/device/{user_code}": "person",
     "POST /api/v1/auth/logout": "person",
+    "GET /api/v1/me/sessions": "person",
+    "DELETE /api/v1/me/sessions": "person",
+    "DELETE /api/v1/me/sessions/{session_id}": "owner",
     "GET /api/v1/me": "actor",
     "GET /api/v1/instance-types": "actor",
     "GET /api/v1/organizations": "person",
@@ -135,6 +150,11 @@ FIXED_ANSWERS = {
     "POST /sign-in": 401,
     "POST /api/v1/auth/email/verify": 401,
     "POST /api/v1/auth/link/verify": 401,
+    "GET /api/v1/auth/{provider}/login": 404,  # none is set up
+    "GET /api/v1/auth/{provider}/callback": 404,
+    "GET /device": 401,  # pages know cookies only
+    "POST /device": 401,
+    "POST /api/v1/auth/device/token": 401,
 }
 
 FIX = {"field": "port", "from": 8000, "to": 9000}
@@ -148,6 +168,7 @@ ACME, ACME_SIDE, OTHER = "canary-acme", "canary-side", "canary-other"
 class Target:
     organization_id: str
     project_id: str
+    admin_email: str = ""
 
 
 @dataclass
@@ -170,6 +191,12 @@ class Town:
             ids["key_id"], _ = await self.api.new_key(target.project_id, "inference", name=name)
         if "request_id" in named:
             ids["request_id"] = await self.api.new_request(target.project_id, ids["key_id"])
+        if "session_id" in named:
+            _, token = await self.api.new_person(target.admin_email)
+            found = await self.api.rows("SELECT id FROM sessions WHERE token_hash = :it", it=sha256(token))
+            ids["session_id"] = found[0][0]
+        if "user_code" in named:
+            ids["user_code"] = (await self.api.post(ANONYMOUS, "/auth/device")).json()["user_code"]
         if "user_id" in named:
             ids["user_id"], _ = await self.api.new_person(f"{name}@example.com")
             await self.api.join(target.organization_id, ids["user_id"])
@@ -230,6 +257,12 @@ def good_body(route: str, name: str) -> dict[str, Any]:
         return {"port": 9001}
     if route.endswith("/auth/email/start"):
         return {"email": f"{name}@example.com"}
+    if route.endswith("/auth/device"):
+        return {"client_name": name}
+    if route.endswith("/{user_code}"):
+        return {"approve": True}
+    if route.endswith("/device/token"):
+        return {"device_code": "moor_dev_wrong"}
     if "/auth/" in route:
         return {"email": "nobody@example.com", "code": "000000", "token": "moor_link_wrong"}
     return {"name": name}
@@ -244,9 +277,11 @@ async def new_town(api: Api) -> Town:
         "acme", {people["admin"][0]: "admin", people["joined"][0]: "user", people["apart"][0]: "user"}
     )
     other_id = await api.new_organization(OTHER, {people["stranger"][0]: "admin"})
-    acme = Target(acme_id, await api.new_project(acme_id, ACME, people["joined"][0]))
+    acme = Target(
+        acme_id, await api.new_project(acme_id, ACME, people["joined"][0]), f"admin@{ACME}.example.com"
+    )
     side = Target(acme_id, await api.new_project(acme_id, ACME_SIDE, people["apart"][0]))
-    other = Target(other_id, await api.new_project(other_id, OTHER))
+    other = Target(other_id, await api.new_project(other_id, OTHER), f"stranger@{OTHER}.example.com")
 
     async def key(target: Target, scope: str, **dates: datetime) -> str:
         return (await api.new_key(target.project_id, scope, name=scope, **dates))[1]
@@ -278,6 +313,9 @@ def absent_ids() -> dict[str, str]:
         "container_id": new_container_id(),
         "key_id": new_api_key_id(),
         "user_id": new_user_id(),
+        "session_id": new_session_id(),
+        "user_code": "BBBB-BBBB",
+        "provider": "google",
         "invitation_id": new_invitation_id(),
         "webhook_id": new_webhook_id(),
         "token": new_token(INVITATION_PREFIX),
@@ -330,7 +368,7 @@ async def test_foreign_ids(api: Api) -> None:
     foreign_to_acme = await town.ids(town.other, OTHER)
     foreign_to_other = await town.ids(town.acme, ACME)
     cases = 0
-    routes = [route for route in ROUTES if "{" in route]
+    routes = [route for route, rule in ROUTES.items() if "{" in route and rule not in ("anybody", "person")]
     askers = [name for name in ASKERS if name not in ("anonymous", "dead credentials")]
     before = await snapshot(api)
     for route in routes:
@@ -388,7 +426,7 @@ async def test_removed_member(api: Api) -> None:
     _, token = await api.new_person("member-of-none@example.com")
     for asker in (town.askers["joined"], bearer("member of none", token)):
         for route, rule in ROUTES.items():
-            if rule in ("member", "admin", "invited", "project", "project admin"):
+            if rule in ("member", "admin", "invited", "owner", "project", "project admin"):
                 answers = [await town.request(asker, route, one) for one in (ids, absent_ids())]
                 assert answers[0].status_code == 404, f"{asker.name}: {route}"
                 assert comparable(answers[0]) == comparable(answers[1]), f"{asker.name}: {route}"

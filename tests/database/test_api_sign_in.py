@@ -30,6 +30,9 @@ CALLED_BY_STRANGERS = {
     "POST /api/v1/auth/email/start",
     "POST /api/v1/auth/email/verify",
     "POST /api/v1/auth/link/verify",
+    "POST /api/v1/auth/device",
+    "POST /api/v1/auth/device/token",
+    "POST /device",  # its token is a field of its form
     "POST /sign-in",
 }
 """The routes that change something and take no cookie, so that none can be misused."""

@@ -45,6 +45,8 @@ class FakeMoorage:
         self.keys: list[dict[str, Any]] = []
         self.log_lines: list[dict[str, Any]] = []
         self.event_batches: list[list[str]] = []
+        self.device_answers: list[tuple[int, dict[str, Any]]] = []
+        self.device_expires_in_s = 600
         self.ready = True
         self.refusals: dict[tuple[str, str], tuple[int, dict[str, Any]]] = {}
         self.unanswered_gets = 0
@@ -189,6 +191,12 @@ class _Handler(BaseHTTPRequestHandler):
                 return self._json(200, {"session_token": SESSION_TOKEN})
             case ["POST", "auth", "link", "verify"] if body["token"] == "moor_link_test":
                 return self._json(200, {"session_token": SESSION_TOKEN})
+            case ["POST", "auth", "device"]:
+                url = f"{fake.url}/device?code=BCDF-GHJK"
+                started = {"device_code": "moor_dev_test", "user_code": "BCDF-GHJK", "verification_url": url}
+                return self._json(201, {**started, "interval_s": 0, "expires_in_s": fake.device_expires_in_s})
+            case ["POST", "auth", "device", "token"] if fake.device_answers:
+                return self._json(*fake.device_answers.pop(0))
             case ["POST", "auth", "email" | "link", "verify"]:
                 return self._problem(401, "authentication_failed", "The code is wrong or expired.")
         token = (self.headers.get("Authorization") or "").removeprefix("Bearer ")

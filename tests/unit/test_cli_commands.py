@@ -54,6 +54,27 @@ def test_login_by_link_takes_the_address_from_it(moor: Moor, fake: FakeMoorage, 
     assert moor("login", "--link", f"{fake.url}/sign-in").exit_code == 2
 
 
+def test_login_by_browser(moor: Moor, fake: FakeMoorage, config: Path) -> None:
+    """Shows a code, waits until somebody approves it, and remembers their session."""
+    approved = {"status": "approved", "signed_in": {"session_token": SESSION_TOKEN}}
+    fake.device_answers = [(202, {"status": "pending"}), (202, {"status": "pending"}), (200, approved)]
+    result = moor("login", "--browser")
+    assert result.exit_code == 0, result.stderr
+    assert f"{fake.url}/device?code=BCDF-GHJK" in result.stderr
+    assert len(fake.asked("POST", "/auth/device/token")) == 3
+    assert SESSION_TOKEN in config.read_text()
+
+
+def test_login_by_browser_refused_or_late(moor: Moor, fake: FakeMoorage) -> None:
+    refused = {"status": 401, "code": "authentication_failed", "detail": "The sign-in was refused."}
+    fake.device_answers = [(401, refused)]
+    result = moor("login", "--browser")
+    assert (result.exit_code, "refused" in result.stderr) == (5, True)
+    fake.device_expires_in_s = 0
+    result = moor("login", "--browser")
+    assert (result.exit_code, "in time" in result.stderr) == (5, True)
+
+
 def test_login_uses_the_operators_key_of_this_machine(moor: Moor, tmp_path: Path, config: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()

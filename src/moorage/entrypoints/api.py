@@ -15,9 +15,13 @@ from moorage.containers import endpoints as containers
 from moorage.containers import instance_type_endpoints as instance_types
 from moorage.containers import project_endpoints as projects
 from moorage.containers.drafts import endpoints as drafts
-from moorage.entrypoints import health, operator_endpoints, sign_in_page
+from moorage.entrypoints import device_page, health, operator_endpoints, sign_in_page
 from moorage.entrypoints.errors import install_error_handlers
 from moorage.entrypoints.idempotency import IdempotencyMiddleware
+from moorage.entrypoints.origin import OriginMiddleware
+from moorage.identity.device import endpoints as device
+from moorage.identity.providers import endpoints as providers
+from moorage.identity.sessions import endpoints as sessions
 from moorage.identity.sign_in import endpoints as sign_in
 from moorage.identity.sign_in.service import Newcomers
 from moorage.kit.clock import system_clock
@@ -42,6 +46,9 @@ MAX_BODY_BYTES = 2 * 2**20
 
 _PARTS = (
     sign_in,
+    providers,
+    device,
+    sessions,
     organizations,
     members,
     invitations,
@@ -80,10 +87,12 @@ def create_app(settings: Settings, database: Database, keyring: Keyring) -> Fast
     app.state.newcomers = Newcomers(is_invited=has_live_invitation, welcome=create_first_organization)
     install_error_handlers(app, settings.support_contact)
     app.add_middleware(IdempotencyMiddleware)
+    app.add_middleware(OriginMiddleware)
     app.add_middleware(BodyLimitMiddleware)
     app.add_middleware(RequestIdMiddleware)
     app.include_router(health.root_router)
     app.include_router(sign_in_page.router)
+    app.include_router(device_page.router)
     for module in _PARTS:
         app.include_router(module.router, prefix=API_PREFIX)
     app.include_router(health.operator_router, prefix=API_PREFIX)

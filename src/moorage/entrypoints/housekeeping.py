@@ -5,6 +5,8 @@ Purpose: nothing that was promised to be short-lived stays. Idempotent; a missed
 
 from dataclasses import dataclass, field
 
+from moorage.identity.device.repository import purge_device_logins
+from moorage.identity.providers.repository import purge_attempts
 from moorage.identity.sessions.repository import purge_dead_sessions
 from moorage.identity.sign_in.repository import purge_old_codes
 from moorage.kit.clock import Clock
@@ -38,6 +40,8 @@ class Housekeeping:
             await purge_outbox(session, sends=self.settings.smtp_host is not None)
             await purge_old_codes(session)
             await purge_dead_sessions(session)
+            await purge_attempts(session)
+            await purge_device_logins(session)
             await purge_old_requests(session)
             await purge_deliveries(session)
         self._next_s = self.clock.monotonic() + EVERY_S

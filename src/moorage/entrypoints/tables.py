@@ -3,6 +3,8 @@
 from moorage.catalog import models as catalog
 from moorage.containers import models as containers
 from moorage.identity.api_keys import models as api_keys
+from moorage.identity.device import models as device
+from moorage.identity.providers import models as providers
 from moorage.identity.sessions import models as sessions
 from moorage.identity.sign_in import models as sign_in
 from moorage.identity.users import models as users
@@ -24,6 +26,7 @@ __all__ = [
     "audit",
     "catalog",
     "containers",
+    "device",
     "idempotency",
     "installation",
     "invitations",
@@ -31,6 +34,7 @@ __all__ = [
     "metadata",
     "notifications",
     "organizations",
+    "providers",
     "reconcile",
     "sessions",
     "sign_in",

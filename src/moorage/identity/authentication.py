@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.identity.actor import Actor, KeyActor, UserActor
 from moorage.identity.api_keys.repository import find_live_key
+from moorage.identity.cookies import session_cookie
 from moorage.identity.sessions.repository import find_live_session, note_use
 from moorage.identity.tokens import (
     API_KEY_PREFIX,
@@ -27,11 +28,6 @@ from moorage.kit.settings import Settings
 from moorage.kit.web import SAFE_METHODS, TheSession, TheSettings
 
 
-def cookie_name(settings: Settings) -> str:
-    """`__Host-` binds the cookie to https and this host; browsers refuse that prefix on plain http."""
-    return "__Host-moorage" if settings.api_base_url.startswith("https://") else "moorage_session"
-
-
 async def current_actor(request: Request, session: TheSession, settings: TheSettings) -> Actor:
     header = request.headers.get("authorization")
     if header is not None:
@@ -39,7 +35,7 @@ async def current_actor(request: Request, session: TheSession, settings: TheSett
         if scheme.lower() != "bearer":
             raise _refused()
         return await _bearer(session, token.strip())
-    token = request.cookies.get(cookie_name(settings), "")
+    token = session_cookie(request, settings)
     actor = await _person(session, token)
     if request.method not in SAFE_METHODS:
         sent = request.headers.get("x-csrf-token", "")
@@ -48,6 +44,14 @@ async def current_actor(request: Request, session: TheSession, settings: TheSett
                 "The X-CSRF-Token header is missing or wrong. Reload the page.", code="csrf_failed"
             )
     return actor
+
+
+async def person_of_cookie(request: Request, session: AsyncSession, settings: Settings) -> UserActor | None:
+    """For a page of ours with a form, which checks its own token."""
+    try:
+        return await _person(session, session_cookie(request, settings))
+    except NotAuthenticatedError:
+        return None
 
 
 TheActor = Annotated[Actor, Depends(current_actor)]

@@ -20,6 +20,8 @@ OPERATOR_KEY_PREFIX = "moor_op_"
 SESSION_PREFIX = "moor_ses_"
 LINK_PREFIX = "moor_link_"
 INVITATION_PREFIX = "moor_inv_"
+PROVIDER_ATTEMPT_PREFIX = "moor_oauth_"
+DEVICE_PREFIX = "moor_dev_"
 
 
 def new_token(prefix: str) -> str:

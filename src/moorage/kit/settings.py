@@ -85,6 +85,19 @@ class Settings(BaseSettings):
     """The sender's address; the operator's by default."""
     support_contact: str = "the operator of this installation"
     sign_up: Literal["open", "closed"] = "open"
+
+    google_client_id: str | None = None
+    """With its secret: people can sign in with Google. Register `{public_url}/api/v1/auth/google/callback` there."""
+    google_client_secret: SecretStr | None = None
+    google_issuer: str = "https://accounts.google.com"
+    """Any OpenID Connect provider will do."""
+    github_client_id: str | None = None
+    """With its secret: people can sign in with GitHub. Register `{public_url}/api/v1/auth/github/callback` there."""
+    github_client_secret: SecretStr | None = None
+    github_url: str = "https://github.com"
+    github_api_url: str = "https://api.github.com"
+    """For GitHub Enterprise, `https://your-host/api/v3`."""
+
     log_retention_days: int = Field(default=7, ge=1, le=365)
 
     log_level: Literal["debug", "info", "warning", "error"] = "info"

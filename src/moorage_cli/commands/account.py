@@ -1,6 +1,10 @@
 """`moor login`, `logout` and `whoami`."""
 
 import os
+import socket
+import sys
+import time
+import webbrowser
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -35,10 +39,11 @@ def login(
         str | None, typer.Option(help="Sign in by a code sent to it.", metavar="ADDRESS")
     ] = None,
     code: Annotated[str | None, typer.Option(help="The mailed code, instead of being asked for it.")] = None,
+    browser: Annotated[bool, typer.Option("--browser", help="Approve the sign-in in a browser.")] = False,
 ) -> None:
-    """Sign in, and remember the address and the session. Without options: as this machine's operator, else by e-mail."""
-    if sum(one is not None for one in (key, key_file, link, email)) > 1:
-        raise UsageError("Give only one of --key, --key-file, --link and --email.")
+    """Sign in, and remember the address and the session. Without options: as this machine's operator, else by browser."""
+    if sum(one is not None for one in (key, key_file, link, email, browser or None)) > 1:
+        raise UsageError("Give only one of --key, --key-file, --link, --email and --browser.")
     url = session.url
     if link is not None:
         url, token = _by_link(session, link)
@@ -47,7 +52,7 @@ def login(
     elif email is not None:
         token = _by_email(url, session, email, code)
     else:
-        token = _operator_key(session) or _by_email(url, session, None, code)
+        token = (None if browser else _operator_key(session)) or _by_browser(url, session)
     who = _who(url, token)
     same_place = session.config.url is not None and checked_url(session.config.url) == url
     kept = session.config if same_place else Config()
@@ -99,14 +104,31 @@ def _by_link(session: Session, link: str) -> tuple[str, str]:
     return url, _exchanged(url, "/auth/link/verify", {"token": token})
 
 
-def _by_email(url: str, session: Session, email: str | None, code: str | None) -> str:
+def _by_browser(url: str, session: Session) -> str:
+    """This machine shows a code; whoever approves it in a browser is who signs in here."""
+    client = ApiClient(url)
     try:
-        address = email or typer.prompt("E-mail address", err=True).strip()
-    except typer.Abort:
-        typer.echo(err=True)  # the question's line is still open
-        raise UsageError(
-            "Say how to sign in: --email ADDRESS, --key KEY, --key-file FILE or --link LINK."
-        ) from None
+        started = client.post("/auth/device", {"client_name": f"moor on {socket.gethostname()}"[:100]})
+        page = started["verification_url"]
+        session.output.note(f"Open {page} and approve the code {started['user_code']}.")
+        if sys.stdout.isatty() and (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+            webbrowser.open(page)
+        deadline = time.monotonic() + started["expires_in_s"]
+        while time.monotonic() < deadline:
+            answer = client.post("/auth/device/token", {"device_code": started["device_code"]})
+            if answer["status"] == "approved":
+                return str(answer["signed_in"]["session_token"])
+            time.sleep(started["interval_s"])
+    except ApiError as exc:
+        if exc.status == 401:
+            raise CliError(exc.message, ExitCode.NOT_SIGNED_IN, code=exc.code, status=401) from exc
+        raise
+    finally:
+        client.close()
+    raise CliError("Nobody approved the code in time.", ExitCode.NOT_SIGNED_IN, code="not_approved")
+
+
+def _by_email(url: str, session: Session, address: str, code: str | None) -> str:
     if code is None:
         code = _asked_code(url, session, address)
     return _exchanged(url, "/auth/email/verify", {"email": address, "code": code.strip()})

@@ -15,6 +15,8 @@ class SessionRow(Base):
     id: Mapped[str] = mapped_column(primary_key=True)
     user_id: Mapped[str] = mapped_column(ForeignKey("users.id"), index=True)
     token_hash: Mapped[bytes]
+    client: Mapped[str]
+    """What signed in, as it named itself."""
     created_at: Mapped[CreatedAt]
     last_used_at: Mapped[datetime]
     expires_at: Mapped[datetime]

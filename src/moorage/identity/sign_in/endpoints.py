@@ -1,13 +1,13 @@
 from fastapi import APIRouter, Request, Response
 
 from moorage.identity.actor import KeyActor
-from moorage.identity.authentication import TheActor, TheUser, cookie_name
-from moorage.identity.sessions.repository import TOTAL_LIMIT, end_session
+from moorage.identity.authentication import TheActor, TheUser
+from moorage.identity.cookies import clear_session_cookie, session_cookie, set_session_cookie
+from moorage.identity.sessions.repository import end_session
 from moorage.identity.sign_in import service
 from moorage.identity.sign_in.schemas import EmailStart, EmailVerify, LinkVerify, Me, SignedIn, User
 from moorage.identity.tokens import csrf_token
 from moorage.identity.users.models import UserRow
-from moorage.kit.settings import Settings
 from moorage.kit.web import TheDatabase, TheKeyring, TheSession, TheSettings
 
 router = APIRouter(tags=["sign-in"])
@@ -31,28 +31,28 @@ async def verify_email(
 ) -> SignedIn:
     """Exchange the code for a session; a new address becomes an account with an organization of its own."""
     newcomers = request.app.state.newcomers
-    user, token = await service.verify_email(database, keyring, settings, body.email, body.code, newcomers)
+    user, token = await service.verify_email(
+        database, keyring, settings, body.email, body.code, newcomers, client_of(request)
+    )
     set_session_cookie(response, settings, token)
-    return _signed_in(user, token)
+    return signed_in(user, token)
 
 
 @router.post("/auth/link/verify")
 async def verify_link(
-    body: LinkVerify, response: Response, session: TheSession, settings: TheSettings
+    body: LinkVerify, request: Request, response: Response, session: TheSession, settings: TheSettings
 ) -> SignedIn:
     """Exchange a one-time link's token for a session."""
-    user, token = await service.verify_link(session, body.token)
+    user, token = await service.verify_link(session, body.token, client_of(request))
     set_session_cookie(response, settings, token)
-    return _signed_in(user, token)
+    return signed_in(user, token)
 
 
 @router.post("/auth/logout", status_code=204)
 async def logout(actor: TheUser, response: Response, session: TheSession, settings: TheSettings) -> None:
     if actor.session_id is not None:
         await end_session(session, actor.session_id)
-    response.delete_cookie(
-        cookie_name(settings), path="/", secure=_is_https(settings), httponly=True, samesite="lax"
-    )
+    clear_session_cookie(response, settings)
 
 
 @router.get("/me")
@@ -60,26 +60,15 @@ async def me(actor: TheActor, request: Request, settings: TheSettings) -> Me:
     if isinstance(actor, KeyActor):
         return Me(project_id=actor.project_id)
     user = User(id=actor.user_id, email=actor.email, is_operator=actor.is_operator)
-    token = request.cookies.get(cookie_name(settings))
+    token = session_cookie(request, settings)
     return Me(user=user, csrf_token=csrf_token(token) if token else None)
 
 
-def set_session_cookie(response: Response, settings: Settings, token: str) -> None:
-    response.set_cookie(
-        cookie_name(settings),
-        token,
-        max_age=int(TOTAL_LIMIT.total_seconds()),
-        path="/",
-        secure=_is_https(settings),
-        httponly=True,
-        samesite="lax",
-    )
-
-
-def _is_https(settings: Settings) -> bool:
-    return settings.api_base_url.startswith("https://")
-
-
-def _signed_in(user: UserRow, token: str) -> SignedIn:
+def signed_in(user: UserRow, token: str) -> SignedIn:
     shown = User(id=user.id, email=user.email, is_operator=user.is_operator)
     return SignedIn(user=shown, session_token=token, csrf_token=csrf_token(token))
+
+
+def client_of(request: Request) -> str:
+    """What signs in, as it names itself."""
+    return request.headers.get("user-agent", "")

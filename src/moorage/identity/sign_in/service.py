@@ -58,7 +58,13 @@ async def start_email(session: AsyncSession, keyring: Keyring, email: str) -> No
 
 
 async def verify_email(
-    database: Database, keyring: Keyring, settings: Settings, email: str, code: str, newcomers: Newcomers
+    database: Database,
+    keyring: Keyring,
+    settings: Settings,
+    email: str,
+    code: str,
+    newcomers: Newcomers,
+    client: str,
 ) -> tuple[UserRow, str]:
     """The signed-in user and their session token. The try is spent in a transaction of its own, so that the
     refusal that follows cannot give it back."""
@@ -71,7 +77,7 @@ async def verify_email(
         if not await repository.use_code(session, attempt.id):
             raise NotAuthenticatedError("That code was used already. Ask for a new one.")
         user = await user_of(session, settings, address, newcomers)
-        return user, await begin_session(session, user)
+        return user, await begin_session(session, user, client)
 
 
 async def user_of(session: AsyncSession, settings: Settings, address: str, newcomers: Newcomers) -> UserRow:
@@ -92,7 +98,7 @@ async def create_link(session: AsyncSession, user: UserRow) -> str:
     return token
 
 
-async def verify_link(session: AsyncSession, token: str) -> tuple[UserRow, str]:
+async def verify_link(session: AsyncSession, token: str, client: str) -> tuple[UserRow, str]:
     well_formed = is_well_formed(token, LINK_PREFIX)
     user_id = await repository.use_link(session, sha256(token)) if well_formed else None
     user = await find_user(session, user_id) if user_id is not None else None
@@ -100,12 +106,12 @@ async def verify_link(session: AsyncSession, token: str) -> tuple[UserRow, str]:
         raise NotAuthenticatedError(
             "This link was used already or has expired. Run `moor sign-in-link` for a new one."
         )
-    return user, await begin_session(session, user)
+    return user, await begin_session(session, user, client)
 
 
-async def begin_session(session: AsyncSession, user: UserRow) -> str:
+async def begin_session(session: AsyncSession, user: UserRow, client: str) -> str:
     token = new_token(SESSION_PREFIX)
-    await create_session(session, UserId(user.id), sha256(token))
+    await create_session(session, UserId(user.id), sha256(token), client)
     return token
 
 

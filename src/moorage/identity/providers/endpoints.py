@@ -1,0 +1,92 @@
+from html import escape
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi.responses import RedirectResponse
+from pydantic import BaseModel
+
+from moorage.identity.cookies import (
+    attempt_cookie,
+    clear_attempt_cookie,
+    set_attempt_cookie,
+    set_session_cookie,
+)
+from moorage.identity.providers import service
+from moorage.identity.providers.base import Provider
+from moorage.identity.providers.configured import configured_providers
+from moorage.identity.sign_in.endpoints import client_of
+from moorage.kit.errors import MoorageError, NotFoundError, UnavailableError
+from moorage.kit.pages import page
+from moorage.kit.web import TheClock, TheDatabase, TheSettings
+
+router = APIRouter(tags=["sign-in"])
+
+
+class ProviderRead(BaseModel):
+    name: str
+    title: str
+    login_url: str
+
+
+class Providers(BaseModel):
+    items: list[ProviderRead]
+
+
+async def _provider(provider: str, settings: TheSettings, clock: TheClock) -> Provider:
+    found = configured_providers(settings, clock).get(provider)
+    if found is None:
+        raise NotFoundError("This way to sign in is not set up here.")
+    return found
+
+
+TheProvider = Annotated[Provider, Depends(_provider)]
+
+
+@router.get("/auth/providers")
+async def list_providers(settings: TheSettings, clock: TheClock) -> Providers:
+    """The ways to sign in beside the mailed code; one that is not set up is not offered."""
+    found = configured_providers(settings, clock).values()
+    return Providers(
+        items=[
+            ProviderRead(name=one.name, title=one.title, login_url=f"/api/v1/auth/{one.name}/login")
+            for one in found
+        ]
+    )
+
+
+@router.get("/auth/{provider}/login", response_class=RedirectResponse, status_code=303)
+async def login(
+    provider: TheProvider,
+    database: TheDatabase,
+    settings: TheSettings,
+    return_to: Annotated[str, Query(max_length=500)] = "/",
+) -> Response:
+    """Sends the browser to the provider."""
+    url, token = await service.begin(database, provider, return_to)
+    answer = RedirectResponse(url, status_code=303)
+    set_attempt_cookie(answer, settings, token)
+    return answer
+
+
+@router.get("/auth/{provider}/callback", response_class=RedirectResponse, status_code=303)
+async def callback(
+    provider: TheProvider, request: Request, database: TheDatabase, settings: TheSettings
+) -> Response:
+    """Where the provider sends the browser back to."""
+    token = attempt_cookie(request, settings)
+    newcomers = request.app.state.newcomers
+    try:
+        session_token, return_to = await service.finish(
+            database, settings, newcomers, provider, token, request.query_params, client_of(request)
+        )
+    except MoorageError as error:
+        if "text/html" not in request.headers.get("accept", ""):
+            raise
+        status = 503 if isinstance(error, UnavailableError) else 403
+        text = f'<p>{escape(error.message)}</p><p><a href="/">Back to the sign-in</a></p>'
+        answer: Response = page("You are not signed in", text, status)
+    else:
+        answer = RedirectResponse(return_to, status_code=303)
+        set_session_cookie(answer, settings, session_token)
+    clear_attempt_cookie(answer, settings)
+    return answer

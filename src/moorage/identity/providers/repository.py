@@ -1,0 +1,51 @@
+from datetime import timedelta
+
+from sqlalchemy import delete, func, select
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from moorage.identity.providers.models import IdentityRow, ProviderAttemptRow
+from moorage.identity.users.models import UserRow
+
+ATTEMPT_LIFETIME = timedelta(minutes=10)
+
+
+async def add_attempt(session: AsyncSession, token_hash: bytes, provider: str, return_to: str) -> None:
+    session.add(
+        ProviderAttemptRow(
+            token_hash=token_hash,
+            provider=provider,
+            return_to=return_to,
+            expires_at=func.now() + ATTEMPT_LIFETIME,
+        )
+    )
+
+
+async def use_attempt(session: AsyncSession, token_hash: bytes, provider: str) -> str | None:
+    """Where to go afterwards; the attempt is gone, whatever comes of it."""
+    table = ProviderAttemptRow
+    found = (
+        delete(table)
+        .where(table.token_hash == token_hash)
+        .returning(table.return_to, table.provider == provider, table.expires_at > func.now())
+    )
+    row = (await session.execute(found)).one_or_none()
+    return row[0] if row is not None and row[1] and row[2] else None
+
+
+async def find_user_of_identity(session: AsyncSession, issuer: str, subject: str) -> UserRow | None:
+    query = (
+        select(UserRow)
+        .join(IdentityRow, IdentityRow.user_id == UserRow.id)
+        .where(IdentityRow.issuer == issuer, IdentityRow.subject == subject)
+    )
+    return (await session.execute(query)).scalar_one_or_none()
+
+
+async def add_identity(session: AsyncSession, issuer: str, subject: str, user_id: str, email: str) -> None:
+    values = {"issuer": issuer, "subject": subject, "user_id": user_id, "email": email}
+    await session.execute(insert(IdentityRow).values(values).on_conflict_do_nothing())
+
+
+async def purge_attempts(session: AsyncSession) -> None:
+    await session.execute(delete(ProviderAttemptRow).where(ProviderAttemptRow.expires_at < func.now()))
