@@ -22,6 +22,7 @@ from moorage_cli.commands import (
     projects,
     requests,
     status,
+    top,
 )
 from moorage_cli.errors import ExitCode, UsageError, exit_codes_text
 from moorage_cli.session import GlobalOptions
@@ -84,7 +85,7 @@ def root(
     context.obj = GlobalOptions(json_output, url, project)
 
 
-for part in (deploy, containers, editing, logs, chat, requests, account, status, instance_types):
+for part in (deploy, containers, editing, logs, chat, requests, account, status, top, instance_types):
     part.register(app)
 app.add_typer(projects.app, name="project")
 app.add_typer(keys.app, name="keys")

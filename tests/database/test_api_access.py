@@ -131,6 +131,7 @@ ROUTES = {
     "POST /api/v1/containers/{container_id}/restart": "project",
     "GET /api/v1/containers/{container_id}/replicas": "project",
     "GET /api/v1/containers/{container_id}/activity": "project",
+    "GET /api/v1/containers/{container_id}/metrics": "project",
     "GET /api/v1/containers/{container_id}/logs": "project",
     "GET /api/v1/containers/{container_id}/logs/histogram": "project",
     "GET /api/v1/containers/{container_id}/logs/download": "project",

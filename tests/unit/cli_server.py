@@ -308,6 +308,13 @@ class _Handler(BaseHTTPRequestHandler):
                 return self._page([replica(found["generation"])], query)
             case ["GET", "activity"]:
                 return self._page(ACTIVITY, query)
+            case ["GET", "metrics"]:
+                series = {
+                    "request_rate": [12.34],
+                    "response_time_p50_ms": [41.6],
+                    "response_time_p95_ms": [None],
+                }
+                return self._json(200, {"step_s": 10, "times": [CREATED_AT], "series": series})
             case ["GET", "logs"]:
                 return self._page(fake.log_lines[::-1], query)
             case ["GET", "logs", "stream"]:

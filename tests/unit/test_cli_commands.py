@@ -5,6 +5,7 @@ import signal
 import stat
 import subprocess
 import sys
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -432,3 +433,14 @@ def test_help_lists_the_exit_codes(moor: Moor) -> None:
     shown = " ".join(moor("--help").stdout.split())
     assert "5 not signed in" in shown
     assert "--install-completion" in shown
+
+
+def test_top_shows_the_last_known_step(moor: Moor, fake: FakeMoorage) -> None:
+    fake.add_container()
+    lines = moor("top").stdout.splitlines()
+    assert lines[1].split() == ["chat", "RUNNING", "1/1", "12.3", "42", "-", "-", "-", "-", "-"]
+    query = fake.queries("/containers/ctr_0/metrics")[0]
+    asked = [datetime.fromisoformat(query[name]) for name in ("from", "to")]
+    assert (asked[1] - asked[0]).total_seconds() == 10
+    assert asked[0].timestamp() % 10 == 0
+    assert json.loads(moor("top", "--json").stdout)[0]["metrics"]["request_rate"] == 12.34

@@ -41,3 +41,10 @@ def test_the_range_is_covered_by_no_more_steps_than_asked_for(
 def test_what_is_no_range(length: timedelta) -> None:
     with pytest.raises(InvalidInputError):
         steps_for(NOON, NOON + length, 60)
+
+
+@pytest.mark.parametrize("year", [1, 1969, 9000, 9999])
+def test_times_that_nothing_happened_at(year: int) -> None:
+    begin = datetime(year, 1, 1, tzinfo=UTC)
+    with pytest.raises(InvalidInputError):
+        steps_for(begin, begin + timedelta(days=30), 60)

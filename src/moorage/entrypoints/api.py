@@ -37,6 +37,7 @@ from moorage.organizations.invitations.repository import has_live_invitation
 from moorage.organizations.members import endpoints as members
 from moorage.organizations.service import create_first_organization
 from moorage.telemetry.logs import endpoints as logs
+from moorage.telemetry.metrics import endpoints as metrics
 from moorage.telemetry.requests import endpoints as requests
 from moorage.webhooks import endpoints as webhooks
 
@@ -60,6 +61,7 @@ _PARTS = (
     containers,
     drafts,
     logs,
+    metrics,
     requests,
     operator_endpoints,
 )

@@ -7,11 +7,13 @@ from datetime import UTC, datetime, timedelta
 from moorage.kit.errors import FieldError, InvalidInputError
 
 ROUND_STEPS_S = (
-    1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800,
+    1, 2, 5, 10, 30, 60, 120, 300, 600, 900, 1800,
     3600, 7200, 10800, 21600, 43200, 86400, 7 * 86400, 28 * 86400,
 )  # fmt: skip
 LONGEST_RANGE = timedelta(days=400)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LAST_YEAR = 9000
+"""Beyond it, the end of a step may be a time that there is not."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,8 @@ def steps_for(from_time: datetime, to_time: datetime, at_most: int, shortest_s: 
 
     From 12:00:07 to 13:00:07 in at most 60: steps of two minutes, the first from 12:00:00, the last to 13:02:00.
     """
-    if not timedelta(0) < to_time - from_time <= LONGEST_RANGE:
+    in_our_time = from_time.year >= _EPOCH.year and to_time.year < _LAST_YEAR
+    if not in_our_time or not timedelta(0) < to_time - from_time <= LONGEST_RANGE:
         wrong = FieldError("to", f"must be after from, by {LONGEST_RANGE.days} days at most")
         raise InvalidInputError("That is no range of time that can be shown.", fields=(wrong,))
     for step_s in ROUND_STEPS_S:

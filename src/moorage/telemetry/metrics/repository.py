@@ -9,8 +9,10 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
 
+from moorage.containers.models import ReplicaRow
 from moorage.telemetry.metrics.models import ContainerSampleRow, ContainerStepRow, GatewayReportRow
 from moorage.telemetry.metrics.samples import KEEP_SECONDS, STEPS, Sample, Step
+from moorage.telemetry.metrics.series import ReadyTime
 
 _ROWS_PER_STATEMENT = 1000
 CONTINUES_WITHIN = timedelta(seconds=5)
@@ -94,6 +96,19 @@ async def list_steps(
         )
         for found in (await session.execute(query)).scalars()
     ]
+
+
+async def list_ready_times(
+    session: AsyncSession, container_id: str, since: datetime, until: datetime
+) -> list[ReadyTime]:
+    """Of the replicas that were ready at any time between the two."""
+    over = func.coalesce(ReplicaRow.draining_at, ReplicaRow.ended_at)
+    query = select(ReplicaRow.ready_at, over).where(
+        ReplicaRow.container_id == container_id,
+        ReplicaRow.ready_at < until,
+        (over.is_(None)) | (over >= since),
+    )
+    return [ReadyTime(ready_at, ended) for ready_at, ended in await session.execute(query) if ready_at]
 
 
 async def list_reports(session: AsyncSession, since: datetime) -> list[Report]:

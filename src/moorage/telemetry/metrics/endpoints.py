@@ -1,0 +1,44 @@
+from datetime import UTC, timedelta
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query
+from pydantic import AwareDatetime
+
+from moorage.containers.access import ContainerAccess, readable_container
+from moorage.kit.errors import InvalidInputError
+from moorage.kit.web import TheClock, TheSession, TheSettings
+from moorage.telemetry.metrics.schemas import Metrics
+from moorage.telemetry.metrics.service import Wanted, read_metrics
+
+router = APIRouter(tags=["metrics"])
+
+DEFAULT_RANGE = timedelta(minutes=15)
+_Time = AwareDatetime | None
+
+
+@router.get("/containers/{container_id}/metrics")
+async def get_metrics(
+    access: Annotated[ContainerAccess, Depends(readable_container)],
+    session: TheSession,
+    clock: TheClock,
+    settings: TheSettings,
+    from_time: Annotated[_Time, Query(alias="from")] = None,
+    to_time: Annotated[_Time, Query(alias="to")] = None,
+    step: Annotated[int, Query(ge=1, le=86_400)] = 1,
+) -> Metrics:
+    """Replicas, requests, response times, statuses, requests in flight and waiting; default: the last 15 minutes.
+
+    The step is the shortest round one that is no finer than asked for, cuts the range into no more than 500 pieces and
+    is still kept: seconds for 15 minutes, 10 s for a day, minutes for 30 days. Response times and statuses come in
+    steps of 10 s and longer. The values of the last 20 s are not all there yet.
+    """
+    now = clock.now()
+    try:
+        until = to_time.astimezone(UTC) if to_time is not None else now
+        since = from_time.astimezone(UTC) if from_time is not None else until - DEFAULT_RANGE
+    except OverflowError as exc:  # the first or last day there is, in a far time zone
+        raise InvalidInputError("from or to is out of range.") from exc
+    wanted = Wanted(access.container.id, since, until, step)
+    kept = timedelta(days=settings.log_retention_days)
+    steps, series = await read_metrics(session, wanted, now, kept)
+    return Metrics(step_s=steps.step_s, times=list(steps.times), series=series)

@@ -1,0 +1,53 @@
+"""What a container did between two times, in the finest steps that are kept of them."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from moorage.telemetry.metrics import repository
+from moorage.telemetry.metrics.samples import KEEP_SECONDS, STEPS, Step, longer_steps, steps_of_seconds
+from moorage.telemetry.metrics.series import Series, of_requests, of_samples, replica_count
+from moorage.telemetry.requests.figures import STEP_S as REQUESTS_STEP_S
+from moorage.telemetry.requests.repository import list_figures
+from moorage.telemetry.steps import Steps, steps_for
+
+MOST_STEPS = 500
+
+
+@dataclass(frozen=True)
+class Wanted:
+    container_id: str
+    from_time: datetime
+    to_time: datetime
+    step_s: int
+    """No finer than this."""
+
+
+async def read_metrics(
+    session: AsyncSession, wanted: Wanted, now: datetime, requests_kept: timedelta
+) -> tuple[Steps, dict[str, Series]]:
+    source_s = _finest_kept_s(now - wanted.from_time)
+    steps = steps_for(wanted.from_time, wanted.to_time, MOST_STEPS, max(wanted.step_s, source_s))
+    ready = await repository.list_ready_times(session, wanted.container_id, steps.first, steps.end)
+    rows = await _rows(session, wanted.container_id, steps, source_s)
+    series = {"replica_count": replica_count(steps, ready, now), **of_samples(steps, rows, now)}
+    if steps.step_s >= REQUESTS_STEP_S and steps.first >= now - requests_kept:
+        figures = await list_figures(session, wanted.container_id, steps.first, steps.end)
+        series |= of_requests(steps, figures, now)
+    return steps, series
+
+
+async def _rows(session: AsyncSession, container_id: str, steps: Steps, source_s: int) -> list[Step]:
+    """Of the length of a step, made of the finest rows that are kept: those are also the newest."""
+    if source_s == 1:
+        samples = await repository.list_samples(session, steps.first, steps.end, [container_id])
+        return steps_of_seconds(samples, steps.step_s)
+    rows = await repository.list_steps(session, source_s, steps.first, steps.end, container_id)
+    return longer_steps(rows, source_s, steps.step_s)
+
+
+def _finest_kept_s(age: timedelta) -> int:
+    if age <= KEEP_SECONDS:
+        return 1
+    return next((step_s for step_s, kept in STEPS if age <= kept), STEPS[-1][0])

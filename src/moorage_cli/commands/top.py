@@ -1,0 +1,113 @@
+"""`moor top`: what the containers of a project do just now."""
+
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
+
+import typer
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from moorage_cli.client import Record, is_absent
+from moorage_cli.command import command
+from moorage_cli.errors import ApiError
+from moorage_cli.output import state_text
+from moorage_cli.session import Session
+from moorage_cli.terminal_text import plain
+
+STEP_S = 10
+BEHIND = timedelta(seconds=20)
+"""Figures of the last moment are not all there yet."""
+COLUMNS = (
+    "NAME",
+    "STATE",
+    "REPLICAS",
+    "REQUESTS/S",
+    "P50 MS",
+    "P95 MS",
+    "P99 MS",
+    "5XX",
+    "IN FLIGHT",
+    "QUEUED",
+)
+
+
+def register(app: typer.Typer) -> None:
+    command(app)(top)
+
+
+def top(
+    session: Session,
+    every: Annotated[float, typer.Option(min=1, max=3600, help="Seconds between two looks.")] = 5.0,
+    once: Annotated[bool, typer.Option("--once", help="One look, then end; so it is in a pipe.")] = False,
+) -> None:
+    """Show replicas, requests and response times of every container, live."""
+    if session.output.as_json:
+        session.output.result(_look(session))
+    elif once or not session.output.is_terminal:
+        session.output.table(COLUMNS, [_row(one) for one in _look(session)], "There is no container yet.")
+    else:
+        _watch(session, every)
+
+
+def _watch(session: Session, every_s: float) -> None:
+    with Live(console=session.output.console, auto_refresh=False, screen=True) as live:
+        try:
+            while True:
+                live.update(_table(_look(session)), refresh=True)
+                time.sleep(every_s)
+        except KeyboardInterrupt:
+            return  # how watching is meant to end
+
+
+def _look(session: Session) -> list[Record]:
+    """The last ten seconds of which everything is known."""
+    # The end of a step, so that exactly one is asked for.
+    until_s = int((datetime.now(UTC) - BEHIND).timestamp()) // STEP_S * STEP_S
+    until = datetime.fromtimestamp(until_s, UTC)
+    asked = {
+        "from": (until - timedelta(seconds=STEP_S)).isoformat(),
+        "to": until.isoformat(),
+        "step": STEP_S,
+    }
+    found = []
+    for container in session.client.pages(f"/projects/{session.project['id']}/containers"):
+        try:
+            metrics = session.client.get(f"/containers/{container['id']}/metrics", asked)
+        except ApiError as exc:
+            if is_absent(exc):
+                continue  # deleted meanwhile
+            raise
+        now = {name: values[-1] for name, values in metrics["series"].items()}
+        found.append(
+            {**{name: container[name] for name in ("id", "name", "state", "replicas")}, "metrics": now}
+        )
+    return found
+
+
+def _table(containers: list[Record]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
+    for number, column in enumerate(COLUMNS):
+        table.add_column(column, justify="left" if number < 2 else "right")
+    for container in containers:
+        table.add_row(*(cell if isinstance(cell, Text) else Text(plain(cell)) for cell in _row(container)))
+    return table
+
+
+def _row(container: Record) -> list[str | Text]:
+    figures, replicas = container["metrics"], container["replicas"]
+    return [
+        str(container["name"]),
+        state_text(str(container["state"])),
+        f"{replicas['ready']}/{replicas['desired']}",
+        _number(figures.get("request_rate"), 1),
+        *(_number(figures.get(f"response_time_{name}_ms"), 0) for name in ("p50", "p95", "p99")),
+        _number(figures.get("responses_5xx"), 0),
+        _number(figures.get("in_flight"), 1),
+        _number(figures.get("queued"), 1),
+    ]
+
+
+def _number(value: Any, digits: int) -> str:
+    return "-" if value is None else f"{value:,.{digits}f}"
