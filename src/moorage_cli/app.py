@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 from moorage_cli.command import JsonOption, ProjectOption, UrlOption
 from moorage_cli.commands import (
     account,
+    capsules,
     chat,
     containers,
     deploy,
@@ -85,7 +86,19 @@ def root(
     context.obj = GlobalOptions(json_output, url, project)
 
 
-for part in (deploy, containers, editing, logs, chat, requests, account, status, top, instance_types):
+for part in (
+    deploy,
+    containers,
+    capsules,
+    editing,
+    logs,
+    chat,
+    requests,
+    account,
+    status,
+    top,
+    instance_types,
+):
     part.register(app)
 app.add_typer(projects.app, name="project")
 app.add_typer(keys.app, name="keys")

@@ -132,6 +132,7 @@ ROUTES = {
     "GET /api/v1/containers/{container_id}/replicas": "project",
     "GET /api/v1/containers/{container_id}/activity": "project",
     "GET /api/v1/containers/{container_id}/metrics": "project",
+    "GET /api/v1/containers/{container_id}/capsules": "project",
     "GET /api/v1/containers/{container_id}/logs": "project",
     "GET /api/v1/containers/{container_id}/logs/histogram": "project",
     "GET /api/v1/containers/{container_id}/logs/download": "project",

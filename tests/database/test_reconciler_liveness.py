@@ -83,6 +83,9 @@ async def test_two_stuck_replicas_are_replaced_one_after_the_other(world: World)
         assert fewest == 2, "one at a time"
         assert len(given_up) == 2
         assert {one.reason for one in given_up} == {"health_check_timeout"}
+        for one in given_up:
+            assert one.probe_history is not None
+            assert [(run["by"], run["outcome"]) for run in one.probe_history][-1] == ("gateway", "timeout")
         routed = {one.id for one in await world.replicas(container_id, "routed")}
         assert routed & set(replicas) == {replicas[2]}, "who answers stays"
         assert world.machine.twins == []

@@ -306,6 +306,8 @@ class _Handler(BaseHTTPRequestHandler):
                 return self._json(202 if anything else 200, found)
             case ["GET", "replicas"]:
                 return self._page([replica(found["generation"])], query)
+            case ["GET", "capsules"]:
+                return self._page([CAPSULE] if found["state"] == "FAILED" else [], query)
             case ["GET", "activity"]:
                 return self._page(ACTIVITY, query)
             case ["GET", "metrics"]:
@@ -377,6 +379,21 @@ def replica(generation: int) -> dict[str, Any]:
     }
 
 
+CAPSULE = {
+    "replica_id": "rep_1",
+    "container_id": "ctr_1",
+    "written_at": CREATED_AT,
+    "ended_at": CREATED_AT,
+    "reason": "exited",
+    "message": "The process ended with exit code 3.",
+    "exit_code": 3,
+    "generation": 2,
+    "image_digest": "sha256:abc",
+    "node": "here",
+    "gpu_device_ids": [],
+    "probes": [{"by": "controller", "outcome": "status", "status": 500, "count": 7}],
+    "last_lines": [{"time": CREATED_AT, "stream": "stderr", "text": "Traceback: no model \x1b[31mfound"}],
+}
 ACTIVITY = [
     {"id": "act_2", "at": "2026-01-31T12:00:09Z", "actor": "system", "kind": "container.state"}
     | {"reason": "exited", "message": "The process ended.", "details": {}},

@@ -221,6 +221,18 @@ def test_describe_by_name_and_by_id(moor: Moor, fake: FakeMoorage) -> None:
     assert json.loads(moor("describe", "chat", "--json").stdout) == made
 
 
+def test_capsules_in_full_and_in_one_line(moor: Moor, fake: FakeMoorage) -> None:
+    made = fake.add_container()
+    assert "last crash" not in moor("describe", "chat").stdout
+    assert "No replica of it ended badly" in moor("capsules", "chat").stdout
+    made["state"] = "FAILED"
+    assert "exited: The process ended with exit code 3." in moor("describe", "chat").stdout
+    shown = moor("capsules", "chat").stdout
+    assert all(word in shown for word in ("rep_1", "7 × status 500 (controller)", "sha256:abc"))
+    assert "no model ␛[31mfound" in shown
+    assert json.loads(moor("capsules", "chat", "--json").stdout)[0]["exit_code"] == 3
+
+
 def test_a_container_that_is_not_there(moor: Moor) -> None:
     for reference in ("absent", "ctr_absent"):
         result = moor("describe", reference, "--json")

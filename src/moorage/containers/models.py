@@ -126,6 +126,9 @@ class ReplicaRow(Base):
             "state IN ('requested','starting','ready','routed','draining','stopped','collected','removed')",
             name="state",
         ),
+        Index(
+            "ix_replicas_without_capsule", "id", postgresql_where=text("ended_badly AND capsule_at IS NULL")
+        ),
         CheckConstraint("slot >= 0", name="slot_not_negative"),
     )
 
@@ -154,6 +157,10 @@ class ReplicaRow(Base):
     message: Mapped[str | None]
     fix: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
     ended_badly: Mapped[bool] = mapped_column(default=False)
+    probe_history: Mapped[list[dict[str, Any]] | None] = mapped_column(JSONB)
+    """Of one that ended badly: `probe_history.ProbeRun`s, oldest first."""
+    capsule_at: Mapped[datetime | None]
+    """When its crash capsule was written."""
     unfunded_at: Mapped[datetime | None]
     """When its next hour could not be paid: it drains while the last one lasts."""
 

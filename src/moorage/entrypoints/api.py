@@ -36,6 +36,7 @@ from moorage.organizations.invitations import endpoints as invitations
 from moorage.organizations.invitations.repository import has_live_invitation
 from moorage.organizations.members import endpoints as members
 from moorage.organizations.service import create_first_organization
+from moorage.telemetry.capsules import endpoints as capsules
 from moorage.telemetry.logs import endpoints as logs
 from moorage.telemetry.metrics import endpoints as metrics
 from moorage.telemetry.requests import endpoints as requests
@@ -60,6 +61,7 @@ _PARTS = (
     instance_types,
     containers,
     drafts,
+    capsules,
     logs,
     metrics,
     requests,

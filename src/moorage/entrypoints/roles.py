@@ -31,6 +31,7 @@ from moorage.kit.postgres import database_dsn
 from moorage.kit.settings import Settings
 from moorage.notifications.delivery import MailDelivery
 from moorage.reconcile.driver import Driver
+from moorage.telemetry.capsules.writer import CapsuleWriter
 from moorage.telemetry.logs.collector import LogCollector
 from moorage.telemetry.metrics.keeper import MetricsKeeper
 from moorage.webhooks.delivery import WebhookDelivery
@@ -102,6 +103,7 @@ async def serve_controller(settings: Settings) -> None:
             MailDelivery(database, keyring, settings, system_clock),
             WebhookDelivery(database, keyring, settings, system_clock),
             MetricsKeeper(database, system_clock),
+            CapsuleWriter(database, system_clock),
             Housekeeping(database, settings, system_clock),
         )
     ]

@@ -1,5 +1,6 @@
 """Tables of telemetry."""
 
+from moorage.telemetry.capsules.models import CrashCapsuleRow
 from moorage.telemetry.logs.models import LogCursorRow, LogLineRow
 from moorage.telemetry.metrics.models import ContainerSampleRow, ContainerStepRow, GatewayReportRow
 from moorage.telemetry.requests.models import RequestHistogramRow, RequestRecordRow
@@ -7,6 +8,7 @@ from moorage.telemetry.requests.models import RequestHistogramRow, RequestRecord
 __all__ = [
     "ContainerSampleRow",
     "ContainerStepRow",
+    "CrashCapsuleRow",
     "GatewayReportRow",
     "LogCursorRow",
     "LogLineRow",

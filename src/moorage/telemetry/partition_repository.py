@@ -5,10 +5,12 @@ from datetime import date, datetime, timedelta
 from sqlalchemy import func, select, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from moorage.telemetry.capsules.models import CrashCapsuleRow
 from moorage.telemetry.logs.models import LogLineRow
 from moorage.telemetry.requests.models import RequestHistogramRow, RequestRecordRow
 
 DIVIDED_BY_DAYS = (
+    CrashCapsuleRow.__tablename__,
     LogLineRow.__tablename__,
     RequestRecordRow.__tablename__,
     RequestHistogramRow.__tablename__,

@@ -11,6 +11,7 @@ from rich.text import Text
 from moorage_cli.amounts import shown_price
 from moorage_cli.client import Record
 from moorage_cli.command import ContainerArgument, command
+from moorage_cli.commands.capsules import newest
 from moorage_cli.commands.outcome import failure, report_deployment, wait_for_deployment, waiting
 from moorage_cli.errors import UsageError
 from moorage_cli.output import state_text
@@ -56,7 +57,8 @@ def describe(session: Session, container: ContainerArgument) -> None:
     if session.output.as_json:
         session.output.result(found)
         return
-    session.output.pairs([(name, value) for name, value in _description(found) if value])
+    pairs = [*_description(found), ("last crash", newest(session, found))]
+    session.output.pairs([(name, value) for name, value in pairs if value])
 
 
 def start(session: Session, container: ContainerArgument, no_wait: NoWaitOption = False) -> None:

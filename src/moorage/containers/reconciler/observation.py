@@ -2,7 +2,7 @@
 starting, and, where something is wrong, a look inside for the verdict."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -10,6 +10,7 @@ import aiohttp
 
 from moorage.containers.models import ReplicaRow
 from moorage.containers.plan import LOOK_INSIDE_AFTER
+from moorage.containers.probe_history import ProbeRun, with_probe
 from moorage.containers.reconciler.probe import PROBE_TIMEOUT_S, probe_replica
 from moorage.containers.reconciler.repository import Loaded
 from moorage.containers.spec import ContainerSettings
@@ -41,6 +42,8 @@ class Seen:
 @dataclass
 class Observer:
     engine: Engine
+    _history: dict[str, dict[str, list[ProbeRun]]] = field(init=False, default_factory=dict)
+    """By container and replica, of those that are there; a new leader begins with none."""
     _http: aiohttp.ClientSession | None = field(init=False, default=None)
 
     async def observe(
@@ -79,6 +82,23 @@ class Observer:
             ),
             last_lines={one.replica_id: its_lines for one, its_lines in zip(ended, lines, strict=True)},
         )
+
+    def remember(self, loaded: Loaded, seen: Seen) -> Mapping[str, Sequence[ProbeRun]]:
+        """How the health checks of this container's replicas went up to now, ours and the gateways'."""
+        before = self._history.pop(loaded.container.id, {})
+        history: dict[str, list[ProbeRun]] = {}
+        for row in loaded.replicas:
+            runs = before.get(row.id, [])
+            if row.id in seen.probes:
+                runs = with_probe(runs, "controller", seen.probes[row.id], loaded.now)
+            failing = loaded.routes[row.id].failing if row.id in loaded.routes else None
+            if failing is not None:
+                runs = with_probe(runs, "gateway", failing, loaded.now)
+            if runs:
+                history[row.id] = runs
+        if history:
+            self._history[loaded.container.id] = history
+        return history
 
     async def close(self) -> None:
         if self._http is not None:

@@ -87,13 +87,14 @@ class ContainersReconciler:
             return
         image = await self._local_image(loaded, lease)
         seen = await self._observe(loaded)
+        probes = self._observer.remember(loaded, seen)
         room = await self._room(loaded, seen)
         view = self._container_view(loaded, room, await self._larger_type(loaded, seen, room))
         plan = make_plan(view, self._replica_views(loaded, seen), loaded.now)
         created: list[ReplicaRow] = []
         async with self._guarded(lease) as session:
             progress = self._progress(loaded, plan)
-            unchanged = await repository.apply_plan(session, loaded, plan, progress, image)
+            unchanged = await repository.apply_plan(session, loaded, plan, progress, image, probes)
             created = await self._admit(session, loaded, room, plan)
             await self._funding.settle(session, loaded, plan, unchanged=unchanged)
             await trials.advance(session, loaded, plan)

@@ -1,6 +1,6 @@
 """The containers reconciler's SQL: what a pass reads, and what it writes."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -15,6 +15,7 @@ from moorage.containers.activity import SYSTEM, record_activity
 from moorage.containers.channels import ROUTES
 from moorage.containers.models import ContainerRow, ReplicaRouteRow, ReplicaRow
 from moorage.containers.plan import ENGINE_SILENT, Plan, Transition
+from moorage.containers.probe_history import ProbeRun
 from moorage.containers.states import ContainerState, Reason, ReplicaState
 from moorage.containers.verdict import Fix, Probe, ProbeFailure, Verdict
 from moorage.engines.base import ObservedReplica
@@ -147,11 +148,12 @@ async def apply_plan(
     plan: Plan,
     progress: dict[str, Any] | None,
     image: FoundImage | Verdict | None,
+    probes: Mapping[str, Sequence[ProbeRun]],
 ) -> bool:
     """Write what the plan says about rows, and the image that this pass found. Whether nobody asked for anything
     since the pass began."""
     for transition in plan.transitions:
-        await _move(session, transition)
+        await _move(session, transition, probes.get(transition.replica_id, ()))
     if plan.release_ports:
         released = update(ReplicaRow).where(
             ReplicaRow.id.in_(plan.release_ports), ReplicaRow.port_released_at.is_(None)
@@ -286,7 +288,7 @@ async def _recent_failures(session: AsyncSession, container: ContainerRow) -> li
     ]
 
 
-async def _move(session: AsyncSession, transition: Transition) -> None:
+async def _move(session: AsyncSession, transition: Transition, probes: Sequence[ProbeRun]) -> None:
     values: dict[str, Any] = {"state": transition.to}
     time_column = _TIME_OF_STATE.get(transition.to)
     if time_column is not None:
@@ -299,6 +301,7 @@ async def _move(session: AsyncSession, transition: Transition) -> None:
             "message": transition.verdict.message,
             "fix": transition.verdict.fix and transition.verdict.fix.to_json(),
             "ended_badly": True,
+            "probe_history": [run.to_json() for run in probes],
         }
     await session.execute(update(ReplicaRow).where(ReplicaRow.id == transition.replica_id).values(values))
 
