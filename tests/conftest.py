@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import asyncpg
+import hypothesis
 import pytest
 
 from moorage.entrypoints.migrate import migrate
@@ -20,6 +21,10 @@ from moorage.kit.settings import Settings
 pytest_plugins = ["tests.engine_fixtures"]
 
 _names = itertools.count(1)
+
+# How long an example takes says something about the machine, not about the code.
+hypothesis.settings.register_profile("moorage", deadline=None)
+hypothesis.settings.load_profile("moorage")
 
 # As in production; structlog's own default renders tracebacks with every local variable, which takes seconds.
 configure_logging("info", as_json=True)
