@@ -23,7 +23,7 @@ DESKTOP = {"width": 1280, "height": 800}
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
-        yield playwright.chromium.launch(executable_path=_chromium(), args=FLAGS)
+        yield playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
 
 
 @pytest.fixture(scope="package")
@@ -97,7 +97,7 @@ def _only_ours(visitor: Visitor, url: str) -> None:
         visitor.complaints.append(f"a request to {url}")
 
 
-def _chromium() -> str:
+def chromium() -> str:
     found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
         install = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", "--no-remove", "chromium"]

@@ -8,11 +8,13 @@ interface VerdictProps {
   /** The server's sentence: what is wrong, and after it what to do. */
   message: string;
   reason: string | null;
+  /** The change of one setting that would likely mend it. */
+  fix?: { field: string; from: string | number; to: string | number } | null;
   actions?: ReactNode;
 }
 
 /** Why a container is not running: the exact sentence as the title, seen against expected where it says both. */
-export function Verdict({ message, reason, actions }: VerdictProps) {
+export function Verdict({ message, reason, fix, actions }: VerdictProps) {
   const { title, advice } = split(message);
   const seen = /^Listens on ([^;]+); expected (\S+)$/.exec(title);
   const answered = /^GET (\S+) answered (\d+); expected 200$/.exec(title);
@@ -29,8 +31,17 @@ export function Verdict({ message, reason, actions }: VerdictProps) {
         {seen ? <Comparison seen={seen[1] ?? ""} expected={seen[2] ?? ""} what="Seen inside the container" /> : null}
         {answered ? <Comparison seen={answered[2] ?? ""} expected="200" what={`GET ${answered[1]} answered`} /> : null}
         <div>
-          <h3 className={classes.subtitle}>What to do</h3>
-          <p className={classes.advice}>{advice || "Mend the settings and start it again."}</p>
+          <h3 className={classes.subtitle}>
+            What to do{fix ? `: change the ${fix.field.replaceAll("_", " ").replace(".", " ")}` : ""}
+          </h3>
+          {fix ? (
+            <pre className={classes.diff} tabIndex={0} aria-label="The change">
+              <span data-change="from">- {fix.from}</span>
+              <span data-change="to">+ {fix.to}</span>
+            </pre>
+          ) : (
+            <p className={classes.advice}>{advice || "Mend the settings and start it again."}</p>
+          )}
           {actions ? <div className={classes.actions}>{actions}</div> : null}
         </div>
       </div>

@@ -17,7 +17,7 @@ export function SettingsCard({ container }: { container: Container }) {
       component={LinkTo}
       to={paths.dashboard(container.project_id, container.id, "settings")}
       variant="subtle"
-      color="gray"
+      color="var(--m-ink-2)"
       size="xs"
       leftSection={<Pencil size={14} strokeWidth={1.5} />}
     >

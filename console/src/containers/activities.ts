@@ -5,6 +5,7 @@ import type { Activity } from "./queries";
 const KINDS: Record<string, string> = {
   "container.create": "Created",
   "container.edit": "Settings changed",
+  "container.fix": "Fix applied",
   "container.start": "Start asked for",
   "container.restart": "Restart asked for",
   "container.stop": "Stop asked for",

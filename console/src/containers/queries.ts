@@ -2,7 +2,7 @@
 import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 
 import { api, body, type Schemas } from "@/api/client";
-import { LIVE_MS } from "@/api/queries";
+import { type Container, LIVE_MS } from "@/api/queries";
 import { failed } from "@/components/toasts";
 
 export type Replica = Schemas["Replica"];
@@ -65,6 +65,25 @@ export function useContainerAction(containerId: string, after?: () => void) {
       queries.setQueryData(["containers", containerId], container);
       await queries.invalidateQueries({ queryKey: ["containers"] });
       after?.();
+    },
+    onError: failed,
+  });
+}
+
+/** Applies the change that was shown, and no other, and starts the container. */
+export function useFix(container: Container) {
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: () =>
+      body(
+        api.POST("/api/v1/containers/{container_id}/fix", {
+          params: at(container.id),
+          body: container.fix,
+        }),
+      ),
+    onSuccess: async (changed) => {
+      queries.setQueryData(["containers", container.id], changed);
+      await queries.invalidateQueries({ queryKey: ["containers"] });
     },
     onError: failed,
   });

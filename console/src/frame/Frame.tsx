@@ -1,8 +1,10 @@
-import { Outlet, useParams } from "@tanstack/react-router";
+import { Outlet, useLocation, useParams } from "@tanstack/react-router";
 import { Suspense, useEffect } from "react";
 
 import { Waiting } from "@/components/Patterns";
+import { dashboardTab } from "@/routes/dashboardTabs";
 
+import { DashboardTabs } from "./DashboardTabs";
 import classes from "./Frame.module.css";
 import { rememberProject } from "./lastProject";
 import { TopBar } from "./TopBar";
@@ -10,7 +12,8 @@ import { Tabs } from "./Tabs";
 
 /** Two bars, never a third, and the page below them. */
 export function Frame() {
-  const { projectId } = useParams({ strict: false }) as { projectId: string };
+  const { projectId, containerId } = useParams({ strict: false }) as { projectId: string; containerId?: string };
+  const tab = dashboardTab(useLocation().pathname);
   useEffect(() => rememberProject(projectId), [projectId]);
   return (
     <Suspense fallback={<Waiting rows={2} height={32} />}>
@@ -20,7 +23,7 @@ export function Frame() {
         </a>
         <header className={classes.bars}>
           <TopBar />
-          <Tabs />
+          {containerId && tab ? <DashboardTabs containerId={containerId} current={tab} /> : <Tabs />}
         </header>
         <div id="page" className={classes.page} tabIndex={-1}>
           <Suspense fallback={<Waiting />}>

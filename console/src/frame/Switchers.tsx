@@ -71,7 +71,7 @@ export function ProjectSwitcher() {
   );
 }
 
-function Switcher(props: { kind: string; name: string; mark?: ReactNode; children: ReactNode }) {
+export function Switcher(props: { kind: string; name: string; mark?: ReactNode; children: ReactNode }) {
   return (
     <Menu position="bottom-start" width={240}>
       <Menu.Target>
@@ -89,6 +89,6 @@ function Switcher(props: { kind: string; name: string; mark?: ReactNode; childre
   );
 }
 
-function Tick() {
+export function Tick() {
   return <Check size={16} strokeWidth={1.5} aria-label="current" />;
 }

@@ -1,15 +1,21 @@
+import { useLocation, useParams } from "@tanstack/react-router";
+
 import { LinkTo } from "@/components/LinkTo";
+import { dashboardTab } from "@/routes/dashboardTabs";
 import { paths } from "@/routes/paths";
 
 import { AccountMenu } from "./AccountMenu";
 import classes from "./Frame.module.css";
 import { Logo } from "./Logo";
 import { Palette } from "./Palette";
+import { ContainerSwitcher } from "./ContainerSwitcher";
 import { OrganizationSwitcher, ProjectSwitcher } from "./Switchers";
 import { useProject } from "./useProject";
 
 export function TopBar() {
   const { project } = useProject();
+  const { containerId } = useParams({ strict: false }) as { containerId?: string };
+  const tab = dashboardTab(useLocation().pathname);
   return (
     <div className={classes.topBar}>
       <LinkTo to={paths.service(project.id)} className={classes.logo} aria-label="Moorage, containers">
@@ -20,6 +26,14 @@ export function TopBar() {
         /
       </span>
       <ProjectSwitcher />
+      {containerId && tab ? (
+        <>
+          <span className={classes.separator} aria-hidden>
+            /
+          </span>
+          <ContainerSwitcher containerId={containerId} tab={tab} />
+        </>
+      ) : null}
       <div className={classes.right}>
         <Palette />
         <AccountMenu />

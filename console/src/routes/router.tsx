@@ -51,15 +51,70 @@ const service = createRoute({
   component: lazyRouteComponent(() => import("@/pages/service/Service"), "Service"),
 });
 
+const serviceIndex = createRoute({
+  getParentRoute: () => service,
+  path: "/",
+  component: lazyRouteComponent(() => import("@/pages/service/ServiceIndex"), "ServiceIndex"),
+});
+
 const serviceContainer = createRoute({
   getParentRoute: () => service,
   path: "/$containerId",
   component: lazyRouteComponent(() => import("@/pages/service/ContainerDetail"), "ContainerDetail"),
 });
 
+const create = createRoute({
+  getParentRoute: () => project,
+  path: "/create",
+  validateSearch: (search): { copy?: string } => (typeof search.copy === "string" ? { copy: search.copy } : {}),
+  component: lazyRouteComponent(() => import("@/pages/create/Create"), "Create"),
+});
+
+/** The pages of a container's dashboard, which are not inside the Service tab's two columns. */
+const overview = createRoute({
+  getParentRoute: () => project,
+  path: "/containers/$containerId/overview",
+  component: lazyRouteComponent(() => import("@/pages/overview/Overview"), "Overview"),
+});
+
+const logs = createRoute({
+  getParentRoute: () => project,
+  path: "/containers/$containerId/logs",
+  component: lazyRouteComponent(() => import("@/pages/logs/Logs"), "Logs"),
+});
+
+const activity = createRoute({
+  getParentRoute: () => project,
+  path: "/containers/$containerId/activity",
+  component: lazyRouteComponent(() => import("@/pages/activity/Activity"), "Activity"),
+});
+
+const playground = createRoute({
+  getParentRoute: () => project,
+  path: "/containers/$containerId/playground",
+  component: lazyRouteComponent(() => import("@/pages/playground/Playground"), "Playground"),
+});
+
+const settings = createRoute({
+  getParentRoute: () => project,
+  path: "/containers/$containerId/settings",
+  component: lazyRouteComponent(() => import("@/pages/settings/Settings"), "Settings"),
+});
+
 const routeTree = root.addChildren([
   signIn,
-  signedIn.addChildren([home, project.addChildren([service.addChildren([serviceContainer])])]),
+  signedIn.addChildren([
+    home,
+    project.addChildren([
+      service.addChildren([serviceIndex, serviceContainer]),
+      create,
+      overview,
+      logs,
+      activity,
+      playground,
+      settings,
+    ]),
+  ]),
 ]);
 
 export const router = createRouter({

@@ -27,6 +27,7 @@ export function ContainerList({ selected }: { selected: string | undefined }) {
   const shown = (containers ?? []).filter((one) => one.name.toLowerCase().includes(text.trim().toLowerCase()));
   return (
     <section className={classes.list} aria-label="Containers">
+      {selected ? null : <h1 className="visually-hidden">Containers</h1>}
       <div className={classes.listHead}>
         <Kinds />
         <div className={classes.filterRow}>

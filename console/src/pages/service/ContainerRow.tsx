@@ -27,14 +27,14 @@ export function ContainerRow({ container, selected }: { container: Container; se
         <StateIcon state={container.state} />
       </span>
       <span className={classes.rowName}>{container.name}</span>
-      <span className={classes.rowCount}>{container.state === "STOPPED" ? "–" : `${ready}/${desired}`}</span>
+      <span className={classes.rowCount} data-figures>{container.state === "STOPPED" ? "–" : `${ready}/${desired}`}</span>
       <span className={classes.rowState}>
         <span data-tone={tone} className={classes.rowWord}>
           {word}
         </span>
         {` · ${progress?.text ?? detail(container)}`}
       </span>
-      <span className={classes.rowPrice}>{price(container)}</span>
+      <span className={classes.rowPrice} data-figures>{price(container)}</span>
       {progress?.fraction !== undefined ? (
         <span className={classes.rowBar} role="presentation">
           <span style={{ width: `${Math.round(progress.fraction * 100)}%` }} />

@@ -1,4 +1,5 @@
 import type { Container } from "@/api/queries";
+import { size } from "@/components/sizes";
 
 interface Progress {
   text: string;
@@ -22,10 +23,4 @@ export function progressOf(container: Container, now: Date): Progress | null {
     return { text: `${Math.min(seconds, limit)} of ${limit} s`, fraction: Math.min(seconds / limit, 1) };
   }
   return null;
-}
-
-export function size(bytes: number): string {
-  if (bytes >= 1e9) return `${(bytes / 1e9).toFixed(1)} GB`;
-  if (bytes >= 1e6) return `${Math.round(bytes / 1e6)} MB`;
-  return `${Math.round(bytes / 1e3)} kB`;
 }

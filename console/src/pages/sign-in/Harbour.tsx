@@ -19,7 +19,13 @@ const RIPPLES: [x: number, y: number, length: number][] = [
 export function Harbour() {
   return (
     <svg className={classes.harbour} viewBox="0 0 640 460" preserveAspectRatio="xMidYMid slice" aria-hidden>
-      <rect x="0" y={WATER} width="640" height="196" fill="#050c1c" opacity="0.45" />
+      <defs>
+        <linearGradient id="water" x1="0" x2="0" y1="0" y2="1">
+          <stop offset="0" stopColor="#050c1c" stopOpacity="0.5" />
+          <stop offset="1" stopColor="#050c1c" stopOpacity="0" />
+        </linearGradient>
+      </defs>
+      <rect x="0" y={WATER} width="640" height="196" fill="url(#water)" />
       {[0.42, 0.68, 1].map((slack, index) => (
         <path key={slack} d={ropes(slack)} fill="none" stroke="#82aeff" strokeWidth={1.5 - index * 0.4} opacity={0.9 - index * 0.32} />
       ))}

@@ -1,0 +1,60 @@
+import { NumberInput, TextInput } from "@mantine/core";
+
+import type { FieldsProps } from "./draft";
+import { EnvEditor } from "./EnvEditor";
+import classes from "./Form.module.css";
+
+const MONO = { input: { fontFamily: "var(--mantine-font-family-monospace)", fontSize: 12 } };
+
+export function AdvancedFields({ draft, change, errors }: FieldsProps) {
+  return (
+    <div className={classes.fields}>
+      <TextInput
+        label="Start command"
+        description="Replaces the image's ENTRYPOINT and CMD. Empty keeps them."
+        placeholder="vllm serve Qwen/Qwen2.5-14B-Instruct --host 0.0.0.0 --port 8080"
+        styles={MONO}
+        value={draft.startCommand}
+        error={errors["start_command"]}
+        onChange={(event) => change({ startCommand: event.currentTarget.value })}
+        autoComplete="off"
+        spellCheck={false}
+      />
+      <div className={classes.three}>
+        <NumberInput
+          label="Port"
+          description="Empty: the image's own, else 8000."
+          placeholder="8000"
+          min={1}
+          max={65535}
+          hideControls
+          value={draft.port ?? ""}
+          error={errors["port"]}
+          onChange={(value) => change({ port: typeof value === "number" ? value : null })}
+        />
+        <TextInput
+          label="Health path"
+          description="Ready when it answers 200. Empty: when the port does."
+          placeholder="/health"
+          styles={MONO}
+          value={draft.healthPath}
+          error={errors["health_check.path"]}
+          onChange={(event) => change({ healthPath: event.currentTarget.value })}
+          autoComplete="off"
+          spellCheck={false}
+        />
+        <NumberInput
+          label="Health timeout"
+          description="From its start to ready, else it fails."
+          min={10}
+          max={3600}
+          suffix=" s"
+          value={draft.healthTimeout}
+          error={errors["health_check.timeout_s"]}
+          onChange={(value) => typeof value === "number" && change({ healthTimeout: value })}
+        />
+      </div>
+      <EnvEditor env={draft.env} change={(env) => change({ env })} error={errors["env"]} />
+    </div>
+  );
+}

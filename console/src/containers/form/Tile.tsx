@@ -1,0 +1,49 @@
+import { Clock } from "lucide-react";
+
+import type { InstanceType } from "@/api/queries";
+import { dollars } from "@/components/Money";
+
+import { gpuName } from "../resources";
+import classes from "./Form.module.css";
+
+const MOST_PIPS = 8;
+
+/** A radio card. What cannot be had now is shown with its reason and cannot be chosen. */
+export function Tile({ type, checked, choose }: { type: InstanceType; checked: boolean; choose: () => void }) {
+  return (
+    <label className={classes.tile} data-checked={checked || undefined} data-unavailable={!type.available || undefined}>
+      {type.available ? (
+        <input type="radio" name="instance-type" checked={checked} onChange={choose} aria-label={type.name} />
+      ) : (
+        <span />
+      )}
+      <span className={classes.tileName}>{type.name}</span>
+      <span className={classes.tilePrice}>
+        {dollars(type.price_per_hour_microusd)}
+        <small>/h</small>
+      </span>
+      <span className={classes.tileFacts}>
+        {type.gpu_model ? <strong>{gpuLine(type)}</strong> : "No GPU"} · {type.vcpu_millis / 1000} vCPU ·{" "}
+        {Math.round((type.memory_bytes / 2 ** 30) * 100) / 100} GiB
+      </span>
+      {type.available ? (
+        <span className={classes.tileFree}>
+          <span className={classes.pips} aria-hidden>
+            {Array.from({ length: Math.min(type.free, MOST_PIPS) }, (_, index) => (
+              <i key={index} />
+            ))}
+          </span>
+          {type.free} free
+        </span>
+      ) : (
+        <span className={classes.tileReason}>
+          <Clock size={14} strokeWidth={1.5} aria-hidden /> {type.unavailable_reason ?? "Not available now"}
+        </span>
+      )}
+    </label>
+  );
+}
+
+function gpuLine(type: InstanceType): string {
+  return `${type.gpu_count > 1 ? `${type.gpu_count} × ` : ""}${gpuName(type.gpu_model ?? "")}`;
+}

@@ -1,0 +1,188 @@
+/** The settings of a container while somebody writes them: what the form holds, and how it becomes a request. */
+import type { Schemas } from "@/api/client";
+import type { Container } from "@/api/queries";
+
+export type Provider = Schemas["RegistryProvider"];
+
+export interface Variable {
+  name: string;
+  /** null: kept as it is. Values are write-only, so the form of an existing container never has them. */
+  value: string | null;
+}
+
+export interface Draft {
+  name: string;
+  category: string;
+  image: string;
+  provider: Provider;
+  isPrivate: boolean;
+  username: string;
+  password: string;
+  infrastructure: "operator" | "community" | "any";
+  instanceType: string;
+  mode: "general" | "autoscaling";
+  min: number;
+  max: number;
+  target: number;
+  delay: number;
+  startCommand: string;
+  port: number | null;
+  healthPath: string;
+  healthTimeout: number;
+  env: Variable[];
+}
+
+export const EMPTY: Draft = {
+  name: "",
+  category: "",
+  image: "",
+  provider: "docker-hub",
+  isPrivate: false,
+  username: "",
+  password: "",
+  infrastructure: "operator",
+  instanceType: "",
+  mode: "general",
+  min: 1,
+  max: 2,
+  target: 4,
+  delay: 300,
+  startCommand: "",
+  port: null,
+  healthPath: "",
+  healthTimeout: 300,
+  env: [],
+};
+
+/** What `make up` leaves on the machine, so that a first deployment needs no registry. */
+export const EXAMPLE: Partial<Draft> = {
+  name: "chat",
+  category: "Chat",
+  image: "local/chat:latest",
+  provider: "local",
+  healthPath: "/health",
+  healthTimeout: 60,
+};
+
+export type Errors = Record<string, string>;
+
+export interface FieldsProps {
+  draft: Draft;
+  change: (changes: Partial<Draft>) => void;
+  /** By the API's name of the field. */
+  errors: Errors;
+}
+
+export function registryOf(draft: Draft): Schemas["RegistryWrite"] {
+  const credentials = draft.isPrivate && draft.username ? { username: draft.username } : {};
+  const password = draft.isPrivate && draft.password ? { password: draft.password } : {};
+  return { provider: draft.provider, ...credentials, ...password };
+}
+
+export function resourcesOf(draft: Draft): Schemas["ContainerCreate"]["resources"] {
+  if (draft.mode === "general") return { mode: "general", instance_type: draft.instanceType };
+  return {
+    mode: "autoscaling",
+    instance_type: draft.instanceType,
+    min_replicas: draft.min,
+    max_replicas: draft.max,
+    target_concurrency: draft.target,
+    scale_down_delay_s: draft.delay,
+  };
+}
+
+export function toCreate(draft: Draft): Schemas["ContainerCreate"] {
+  return {
+    name: draft.name.trim(),
+    category: draft.category.trim() || null,
+    image: draft.image.trim(),
+    registry: registryOf(draft),
+    resources: resourcesOf(draft),
+    start_command: draft.startCommand.trim() || null,
+    port: draft.port,
+    health_check: { path: draft.healthPath.trim() || null, timeout_s: draft.healthTimeout },
+    env: Object.fromEntries(draft.env.filter((one) => one.name).map((one) => [one.name, one.value ?? ""])),
+    infrastructure: draft.infrastructure,
+  };
+}
+
+/** Only what differs from the container. Credentials are sent when a new password was written, and then whole. */
+export function toPatch(draft: Draft, container: Container): Schemas["ContainerPatch"] {
+  const before = toCreate(fromContainer(container));
+  const after = toCreate(draft);
+  const patch: Record<string, unknown> = {};
+  for (const field of Object.keys(after) as (keyof typeof after)[]) {
+    if (field === "env" || field === "registry") continue;
+    if (JSON.stringify(after[field]) !== JSON.stringify(before[field])) patch[field] = after[field];
+  }
+  const keepsCredentials = draft.isPrivate && !draft.password && container.registry.has_password;
+  const registry = { ...registryOf(draft) };
+  if (!keepsCredentials && JSON.stringify(registry) !== JSON.stringify(before.registry)) patch["registry"] = registry;
+  const env = changedVariables(draft, container);
+  if (Object.keys(env).length > 0) patch["env"] = env;
+  return patch as Schemas["ContainerPatch"];
+}
+
+function changedVariables(draft: Draft, container: Container): Record<string, string | null> {
+  const written = draft.env.filter((one) => one.name && one.value !== null);
+  const names = new Set(draft.env.map((one) => one.name));
+  const removed = Object.keys(container.env).filter((name) => !names.has(name));
+  return Object.fromEntries([...removed.map((name) => [name, null]), ...written.map((one) => [one.name, one.value])]);
+}
+
+export function fromContainer(container: Container): Draft {
+  const { resources, registry, health_check: health } = container;
+  const scaling = resources.mode === "autoscaling" ? resources : null;
+  return {
+    name: container.name,
+    category: container.category ?? "",
+    image: container.image,
+    provider: registry.provider,
+    isPrivate: registry.has_password,
+    username: registry.username ?? "",
+    password: "",
+    infrastructure: container.infrastructure as Draft["infrastructure"],
+    instanceType: resources.instance_type,
+    mode: scaling ? "autoscaling" : "general",
+    min: scaling?.min_replicas ?? EMPTY.min,
+    max: scaling?.max_replicas ?? EMPTY.max,
+    target: scaling?.target_concurrency ?? EMPTY.target,
+    delay: scaling?.scale_down_delay_s ?? EMPTY.delay,
+    startCommand: container.start_command ?? "",
+    port: container.port,
+    healthPath: health.path ?? "",
+    healthTimeout: health.timeout_s,
+    env: Object.keys(container.env).map((name) => ({ name, value: null })),
+  };
+}
+
+export const STEPS = ["base", "resources", "advanced", "review"] as const;
+export type Step = (typeof STEPS)[number];
+
+/** Where an error of the API belongs, so that the form opens at the right place. */
+export function stepOf(field: string): Step {
+  if (/^(resources|infrastructure)/.test(field)) return "resources";
+  if (/^(start_command|port|health_check|env)/.test(field)) return "advanced";
+  return "base";
+}
+
+/** What can be said before the server is asked. */
+export function mistakes(draft: Draft, step: Step): Errors {
+  const found: Errors = {};
+  if (step === "base") {
+    if (!draft.name.trim()) found["name"] = "Give it a name.";
+    if (!draft.image.trim()) found["image"] = "Name the image to run.";
+    if (draft.isPrivate && !draft.username) found["registry.username"] = "A private image needs a user name.";
+  }
+  if (step === "resources") {
+    if (!draft.instanceType) found["resources.instance_type"] = "Choose an instance type.";
+    if (draft.mode === "autoscaling" && draft.min > draft.max)
+      found["resources.max_replicas"] = "Must be at least the minimum.";
+  }
+  if (step === "advanced") {
+    if (draft.healthPath && !draft.healthPath.startsWith("/")) found["health_check.path"] = "Begins with a slash.";
+    const twice = draft.env.find((one, at) => one.name && draft.env.findIndex((other) => other.name === one.name) < at);
+    if (twice) found["env"] = `${twice.name} is there twice.`;
+  }
+  return found;
+}

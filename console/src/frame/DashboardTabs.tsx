@@ -1,0 +1,49 @@
+import { useSuspenseQuery } from "@tanstack/react-query";
+import { ArrowLeft } from "lucide-react";
+
+import { containerQuery } from "@/api/queries";
+import { LinkTo } from "@/components/LinkTo";
+import { StateBadge } from "@/components/StateBadge";
+import { ContainerActions } from "@/containers/ContainerActions";
+import { dashboardTabs } from "@/routes/dashboardTabs";
+import { type DashboardTab, paths } from "@/routes/paths";
+
+import classes from "./Frame.module.css";
+
+/** Inside a container its tabs stand where the sections were, and its state and actions at the right. */
+export function DashboardTabs({ containerId, current }: { containerId: string; current: DashboardTab }) {
+  const { data: container } = useSuspenseQuery(containerQuery(containerId));
+  return (
+    <div className={classes.tabBar}>
+      <LinkTo
+        to={paths.container(container.project_id, container.id)}
+        className={classes.backArrow}
+        aria-label="Back to the list"
+      >
+        <ArrowLeft size={16} strokeWidth={1.5} />
+      </LinkTo>
+      <nav className={classes.tabs} aria-label="Dashboard">
+        {dashboardTabs.map(({ tab, label }) => (
+          <LinkTo
+            key={tab}
+            to={paths.dashboard(container.project_id, container.id, tab)}
+            className={classes.tab}
+            data-active={tab === current || undefined}
+            aria-current={tab === current ? "page" : undefined}
+          >
+            {label}
+          </LinkTo>
+        ))}
+      </nav>
+      <div className={classes.tabsRight}>
+        <span role="status" aria-live="polite" className={classes.tabState}>
+          <StateBadge state={container.state} bare />
+          <span className={classes.readyCount}>
+            {container.replicas.ready} of {container.replicas.desired} ready
+          </span>
+        </span>
+        <ContainerActions container={container} size="xs" />
+      </div>
+    </div>
+  );
+}

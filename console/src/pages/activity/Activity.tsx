@@ -1,0 +1,66 @@
+import { useInfiniteQuery } from "@tanstack/react-query";
+import { Button } from "@mantine/core";
+
+import { api, body } from "@/api/client";
+import { Card, Page } from "@/components/Page";
+import { ErrorNotice, Waiting } from "@/components/Patterns";
+import { Table } from "@/components/Table";
+import { clockTime, zone } from "@/components/times";
+import { sentenceFor } from "@/containers/activities";
+import { useContainer } from "@/frame/useContainer";
+
+const PAGE = 100;
+
+/** Everything that happened to a container, who caused it and why, newest first. */
+export function Activity() {
+  const container = useContainer();
+  const found = useInfiniteQuery({
+    queryKey: ["containers", container.id, "activity", "all"],
+    queryFn: ({ pageParam }) =>
+      body(
+        api.GET("/api/v1/containers/{container_id}/activity", {
+          params: { path: { container_id: container.id }, query: { limit: PAGE, ...(pageParam ? { cursor: pageParam } : {}) } },
+        }),
+      ),
+    initialPageParam: "",
+    getNextPageParam: (last) => last.next_cursor ?? undefined,
+    refetchInterval: 5_000,
+  });
+  const rows = found.data?.pages.flatMap((one) => one.items) ?? [];
+  return (
+    <Page title="Activity" hint={`Times in ${zone}.`}>
+      {found.error && rows.length === 0 ? <ErrorNotice error={found.error} retry={found.refetch} /> : null}
+      {found.isPending ? <Waiting /> : null}
+      {rows.length > 0 ? (
+        <Card flush label="Activity">
+          <Table
+            rows={rows}
+            rowKey={(row) => row.id}
+            empty="Nothing happened yet."
+            columns={[
+              {
+                head: "Time",
+                cell: (row) => `${new Date(row.at).toLocaleDateString("en-GB", { day: "numeric", month: "short" })} ${clockTime(row.at)}`,
+              },
+              {
+                head: "What",
+                cell: (row) => {
+                  const { what, tone } = sentenceFor(row);
+                  return <span data-tone={tone}>{what}</span>;
+                },
+              },
+              { head: "Detail", cell: (row) => sentenceFor(row).detail },
+              { head: "Reason", wide: true, cell: (row) => (row.reason ? <code>{row.reason}</code> : null) },
+              { head: "By", wide: true, cell: (row) => (row.actor === "system" ? "Moorage" : <code>{row.actor}</code>) },
+            ]}
+          />
+        </Card>
+      ) : null}
+      {found.hasNextPage ? (
+        <Button variant="default" loading={found.isFetchingNextPage} onClick={() => found.fetchNextPage()}>
+          Show older
+        </Button>
+      ) : null}
+    </Page>
+  );
+}

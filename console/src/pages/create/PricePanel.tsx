@@ -1,0 +1,79 @@
+import { useQuery } from "@tanstack/react-query";
+
+import { instanceTypesQuery } from "@/api/queries";
+import { dollars } from "@/components/Money";
+import { priceRange } from "@/components/PriceRange";
+import type { Draft } from "@/containers/form/draft";
+
+import classes from "./Create.module.css";
+
+const MOST_BARS = 8;
+const HOURS_A_DAY = 24;
+
+/** What it will cost, as soon as an instance type is chosen. */
+export function usePrice(draft: Draft) {
+  const type = useQuery(instanceTypesQuery).data?.find((one) => one.name === draft.instanceType);
+  if (!type) return null;
+  const [min, max] = draft.mode === "general" ? [1, 1] : [draft.min, Math.max(draft.min, draft.max)];
+  const each = type.price_per_hour_microusd;
+  return { type, min, max, each, first: dollars(each * min) };
+}
+
+export function PricePanel({ draft }: { draft: Draft }) {
+  const price = usePrice(draft);
+  if (!price) {
+    return (
+      <section className={classes.card}>
+        <h3 className={classes.panelTitle}>Price</h3>
+        <p className={classes.quiet}>Choose an instance type to see it.</p>
+      </section>
+    );
+  }
+  const { type, min, max, each } = price;
+  return (
+    <section className={classes.card}>
+      <h3 className={classes.panelTitle}>Price</h3>
+      <p className={classes.price}>
+        {priceRange(each, min, max)}
+        <small>/h</small>
+      </p>
+      <p className={classes.quiet}>
+        {type.name} at {dollars(each)}/h, {min === max ? replicas(min) : `${min} to ${max} replicas`}
+      </p>
+      {min < max ? <Bars each={each} min={min} max={max} /> : null}
+      <dl className={classes.sums}>
+        <div>
+          <dt>A day at {replicas(min)}</dt>
+          <dd>{dollars(each * min * HOURS_A_DAY)}</dd>
+        </div>
+        {min < max ? (
+          <div>
+            <dt>A day at {replicas(max)}</dt>
+            <dd>{dollars(each * max * HOURS_A_DAY)}</dd>
+          </div>
+        ) : null}
+      </dl>
+      <p className={classes.quiet}>Charged when the first replica is ready, released if that never happens.</p>
+    </section>
+  );
+}
+
+function Bars({ each, min, max }: { each: number; min: number; max: number }) {
+  const counts = Array.from({ length: max - min + 1 }, (_, index) => min + index).slice(0, MOST_BARS);
+  const highest = counts.at(-1) ?? 1;
+  return (
+    <figure className={classes.bars} aria-label="Price by number of replicas">
+      {counts.map((count) => (
+        <div key={count} data-first={count === min || undefined}>
+          <span>{counts.length <= 5 ? dollars(each * count) : ""}</span>
+          <i style={{ height: Math.max(4, (count / highest) * 56) }} />
+          <small>{count}</small>
+        </div>
+      ))}
+    </figure>
+  );
+}
+
+function replicas(count: number): string {
+  return count === 1 ? "1 replica" : `${count} replicas`;
+}

@@ -1,0 +1,78 @@
+import { Button } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { Pencil } from "lucide-react";
+import type { ReactNode } from "react";
+
+import { instanceTypesQuery } from "@/api/queries";
+import type { Draft, Step } from "@/containers/form/draft";
+import { hardware } from "@/containers/resources";
+
+import classes from "./Create.module.css";
+
+export function Review({ draft, go }: { draft: Draft; go: (step: Step) => void }) {
+  const type = useQuery(instanceTypesQuery).data?.find((one) => one.name === draft.instanceType);
+  const scaling = `Autoscaling, ${draft.min} to ${draft.max}, target ${draft.target} in flight, down after ${draft.delay} s`;
+  const names = draft.env.filter((one) => one.name).map((one) => one.name);
+  return (
+    <>
+      <Section title="Base settings" edit={() => go("base")}>
+        <Line name="Name">{draft.name}</Line>
+        {draft.category ? <Line name="Category">{draft.category}</Line> : null}
+        <Line name="Image">
+          <code>{draft.image}</code>
+        </Line>
+        <Line name="Registry">
+          {draft.provider}
+          {draft.isPrivate ? (
+            <>
+              , private, as <code>{draft.username}</code>
+            </>
+          ) : null}
+        </Line>
+      </Section>
+      <Section title="Resources" edit={() => go("resources")}>
+        <Line name="Instance type">{type ? `${type.name} · ${hardware(type)}` : draft.instanceType}</Line>
+        <Line name="Replicas">{draft.mode === "general" ? "One, always" : scaling}</Line>
+      </Section>
+      <Section title="Advanced" edit={() => go("advanced")}>
+        <Line name="Start command">{draft.startCommand ? <code>{draft.startCommand}</code> : "from the image"}</Line>
+        <Line name="Port">{draft.port ? <code>{draft.port}</code> : "from the image, else 8000"}</Line>
+        <Line name="Health check">
+          {draft.healthPath ? <code>GET {draft.healthPath}</code> : "the port accepts a connection"},{" "}
+          {draft.healthTimeout} s to become ready
+        </Line>
+        <Line name="Environment">{names.length ? <code>{names.join(", ")}</code> : "none"}</Line>
+      </Section>
+    </>
+  );
+}
+
+function Section({ title, edit, children }: { title: string; edit: () => void; children: ReactNode }) {
+  return (
+    <section className={classes.card} aria-label={title}>
+      <header className={classes.sectionHead}>
+        <h3>{title}</h3>
+        <Button
+          variant="subtle"
+          color="var(--m-ink-2)"
+          size="xs"
+          leftSection={<Pencil size={14} strokeWidth={1.5} />}
+          aria-label={`Edit ${title}`}
+          onClick={edit}
+        >
+          Edit
+        </Button>
+      </header>
+      <dl className={classes.lines}>{children}</dl>
+    </section>
+  );
+}
+
+function Line({ name, children }: { name: string; children: ReactNode }) {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd>{children}</dd>
+    </div>
+  );
+}

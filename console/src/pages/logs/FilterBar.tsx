@@ -1,0 +1,90 @@
+import { Button, Kbd, Select, Switch, TextInput } from "@mantine/core";
+import { useHotkeys } from "@mantine/hooks";
+import { useQuery } from "@tanstack/react-query";
+import { Download, Search } from "lucide-react";
+import { useRef } from "react";
+
+import type { Container } from "@/api/queries";
+import { replicasQuery } from "@/containers/queries";
+import { shortId } from "@/containers/ReplicaTable";
+
+import { address, type Filter, type Range, RANGES } from "./filter";
+import classes from "./Logs.module.css";
+
+interface FilterBarProps {
+  container: Container;
+  filter: Filter;
+  change: (changes: Partial<Filter>) => void;
+  live: boolean;
+  setLive: (live: boolean) => void;
+}
+
+export function FilterBar({ container, filter, change, live, setLive }: FilterBarProps) {
+  const replicas = useQuery(replicasQuery(container.id)).data ?? [];
+  const text = useRef<HTMLInputElement>(null);
+  useHotkeys([["/", () => text.current?.focus()]]);
+  return (
+    <div className={classes.filters}>
+      <TextInput
+        ref={text}
+        className={classes.text}
+        aria-label="Text in the line"
+        placeholder="Text in the line"
+        leftSection={<Search size={16} strokeWidth={1.5} />}
+        rightSection={filter.text ? null : <Kbd className={classes.slash}>/</Kbd>}
+        value={filter.text}
+        maxLength={200}
+        onChange={(event) => change({ text: event.currentTarget.value })}
+        onKeyDown={(event) => event.key === "Escape" && change({ text: "" })}
+      />
+      <Select
+        className={classes.select}
+        aria-label="Time range"
+        data={Object.entries(RANGES).map(([value, { label }]) => ({ value, label }))}
+        value={filter.range}
+        onChange={(value) => value && change({ range: value as Range })}
+      />
+      <Select
+        className={classes.select}
+        aria-label="Instance"
+        data={[
+          { value: "", label: `All instances ${replicas.length || ""}` },
+          ...replicas.map((one) => ({ value: one.id, label: shortId(one.id) })),
+        ]}
+        value={filter.instance}
+        onChange={(value) => change({ instance: value ?? "" })}
+      />
+      <Select
+        className={classes.narrow}
+        aria-label="Stream"
+        data={[
+          { value: "", label: "out and err" },
+          { value: "stdout", label: "out" },
+          { value: "stderr", label: "err" },
+        ]}
+        value={filter.stream}
+        onChange={(value) => change({ stream: (value ?? "") as Filter["stream"] })}
+      />
+      <div className={classes.right}>
+        <Switch
+          label="Live"
+          checked={live}
+          onChange={(event) => {
+            // Again from now, so that no line between the pause and here is missing.
+            if (event.currentTarget.checked) change({});
+            setLive(event.currentTarget.checked);
+          }}
+        />
+        <Button
+          component="a"
+          href={address(container.id, "download", filter)}
+          download
+          variant="default"
+          leftSection={<Download size={16} strokeWidth={1.5} />}
+        >
+          Download
+        </Button>
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,63 @@
+import { useDebouncedValue } from "@mantine/hooks";
+import { useMemo, useState } from "react";
+
+import { ErrorNotice, Waiting } from "@/components/Patterns";
+import { zone } from "@/components/times";
+import { useContainer } from "@/frame/useContainer";
+
+import { EVERYTHING, type Filter, RANGES } from "./filter";
+import { FilterBar } from "./FilterBar";
+import { Histogram } from "./Histogram";
+import classes from "./Logs.module.css";
+import { Rows } from "./Rows";
+import { useLines } from "./useLines";
+
+const TYPING_PAUSE_MS = 300;
+
+export function Logs() {
+  const container = useContainer();
+  const [wanted, setWanted] = useState<Filter>(() => ({ ...EVERYTHING, chosenAt: Date.now() }));
+  const [live, setLive] = useState(true);
+  const [text] = useDebouncedValue(wanted.text, TYPING_PAUSE_MS);
+  const filter = useMemo(() => ({ ...wanted, text: text.trim() }), [wanted, text]);
+  const { lines, stored } = useLines(container.id, filter, live);
+  const change = (changes: Partial<Filter>) => setWanted({ ...wanted, ...changes, chosenAt: Date.now() });
+  return (
+    <main className={classes.page}>
+      <h1 className="visually-hidden">Logs of {container.name}</h1>
+      <FilterBar container={container} filter={wanted} change={change} live={live} setLive={setLive} />
+      <section className={classes.card} aria-label="Lines">
+        <Histogram containerId={container.id} filter={filter} />
+        <div className={classes.columns} aria-hidden>
+          <span>Time ↓</span>
+          <span>Instance</span>
+          <span>Stream</span>
+          <span>Line</span>
+          <span className={classes.promise}>Newest first · times in {zone} · secrets masked</span>
+        </div>
+        {stored.isPending ? <Waiting rows={12} height={16} /> : null}
+        {stored.error ? <ErrorNotice error={stored.error} retry={stored.refetch} /> : null}
+        {!stored.isPending && !stored.error && lines.length === 0 ? (
+          <p className={classes.nothing}>
+            {filter.text || filter.instance || filter.stream
+              ? `No such line in the ${RANGES[filter.range].label.toLowerCase()}.`
+              : `Nothing was printed in the ${RANGES[filter.range].label.toLowerCase()}.`}
+          </p>
+        ) : null}
+        {lines.length > 0 ? (
+          <Rows
+            lines={lines}
+            more={() => stored.hasNextPage && !stored.isFetchingNextPage && void stored.fetchNextPage()}
+            scrolledAway={() => setLive(false)}
+          />
+        ) : null}
+      </section>
+      <p className={classes.foot}>
+        <span role="status">
+          {lines.length.toLocaleString("en-US")} {stored.hasNextPage ? "lines loaded, older ones below" : "lines"}
+        </span>
+        <span>Scroll for older lines. Scrolling pauses Live.</span>
+      </p>
+    </main>
+  );
+}

@@ -1,0 +1,30 @@
+import { Page } from "@/components/Page";
+import { Verdict } from "@/components/Verdict";
+import { LastLines } from "@/containers/LastLines";
+import { LatestActivity } from "@/containers/LatestActivity";
+import { ReplicaTable } from "@/containers/ReplicaTable";
+import { SettingsCard } from "@/containers/SettingsCard";
+import { useContainer } from "@/frame/useContainer";
+
+import classes from "./Overview.module.css";
+import { StateTimeline } from "./StateTimeline";
+
+export function Overview() {
+  const container = useContainer();
+  return (
+    <Page title="Overview" hint={<code>{container.id}</code>}>
+      {container.state === "FAILED" ? <Verdict message={container.message ?? "It failed."} reason={container.reason} /> : null}
+      <StateTimeline container={container} />
+      <div className={classes.columns}>
+        <div className={classes.column}>
+          <ReplicaTable container={container} past />
+          <LastLines container={container} />
+        </div>
+        <div className={classes.column}>
+          <SettingsCard container={container} />
+          <LatestActivity container={container} />
+        </div>
+      </div>
+    </Page>
+  );
+}

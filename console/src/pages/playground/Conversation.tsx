@@ -1,0 +1,60 @@
+import { Check, TriangleAlert } from "lucide-react";
+import { useEffect, useRef } from "react";
+
+import { Copy } from "@/components/Copy";
+
+import type { Timings } from "./chat";
+import classes from "./Playground.module.css";
+import { Prose } from "./Prose";
+import { ms, speed } from "./timings";
+
+export interface Turn {
+  question: string;
+  answer: string;
+  timings: Timings;
+  state: "asking" | "done" | "failed";
+  error: string | null;
+}
+
+export function Conversation({ turns }: { turns: Turn[] }) {
+  const end = useRef<HTMLDivElement>(null);
+  const length = turns.reduce((all, turn) => all + turn.answer.length, turns.length);
+  useEffect(() => end.current?.scrollIntoView({ block: "end" }), [length]);
+  return (
+    <div className={classes.turns} tabIndex={0} role="log" aria-label="Conversation">
+      {turns.length === 0 ? <p className={classes.begin}>Ask it something. The answer comes from your container.</p> : null}
+      {turns.map((turn, index) => (
+        <article key={index} className={classes.turn}>
+          <p className={classes.question}>{turn.question}</p>
+          <div className={classes.answer}>
+            <Prose text={turn.answer} />
+            {turn.state === "asking" ? <span className={classes.caret} aria-label="answering" /> : null}
+            {turn.error ? (
+              <p className={classes.error} role="alert">
+                <TriangleAlert size={16} strokeWidth={1.5} aria-hidden /> {turn.error}
+              </p>
+            ) : null}
+          </div>
+          {turn.state === "done" ? <Receipt turn={turn} /> : null}
+        </article>
+      ))}
+      <div ref={end} />
+    </div>
+  );
+}
+
+function Receipt({ turn }: { turn: Turn }) {
+  const { status, firstTokenMs, totalMs, requestId } = turn.timings;
+  return (
+    <p className={classes.receipt}>
+      <span className={classes.ok}>
+        <Check size={14} strokeWidth={2} aria-hidden /> {status}
+      </span>
+      <span>First token {ms(firstTokenMs)}</span>
+      <span>{ms(totalMs)}</span>
+      <span>{speed(turn.timings)}</span>
+      {requestId ? <code>{requestId}</code> : null}
+      <Copy text={turn.answer} label="Copy answer" />
+    </p>
+  );
+}

@@ -1,0 +1,120 @@
+import { NumberInput, Slider, Switch, Textarea, TextInput } from "@mantine/core";
+import { KeyRound } from "lucide-react";
+
+import { Copy } from "@/components/Copy";
+import { Facts } from "@/components/Page";
+
+import type { Parameters, Timings } from "./chat";
+import type { Turn } from "./Conversation";
+import classes from "./Playground.module.css";
+import { ms, speed } from "./timings";
+
+interface RequestPanelProps {
+  turn: Turn | undefined;
+  parameters: Parameters;
+  setParameters: (parameters: Parameters) => void;
+  keyEndsAt: Date | null;
+}
+
+export function RequestPanel({ turn, parameters, setParameters, keyEndsAt }: RequestPanelProps) {
+  const set = (changes: Partial<Parameters>) => setParameters({ ...parameters, ...changes });
+  return (
+    <aside className={classes.panel} aria-label="Request">
+      <h2 className={classes.panelTitle}>This request</h2>
+      {turn ? <Measured timings={turn.timings} /> : <p className={classes.quiet}>Timings appear with the first answer.</p>}
+      <hr className={classes.rule} />
+      <h2 className={classes.panelTitle}>Parameters</h2>
+      <TextInput
+        label="Model"
+        placeholder="default"
+        value={parameters.model}
+        onChange={(event) => set({ model: event.currentTarget.value })}
+        spellCheck={false}
+      />
+      <Textarea
+        label="System message"
+        autosize
+        minRows={2}
+        maxRows={6}
+        value={parameters.system}
+        onChange={(event) => set({ system: event.currentTarget.value })}
+      />
+      <div>
+        <div className={classes.sliderHead}>
+          <span>Temperature</span>
+          <strong>{parameters.temperature}</strong>
+        </div>
+        <Slider
+          thumbLabel="Temperature"
+          min={0}
+          max={2}
+          step={0.1}
+          label={null}
+          value={parameters.temperature}
+          onChange={(temperature) => set({ temperature: Math.round(temperature * 10) / 10 })}
+        />
+      </div>
+      <NumberInput
+        label="Max tokens"
+        min={1}
+        max={131_072}
+        value={parameters.maxTokens}
+        onChange={(value) => typeof value === "number" && set({ maxTokens: value })}
+      />
+      <Switch
+        label="Stream the answer"
+        labelPosition="left"
+        checked={parameters.stream}
+        onChange={(event) => set({ stream: event.currentTarget.checked })}
+        styles={{ body: { justifyContent: "space-between" } }}
+      />
+      <p className={classes.keyNote}>
+        <KeyRound size={14} strokeWidth={1.5} aria-hidden />
+        <span>
+          Uses a key made for this page.{" "}
+          {keyEndsAt
+            ? `It ends at ${keyEndsAt.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" })}.`
+            : "It lives for 15 minutes."}{" "}
+          Requests count in metrics like any other.
+        </span>
+      </p>
+    </aside>
+  );
+}
+
+function Measured({ timings }: { timings: Timings }) {
+  const { firstTokenMs, totalMs, status, requestId, tokens } = timings;
+  const first = firstTokenMs !== null && totalMs ? (firstTokenMs / totalMs) * 100 : 0;
+  return (
+    <>
+      <div className={classes.bar} aria-hidden>
+        <i style={{ width: `${first}%` }} />
+        <b style={{ width: `${totalMs ? 100 - first : 0}%` }} />
+      </div>
+      <p className={classes.barLegend}>
+        <span data-part="first">to first token</span>
+        <span data-part="rest">streaming</span>
+      </p>
+      <Facts
+        items={[
+          ["Status", status ?? "–"],
+          ["First token", ms(firstTokenMs)],
+          ["Total", ms(totalMs)],
+          ["Speed", speed(timings)],
+          ["Tokens out", tokens || "–"],
+          [
+            "Request id",
+            requestId ? (
+              <span className={classes.requestId}>
+                <code>{requestId.slice(0, 16)}…</code>
+                <Copy text={requestId} label="Copy request id" />
+              </span>
+            ) : (
+              "–"
+            ),
+          ],
+        ]}
+      />
+    </>
+  );
+}

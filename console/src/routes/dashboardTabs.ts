@@ -1,0 +1,16 @@
+import type { DashboardTab } from "./paths";
+
+/** The tabs of a container's dashboard, in their order; each has its route in router.tsx. */
+export const dashboardTabs: { tab: DashboardTab; label: string }[] = [
+  { tab: "overview", label: "Overview" },
+  { tab: "logs", label: "Logs" },
+  { tab: "activity", label: "Activity" },
+  { tab: "playground", label: "Playground" },
+  { tab: "settings", label: "Settings" },
+];
+
+/** The tab that an address names, if it is one of a dashboard. */
+export function dashboardTab(pathname: string): DashboardTab | undefined {
+  const name = /^\/projects\/[^/]+\/containers\/[^/]+\/([^/]+)$/.exec(pathname)?.[1];
+  return dashboardTabs.find((one) => one.tab === name)?.tab;
+}

@@ -1,0 +1,118 @@
+"""A project in which something of everything happens: for the pictures, and for tests of every page."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from moorage.kit.clock import system_clock
+from tests.browser.world import World
+from tests.database.api_support import Home
+
+INFO = "\x1b[32mINFO\x1b[0m"
+REQUEST = (
+    f'{INFO} 10.88.0.1:51422 - \x1b[34m"POST /api/v1/chat/completions HTTP/1.1"\x1b[0m \x1b[32m200 OK\x1b[0m'
+)
+CHAT_LINES = [
+    f"{INFO} Started server process [1]",
+    f"{INFO} Application startup complete.",
+    f"{INFO} Uvicorn running on \x1b[1mhttp://0.0.0.0:8080\x1b[0m (Press CTRL+C to quit)",
+    *(
+        line
+        for turn in range(60)
+        for line in (
+            REQUEST,
+            f"{INFO} Avg prompt throughput: \x1b[1m1,{100 + turn}.6\x1b[0m tok/s, running: 3, waiting: 0, KV cache: 41.7 %",
+            REQUEST,
+            f"\x1b[33mWARN\x1b[0m Request {turn:08x} reached max_tokens=2048, finish_reason=\x1b[33mlength\x1b[0m"
+            if turn % 3 == 0
+            else REQUEST,
+            f"\x1b[31mERROR\x1b[0m Request {turn:08x}: \x1b[31mValueError\x1b[0m: maximum context length is 8192 tokens, got 9114"
+            if turn % 7 == 0
+            else f"{INFO} Prefix cache hit rate: GPU \x1b[32m61.3 %\x1b[0m, CPU 0.0 %",
+        )
+    ),
+]
+LOOPBACK_LINES = [
+    f"{INFO}: Started server process [1]",
+    f"{INFO}: Waiting for application startup.",
+    "model large-v3 loaded in 18.4 s (cuda:0, float16)",
+    f"{INFO}: Application startup complete.",
+    f"{INFO}: Uvicorn running on \x1b[1mhttp://127.0.0.1:8000\x1b[0m (Press CTRL+C to quit)",
+    f"{INFO}: Shutting down",
+]
+
+
+@dataclass(frozen=True)
+class Scene:
+    home: Home
+    running: str
+    failed: str
+    pulling: str
+    stopped: str
+
+    @property
+    def project(self) -> str:
+        return f"/projects/{self.home.project_id}"
+
+
+def paint(world: World) -> Scene:
+    now = system_clock.now()
+    home = world.home("mara@northwind.example", "Northwind AI", "production")
+    stopped = world.container(
+        home,
+        "mistral-nemo-eval",
+        "STOPPED",
+        reason="stopped_by_user",
+        message="Stopped.",
+        settings={"image": "ghcr.io/northwind/mistral:1", "registry_provider": "github"},
+    )
+    failed = world.container(
+        home,
+        "whisper-large-v3",
+        "FAILED",
+        reason="listens_on_loopback_only",
+        message="Listens on 127.0.0.1:8000; expected 0.0.0.0:8080. Bind to 0.0.0.0 inside the container.",
+        state_since=now - timedelta(minutes=25),
+        settings={
+            "start_command": "uvicorn app:api --host 127.0.0.1 --port 8000",
+            "port": 8080,
+            "health_path": "/health",
+        },
+        logs=LOOPBACK_LINES,
+    )
+    world.container(home, "gemma-2-9b-ab", "STOPPING", ready=1, message="Drains its requests.")
+    world.container(
+        home,
+        "qwen2.5-72b-instruct",
+        "PENDING",
+        desired_replicas=2,
+        reason="no_capacity",
+        message="Waits for an H200.",
+    )
+    started = {"phase": "start", "started_at": (now - timedelta(seconds=42)).isoformat(), "limit_s": 300}
+    world.container(home, "flux-schnell", "STARTING", progress=started)
+    pulled = {"phase": "pull", "done_bytes": 5_100_000_000, "total_bytes": 8_200_000_000}
+    pulling = world.container(home, "sdxl-turbo", "PULLING", progress=pulled)
+    for name in ("kokoro-tts", "bge-reranker-v2", "bge-m3-embeddings"):
+        world.container(home, name, "RUNNING", ready=1, settings={"instance_type": "l4-24gb"})
+    running = world.container(
+        home,
+        "llama-3.1-8b-chat",
+        "RUNNING",
+        ready=2,
+        desired_replicas=2,
+        image_digest=f"sha256:9c41{'0' * 56}e07b",
+        settings={
+            "image": "ghcr.io/northwind/vllm-llama:0.6.3",
+            "registry_provider": "github",
+            "instance_type": "l40s-48gb",
+            "resource_mode": "autoscaling",
+            "min_replicas": 1,
+            "max_replicas": 4,
+            "port": 8080,
+            "health_path": "/health",
+            "category": "Chat",
+            "environment_names": ["HF_TOKEN", "LOG_LEVEL", "VLLM_MAX_LEN"],
+        },
+        logs=CHAT_LINES,
+    )
+    return Scene(home, running, failed, pulling, stopped)

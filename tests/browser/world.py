@@ -1,0 +1,197 @@
+"""An API in front of a real Postgres, and rows that say what runs: every state of a container at once, without waiting
+for an engine to reach it. For pages and pictures; what the engine does is shown in front of a whole Moorage."""
+
+import asyncio
+import json
+import shutil
+import tempfile
+import threading
+from collections.abc import Coroutine
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, TypeVar
+
+import uvicorn
+from sqlalchemy import text
+
+from moorage.entrypoints.api import create_app
+from moorage.entrypoints.bootstrap import bootstrap
+from moorage.entrypoints.migrate import migrate
+from moorage.kit.clock import system_clock
+from moorage.kit.database import Database
+from moorage.kit.home import prepare_home
+from moorage.kit.ids import new_activity_id, new_replica_id
+from moorage.kit.postgres import EmbeddedPostgres
+from moorage.kit.settings import Settings
+from moorage.telemetry.partition_repository import create_partition
+from tests.database.api_support import KEYRING, Api, Home, new_home
+from tests.ports import free_port
+
+ResultT = TypeVar("ResultT")
+
+
+class World:
+    """Its loop lives in a thread of its own, because a browser that is driven from this one has a loop there."""
+
+    def __init__(self) -> None:
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._folder = Path(tempfile.mkdtemp(prefix="moor-", dir="/tmp"))
+        self._ports = iter(range(30000, 31000))
+
+    def start(self) -> None:
+        self._folder.chmod(0o755)
+        self._thread.start()
+        self.do(self._start())
+
+    def stop(self) -> None:
+        self.do(self._stop())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(timeout=10)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def do(self, work: Coroutine[Any, Any, ResultT]) -> ResultT:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout=120)
+
+    def home(self, email: str, organization: str, project: str) -> Home:
+        """Somebody with an organization and a project of these names, signed in."""
+
+        async def make() -> Home:
+            home = await new_home(self.api, email)
+            await self.api.execute(
+                "UPDATE organizations SET name = :name WHERE id = :id",
+                name=organization,
+                id=home.organization_id,
+            )
+            await self.api.execute(
+                "UPDATE projects SET name = :name WHERE id = :id", name=project, id=home.project_id
+            )
+            return home
+
+        return self.do(make())
+
+    def container(self, home: Home, name: str, state: str, *, ready: int = 0, **columns: Any) -> str:
+        """One in that state. `settings` changes some of them; `logs` are its replica's lines."""
+        return self.do(self._container(home, name, state, ready, columns))
+
+    async def _container(self, home: Home, name: str, state: str, ready: int, columns: dict[str, Any]) -> str:
+        settings, logs = columns.pop("settings", {}), columns.pop("logs", [])
+        now = system_clock.now()
+        container_id = await self.api.new_container(home.project_id, name)
+        values = {"state": state, "desired_state": "stopped" if state == "STOPPED" else "running", **columns}
+        values.setdefault("state_since", now - timedelta(hours=30))
+        if "progress" in values:
+            values["progress"] = json.dumps(values["progress"])
+        sets = ", ".join(f"{column} = :{column}" for column in values)
+        await self.api.execute(
+            f"UPDATE containers SET {sets}, created_at = :created_at, settings = settings || CAST(:changes AS jsonb) "
+            "WHERE id = :id",
+            **values,
+            id=container_id,
+            created_at=now - timedelta(hours=31),
+            changes=json.dumps(settings),
+        )
+        if "instance_type" in settings:
+            await self.api.execute(
+                "UPDATE containers SET instance_type = :type WHERE id = :id",
+                type=settings["instance_type"],
+                id=container_id,
+            )
+        replicas = [
+            await self._replica(container_id, slot, "routed", now - timedelta(hours=30 - 26 * slot))
+            for slot in range(ready)
+        ]
+        if state == "FAILED":
+            replicas = [await self._replica(container_id, 0, "removed", now - timedelta(minutes=30))]
+        await self._activities(home, container_id, state, now)
+        await self._lines(home, container_id, replicas, logs, now)
+        return container_id
+
+    async def _replica(self, container_id: str, slot: int, state: str, at: datetime) -> str:
+        replica_id = new_replica_id()
+        await self.api.execute(
+            "INSERT INTO replicas (id, container_id, slot, generation, instance_type, state, node, gpu_device_ids, "
+            "host, host_port, created_at, started_at, ready_at, routed_at, ended_at, ended_badly) "
+            "SELECT :id, id, :slot, generation, instance_type, :state, 'node-0' || :number, '{}', '127.0.0.1', "
+            ":port, :at, :at, :at, :at, :ended_at, false FROM containers WHERE id = :container_id",
+            id=replica_id,
+            slot=slot,
+            number=str(slot + 3),
+            state=state,
+            port=next(self._ports),
+            at=at,
+            ended_at=at if state == "removed" else None,
+            container_id=container_id,
+        )
+        return replica_id
+
+    async def _activities(self, home: Home, container_id: str, state: str, now: datetime) -> None:
+        path = [("PENDING", 1860), ("PULLING", 1859), ("STARTING", 1858), (state, 1800)]
+        before = None
+        for to, minutes_ago in path:
+            await self.api.execute(
+                "INSERT INTO activities (id, project_id, container_id, actor, kind, at, details) VALUES "
+                "(:id, :project_id, :container_id, 'system', 'container.state', :at, CAST(:details AS jsonb))",
+                id=new_activity_id(),
+                project_id=home.project_id,
+                container_id=container_id,
+                at=now - timedelta(minutes=minutes_ago),
+                details=json.dumps({"from": before, "to": to, "generation": 1}),
+            )
+            before = to
+
+    async def _lines(
+        self, home: Home, container_id: str, replicas: list[str], lines: list[str], now: datetime
+    ) -> None:
+        if not lines:
+            return
+        rows = [
+            {
+                "replica": replicas[index % len(replicas)],
+                "sequence": index,
+                "container": container_id,
+                "project": home.project_id,
+                "time": now - timedelta(milliseconds=911 * (len(lines) - index)),
+                "stream": 2 if "WARN" in line or "ERROR" in line else 1,
+                "text": line,
+            }
+            for index, line in enumerate(lines)
+        ]
+        insert = text(
+            "INSERT INTO log_lines (replica_id, sequence, container_id, project_id, time, stream, text) "
+            "VALUES (:replica, :sequence, :container, :project, :time, :stream, :text)"
+        )
+        async with self.api.database.transaction() as session:
+            await create_partition(session, "log_lines", now.date())
+            await session.execute(insert, rows)
+
+    async def _start(self) -> None:
+        settings = Settings(home=self._folder / "home", api_listen=f"127.0.0.1:{self.port}")
+        prepare_home(settings)
+        self._postgres = EmbeddedPostgres(settings, options=("fsync=off",))
+        await self._postgres.start()
+        await migrate(self._postgres.dsn)
+        database = Database(self._postgres.dsn, pool_size=10)
+        async with database.transaction() as session:
+            await bootstrap(session, settings)
+        app = create_app(settings, database, KEYRING)
+        self.api = Api(app, database, settings)
+        await self.api.execute(
+            "INSERT INTO nodes (name, infrastructure, architecture, cpu_millis, memory_bytes, gpus, seen_at) VALUES "
+            "('node-03', 'operator', 'amd64', 64000, 549755813888, CAST(:gpus AS jsonb), now())",
+            gpus=json.dumps([]),
+        )
+        config = uvicorn.Config(app, host="127.0.0.1", port=self.port, log_config=None, lifespan="off")
+        self._server = uvicorn.Server(config)
+        self._serving = asyncio.ensure_future(self._server.serve())
+        while not self._server.started:  # noqa: ASYNC110 - uvicorn has no event for it
+            await asyncio.sleep(0.02)
+
+    async def _stop(self) -> None:
+        self._server.should_exit = True
+        self._server.force_exit = True
+        await self._serving
+        await self.api.database.close()
+        await self._postgres.stop()
