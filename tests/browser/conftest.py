@@ -28,7 +28,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="package")
 def stack(docker_host: str) -> Iterator[Stack]:
-    subprocess.run(["scripts/console", "build"], cwd=REPOSITORY, check=True, timeout=300)
+    build_console()
     yield from run_stack(docker_host, "27000-27999")
 
 
@@ -83,6 +83,10 @@ def visit(browser: Browser, stack: Stack, **options: object) -> Iterator[Visitor
     yield one
     context.close()
     assert one.complaints == []
+
+
+def build_console() -> None:
+    subprocess.run(["scripts/console", "build"], cwd=REPOSITORY, check=True, timeout=300)
 
 
 def _note(visitor: Visitor, message: ConsoleMessage) -> None:

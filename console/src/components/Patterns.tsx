@@ -42,7 +42,7 @@ export function Waiting({ rows = 4, height = 20 }: { rows?: number; height?: num
   }, []);
   if (!shown) return null;
   return (
-    <div className={classes.waiting} aria-busy="true" aria-label="Loading">
+    <div className={classes.waiting} role="status" aria-busy="true" aria-label="Loading">
       {Array.from({ length: rows }, (_, index) => (
         <Skeleton key={index} height={height} animate={false} />
       ))}

@@ -16,9 +16,11 @@ export function AccountMenu() {
   return (
     <Menu width={256} closeOnItemClick={false}>
       <Menu.Target>
-        <UnstyledButton className={classes.avatar} aria-label={`Account of ${email}`}>
-          {email.slice(0, 2).toUpperCase()}
-        </UnstyledButton>
+        <UnstyledButton
+          className={classes.avatar}
+          data-initial={email.slice(0, 2).toUpperCase()}
+          aria-label={`Account of ${email}`}
+        />
       </Menu.Target>
       <Menu.Dropdown>
         <Menu.Label>{email}</Menu.Label>

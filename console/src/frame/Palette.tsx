@@ -26,7 +26,7 @@ export function Palette() {
   useHotkeys([["mod+K", () => setOpened(true)]], []);
   return (
     <>
-      <UnstyledButton className={classes.search} onClick={() => setOpened(true)} aria-label="Search or jump to">
+      <UnstyledButton className={classes.search} onClick={() => setOpened(true)} aria-label="Search or jump to ⌘K">
         <Search size={16} strokeWidth={1.5} aria-hidden />
         <span>Search or jump to</span>
         <kbd>⌘K</kbd>
@@ -38,7 +38,8 @@ export function Palette() {
         padding={0}
         yOffset="12vh"
         centered={false}
-        aria-label="Search or jump to"
+        title="Search or jump to"
+        classNames={{ header: "visually-hidden" }}
       >
         <PaletteBody close={() => setOpened(false)} />
       </Modal>

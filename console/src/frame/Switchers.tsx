@@ -29,7 +29,7 @@ export function OrganizationSwitcher() {
     <Switcher
       kind="Organization"
       name={organization.name}
-      mark={<span className={classes.initial}>{organization.name.charAt(0).toUpperCase()}</span>}
+      mark={<span className={classes.initial} data-initial={organization.name.charAt(0).toUpperCase()} aria-hidden />}
     >
       {organizations.map((one) => (
         <Menu.Item key={one.id} onClick={() => open(one.id)} rightSection={one.id === organization.id ? <Tick /> : null}>

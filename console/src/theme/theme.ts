@@ -1,5 +1,6 @@
 import {
   ActionIcon,
+  Autocomplete,
   Button,
   createTheme,
   type CSSVariablesResolver,
@@ -7,6 +8,7 @@ import {
   Menu,
   Modal,
   NumberInput,
+  PasswordInput,
   Select,
   SegmentedControl,
   Switch,
@@ -57,6 +59,12 @@ export const theme = createTheme({
       }),
     }),
     TextInput: TextInput.extend({ defaultProps: { inputWrapperOrder: ["label", "input", "description", "error"] } }),
+    Autocomplete: Autocomplete.extend({
+      defaultProps: { inputWrapperOrder: ["label", "input", "description", "error"] },
+    }),
+    PasswordInput: PasswordInput.extend({
+      defaultProps: { inputWrapperOrder: ["label", "input", "description", "error"] },
+    }),
     NumberInput: NumberInput.extend({
       defaultProps: { inputWrapperOrder: ["label", "input", "description", "error"], allowDecimal: false },
     }),

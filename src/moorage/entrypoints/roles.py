@@ -6,6 +6,7 @@ import signal
 import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import structlog
 import uvicorn
@@ -152,6 +153,7 @@ def create_dataplane(settings: Settings) -> DataPlane:
         stats_socket=settings.run_dir / "haproxy.sock",
         management_listen=settings.api_listen,
         api_socket=api_socket_path(settings),
+        console_origin="{0.scheme}://{0.netloc}".format(urlsplit(settings.api_base_url)),
         endpoint_certificate=settings.gateway_certificate,
         management_certificate=settings.api_certificate,
         request_log_socket=request_log_path(settings),

@@ -11,6 +11,7 @@ _PATH = re.compile(r"/[A-Za-z0-9_./-]{1,150}")
 _SOCKET_PATH_MAX = 88
 """sun_path holds 107 bytes, and HAProxy appends `.<pid>.tmp` while it binds."""
 _LISTEN = re.compile(r"(\*|[A-Za-z0-9.-]{1,253}|\[[0-9a-f:.]{2,45}\]):([0-9]{1,5})")
+_ORIGIN = re.compile(r"https?://([A-Za-z0-9.-]{1,253}|\[[0-9a-f:.]{2,45}\])(:[0-9]{1,5})?")
 _USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 
 
@@ -25,6 +26,8 @@ class GatewayConfig:
     management_listen: str | None = None
     api_socket: Path | None = None
     """Of the API process; the user that HAProxy drops to must be able to connect to it."""
+    console_origin: str | None = None
+    """Of the web console, whose playground calls endpoints from the browser; no other origin may."""
     endpoint_certificate: Path | None = None
     management_certificate: Path | None = None
     request_log_socket: Path | None = None
@@ -66,6 +69,8 @@ class GatewayConfig:
             raise ValueError("management_listen and api_socket come together")
         if self.management_listen is not None:
             _check_listen(self.management_listen)
+        if self.console_origin is not None and _ORIGIN.fullmatch(self.console_origin) is None:
+            raise ValueError(f"{self.console_origin!r} is not an origin, such as https://cloud.example.com")
         for name in (self.user, self.group):
             if name is not None and _USER.fullmatch(name) is None:
                 raise ValueError(f"{name!r} is not a user or group name")

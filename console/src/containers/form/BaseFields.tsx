@@ -98,7 +98,6 @@ export function BaseFields({ draft, change, errors }: FieldsProps) {
           <PasswordInput
             label="Password or token"
             description="Kept encrypted, never shown again."
-            inputWrapperOrder={["label", "input", "description", "error"]}
             value={draft.password}
             error={errors["registry.password"]}
             onChange={(event) => change({ password: event.currentTarget.value })}

@@ -37,7 +37,7 @@ export function Tile({ type, checked, choose }: { type: InstanceType; checked: b
         </span>
       ) : (
         <span className={classes.tileReason}>
-          <Clock size={14} strokeWidth={1.5} aria-hidden /> {type.unavailable_reason ?? "Not available now"}
+          <Clock size={14} strokeWidth={1.5} aria-hidden /> {firstSentence(type.unavailable_reason ?? "Not available now.")}
         </span>
       )}
     </label>
@@ -46,4 +46,9 @@ export function Tile({ type, checked, choose }: { type: InstanceType; checked: b
 
 function gpuLine(type: InstanceType): string {
   return `${type.gpu_count > 1 ? `${type.gpu_count} × ` : ""}${gpuName(type.gpu_model ?? "")}`;
+}
+
+/** The tile says what is the case; what to do about it is to choose another. */
+function firstSentence(text: string): string {
+  return text.split(/(?<=\.)\s/)[0] ?? text;
 }

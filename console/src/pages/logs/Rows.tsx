@@ -30,6 +30,7 @@ export function Rows({ lines, more, scrolledAway }: RowsProps) {
     overscan: 20,
   });
   const shown = rows.getVirtualItems();
+  const colors = useInstanceColors();
   const last = shown.at(-1)?.index ?? 0;
   useEffect(() => {
     if (last > lines.length - NEAR_THE_END) more();
@@ -55,7 +56,12 @@ export function Rows({ lines, more, scrolledAway }: RowsProps) {
               className={classes.place}
               style={{ transform: `translateY(${row.start}px)` }}
             >
-              <Row line={line} open={open === key} toggle={() => setOpen(open === key ? null : key)} />
+              <Row
+                line={line}
+                color={colors(line.instance_id)}
+                open={open === key}
+                toggle={() => setOpen(open === key ? null : key)}
+              />
             </div>
           );
         })}
@@ -64,12 +70,12 @@ export function Rows({ lines, more, scrolledAway }: RowsProps) {
   );
 }
 
-function Row({ line, open, toggle }: { line: Line; open: boolean; toggle: () => void }) {
+function Row({ line, color, open, toggle }: { line: Line; color: number; open: boolean; toggle: () => void }) {
   return (
     <>
       <UnstyledButton className={classes.row} data-open={open || undefined} aria-expanded={open} onClick={toggle}>
         <time dateTime={line.time}>{clockTime(line.time, true)}</time>
-        <span className={classes.instance} data-color={colorOf(line.instance_id)}>
+        <span className={classes.instance} data-color={color}>
           {line.instance_id.slice(4, 10)}
         </span>
         <span className={classes.stream} data-stream={line.stream}>
@@ -94,9 +100,12 @@ function Row({ line, open, toggle }: { line: Line; open: boolean; toggle: () => 
   );
 }
 
-/** The same instance has the same colour everywhere. */
-function colorOf(instance: string): number {
-  let sum = 0;
-  for (const character of instance) sum = (sum * 31 + character.charCodeAt(0)) % 9973;
-  return (sum % COLORS) + 1;
+/** Instances get colours in the order in which they are met, and keep them while the page is open. */
+function useInstanceColors(): (instance: string) => number {
+  const [met] = useState(() => new Map<string, number>());
+  return (instance) => {
+    const color = met.get(instance) ?? (met.size % COLORS) + 1;
+    met.set(instance, color);
+    return color;
+  };
 }

@@ -1,0 +1,124 @@
+"""Every page, in both themes: nothing serious for axe-core, no violation of the content security policy, no error."""
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser.conftest import REPOSITORY, build_console
+from tests.browser.scene import Scene, paint
+from tests.browser.screenshots import addresses
+from tests.browser.world import World
+
+AXE = REPOSITORY / "console/node_modules/axe-core/axe.min.js"
+DIST = REPOSITORY / "src/moorage/console/dist"
+FIRST_LOAD_LIMIT_BYTES = 250_000
+
+
+@pytest.fixture(scope="module")
+def world() -> Iterator[World]:
+    build_console()
+    world = World()
+    world.start()
+    yield world
+    world.stop()
+
+
+@pytest.fixture(scope="module")
+def scene(world: World) -> Scene:
+    return paint(world)
+
+
+def open_page(browser: Browser, world: World, scene: Scene, **options: object) -> tuple[Page, list[str]]:
+    context = browser.new_context(viewport={"width": 1280, "height": 800}, **options)  # type: ignore[arg-type]
+    context.add_cookies([{"name": "moorage_session", "value": scene.home.token, "url": world.url}])
+    page, complaints = context.new_page(), []
+    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on(
+        "request",
+        lambda request: None if request.url.startswith(world.url) else complaints.append(request.url),
+    )
+    return page, complaints
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_page_can_be_used_by_everybody(
+    browser: Browser, world: World, scene: Scene, scheme: str
+) -> None:
+    page, complaints = open_page(browser, world, scene, color_scheme=scheme, reduced_motion="reduce")
+    axe = AXE.read_text()
+    serious = []
+    for name, path in addresses(scene).items():
+        page.goto(f"{world.url}{path}")
+        page.locator("h1").first.wait_for(state="attached")
+        page.wait_for_load_state("networkidle") if name == "sign-in" else page.wait_for_timeout(300)
+        # Evaluated by the debugger and not by the page, so the policy stays as it is.
+        page.evaluate(axe)
+        result = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+        serious += [
+            f"{name}: {one['id']}: {one['nodes'][0]['html'][:200]}"
+            for one in result["violations"]
+            if one["impact"] in ("serious", "critical")
+        ]
+    assert serious == []
+    assert complaints == []
+    page.context.close()
+
+
+def test_first_load_is_small() -> None:
+    build_console()
+    page = (DIST / "index.html").read_text()
+    scripts = [path for path in DIST.glob("assets/*.js") if path.name in page]
+    assert scripts
+    assert sum(path.with_name(f"{path.name}.gz").stat().st_size for path in scripts) <= FIRST_LOAD_LIMIT_BYTES
+
+
+def test_a_thousand_containers_are_a_few_rows(browser: Browser, world: World) -> None:
+    home = world.home("many@example.com", "Many", "large")
+    first = world.container(home, "container-0000", "STOPPED")
+
+    async def copies() -> None:
+        await world.api.execute(
+            "INSERT INTO containers SELECT (jsonb_populate_record(c, jsonb_build_object("
+            "'id', 'ctr_' || translate(left(md5(n::text), 20), '0189', 'ghij'), 'name', 'container-' || lpad(n::text, 4, '0')))).* "
+            "FROM containers c, generate_series(1, 999) n WHERE c.id = :id",
+            id=first,
+        )
+
+    world.do(copies())
+    page, complaints = open_page(browser, world, Scene(home, first, first, first, first))
+    page.goto(f"{world.url}/projects/{home.project_id}/containers/{first}")
+    expect(page.get_by_placeholder("Filter 1000 containers")).to_be_visible()
+    assert page.get_by_role("region", name="Containers").get_by_role("link").count() < 60
+    page.get_by_label("Filter containers").fill("0777")
+    expect(page.get_by_role("link", name="container-0777")).to_be_visible()
+    assert complaints == []
+    page.context.close()
+
+
+def test_hostile_names_and_lines_stay_text(browser: Browser, world: World) -> None:
+    """Markup, escapes and direction marks in what a user or a process writes change nothing of the page around it."""
+    home = world.home("evil@example.com", "<b>Org</b>", "<img src=x onerror=alert(1)>")
+    name = "<script>alert(1)</script>\u202egnp"
+    lines = [
+        "<img src=x onerror=alert(2)>",
+        "\x1b]0;title\x07\x1b[2J\x1b[31mred\x1b[0m after",
+        "\x1b[38;2;1;2;3mtrue colour\x1b[0m \u202ereversed",
+        "x" * 100_000,
+    ]
+    container = world.container(home, name, "RUNNING", ready=1, logs=lines)
+    page, complaints = open_page(browser, world, Scene(home, container, container, container, container))
+    page.on("dialog", lambda dialog: complaints.append(f"a dialog: {dialog.message}"))
+    page.goto(f"{world.url}/projects/{home.project_id}/containers/{container}/logs")
+    log = page.get_by_role("region", name="Log lines, newest first")
+    expect(log.get_by_text("<img src=x onerror=alert(2)>")).to_be_visible()
+    expect(log.get_by_text("red", exact=True)).to_have_attribute("data-color", "red")
+    assert "title" not in log.inner_text()
+    assert "\x1b" not in log.inner_text()
+    assert "\u202e" not in log.inner_text()
+    assert page.locator("img").count() == 0
+    page.goto(f"{world.url}/projects/{home.project_id}/containers/{container}")
+    expect(page.get_by_role("heading", name="<script>alert(1)</script>")).to_be_visible()
+    assert complaints == []
+    page.context.close()
