@@ -12,5 +12,4 @@ def console_access(origin: str | None) -> str:
     http-request return status 204 hdr Access-Control-Allow-Methods "GET, POST" hdr Access-Control-Allow-Headers "authorization, content-type" hdr Access-Control-Max-Age 600 if {{ var(txn.from_console) -m bool }} {{ method OPTIONS }} preflight
     http-after-response set-header Access-Control-Allow-Origin {origin} if {{ var(txn.from_console) -m bool }}
     http-after-response set-header Access-Control-Expose-Headers X-Request-ID if {{ var(txn.from_console) -m bool }}
-    http-after-response add-header Vary Origin if {{ var(txn.from_console) -m bool }}
-"""
+    http-after-response add-header Vary Origin if {{ var(txn.from_console) -m bool }}"""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from moorage.gateway.answers import endpoint_error
 from moorage.gateway.config import GatewayConfig
+from moorage.gateway.console_access import console_access
 from moorage.gateway.request_log import LOG_FORMAT
 from moorage.gateway.table import CONTAINER_ID_LENGTH, USUAL_LIMITS
 
@@ -34,6 +35,7 @@ def endpoint_frontend(config: GatewayConfig) -> str:
             f"    http-error status 408 {endpoint_error('request_timeout')}",
             f"    http-error status 500 {endpoint_error('internal_error')}",
             "    http-after-response set-header X-Request-ID %[unique-id]",
+            console_access(config.console_origin),
             _key(config),
             _container(config),
             _rate(config),
