@@ -63,6 +63,7 @@ ROUTES = {
     "GET /openapi.json": "anybody",
     "GET /healthz": "anybody",
     "GET /readyz": "anybody",
+    "GET /metrics": "operator",
     "GET /sign-in": "anybody",
     "POST /sign-in": "anybody",
     "POST /api/v1/auth/email/start": "anybody",

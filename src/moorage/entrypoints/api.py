@@ -15,7 +15,8 @@ from moorage.containers import endpoints as containers
 from moorage.containers import instance_type_endpoints as instance_types
 from moorage.containers import project_endpoints as projects
 from moorage.containers.drafts import endpoints as drafts
-from moorage.entrypoints import device_page, health, operator_endpoints, sign_in_page
+from moorage.entrypoints import device_page, health, operator_endpoints, operator_metrics, sign_in_page
+from moorage.entrypoints.api_counts import ApiCounts, ApiCountsMiddleware
 from moorage.entrypoints.errors import install_error_handlers
 from moorage.entrypoints.idempotency import IdempotencyMiddleware
 from moorage.entrypoints.origin import OriginMiddleware
@@ -94,7 +95,10 @@ def create_app(settings: Settings, database: Database, keyring: Keyring) -> Fast
     app.add_middleware(OriginMiddleware)
     app.add_middleware(BodyLimitMiddleware)
     app.add_middleware(RequestIdMiddleware)
+    app.state.api_counts = ApiCounts()
+    app.add_middleware(ApiCountsMiddleware, counts=app.state.api_counts, clock=system_clock)
     app.include_router(health.root_router)
+    app.include_router(operator_metrics.router)
     app.include_router(sign_in_page.router)
     app.include_router(device_page.router)
     for module in _PARTS:

