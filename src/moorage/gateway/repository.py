@@ -123,7 +123,8 @@ async def read_table(
     if before is not None and KEYS not in changed:
         return GatewayTable(routes, before.keys)
     keys = {}
-    organizations = dict((await session.execute(select(ProjectRow.id, ProjectRow.organization_id))).tuples())
+    owners = await session.execute(select(ProjectRow.id, ProjectRow.organization_id))
+    organizations = {project_id: organization_id for project_id, organization_id in owners}
     for key in await list_live_keys(session):
         expires_at_epoch_s = int(key.expires_at.timestamp()) if key.expires_at is not None else 0
         key_hash = key.key_hash.hex()
