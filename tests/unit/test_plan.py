@@ -327,6 +327,64 @@ def test_a_restart_that_fails_leaves_the_old_replica_serving() -> None:
     assert "rep_0" not in moves(plan)
 
 
+def test_without_room_for_both_an_old_replica_goes_first_one_at_a_time() -> None:
+    restarted = container(generation=2, serving_generation=1, desired_replicas=2, room_for=0)
+    old = [replica(ReplicaState.ROUTED, slot) for slot in range(2)]
+    assert moves(make_plan(restarted, old, NOW)) == {"rep_0": ReplicaState.DRAINING}
+    going = replica(ReplicaState.DRAINING)
+    assert moves(make_plan(restarted, [going, old[1]], NOW)) == {}
+    assert moves(make_plan(restarted, [old[1]], NOW)) == {}, "somebody else took the room: no less than this"
+    coming = replica(ReplicaState.STARTING, id=ReplicaId("rep_new"), generation=2)
+    assert moves(make_plan(restarted, [coming, old[1]], NOW)) == {}
+    assert moves(make_plan(replace(restarted, image_known=False), old, NOW)) == {}, (
+        "not before its image is here"
+    )
+
+
+@given(st.integers(1, 5), st.integers(0, 3))
+def test_a_restart_keeps_as_many_serving_as_fit(count: int, spare: int) -> None:
+    """Played to its end, with room for so many more: all but one serve at every moment, all of them if one more fits."""
+    view = container(generation=2, serving_generation=1, desired_replicas=count)
+    replicas = [replica(ReplicaState.ROUTED, slot, id=ReplicaId(f"old_{slot}")) for slot in range(count)]
+    fewest = count
+    for step in range(60 * count):
+        replicas = [as_time_passes(one) for one in replicas]
+        present = [one for one in replicas if one.state in LIVE or one.state is ReplicaState.DRAINING]
+        plan = make_plan(replace(view, room_for=count + spare - len(present)), replicas, NOW)
+        after = moves(plan)
+        replicas = [
+            replace(
+                one,
+                state=after.get(one.id, one.state),
+                observed=engine_says(one.id, ReplicaPhase.EXITED, 0) if one.id in plan.stop else one.observed,
+            )
+            for one in replicas
+        ]
+        replicas = [one for one in replicas if one.state is not ReplicaState.REMOVED]
+        replicas += [
+            replica(ReplicaState.REQUESTED, slot, id=ReplicaId(f"new_{slot}_{step}"), generation=2)
+            for slot in plan.create_slots
+        ]
+        assert len([one for one in replicas if one.state in LIVE]) <= count + spare
+        fewest = min(fewest, len([one for one in replicas if one.state is ReplicaState.ROUTED]))
+    assert {(one.generation, one.state) for one in replicas} == {(2, ReplicaState.ROUTED)}
+    assert len(replicas) == count
+    assert fewest >= (count if spare else count - 1)
+
+
+def as_time_passes(one: ReplicaView) -> ReplicaView:
+    """The engine, the gateway and the collector do their part."""
+    if one.state is ReplicaState.REQUESTED:
+        return replace(one, observed=engine_says(one.id, ReplicaPhase.RUNNING), probe=Probe(None, 200))
+    if one.state is ReplicaState.READY:
+        return replace(one, taking_requests=True, at_gateways=True)
+    if one.state is ReplicaState.DRAINING:
+        return replace(one, taking_requests=False, at_gateways=False, draining_at=NOW)
+    if one.state is ReplicaState.STOPPED:
+        return replace(one, collected=True)
+    return replace(one, observed=None) if one.state is ReplicaState.COLLECTED else one
+
+
 def silent(seconds: float, slot: int = 0, **changes: object) -> ReplicaView:
     failing = Probe(ProbeFailure.STATUS, 500)
     since = NOW - timedelta(seconds=seconds)

@@ -362,7 +362,29 @@ def _shape(
         )
         if wanted is None or replica.slot not in slots or superseded or replica.unfunded:
             drains[replica.id] = Transition(replica.id, ReplicaState.DRAINING)
+    if startable and missing and not create and not drains:
+        drains = _make_room(container, seen, missing)
     return create, drains, tuple(slots) if wanted == container.generation else ()
+
+
+def _make_room(
+    container: ContainerView, seen: Sequence[ReplicaView], missing: Sequence[int]
+) -> dict[ReplicaId, Transition]:
+    """A new generation takes over beside the old one where both fit. Where nothing more fits, one old replica goes
+    before its successor comes, one at a time, and none while the container has less than it should."""
+    live = [replica for replica in seen if replica.state in LIVE]
+    under_way = any(replica.state in (ReplicaState.DRAINING, ReplicaState.STOPPED) for replica in seen)
+    under_way |= any(
+        replica.state is not ReplicaState.ROUTED
+        for replica in live
+        if replica.generation == container.generation
+    )
+    old = [
+        replica for replica in live if replica.generation != container.generation and replica.slot in missing
+    ]
+    if under_way or not old or len(live) < container.desired_replicas:
+        return {}
+    return {old[0].id: Transition(old[0].id, ReplicaState.DRAINING)}
 
 
 def _wanted_generation(container: ContainerView, seen: Sequence[ReplicaView]) -> int | None:
