@@ -124,7 +124,7 @@ async def read_table(
         return GatewayTable(routes, before.keys)
     keys = {}
     owners = await session.execute(select(ProjectRow.id, ProjectRow.organization_id))
-    organizations = {project_id: organization_id for project_id, organization_id in owners}
+    organizations = {row.id: row.organization_id for row in owners}
     for key in await list_live_keys(session):
         expires_at_epoch_s = int(key.expires_at.timestamp()) if key.expires_at is not None else 0
         key_hash = key.key_hash.hex()
