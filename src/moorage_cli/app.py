@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 from moorage_cli.command import JsonOption, ProjectOption, UrlOption
 from moorage_cli.commands import (
     account,
+    billing,
     capsules,
     chat,
     containers,
@@ -102,3 +103,4 @@ for part in (
     part.register(app)
 app.add_typer(projects.app, name="project")
 app.add_typer(keys.app, name="keys")
+app.add_typer(billing.app, name="billing")

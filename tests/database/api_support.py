@@ -34,6 +34,7 @@ from moorage.kit.ids import (
     new_organization_id,
     new_project_id,
     new_request_id,
+    new_top_up_id,
     new_webhook_id,
 )
 from moorage.kit.settings import Settings
@@ -197,6 +198,16 @@ class Api:
             session.add(row)
         return webhook_id
 
+    async def new_bank_transfer(self, organization_id: str) -> str:
+        transfer_id = new_top_up_id()
+        await self.execute(
+            "INSERT INTO bank_transfers (id, organization_id, reference, transfer, amount_microusd, state, requested_by) "
+            "VALUES (:id, :organization_id, :id, 'local', 5000000, 'pending', 'usr_test')",
+            id=transfer_id,
+            organization_id=organization_id,
+        )
+        return transfer_id
+
     async def new_container(self, project_id: str, name: str) -> str:
         container_id = new_container_id()
         settings = ContainerSettings(
@@ -330,7 +341,9 @@ def assert_problem(answer: httpx.Response, status: int, code: str | None = None)
 
 @pytest.fixture(name="api")
 async def api_fixture(database: Database, short_folder: Path) -> Api:
-    settings = Settings(home=short_folder, support_contact=SUPPORT_CONTACT)
+    settings = Settings(
+        home=short_folder, support_contact=SUPPORT_CONTACT, bank_details_local="IBAN XX00 TEST"
+    )
     async with database.transaction() as session:
         await bootstrap(session, settings)
     app = create_app(settings, database, KEYRING)

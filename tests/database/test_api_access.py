@@ -33,6 +33,7 @@ from moorage.kit.ids import (
     new_project_id,
     new_request_id,
     new_session_id,
+    new_top_up_id,
     new_user_id,
     new_webhook_id,
 )
@@ -143,12 +144,27 @@ ROUTES = {
     "GET /api/v1/projects/{project_id}/logs/download": "project",
     "GET /api/v1/projects/{project_id}/logs/stream": "project",
     "GET /api/v1/requests/{request_id}": "project",
+    "GET /api/v1/organizations/{organization_id}/billing": "member",
+    "GET /api/v1/organizations/{organization_id}/billing/entries": "admin",
+    "GET /api/v1/organizations/{organization_id}/billing/entries/export": "admin",
+    "GET /api/v1/organizations/{organization_id}/billing/usage": "member",
+    "GET /api/v1/organizations/{organization_id}/billing/usage/export": "member",
+    "GET /api/v1/organizations/{organization_id}/billing/top-ups": "admin",
+    "POST /api/v1/organizations/{organization_id}/billing/top-ups": "admin",
+    "POST /api/v1/webhooks/stripe": "anybody",
+    "GET /api/v1/operator/bank-transfers": "operator",
+    "POST /api/v1/operator/bank-transfers/{transfer_id}/confirm": "operator",
+    "POST /api/v1/operator/bank-transfers/{transfer_id}/expire": "operator",
+    "GET /api/v1/operator/credits": "operator",
+    "POST /api/v1/operator/credits": "operator",
+    "GET /api/v1/operator/revenue": "operator",
     "GET /api/v1/operator/outbox": "operator",
     "GET /api/v1/operator/status": "operator",
 }
 
 # Whoever asks: the credentials in the body are wrong, and nothing runs that could be ready.
 FIXED_ANSWERS = {
+    "POST /api/v1/webhooks/stripe": 409,
     "GET /readyz": 503,
     "POST /sign-in": 401,
     "POST /api/v1/auth/email/verify": 401,
@@ -210,6 +226,8 @@ class Town:
             ids["webhook_id"] = await self.api.new_webhook(
                 target.organization_id, f"https://{name}.example/hook"
             )
+        if "transfer_id" in named:
+            ids["transfer_id"] = await self.api.new_bank_transfer(target.organization_id)
         return ids
 
     async def container(self, target: Target, name: str) -> str:
@@ -231,6 +249,8 @@ class Town:
         how: dict[str, Any] = {}
         if method in ("POST", "PUT", "PATCH"):
             how["json"] = body if body is not None else good_body(route, f"wanted-{self.made}")
+        if route.endswith("/operator/credits"):
+            how.setdefault("json", {})["organization_id"] = ids["organization_id"]
         if route == REMOVE_PROJECT:
             named = await self.api.rows("SELECT name FROM projects WHERE id = :id", id=ids["project_id"])
             how["params"] = {"name": named[0][0] if named else "wanted"}
@@ -266,6 +286,12 @@ def good_body(route: str, name: str) -> dict[str, Any]:
         return {"approve": True}
     if route.endswith("/device/token"):
         return {"device_code": "moor_dev_wrong"}
+    if route.endswith("/top-ups"):
+        return {"method": "bank_transfer", "amount_microusd": 5_000_000}
+    if route.endswith("/confirm"):
+        return {"received_microusd": 5_000_000}
+    if route.endswith("/operator/credits"):
+        return {"organization_id": "", "amount_microusd": 5_000_000, "reason": name}
     if "/auth/" in route:
         return {"email": "nobody@example.com", "code": "000000", "token": "moor_link_wrong"}
     return {"name": name}
@@ -323,6 +349,7 @@ def absent_ids() -> dict[str, str]:
         "webhook_id": new_webhook_id(),
         "token": new_token(INVITATION_PREFIX),
         "request_id": new_request_id(),
+        "transfer_id": new_top_up_id(),
     }
 
 
@@ -371,7 +398,9 @@ async def test_foreign_ids(api: Api) -> None:
     foreign_to_acme = await town.ids(town.other, OTHER)
     foreign_to_other = await town.ids(town.acme, ACME)
     cases = 0
-    routes = [route for route, rule in ROUTES.items() if "{" in route and rule not in ("anybody", "person")]
+    # To the operator no organization is foreign.
+    everybodys = ("anybody", "person", "operator")
+    routes = [route for route, rule in ROUTES.items() if "{" in route and rule not in everybodys]
     askers = [name for name in ASKERS if name not in ("anonymous", "dead credentials")]
     before = await snapshot(api)
     for route in routes:
@@ -438,7 +467,7 @@ async def test_removed_member(api: Api) -> None:
 async def snapshot(api: Api) -> dict[str, list[Any]]:
     tables = (
         "organizations", "organization_members", "projects", "project_members", "invitations", "containers",
-        "api_keys", "activities", "audit_records",
+        "api_keys", "activities", "audit_records", "ledger_entries", "bank_transfers",
     )  # fmt: skip
     return {table: await api.rows(f"SELECT t::text FROM {table} t ORDER BY 1") for table in tables}
 

@@ -5,6 +5,7 @@ from moorage.containers.verdict import Verdict
 
 _SENTENCES = {
     Reason.STOPPED_NO_CREDIT: "Stopped because the credit ran out. Top up, then start it again.",
+    Reason.SUSPENDED: "Stopped because the organization is suspended. Ask the operator of this installation.",
 }
 
 

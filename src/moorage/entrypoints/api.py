@@ -10,6 +10,10 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from moorage.billing.cards import endpoints as cards
+from moorage.billing.top_ups import endpoints as top_ups
+from moorage.billing.top_ups import operator_endpoints as operator_money
+from moorage.billing.views import endpoints as billing_views
 from moorage.console.serving import BUILT_FILES, Console
 from moorage.containers import endpoints as containers
 from moorage.containers import instance_type_endpoints as instance_types
@@ -67,6 +71,10 @@ _PARTS = (
     metrics,
     requests,
     operator_endpoints,
+    billing_views,
+    top_ups,
+    cards,
+    operator_money,
 )
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 

@@ -1,5 +1,7 @@
 """Every table of Moorage, gathered: importing a module of models registers its tables."""
 
+from moorage.billing.cards import models as cards
+from moorage.billing.top_ups import models as top_ups
 from moorage.catalog import models as catalog
 from moorage.containers import models as containers
 from moorage.identity.api_keys import models as api_keys
@@ -24,6 +26,7 @@ metadata = Base.metadata
 __all__ = [
     "api_keys",
     "audit",
+    "cards",
     "catalog",
     "containers",
     "device",
@@ -39,6 +42,7 @@ __all__ = [
     "sessions",
     "sign_in",
     "telemetry",
+    "top_ups",
     "users",
     "webhooks",
 ]

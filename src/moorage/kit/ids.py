@@ -97,6 +97,14 @@ def new_hour_id() -> str:
     return _new("hour")
 
 
+def new_top_up_id() -> str:
+    return _new("top")
+
+
+def new_credit_id() -> str:
+    return _new("crd")
+
+
 def new_request_id() -> str:
     return _new("req")
 

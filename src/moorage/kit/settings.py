@@ -73,6 +73,15 @@ class Settings(BaseSettings):
 
     billing_hour_s: float = Field(default=3600.0, ge=2.0, le=3600.0)
     """How long a paid hour lasts. Shorter ones are for trying out; they cost the same."""
+    stripe_secret_key: SecretStr | None = None
+    """Of the card payments' provider. Without it and the next one, the card option says that it is not set up."""
+    stripe_webhook_secret: SecretStr | None = None
+    """Signs the events that the provider sends to `/api/v1/webhooks/stripe`."""
+    stripe_api_base: str = "https://api.stripe.com"
+    bank_details_local: str | None = Field(default=None, max_length=2000)
+    """The account for transfers within the country, as people are shown it. Without it, none can be announced."""
+    bank_details_international: str | None = Field(default=None, max_length=2000)
+    """The account for international wires."""
 
     operator_email: str = "operator@localhost"
     smtp_host: str | None = None

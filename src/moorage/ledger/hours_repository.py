@@ -14,8 +14,8 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.types import BigInteger, Integer, Interval, String
 
 from moorage.kit.ids import new_hour_id
-from moorage.ledger.models import CreditAccountRow, HourRow
-from moorage.ledger.repository import balance_of, insufficient
+from moorage.ledger.models import HourRow
+from moorage.ledger.repository import balance_of, insufficient, lock_available
 from moorage.ledger.rules import Coverage, Hour, cover
 
 
@@ -81,9 +81,8 @@ async def cover_slots(
         return list(slots)
     affordable = await _lock_and_count_affordable(session, buyer, coverage)
     held = coverage.hold[:affordable]
-    if held:
-        granted = await _hold(session, buyer, held)
-        assert granted, "the account is locked and has enough"
+    if held and not await _hold(session, buyer, held):
+        held = ()  # the organization is suspended
     return [slot for slot in slots if slot not in coverage.hold or slot in held]
 
 
@@ -137,12 +136,7 @@ async def _hold(session: AsyncSession, buyer: Buyer, slots: Sequence[int]) -> bo
 
 
 async def _lock_and_count_affordable(session: AsyncSession, buyer: Buyer, coverage: Coverage) -> int:
-    query = (
-        select(CreditAccountRow.available_microusd)
-        .where(CreditAccountRow.organization_id == buyer.organization_id)
-        .with_for_update()
-    )
-    available = (await session.execute(query)).scalar_one_or_none() or 0
+    available = await lock_available(session, buyer.organization_id)
     return min(available // buyer.price_microusd, len(coverage.hold))
 
 
@@ -175,6 +169,7 @@ WITH account AS (
     UPDATE credit_accounts
     SET available_microusd = available_microusd - :total, held_microusd = held_microusd + :total
     WHERE organization_id = :organization_id AND available_microusd >= :total
+        AND NOT EXISTS (SELECT FROM organizations WHERE id = :organization_id AND suspended_at IS NOT NULL)
     RETURNING organization_id
 )
 INSERT INTO hours (id, organization_id, project_id, container_id, instance_type, slot, price_microusd, state)

@@ -72,6 +72,14 @@ async def balance_of(session: AsyncSession, organization_id: str) -> Balance:
     return Balance(*found) if found is not None else Balance(0, 0)
 
 
+async def lock_available(session: AsyncSession, organization_id: str) -> int:
+    """What may be spent, and nobody else spends it until this transaction ends."""
+    query = select(CreditAccountRow.available_microusd).where(
+        CreditAccountRow.organization_id == organization_id
+    )
+    return (await session.execute(query.with_for_update())).scalar_one_or_none() or 0
+
+
 def available_credit(organization_id: Any) -> Any:
     """A scalar subquery, for whoever reads other things about the organization anyway."""
     query = select(CreditAccountRow.available_microusd).where(

@@ -19,6 +19,8 @@ class Permission(StrEnum):
     MEMBER_MANAGE = "member.manage"
     AUDIT_VIEW = "audit.view"
     WEBHOOK_MANAGE = "webhook.manage"
+    BILLING_VIEW = "billing.view"
+    BILLING_MANAGE = "billing.manage"
     PROJECT_CREATE = "project.create"
     PROJECT_EDIT = "project.edit"
     PROJECT_REMOVE = "project.remove"
@@ -32,6 +34,7 @@ class Permission(StrEnum):
 _USER = frozenset(
     {
         Permission.ORGANIZATION_VIEW,
+        Permission.BILLING_VIEW,
         Permission.PROJECT_VIEW,
         Permission.CONTAINER_VIEW,
         Permission.CONTAINER_MANAGE,

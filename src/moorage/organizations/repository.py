@@ -32,6 +32,10 @@ async def list_organizations(
     return [(row, role) for row, role in await session.execute(oldest_first)]
 
 
+async def find_organization(session: AsyncSession, organization_id: str) -> OrganizationRow | None:
+    return await session.get(OrganizationRow, organization_id)
+
+
 async def find_membership(
     session: AsyncSession, organization_id: str, user_id: UserId
 ) -> tuple[OrganizationRow, Role] | None:
@@ -121,6 +125,16 @@ async def find_joined_project(
     )
     found = (await session.execute(query)).one_or_none()
     return (found[0], Role(found[1])) if found is not None else None
+
+
+async def joined_project_ids(session: AsyncSession, organization_id: str, user_id: UserId) -> list[str]:
+    """Of a `user`; an admin is in all of them."""
+    query = (
+        select(ProjectRow.id)
+        .join(ProjectMemberRow, ProjectMemberRow.project_id == ProjectRow.id)
+        .where(ProjectRow.organization_id == organization_id, ProjectMemberRow.user_id == user_id)
+    )
+    return list((await session.execute(query)).scalars())
 
 
 async def list_joined_projects(

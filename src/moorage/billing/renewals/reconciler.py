@@ -135,6 +135,9 @@ class RenewalsReconciler:
         if len(funded) >= ContainerSettings.from_json(container.settings).min_replicas:
             await mark_due(session, [container.id])
             return
+        if due.suspended:
+            await stop_because(session, container, Reason.SUSPENDED)
+            return
         await stop_because(session, container, Reason.STOPPED_NO_CREDIT)
         await tell_admins(
             session,

@@ -1,12 +1,11 @@
-import csv
-import io
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from typing import Annotated
 
 from fastapi import APIRouter, Depends
 from fastapi.responses import StreamingResponse
 
+from moorage.kit.csv import csv_line
 from moorage.kit.database import Database
 from moorage.kit.pagination import Page, PageRequest, Position, page_of, page_request
 from moorage.kit.web import TheDatabase, TheSession
@@ -48,7 +47,7 @@ async def export_audit(access: Viewer, database: TheDatabase) -> StreamingRespon
 
 async def _lines(database: Database, organization_id: str) -> AsyncIterator[str]:
     """Page by page, so that no transaction waits for a slow reader."""
-    yield _line(_COLUMNS)
+    yield csv_line(_COLUMNS)
     after: Position | None = None
     while True:
         async with database.reading() as session:
@@ -56,19 +55,10 @@ async def _lines(database: Database, organization_id: str) -> AsyncIterator[str]
         for shown in map(_shown, found[:_ROWS_AT_ONCE]):
             details = json.dumps(shown.details, sort_keys=True)
             time, email = shown.at.isoformat(), shown.actor_email or ""
-            yield _line((time, shown.actor, email, shown.action, shown.target, details))
+            yield csv_line((time, shown.actor, email, shown.action, shown.target, details))
             after = Position(shown.at, shown.id)
         if len(found) <= _ROWS_AT_ONCE:
             return
-
-
-def _line(cells: Sequence[str]) -> str:
-    text = io.StringIO()
-    # A spreadsheet takes a cell that begins like this for a formula; with a quote before it, for text.
-    csv.writer(text).writerow(
-        [f"'{cell}" if cell.startswith(("=", "+", "-", "@")) else cell for cell in cells]
-    )
-    return text.getvalue()
 
 
 def _shown(entry: repository.Entry) -> AuditRecord:

@@ -1,0 +1,28 @@
+from fastapi import APIRouter, Request
+
+from moorage.billing.cards import service
+from moorage.billing.cards.provider import CardProvider
+from moorage.billing.suspension_repository import suspend_organization
+from moorage.kit.web import TheDatabase, TheSettings
+
+router = APIRouter(tags=["billing"])
+
+
+@router.post("/webhooks/stripe", include_in_schema=False)
+async def stripe_event(request: Request, database: TheDatabase, settings: TheSettings) -> dict[str, bool]:
+    """What the card payments' provider tells us. Nobody is signed in here: the signature says who it is."""
+    provider = CardProvider(settings)
+    event = provider.verified(await request.body(), request.headers.get("stripe-signature", ""))
+    facts = await provider.facts(event) if event["type"].startswith(_ABOUT_PAYMENTS) else None
+    if facts is not None:
+        async with database.transaction() as session:
+            payment = await service.book(session, facts)
+        if any(not dispute.won for dispute in facts.disputes):
+            # Apart, because this locks containers and the ledger is locked after those. A death in between is
+            # answered with another delivery of the event.
+            async with database.transaction() as session:
+                await suspend_organization(session, payment.organization_id)
+    return {"received": True}
+
+
+_ABOUT_PAYMENTS = ("checkout.session.", "charge.", "refund.", "payment_intent.")

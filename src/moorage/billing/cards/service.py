@@ -1,0 +1,103 @@
+"""Top-ups by card: a page is opened, and what the provider says about the payment is booked, each thing once."""
+
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from moorage.billing.cards import repository
+from moorage.billing.cards.models import CardPaymentRow
+from moorage.billing.cards.provider import CardProvider, Checkout, Dispute, Facts, Refund
+from moorage.billing.top_ups.service import check_amount
+from moorage.identity.actor import UserActor
+from moorage.kit.database import Database
+from moorage.kit.errors import InvalidInputError
+from moorage.kit.ids import new_top_up_id
+from moorage.ledger.accounts import CARD, Kind, credit_of, receivable_of
+from moorage.ledger.repository import Posting, lock_available, post
+from moorage.organizations.audit.repository import record_audit
+from moorage.organizations.models import OrganizationRow
+
+
+async def begin_payment(
+    database: Database,
+    provider: CardProvider,
+    actor: UserActor,
+    organization: OrganizationRow,
+    amount_microusd: int,
+) -> tuple[CardPaymentRow, Checkout]:
+    """The row is there before the provider hears of it, so a payment is never without one."""
+    check_amount("amount_microusd", amount_microusd)
+    row = CardPaymentRow(
+        id=new_top_up_id(),
+        organization_id=organization.id,
+        amount_microusd=amount_microusd,
+        requested_by=actor.id,
+    )
+    async with database.transaction() as session:
+        await repository.add_payment(session, row)
+        record_audit(
+            session,
+            organization.id,
+            actor=actor.id,
+            action="billing.top_up",
+            target=row.id,
+            method="card",
+            amount_microusd=amount_microusd,
+        )
+    checkout = await provider.begin(row.id, amount_microusd)
+    async with database.transaction() as session:
+        await repository.record_checkout(session, row.id, checkout.session_id, checkout.url)
+    return row, checkout
+
+
+async def book(session: AsyncSession, facts: Facts) -> CardPaymentRow:
+    """Make the ledger say what the provider says. Safe to repeat, and in any order."""
+    row = await repository.lock_payment(session, facts.top_up_id) if facts.top_up_id else None
+    if row is None:
+        raise InvalidInputError("The event is about a payment that is not ours.", code="unknown_payment")
+    if not facts.paid:
+        return row
+    if facts.currency != "usd" or facts.amount_microusd != row.amount_microusd:
+        raise InvalidInputError(
+            "The payment is not the one that was asked for: its amount or currency differs.",
+            code="payment_mismatch",
+        )
+    await _post(session, row, Kind.CARD_TOP_UP, f"card:{row.id}", facts.amount_microusd)
+    await repository.mark_paid(session, row.id)
+    for refund in facts.refunds:
+        await _refund(session, row, refund)
+    for dispute in facts.disputes:
+        await _dispute(session, row, dispute)
+    return row
+
+
+async def _refund(session: AsyncSession, row: CardPaymentRow, refund: Refund) -> None:
+    """Out of the credit; what was spent already is owed."""
+    available = await lock_available(session, row.organization_id)
+    from_credit = min(available, refund.amount_microusd)
+    owed = refund.amount_microusd - from_credit
+    key = f"refund:{refund.id}"
+    if from_credit == 0:
+        await _post(session, row, Kind.DISPUTE, key, owed)
+    elif await _post(session, row, Kind.REFUND, key, from_credit) and owed:
+        await _post(session, row, Kind.DISPUTE, f"{key}:owed", owed)
+
+
+async def _dispute(session: AsyncSession, row: CardPaymentRow, dispute: Dispute) -> None:
+    await _post(session, row, Kind.DISPUTE, f"dispute:{dispute.id}", dispute.amount_microusd)
+    if dispute.won:
+        await _post(session, row, Kind.DISPUTE_WON, f"dispute-won:{dispute.id}", dispute.amount_microusd)
+
+
+async def _post(
+    session: AsyncSession, row: CardPaymentRow, kind: Kind, key: str, amount_microusd: int
+) -> bool:
+    credit, owed = credit_of(row.organization_id), receivable_of(row.organization_id)
+    source, target = {
+        Kind.CARD_TOP_UP: (CARD, credit),
+        Kind.REFUND: (credit, CARD),
+        Kind.DISPUTE: (owed, CARD),
+        Kind.DISPUTE_WON: (CARD, owed),
+    }[kind]
+    details = {"top_up_id": row.id}
+    return await post(
+        session, Posting(key, kind, row.organization_id, source, target, amount_microusd, details)
+    )

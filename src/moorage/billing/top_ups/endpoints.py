@@ -1,0 +1,74 @@
+from typing import Annotated
+
+from fastapi import APIRouter, Depends
+
+from moorage.billing.cards.models import CardPaymentRow
+from moorage.billing.cards.provider import CardProvider
+from moorage.billing.cards.repository import list_payments
+from moorage.billing.cards.service import begin_payment
+from moorage.billing.top_ups import repository, service
+from moorage.billing.top_ups.models import BankTransferRow
+from moorage.billing.top_ups.schemas import TopUp, TopUpCreate
+from moorage.kit.pagination import Page, PageRequest, Position, page_of, page_request
+from moorage.kit.settings import Settings
+from moorage.kit.web import TheDatabase, TheSession, TheSettings
+from moorage.organizations.access import OrganizationAccess, organization_with
+from moorage.organizations.permissions import Permission
+
+router = APIRouter(tags=["billing"])
+Payer = Annotated[OrganizationAccess, Depends(organization_with(Permission.BILLING_MANAGE))]
+
+
+@router.post("/organizations/{organization_id}/billing/top-ups", status_code=201)
+async def create_top_up(
+    body: TopUpCreate, access: Payer, session: TheSession, database: TheDatabase, settings: TheSettings
+) -> TopUp:
+    """By card: the answer has the page where it is entered. By bank transfer: where to pay, with which reference."""
+    if body.method == "card":
+        provider = CardProvider(settings)
+        await session.commit()  # nothing stays open while somebody else is asked
+        payment, checkout = await begin_payment(
+            database, provider, access.actor, access.organization, body.amount_microusd
+        )
+        return shown_payment(payment, checkout.url)
+    row = await service.announce_transfer(session, access.actor, access.organization, body, settings)
+    return shown_transfer(row, settings)
+
+
+@router.get("/organizations/{organization_id}/billing/top-ups")
+async def list_top_ups(
+    access: Payer,
+    session: TheSession,
+    settings: TheSettings,
+    paging: Annotated[PageRequest, Depends(page_request)],
+) -> Page[TopUp]:
+    """Of both kinds, newest first."""
+    organization_id = access.organization.id
+    transfers = await repository.list_transfers(session, paging, organization_id=organization_id)
+    payments = await list_payments(session, organization_id, paging)
+    shown = [shown_transfer(row, settings) for row in transfers]
+    shown += [shown_payment(row, row.checkout_url) for row in payments]
+    newest = sorted(shown, key=lambda item: (item.created_at, item.id), reverse=True)[: paging.limit + 1]
+    return page_of(newest, paging, lambda item: Position(item.created_at, item.id))
+
+
+def shown_payment(row: CardPaymentRow, checkout_url: str | None) -> TopUp:
+    paid = row.paid_at is not None
+    return TopUp(
+        id=row.id,
+        organization_id=row.organization_id,
+        method="card",
+        state="confirmed" if paid else "pending",
+        amount_microusd=row.amount_microusd,
+        received_microusd=row.amount_microusd if paid else None,
+        checkout_url=None if paid else checkout_url,
+        created_at=row.created_at,
+        decided_at=row.paid_at,
+    )
+
+
+def shown_transfer(row: BankTransferRow, settings: Settings) -> TopUp:
+    instructions = service.instructions_of(settings, row.transfer) if row.state == "pending" else None
+    names = set(TopUp.model_fields) - {"method", "instructions", "checkout_url"}
+    values = {name: getattr(row, name) for name in names}
+    return TopUp(method="bank_transfer", instructions=instructions, **values)

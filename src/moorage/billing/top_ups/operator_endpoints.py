@@ -1,0 +1,96 @@
+"""Money as the operator handles it."""
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Depends, Query
+
+from moorage.billing.top_ups import repository, service
+from moorage.billing.top_ups.endpoints import shown_transfer
+from moorage.billing.top_ups.schemas import Credit, CreditCreate, TopUp, TransferConfirm
+from moorage.billing.views.endpoints import TheDays
+from moorage.billing.views.repository import revenue_by_day
+from moorage.billing.views.schemas import Revenue, RevenueDay
+from moorage.identity.authentication import TheOperator
+from moorage.kit.pagination import Page, PageRequest, Position, page_of, page_request
+from moorage.kit.web import TheKeyring, TheSession, TheSettings
+from moorage.ledger.models import TransactionRow
+
+router = APIRouter(tags=["operator"])
+Paging = Annotated[PageRequest, Depends(page_request)]
+
+
+@router.get("/operator/bank-transfers")
+async def list_bank_transfers(
+    _: TheOperator,
+    session: TheSession,
+    settings: TheSettings,
+    paging: Paging,
+    state: Annotated[Literal["pending", "confirmed", "expired"] | None, Query()] = None,
+) -> Page[TopUp]:
+    """Of all organizations, newest first."""
+    rows = await repository.list_transfers(session, paging, state=state)
+    shown = [shown_transfer(row, settings) for row in rows]
+    return page_of(shown, paging, lambda item: Position(item.created_at, item.id))
+
+
+@router.post("/operator/bank-transfers/{transfer_id}/confirm")
+async def confirm_bank_transfer(
+    transfer_id: str,
+    body: TransferConfirm,
+    operator: TheOperator,
+    session: TheSession,
+    settings: TheSettings,
+    keyring: TheKeyring,
+) -> TopUp:
+    """The money arrived: what did becomes credit, also where it is more or less than was announced."""
+    row = await service.confirm_transfer(session, operator, transfer_id, body.received_microusd, keyring)
+    return shown_transfer(row, settings)
+
+
+@router.post("/operator/bank-transfers/{transfer_id}/expire")
+async def expire_bank_transfer(
+    transfer_id: str, operator: TheOperator, session: TheSession, settings: TheSettings
+) -> TopUp:
+    row = await service.expire_transfer(session, operator, transfer_id)
+    return shown_transfer(row, settings)
+
+
+@router.get("/operator/credits")
+async def list_credits(_: TheOperator, session: TheSession, paging: Paging) -> Page[Credit]:
+    rows = await repository.list_credits(session, paging)
+    shown = [_credit(row, amount_microusd) for row, amount_microusd in rows]
+    return page_of(shown, paging, lambda item: Position(item.at, item.id))
+
+
+@router.post("/operator/credits", status_code=201)
+async def give_credit(body: CreditCreate, operator: TheOperator, session: TheSession) -> Credit:
+    """Credit that nobody paid for, with the reason that its organization sees."""
+    return _credit(await service.give_credit(session, operator, body), body.amount_microusd)
+
+
+@router.get("/operator/revenue")
+async def get_revenue(_: TheOperator, session: TheSession, days: TheDays) -> Revenue:
+    """By UTC day, newest first; days without any movement are left out."""
+    found = await revenue_by_day(session, *days)
+    items = [
+        RevenueDay(
+            day=day,
+            usage_microusd=moved.get("usage", 0),
+            card_microusd=moved.get("card_top_up", 0),
+            bank_transfer_microusd=moved.get("bank_transfer", 0),
+            granted_microusd=moved.get("initial_credit", 0) + moved.get("credit", 0),
+            refunded_microusd=moved.get("refund", 0) + moved.get("dispute", 0) - moved.get("dispute_won", 0),
+        )
+        for day, moved in found
+    ]
+    return Revenue(first=days[0], last=days[1], items=items)
+
+
+def _credit(row: TransactionRow, amount_microusd: int) -> Credit:
+    return Credit(
+        id=row.id,
+        at=row.at,
+        organization_id=row.organization_id,
+        amount_microusd=amount_microusd,
+        reason=row.details["reason"],
+    )

@@ -1,0 +1,153 @@
+from collections.abc import AsyncIterator
+from datetime import date, timedelta
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query, Response
+from fastapi.responses import StreamingResponse
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from moorage.billing.views import repository
+from moorage.billing.views.schemas import Billing, LedgerEntry, UsageItem, UsageList
+from moorage.billing.views.words import describe, forecast_sentence
+from moorage.kit.csv import csv_line
+from moorage.kit.database import Database
+from moorage.kit.errors import FieldError, InvalidInputError
+from moorage.kit.pagination import Page, PageRequest, Position, page_of, page_request
+from moorage.kit.web import TheClock, TheDatabase, TheSession, TheSettings
+from moorage.ledger.repository import balance_of
+from moorage.ledger.rules import forecast
+from moorage.organizations.access import OrganizationAccess, organization_with
+from moorage.organizations.permissions import Permission, Role
+from moorage.organizations.repository import joined_project_ids
+
+router = APIRouter(tags=["billing"])
+Viewer = Annotated[OrganizationAccess, Depends(organization_with(Permission.BILLING_VIEW))]
+Payer = Annotated[OrganizationAccess, Depends(organization_with(Permission.BILLING_MANAGE))]
+
+LONGEST = timedelta(days=400)
+_ROWS_AT_ONCE = 1000
+_CSV: dict[int | str, dict[str, Any]] = {200: {"content": {"text/csv": {}}}}
+_USAGE_COLUMNS = tuple(UsageItem.model_fields)
+_ENTRY_COLUMNS = ("at", "id", "kind", "amount_microusd", "description")
+
+Days = tuple[date, date]
+
+
+def days_of(
+    clock: TheClock,
+    first: Annotated[date | None, Query(alias="from")] = None,
+    last: Annotated[date | None, Query(alias="to")] = None,
+) -> Days:
+    """Both inclusive, in UTC. Default: this month so far."""
+    today = clock.now().date()
+    last = last or today
+    first = first or last.replace(day=1)
+    if first > last or last - first > LONGEST:
+        fields = (FieldError("from", f"must be before `to`, and at most {LONGEST.days} days before it"),)
+        raise InvalidInputError("The time range is not one that can be shown.", fields=fields)
+    return first, last
+
+
+TheDays = Annotated[Days, Depends(days_of)]
+
+
+@router.get("/organizations/{organization_id}/billing")
+async def get_billing(access: Viewer, session: TheSession, settings: TheSettings) -> Billing:
+    """What is there, what it is spent on, and how long it lasts."""
+    organization_id = access.organization.id
+    balance = await balance_of(session, organization_id)
+    burning, now = await repository.burning_slots(session, organization_id)
+    hour = timedelta(seconds=settings.billing_hour_s)
+    most = await repository.burn_maximum(session, organization_id)
+    outlook = forecast(balance.available_microusd, burning, most, now, hour)
+    return Billing(
+        balance_microusd=balance.total_microusd,
+        available_microusd=balance.available_microusd,
+        held_microusd=balance.held_microusd,
+        burn_per_hour_microusd=outlook.burn_now_microusd,
+        burn_maximum_per_hour_microusd=outlook.burn_maximum_microusd,
+        runs_out_at=outlook.runs_out_at,
+        forecast=forecast_sentence(outlook),
+        suspended=access.organization.suspended_at is not None,
+    )
+
+
+@router.get("/organizations/{organization_id}/billing/entries")
+async def list_entries(
+    access: Payer, session: TheSession, paging: Annotated[PageRequest, Depends(page_request)]
+) -> Page[LedgerEntry]:
+    """Every movement of money, newest first."""
+    found = await repository.list_entries(session, access.organization.id, paging)
+    return page_of([_entry(one) for one in found], paging, lambda item: Position(item.at, item.id))
+
+
+@router.get(
+    "/organizations/{organization_id}/billing/entries/export",
+    response_class=StreamingResponse,
+    responses=_CSV,
+)
+async def export_entries(access: Payer, database: TheDatabase) -> StreamingResponse:
+    """All of it as CSV, newest first."""
+    name = f"entries-{access.organization.id}.csv"
+    lines = _entry_lines(database, access.organization.id)
+    return StreamingResponse(lines, media_type="text/csv", headers=_attachment(name))
+
+
+@router.get("/organizations/{organization_id}/billing/usage")
+async def get_usage(access: Viewer, session: TheSession, days: TheDays) -> UsageList:
+    """Hours that were bought, by day, project, container and instance type; of the projects that one is in."""
+    items = await _usage(session, access, days)
+    total = sum(one.amount_microusd for one in items)
+    return UsageList(first=days[0], last=days[1], total_microusd=total, items=items)
+
+
+@router.get("/organizations/{organization_id}/billing/usage/export", response_class=Response, responses=_CSV)
+async def export_usage(access: Viewer, session: TheSession, days: TheDays) -> Response:
+    """The same as CSV."""
+    rows = [
+        ["" if value is None else str(value) for value in item.model_dump().values()]
+        for item in await _usage(session, access, days)
+    ]
+    body = "".join(csv_line(row) for row in [_USAGE_COLUMNS, *rows])
+    name = f"usage-{access.organization.id}-{days[0]}-{days[1]}.csv"
+    return Response(body, media_type="text/csv", headers=_attachment(name))
+
+
+async def _usage(session: AsyncSession, access: OrganizationAccess, days: Days) -> list[UsageItem]:
+    organization_id = access.organization.id
+    seen = None
+    if access.role is not Role.ADMIN:
+        seen = await joined_project_ids(session, organization_id, access.actor.user_id)
+    found = await repository.list_usage(session, organization_id, *days, seen)
+    return [UsageItem.model_validate(one, from_attributes=True) for one in found]
+
+
+async def _entry_lines(database: Database, organization_id: str) -> AsyncIterator[str]:
+    """Page by page, so that no transaction waits for a slow reader."""
+    yield csv_line(_ENTRY_COLUMNS)
+    after: Position | None = None
+    while True:
+        async with database.reading() as session:
+            found = await repository.list_entries(session, organization_id, PageRequest(_ROWS_AT_ONCE, after))
+        for item in (_entry(one) for one in found[:_ROWS_AT_ONCE]):
+            amount = str(item.amount_microusd)
+            yield csv_line((item.at.isoformat(), item.id, item.kind, amount, item.description))
+            after = Position(item.at, item.id)
+        if len(found) <= _ROWS_AT_ONCE:
+            return
+
+
+def _entry(entry: repository.Entry) -> LedgerEntry:
+    row, amount_microusd = entry
+    return LedgerEntry(
+        id=row.id,
+        at=row.at,
+        kind=row.kind,
+        amount_microusd=amount_microusd,
+        description=describe(row.kind, row.details),
+        details=row.details,
+    )
+
+
+def _attachment(name: str) -> dict[str, str]:
+    return {"Content-Disposition": f'attachment; filename="{name}"'}

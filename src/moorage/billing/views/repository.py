@@ -1,0 +1,152 @@
+"""SQL of what people see of their money. Reads only."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any
+
+from sqlalchemy import Date, Integer, cast, func, select, tuple_
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from moorage.catalog.models import InstanceTypeRow
+from moorage.containers.models import ContainerRow, ReplicaRow
+from moorage.containers.states import LIVE, DesiredState
+from moorage.kit.pagination import PageRequest
+from moorage.ledger.accounts import credit_of
+from moorage.ledger.models import EntryRow, HourRow, TransactionRow
+from moorage.organizations.models import ProjectRow
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What one container bought on one day."""
+
+    day: date
+    project_id: str
+    project_name: str | None
+    container_id: str
+    container_name: str | None
+    instance_type: str
+    hours: int
+    amount_microusd: int
+
+
+Entry = tuple[TransactionRow, int]
+"""A transaction, and what it did to the credit."""
+
+
+async def burning_slots(
+    session: AsyncSession, organization_id: str
+) -> tuple[list[tuple[int, datetime]], datetime]:
+    """(price, paid until) of every slot that has a replica, at today's prices; and the database's time."""
+    now: datetime = (await session.execute(select(func.clock_timestamp()))).scalar_one()
+    paid_until = (
+        select(func.max(HourRow.expires_at))
+        .where(HourRow.container_id == ReplicaRow.container_id, HourRow.slot == ReplicaRow.slot)
+        .correlate(ReplicaRow)
+        .scalar_subquery()
+    )
+    query = (
+        select(InstanceTypeRow.price_per_hour_microusd, paid_until)
+        .select_from(ReplicaRow)
+        .join(ContainerRow, ContainerRow.id == ReplicaRow.container_id)
+        .join(ProjectRow, ProjectRow.id == ContainerRow.project_id)
+        .join(InstanceTypeRow, InstanceTypeRow.name == ReplicaRow.instance_type)
+        .where(
+            ProjectRow.organization_id == organization_id,
+            ContainerRow.desired_state == DesiredState.RUNNING,
+            ReplicaRow.state.in_(LIVE),
+        )
+        # While a replica takes over from another, their slot is paid once.
+        .group_by(ReplicaRow.container_id, ReplicaRow.slot, InstanceTypeRow.price_per_hour_microusd)
+    )
+    return [(price, until or now) for price, until in await session.execute(query)], now
+
+
+async def burn_maximum(session: AsyncSession, organization_id: str) -> int:
+    """For each hour, with everything that should run scaled to its maximum."""
+    most = cast(ContainerRow.settings["max_replicas"].astext, Integer)
+    query = (
+        select(func.coalesce(func.sum(InstanceTypeRow.price_per_hour_microusd * most), 0))
+        .select_from(ContainerRow)
+        .join(ProjectRow, ProjectRow.id == ContainerRow.project_id)
+        .join(InstanceTypeRow, InstanceTypeRow.name == ContainerRow.instance_type)
+        .where(
+            ProjectRow.organization_id == organization_id,
+            ContainerRow.desired_state == DesiredState.RUNNING,
+            ContainerRow.failed_generation != ContainerRow.generation,
+            ContainerRow.deleted_at.is_(None),
+        )
+    )
+    return int((await session.execute(query)).scalar_one())
+
+
+async def list_entries(session: AsyncSession, organization_id: str, page: PageRequest) -> list[Entry]:
+    amount = func.coalesce(EntryRow.amount_microusd, 0)
+    query = (
+        select(TransactionRow, amount)
+        .outerjoin(
+            EntryRow,
+            (EntryRow.transaction_id == TransactionRow.id) & (EntryRow.account == credit_of(organization_id)),
+        )
+        .where(TransactionRow.organization_id == organization_id)
+    )
+    if page.after is not None:
+        query = query.where(tuple_(TransactionRow.at, TransactionRow.id) < (page.after.time, page.after.id))
+    newest_first = query.order_by(TransactionRow.at.desc(), TransactionRow.id.desc()).limit(page.limit + 1)
+    return [(row, int(change)) for row, change in await session.execute(newest_first)]
+
+
+async def list_usage(
+    session: AsyncSession,
+    organization_id: str,
+    first: date,
+    last: date,
+    project_ids: Sequence[str] | None,
+) -> list[Usage]:
+    """By UTC day, newest first. `project_ids` None: all of them."""
+    day = cast(func.timezone("UTC", HourRow.bought_at), Date)
+    query = (
+        select(
+            day,
+            HourRow.project_id,
+            ProjectRow.name,
+            HourRow.container_id,
+            ContainerRow.name,
+            HourRow.instance_type,
+            func.count(),
+            func.sum(HourRow.price_microusd),
+        )
+        .outerjoin(ContainerRow, ContainerRow.id == HourRow.container_id)
+        .outerjoin(ProjectRow, ProjectRow.id == HourRow.project_id)
+        .where(HourRow.organization_id == organization_id, HourRow.state == "paid", day.between(first, last))
+        .group_by(
+            day,
+            HourRow.project_id,
+            ProjectRow.name,
+            HourRow.container_id,
+            ContainerRow.name,
+            HourRow.instance_type,
+        )
+        .order_by(day.desc(), HourRow.project_id, HourRow.container_id, HourRow.instance_type)
+    )
+    if project_ids is not None:
+        query = query.where(HourRow.project_id.in_(project_ids))
+    return [Usage(*row[:-1], int(row[-1])) for row in await session.execute(query)]
+
+
+async def revenue_by_day(session: AsyncSession, first: date, last: date) -> list[tuple[date, dict[str, int]]]:
+    """Of the whole installation: what each kind of transaction moved."""
+    day = cast(func.timezone("UTC", TransactionRow.at), Date)
+    moved: Any = func.sum(func.greatest(EntryRow.amount_microusd, 0))
+    query = (
+        select(day, TransactionRow.kind, moved)
+        .join(EntryRow, EntryRow.transaction_id == TransactionRow.id)
+        .where(day.between(first, last))
+        .group_by(day, TransactionRow.kind)
+        .order_by(day.desc())
+    )
+    days: dict[date, dict[str, int]] = {}
+    for at, kind, amount in await session.execute(query):
+        days.setdefault(at, {})[kind] = int(amount)
+    return list(days.items())

@@ -1,0 +1,35 @@
+"""Money in sentences. Pure."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from moorage.kit.money import format_usd
+from moorage.ledger.rules import Forecast
+
+_KINDS = {
+    "initial_credit": "Credit to begin with",
+    "credit": "Credit from the operator",
+    "card_top_up": "Top-up by card",
+    "bank_transfer": "Top-up by bank transfer",
+    "refund": "Refund",
+    "dispute": "A card payment was disputed",
+    "dispute_won": "A disputed card payment was upheld",
+}
+
+
+def forecast_sentence(forecast: Forecast) -> str:
+    """E.g. `$3.20/h now, up to $12.80/h; runs out Sunday 2026-03-01 14:32 UTC.`"""
+    if forecast.burn_now_microusd == 0:
+        return "Nothing runs, so nothing is spent."
+    now, most = format_usd(forecast.burn_now_microusd), format_usd(forecast.burn_maximum_microusd)
+    burn = f"{now}/h now, up to {most}/h" if most != now else f"{now}/h"
+    if forecast.runs_out_at is None:
+        return f"{burn}; the credit lasts for longer than anybody can say."
+    return f"{burn}; runs out {forecast.runs_out_at:%A %Y-%m-%d %H:%M} UTC."
+
+
+def describe(kind: str, details: Mapping[str, Any]) -> str:
+    if kind == "usage":
+        return f"One hour of {details['instance_type']}, replica slot {details['slot']}"
+    reason = details.get("reason")
+    return f"{_KINDS[kind]}: {reason}" if reason else _KINDS[kind]

@@ -1,0 +1,150 @@
+"""`moor billing balance`, `usage`, `entries` and `top-up`."""
+
+from decimal import Decimal, InvalidOperation
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from moorage_cli.amounts import shown_price
+from moorage_cli.client import Record
+from moorage_cli.command import command
+from moorage_cli.errors import CliError, ExitCode, UsageError
+from moorage_cli.session import Session
+from moorage_cli.times import shown_time
+
+app = typer.Typer(
+    help="Credit: what is there, what it was spent on, and how to get more.", no_args_is_help=True
+)
+
+OrganizationOption = Annotated[
+    str | None,
+    typer.Option("--organization", metavar="NAME|ID", help="Whose; else the project's, else the first."),
+]
+
+
+class Method(StrEnum):
+    CARD = "card"
+    BANK_TRANSFER = "bank_transfer"
+
+
+class Transfer(StrEnum):
+    LOCAL = "local"
+    INTERNATIONAL = "international"
+
+
+@command(app, "balance")
+def balance(session: Session, organization: OrganizationOption = None) -> None:
+    """Show the credit, what it is spent on now, and how long it lasts."""
+    found: Record = session.client.get(_path(session, organization))
+    if session.output.as_json:
+        session.output.result(found)
+        return
+    session.output.pairs(
+        [
+            ("Balance", f"{shown_price(found['balance_microusd'])} USD"),
+            ("Available", f"{shown_price(found['available_microusd'])} USD"),
+            ("Held", f"{shown_price(found['held_microusd'])} USD, for replicas that are not ready yet"),
+            ("Forecast", found["forecast"]),
+        ]
+    )
+
+
+@command(app, "usage")
+def usage(
+    session: Session,
+    organization: OrganizationOption = None,
+    first: Annotated[
+        str | None, typer.Option("--from", metavar="YYYY-MM-DD", help="First day, in UTC.")
+    ] = None,
+    last: Annotated[str | None, typer.Option("--to", metavar="YYYY-MM-DD", help="Last day.")] = None,
+) -> None:
+    """Show the hours that were bought; by default those of this month."""
+    days = {name: day for name, day in (("from", first), ("to", last)) if day is not None}
+    found: Record = session.client.get(f"{_path(session, organization)}/usage", days)
+    if session.output.as_json:
+        session.output.result(found)
+        return
+    rows = [
+        [
+            one["day"],
+            one["project_name"] or one["project_id"],
+            one["container_name"] or one["container_id"],
+            one["instance_type"],
+            str(one["hours"]),
+            shown_price(one["amount_microusd"]),
+        ]
+        for one in found["items"]
+    ]
+    columns = ("DAY", "PROJECT", "CONTAINER", "INSTANCE TYPE", "HOURS", "USD")
+    session.output.table(columns, rows, "Nothing was bought in these days.")
+    session.output.note(f"Total: {shown_price(found['total_microusd'])} USD")
+
+
+@command(app, "entries")
+def entries(session: Session, organization: OrganizationOption = None) -> None:
+    """List every movement of money, newest first."""
+    items = list(session.client.pages(f"{_path(session, organization)}/entries"))
+    if session.output.as_json:
+        session.output.result(items)
+        return
+    rows = [
+        [shown_time(one["at"]), shown_price(one["amount_microusd"]), one["description"], one["id"]]
+        for one in items
+    ]
+    session.output.table(("TIME", "USD", "WHAT", "ID"), rows, "No money has moved yet.")
+
+
+@command(app, "top-up")
+def top_up(
+    session: Session,
+    amount: Annotated[str, typer.Argument(metavar="USD", help="How much, e.g. 50 or 12.50.")],
+    organization: OrganizationOption = None,
+    method: Annotated[Method, typer.Option(help="How to pay.")] = Method.CARD,
+    transfer: Annotated[Transfer, typer.Option(help="Which kind of bank transfer.")] = Transfer.LOCAL,
+) -> None:
+    """Get more credit: by card on a page that opens, or by bank transfer with a reference."""
+    wanted: Record = {"method": method.value, "amount_microusd": _microusd(amount)}
+    if method is Method.BANK_TRANSFER:
+        wanted["transfer"] = transfer.value
+    created: Record = session.client.post(f"{_path(session, organization)}/top-ups", wanted)
+    if session.output.as_json:
+        session.output.result(created)
+        return
+    if method is Method.CARD:
+        session.output.note("Enter the card on this page; the credit is there a moment later.")
+        session.output.line(created["checkout_url"])
+        return
+    session.output.pairs(
+        [
+            ("Pay", f"{shown_price(created['amount_microusd'])} USD"),
+            ("To", created["instructions"]),
+            ("Reference", created["reference"]),
+        ]
+    )
+    session.output.note("Write the reference on the transfer: it says whose money it is.")
+
+
+def _path(session: Session, wish: str | None) -> str:
+    organizations = list(session.client.pages("/organizations"))
+    if wish is not None:
+        organizations = [one for one in organizations if wish in (one["name"], one["id"])]
+    if not organizations:
+        raise CliError(
+            f"There is no organization {wish!r}." if wish else "You belong to no organization.",
+            ExitCode.NOT_FOUND,
+            code="no_organization",
+        )
+    first = min(organizations, key=lambda one: str(one["created_at"]))
+    return f"/organizations/{first['id']}/billing"
+
+
+def _microusd(text: str) -> int:
+    try:
+        amount = Decimal(text) * 1_000_000
+        whole = amount.is_finite() and amount == amount.to_integral_value()
+    except InvalidOperation:
+        whole = False
+    if not whole:
+        raise UsageError(f"{text!r} is not an amount in US dollars.", hint="Write it like 50 or 12.50.")
+    return int(amount)

@@ -1,0 +1,202 @@
+"""A payment provider that speaks Stripe's API over HTTP and remembers what happened.
+
+Checkout pages, idempotency keys, payments, refunds and disputes, and events signed as Stripe signs them. Whoever tests
+decides when an event is delivered, how often and in which order.
+"""
+
+import hashlib
+import hmac
+import itertools
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from tests.ports import free_port
+
+SECRET_KEY = "sk_test_stand_in"
+WEBHOOK_SECRET = "whsec_stand_in"
+
+Event = dict[str, Any]
+
+
+class Stripe:
+    def __init__(self) -> None:
+        self.url = ""
+        self.sessions: dict[str, dict[str, Any]] = {}
+        self.intents: dict[str, dict[str, Any]] = {}
+        self.refunds: list[dict[str, Any]] = []
+        self.disputes: list[dict[str, Any]] = []
+        self.by_key: dict[str, tuple[dict[str, str], dict[str, Any]]] = {}
+        self.lost_answers = 0
+        """So many answers are not sent, although what was asked for is done."""
+        self._numbers = itertools.count(1)
+
+    def create_session(self, form: dict[str, str], key: str | None) -> tuple[int, dict[str, Any]]:
+        if key in self.by_key:
+            before, answer = self.by_key[key]
+            if before != form:
+                return 400, _error("idempotency_error", "Keys can only be used with the same parameters.")
+            return 200, answer
+        cents = int(form["line_items[0][price_data][unit_amount]"])
+        session_id = f"cs_test_{next(self._numbers)}"
+        session = {
+            "id": session_id,
+            "object": "checkout.session",
+            "url": f"{self.url}/pay/{session_id}",
+            "client_reference_id": form["client_reference_id"],
+            "amount_total": cents,
+            "currency": form["line_items[0][price_data][currency]"],
+            "payment_status": "unpaid",
+            "payment_intent": None,
+            "top_up_id": form["payment_intent_data[metadata][top_up_id]"],
+        }
+        self.sessions[session_id] = session
+        if key is not None:
+            self.by_key[key] = (form, dict(session))
+        return 200, session
+
+    def pay(self, session_id: str, **changes: Any) -> Event:
+        """Somebody enters a card that works on the page."""
+        session = self.sessions[session_id]
+        intent_id = f"pi_{next(self._numbers)}"
+        self.intents[intent_id] = {
+            "id": intent_id,
+            "object": "payment_intent",
+            "status": "succeeded",
+            "currency": session["currency"],
+            "amount_received": session["amount_total"],
+            "metadata": {"top_up_id": session["top_up_id"]},
+            **changes,
+        }
+        session.update(payment_status="paid", payment_intent=intent_id)
+        return self._event("checkout.session.completed", session)
+
+    def refund(self, intent_id: str, cents: int) -> Event:
+        refund = {
+            "id": f"re_{next(self._numbers)}",
+            "object": "refund",
+            "amount": cents,
+            "status": "succeeded",
+            "payment_intent": intent_id,
+        }
+        self.refunds.append(refund)
+        charge = {"id": f"ch_{intent_id}", "object": "charge", "payment_intent": intent_id}
+        return self._event("charge.refunded", charge)
+
+    def dispute(self, intent_id: str, cents: int) -> Event:
+        dispute = {
+            "id": f"dp_{next(self._numbers)}",
+            "object": "dispute",
+            "amount": cents,
+            "status": "needs_response",
+            "payment_intent": intent_id,
+        }
+        self.disputes.append(dispute)
+        return self._event("charge.dispute.created", dispute)
+
+    def close_dispute(self, won: bool) -> Event:
+        self.disputes[-1]["status"] = "won" if won else "lost"
+        return self._event("charge.dispute.closed", self.disputes[-1])
+
+    def intent_of(self, session_id: str) -> str:
+        return str(self.sessions[session_id]["payment_intent"])
+
+    def _event(self, kind: str, about: dict[str, Any]) -> Event:
+        # What was true when it happened: a late delivery tells of the past.
+        return {
+            "id": f"evt_{next(self._numbers)}",
+            "object": "event",
+            "type": kind,
+            "data": {"object": dict(about)},
+        }
+
+    def answer(
+        self, method: str, path: str, form: dict[str, str], key: str | None
+    ) -> tuple[int, dict[str, Any]]:
+        match [method, *path.strip("/").split("/")]:
+            case ["POST", "v1", "checkout", "sessions"]:
+                return self.create_session(form, key)
+            case ["GET", "v1", "checkout", "sessions", session_id] if session_id in self.sessions:
+                return 200, self.sessions[session_id]
+            case ["GET", "v1", "payment_intents", intent_id] if intent_id in self.intents:
+                return 200, self.intents[intent_id]
+            case ["GET", "v1", "refunds" | "disputes" as kind]:
+                every = self.refunds if kind == "refunds" else self.disputes
+                mine = [one for one in every if one["payment_intent"] == form["payment_intent"]]
+                return 200, {"object": "list", "data": mine, "has_more": False, "url": path}
+        return 404, _error("invalid_request_error", f"No such object: {path}")
+
+
+def signed(event: Event, *, secret: str = WEBHOOK_SECRET, age_s: int = 0) -> tuple[bytes, str]:
+    """The body as it is sent, and its `Stripe-Signature`."""
+    body = json.dumps(event).encode()
+    at = int(time.time()) - age_s
+    digest = hmac.new(secret.encode(), f"{at}.".encode() + body, hashlib.sha256).hexdigest()
+    return body, f"t={at},v1={digest}"
+
+
+@contextmanager
+def serving() -> Iterator[Stripe]:
+    stripe = Stripe()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        wbufsize = 65536
+
+        def do_GET(self) -> None:
+            parts = urlsplit(self.path)
+            if parts.path.startswith("/pay/"):
+                page = b"<form method=post><button>Pay</button></form>"
+                return self._send(200, "text/html", page)
+            return self._api(parts.path, dict(parse_qsl(parts.query)))
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
+            path = urlsplit(self.path).path
+            if path.startswith("/pay/"):
+                stripe.pay(path.removeprefix("/pay/"))
+                return self._send(200, "text/html", b"Thank you")
+            return self._api(path, dict(parse_qsl(body)))
+
+        def _api(self, path: str, form: dict[str, str]) -> None:
+            if self.headers.get("Authorization") != f"Bearer {SECRET_KEY}":
+                return self._json(401, _error("authentication_error", "Invalid API key."))
+            answer = stripe.answer(self.command, path, form, self.headers.get("Idempotency-Key"))
+            if stripe.lost_answers > 0:
+                stripe.lost_answers -= 1
+                self.close_connection = True
+                return None
+            return self._json(*answer)
+
+        def _json(self, status: int, body: dict[str, Any]) -> None:
+            self._send(status, "application/json", json.dumps(body).encode())
+
+        def _send(self, status: int, kind: str, body: bytes) -> None:
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", free_port()), Handler)
+    stripe.url = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        yield stripe
+    finally:
+        server.shutdown()
+        thread.join(5)
+        server.server_close()
+
+
+def _error(kind: str, message: str) -> dict[str, Any]:
+    return {"error": {"type": kind, "message": message}}

@@ -1,0 +1,80 @@
+"""`moor billing`, against a server that plays the documented API."""
+
+import json
+
+import pytest
+from cli_server import CREATED_AT, FakeMoorage, Moor
+
+pytest_plugins = ["cli_fixtures"]
+
+BILLING = "/organizations/org_one/billing"
+
+
+def test_balance(moor: Moor, fake: FakeMoorage) -> None:
+    found = {
+        "balance_microusd": 19_995_000,
+        "available_microusd": 19_990_000,
+        "held_microusd": 5_000,
+        "forecast": "$3.20/h now, up to $12.80/h; runs out Sunday 2026-03-01 14:32 UTC.",
+    }
+    fake.refusals["GET", BILLING] = (200, found)
+    shown = moor("billing", "balance").stdout
+    assert "19.995 USD" in shown
+    assert "runs out Sunday" in shown
+    assert json.loads(moor("billing", "balance", "--json").stdout)["held_microusd"] == 5_000
+
+
+def test_usage(moor: Moor, fake: FakeMoorage) -> None:
+    item = {
+        "day": "2026-03-01",
+        "project_id": "prj_one",
+        "project_name": "main",
+        "container_id": "ctr_gone",
+        "container_name": None,
+        "instance_type": "cpu-nano",
+        "hours": 3,
+        "amount_microusd": 15_000,
+    }
+    fake.refusals["GET", f"{BILLING}/usage"] = (200, {"total_microusd": 15_000, "items": [item]})
+    result = moor("billing", "usage", "--from", "2026-03-01", "--to", "2026-03-31")
+    assert "ctr_gone" in result.stdout
+    assert "0.015" in result.stdout
+    assert fake.queries(f"{BILLING}/usage") == [{"from": "2026-03-01", "to": "2026-03-31"}]
+
+
+def test_entries(moor: Moor, fake: FakeMoorage) -> None:
+    entry = {
+        "id": "txn_1",
+        "at": CREATED_AT,
+        "amount_microusd": -5_000,
+        "description": "One hour of cpu-nano",
+    }
+    fake.refusals["GET", f"{BILLING}/entries"] = (200, {"items": [entry], "next_cursor": None})
+    assert "-0.005" in moor("billing", "entries").stdout
+
+
+def test_top_up(moor: Moor, fake: FakeMoorage) -> None:
+    made = {"amount_microusd": 12_500_000, "instructions": "IBAN XX00", "reference": "MOOR-ABCD-EFGH-JKLM"}
+    fake.refusals["POST", f"{BILLING}/top-ups"] = (201, made)
+    result = moor("billing", "top-up", "12.50", "--method", "bank_transfer")
+    assert "MOOR-ABCD-EFGH-JKLM" in result.stdout
+    wanted = {"method": "bank_transfer", "amount_microusd": 12_500_000, "transfer": "local"}
+    assert fake.asked("POST", f"{BILLING}/top-ups") == [wanted]
+
+
+def test_top_up_by_card(moor: Moor, fake: FakeMoorage) -> None:
+    made = {"amount_microusd": 50_000_000, "checkout_url": "https://pay.example/cs_1"}
+    fake.refusals["POST", f"{BILLING}/top-ups"] = (201, made)
+    assert moor("billing", "top-up", "50").stdout == "https://pay.example/cs_1\n"
+    assert fake.asked("POST", f"{BILLING}/top-ups") == [{"method": "card", "amount_microusd": 50_000_000}]
+
+
+@pytest.mark.parametrize("amount", ["ten", "0.0000001", "NaN", "Infinity", ""])
+def test_what_is_not_an_amount(moor: Moor, fake: FakeMoorage, amount: str) -> None:
+    assert moor("billing", "top-up", amount).exit_code == 2
+    assert fake.asked("POST", f"{BILLING}/top-ups") == []
+
+
+def test_an_organization_that_is_not_there(moor: Moor, fake: FakeMoorage) -> None:
+    result = moor("billing", "balance", "--organization", "acme", "--json")
+    assert json.loads(result.stderr)["error"]["code"] == "no_organization"
