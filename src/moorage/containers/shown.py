@@ -52,7 +52,7 @@ def container_json(
         reason=row.reason,
         message=row.message,
         fix=FixRead.model_validate(row.failure_fix) if has_fix(row) else None,
-        endpoint_url=f"{settings.gateway_base_url}/c/{row.id}",
+        endpoint_url=settings.endpoint_url(row.id),
         replicas=ReplicaCounts(desired=row.desired_replicas, ready=ready),
         progress=row.progress,
         generation=row.generation,

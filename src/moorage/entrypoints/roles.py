@@ -154,6 +154,7 @@ def create_dataplane(settings: Settings) -> DataPlane:
         management_listen=settings.api_listen,
         api_socket=api_socket_path(settings),
         console_origin="{0.scheme}://{0.netloc}".format(urlsplit(settings.api_base_url)),
+        apps_domain=settings.apps_domain.partition(":")[0] if settings.apps_domain else None,
         endpoint_certificate=settings.gateway_certificate,
         management_certificate=settings.api_certificate,
         request_log_socket=request_log_path(settings),

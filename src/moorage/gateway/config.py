@@ -12,6 +12,7 @@ _SOCKET_PATH_MAX = 88
 """sun_path holds 107 bytes, and HAProxy appends `.<pid>.tmp` while it binds."""
 _LISTEN = re.compile(r"(\*|[A-Za-z0-9.-]{1,253}|\[[0-9a-f:.]{2,45}\]):([0-9]{1,5})")
 _ORIGIN = re.compile(r"https?://([A-Za-z0-9.-]{1,253}|\[[0-9a-f:.]{2,45}\])(:[0-9]{1,5})?")
+_DOMAIN = re.compile(r"[a-z0-9-]{1,63}(\.[a-z0-9-]{1,63}){0,8}")
 _USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 
 
@@ -28,7 +29,10 @@ class GatewayConfig:
     """Of the API process; the user that HAProxy drops to must be able to connect to it."""
     console_origin: str | None = None
     """Of the web console, whose playground calls endpoints from the browser; no other origin may."""
+    apps_domain: str | None = None
+    """Containers are also at `{id}.{apps_domain}`, the id's underscore being a hyphen."""
     endpoint_certificate: Path | None = None
+    """Of the endpoints: for `*.{apps_domain}`, and for the gateway's own name."""
     management_certificate: Path | None = None
     request_log_socket: Path | None = None
     """Of the agent, which reads there what requests came in. None: they are not logged."""
@@ -65,6 +69,8 @@ class GatewayConfig:
                 _check_path(socket)
                 if len(str(socket)) > _SOCKET_PATH_MAX:
                     raise ValueError(f"{socket} is longer than a socket's path may be ({_SOCKET_PATH_MAX})")
+        if self.apps_domain is not None and _DOMAIN.fullmatch(self.apps_domain) is None:
+            raise ValueError(f"{self.apps_domain!r} is not a domain such as apps.example.com")
         if (self.management_listen is None) != (self.api_socket is None):
             raise ValueError("management_listen and api_socket come together")
         if self.management_listen is not None:
@@ -77,6 +83,10 @@ class GatewayConfig:
         for setting in fields(self):
             if setting.type is int:
                 _check_positive(getattr(self, setting.name))
+
+    @property
+    def certificates(self) -> tuple[Path, ...]:
+        return tuple(path for path in (self.endpoint_certificate, self.management_certificate) if path)
 
     def map_path(self, name: str) -> str:
         return str(self.state_dir / name)

@@ -18,6 +18,7 @@ from pathlib import Path
 import structlog
 
 from moorage.gateway import render
+from moorage.gateway.certificates import Certificates
 from moorage.gateway.changes import Changes
 from moorage.gateway.config import GatewayConfig
 from moorage.gateway.endpoint_rules import HEALTH_MAP, KEYS_MAP, ROUTES_MAP
@@ -70,6 +71,7 @@ class DataPlane:
         self._initial_slots = initial_slots
         self._clock = clock
         self._files = StateFiles(config.state_dir)
+        self._certificates = Certificates(config.certificates, run_dir / "certificates")
         self._persisted: Layout | None = None
         self._live: Layout | None = None
         self._live_pid: int | None = None
@@ -129,6 +131,8 @@ class DataPlane:
             # It was started with other settings, or by a version with other rules.
             self._persist(await self._read_live())
             await self._reload()
+        if not adopted:
+            self._certificates.note_served()
         self._live = await self._read_live()
 
     async def _apply(self, table: GatewayTable, live: Layout | None) -> tuple[Applied, Layout]:
@@ -136,6 +140,8 @@ class DataPlane:
             logger.warning("haproxy_is_gone")
             await self._start()
             live = self._live
+        if self._certificates.changed():
+            await self._serve_new_certificates()
         workers = await self.process.master.workers()
         settled, self._settled = self._settled, None
         if live is None or self._live_pid != workers.current_pid:
@@ -273,6 +279,16 @@ class DataPlane:
         self._live_pid = pid
         self._usage.owned_by(pid, _owners(layout))
         return layout
+
+    async def _serve_new_certificates(self) -> None:
+        """A file that HAProxy refuses is not tried again until it changes; the old one is served until then."""
+        self._certificates.note_served()
+        try:
+            await self._reload()
+        except HaproxyError as exc:
+            logger.error("certificate_refused", error=str(exc))
+        else:
+            logger.info("certificates_changed")
 
     async def _reload(self) -> None:
         async with self._usage.across_reload():

@@ -132,10 +132,22 @@ def _key(config: GatewayConfig) -> str:
 
 def _container(config: GatewayConfig) -> str:
     routes_map = config.map_path(ROUTES_MAP)
+    by_path = (
+        f"http-request set-var(txn.route) path,field(3,/),map_str({routes_map}) if {{ path -m beg /c/ }}"
+    )
+    find = f"    {by_path}"
+    if config.apps_domain is not None:
+        find = f"""\
+    # By its host, whose first label is the id with a hyphen; then the whole path is the container's. Else by the path.
+    http-request set-var(txn.host) req.fhdr(host),host_only,lower
+    acl below_our_domain var(txn.host),bytes({CONTAINER_ID_LENGTH}) -m str .{config.apps_domain}
+    http-request set-var(txn.id) var(txn.host),bytes(4,{CONTAINER_ID_LENGTH - 4}) if below_our_domain {{ var(txn.host) -m beg ctr- }}
+    http-request set-var(txn.route) str(ctr_),concat(,txn.id),map_str({routes_map}) if {{ var(txn.id) -m found }}
+    {by_path} !{{ var(txn.id) -m found }}"""
     return f"""\
     # 2. A container of that key's project.
     http-request set-var(txn.project) var(txn.key),field(1,:)
-    http-request set-var(txn.route) path,field(3,/),map_str({routes_map}) if {{ path -m beg /c/ }}
+{find}
     http-request return status 404 {endpoint_error("not_found")} unless {{ var(txn.route),field(1,:),strcmp(txn.project) eq 0 }}
     # 3. Running.
     http-request return status 503 {endpoint_error("container_not_running")} hdr Retry-After 5 if {{ var(txn.route) -m end :- }}"""
@@ -166,6 +178,7 @@ backend organization_requests from base
 
 
 def _what_the_container_sees(config: GatewayConfig) -> str:
+    unless_by_host = " unless { var(txn.id) -m found }" if config.apps_domain is not None else ""
     return f"""\
     # 5. What the container sees: our headers and not the client's version of them, no credentials, no prefix.
 {forwarded_headers(config.endpoint_certificate)}
@@ -174,4 +187,4 @@ def _what_the_container_sees(config: GatewayConfig) -> str:
     http-request set-header X-Request-ID %[unique-id]
     http-request set-uri %[pathq] unless {{ url -m beg / }}
     # The slash is our own, because nothing at all may follow the prefix; behind a prefix there is always one.
-    http-request set-path /%[path,bytes({_PREFIX_LENGTH + 1})]"""
+    http-request set-path /%[path,bytes({_PREFIX_LENGTH + 1})]{unless_by_host}"""

@@ -38,7 +38,11 @@ class Settings(BaseSettings):
     api_certificate: Path | None = None
     """PEM file with certificate and key for api_listen; with it, that address speaks TLS."""
     gateway_certificate: Path | None = None
-    """PEM file with certificate and key for gateway_listen."""
+    """PEM file with certificate and key for gateway_listen. With apps_domain: for `*.{apps_domain}` too."""
+    apps_domain: str | None = Field(
+        default=None, pattern=r"^[a-z0-9-]{1,63}(\.[a-z0-9-]{1,63}){0,8}(:[0-9]{1,5})?$"
+    )
+    """Containers get endpoints of their own, `https://{id}.{apps_domain}`; a port is part of the URL only."""
 
     database_dsn: SecretStr | None = None
     """`postgresql://user:password@host/database` of a server of your own (15 or newer); replaces the embedded one."""
@@ -162,6 +166,12 @@ class Settings(BaseSettings):
     @property
     def gateway_base_url(self) -> str:
         return (self.gateway_url or _url(self.gateway_listen, self.gateway_certificate)).rstrip("/")
+
+    def endpoint_url(self, container_id: str) -> str:
+        if self.apps_domain is None:
+            return f"{self.gateway_base_url}/c/{container_id}"
+        # A host name has no underscores.
+        return f"https://{container_id.replace('_', '-')}.{self.apps_domain}"
 
     @property
     def replica_port_range(self) -> tuple[int, int]:
