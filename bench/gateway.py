@@ -4,7 +4,7 @@
 
 All proxies run at once and take turns, round by round, in front of the same upstream and with the same requests, so that
 a busy machine is unfair to all of them alike: trust the ratios. The gateway runs as it is deployed, with a key that
-expires. It is held against the same configuration without the key check (what authentication costs), and against bare
+expires, limits, and a log that is read. It is held against the same configuration without the key check (what authentication costs), and against bare
 proxies (what everything costs that a proxy need not do: request ids, header rewriting, JSON errors, routing by map).
 Real clients keep their connections; a second table shows one request per connection, where no hash is remembered.
 Needs `wrk` (Debian: wrk); nginx is installed where it is missing and allowed; Envoy and Traefik come with the `bench`
@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import gateway_proxies
+from gateway_log import RequestLog
 from gateway_measure import Round, load, serve_streams, time_to_first_byte_us
 
 from moorage.gateway.config import GatewayConfig
@@ -165,33 +166,43 @@ def report_first_byte(gateway: Candidate, stream_port: int, stream_path: str) ->
     print(f"target: at most {TARGET_FIRST_BYTE_US} µs added: {verdict}")
 
 
-def a_table(ports: list[int]) -> GatewayTable:
-    """As many keys and containers as a small installation has; the first containers are those of the ports."""
+def a_table(ports: list[int], containers: int = CONTAINERS, keys: int = KEYS) -> GatewayTable:
+    """By default as many as a small installation has; the first containers are those of the ports."""
     project_id = ids.new_project_id()
-    names = [ids.new_container_id() for _ in range(CONTAINERS)]
-    targets = ports + ports[:1] * (CONTAINERS - len(ports))
+    names = [ids.new_container_id() for _ in range(containers)]
+    targets = ports + ports[:1] * (containers - len(ports))
     routes = {
         name: Route(name, project_id, (Server(ids.new_replica_id(), "127.0.0.1", target),))
         for name, target in zip(names, targets, strict=True)
     }
-    secrets = [SECRET, *(f"other {number}" for number in range(KEYS))]
+    secrets = [SECRET, *(f"other {number}" for number in range(keys - 1))]
     hashes = [hashlib.sha256(secret.encode()).hexdigest() for secret in secrets]
     expires_at_epoch_s = int(time.time()) + 86400
-    return GatewayTable(
-        routes, {key_hash: KeyEntry(key_hash, project_id, expires_at_epoch_s) for key_hash in hashes}
-    )
+    organization_id = ids.new_organization_id()
+    entries = [
+        KeyEntry(key_hash, project_id, expires_at_epoch_s, ids.new_api_key_id(), organization_id)
+        for key_hash in hashes
+    ]
+    return GatewayTable(routes, {entry.key_hash_hex: entry for entry in entries})
 
 
 @contextlib.contextmanager
 def our_gateway(folder: Path, table: GatewayTable) -> Iterator[Candidate]:
     run_dir = folder / "run"
+    run_dir.mkdir()
+    run_dir.chmod(0o755)
     port = free_port()
     config = GatewayConfig(
         f"127.0.0.1:{port}",
         folder / "gateway" / "current",
         run_dir / "haproxy.sock",
-        user="nobody" if os.geteuid() == 0 else None,
+        request_log_socket=run_dir / "requests.sock",
+        # Counted as always, and never reached.
+        key_requests_per_s=1_000_000,
+        organization_requests_per_s=1_000_000,
+        user=unprivileged_user(),
     )
+    log = RequestLog(run_dir / "requests.sock")
     plane = DataPlane(config, folder, run_dir)
 
     async def begin() -> int | None:
@@ -205,6 +216,7 @@ def our_gateway(folder: Path, table: GatewayTable) -> Iterator[Candidate]:
         yield Candidate("moorage gateway", pid, port)
     finally:
         asyncio.run(plane.stop())
+        print(f"\nThe agent reads and counts a logged request in {log.cpu_us_per_request():.1f} µs")
 
 
 def others(
@@ -247,6 +259,10 @@ def running(plain: gateway_proxies.Plain, port: int) -> Iterator[int]:
     finally:
         process.terminate()
         process.wait(10)
+
+
+def unprivileged_user() -> str | None:
+    return "nobody" if os.geteuid() == 0 else None
 
 
 def free_port() -> int:

@@ -64,7 +64,13 @@ def without_key_check(configuration: str) -> str:
     assert second, "the rules of the key have no end"
     of_its_project = "unless { var(txn.route),field(1,:),strcmp(txn.project) eq 0 }"
     assert of_its_project in after, "the project's rule moved"
-    remaining = before + second + after.replace(of_its_project, "unless { var(txn.route) -m found }")
+    after = after.replace(of_its_project, "unless { var(txn.route) -m found }")
+    after = after.replace("    http-request set-var(txn.project) var(txn.key),field(1,:)\n", "")
+    container, fourth, rest = after.partition("    # 4. Not more than its share.")
+    _, fifth, rest = rest.partition("    # 5. What the container sees")
+    assert fourth, "the rules of a key's share moved"
+    assert fifth, "the rules of a key's share have no end"
+    remaining = before + second + container + fifth + rest
     for name in ("txn.key", "txn.project", "sha2", "sess."):
         assert name not in remaining, f"{name} is left of the key check"
     return remaining
