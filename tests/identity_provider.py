@@ -4,7 +4,6 @@ As strict as the standards: registered redirect URI, S256 PKCE with the right ve
 work once. `lies` says how the next answers are to be wrong.
 """
 
-import asyncio
 import base64
 import hashlib
 import json
@@ -15,14 +14,12 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-import httpx
-import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
 from joserfc import jwt
 from joserfc.jwk import RSAKey
 
-from tests.ports import free_port
+from tests.servers import serving
 
 CLIENT_ID, CLIENT_SECRET = "moorage-test", "a secret of thirty-two characters"
 
@@ -199,20 +196,6 @@ class Provider:
 @asynccontextmanager
 async def running_provider() -> AsyncIterator[Provider]:
     provider = Provider()
-    port = free_port()
-    server = uvicorn.Server(uvicorn.Config(provider.app(), host="127.0.0.1", port=port, log_level="warning"))
-    server.install_signal_handlers = lambda: None  # type: ignore[method-assign]
-    serving = asyncio.create_task(server.serve())
-    provider.url = f"http://127.0.0.1:{port}"
-    async with httpx.AsyncClient(trust_env=False) as client, asyncio.timeout(20):
-        while True:
-            try:
-                await client.get(f"{provider.url}/jwks")
-                break
-            except httpx.TransportError:
-                await asyncio.sleep(0.02)
-    try:
+    async with serving(provider.app()) as url:
+        provider.url = url
         yield provider
-    finally:
-        server.should_exit = True
-        await serving

@@ -21,6 +21,8 @@ from moorage_cli.commands import (
     instance_types,
     keys,
     logs,
+    members,
+    organizations,
     projects,
     requests,
     status,
@@ -101,6 +103,8 @@ for part in (
     instance_types,
 ):
     part.register(app)
+app.add_typer(organizations.app, name="org")
+app.add_typer(members.app, name="members")
 app.add_typer(projects.app, name="project")
 app.add_typer(keys.app, name="keys")
 app.add_typer(billing.app, name="billing")

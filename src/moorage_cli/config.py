@@ -20,6 +20,7 @@ class Config:
     url: str | None = None
     token: str | None = field(default=None, repr=False)
     project: str | None = None
+    organization: str | None = None
 
 
 def config_path(environment: Mapping[str, str]) -> Path:

@@ -52,14 +52,9 @@ def list_projects(client: ApiClient) -> list[Record]:
     ]
 
 
-def create_project(client: ApiClient, name: str) -> Record:
-    """In the account's first organization."""
-    organizations = list(client.pages("/organizations"))
-    if not organizations:
-        raise CliError("You belong to no organization.", ExitCode.NOT_FOUND, code="no_organization")
-    first = min(organizations, key=lambda one: str(one["created_at"]))
-    project: Record = client.post(f"/organizations/{first['id']}/projects", {"name": name})
-    return {**project, "organization_name": first["name"]}
+def create_project(client: ApiClient, name: str, organization: Record) -> Record:
+    project: Record = client.post(f"/organizations/{organization['id']}/projects", {"name": name})
+    return {**project, "organization_name": organization["name"]}
 
 
 def _only(projects: list[Record]) -> Record:

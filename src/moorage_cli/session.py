@@ -10,6 +10,7 @@ from urllib.parse import quote
 from moorage_cli.client import ApiClient, Record, is_absent
 from moorage_cli.config import DEFAULT_URL, Config, checked_url, config_path, load_config
 from moorage_cli.errors import ApiError, CliError, ExitCode, NotSignedInError
+from moorage_cli.organization_choice import choose_organization
 from moorage_cli.output import Output
 from moorage_cli.project_choice import choose_project
 
@@ -66,6 +67,15 @@ class Session:
     @cached_property
     def project(self) -> Record:
         return choose_project(self.client, self.project_wish)
+
+    @cached_property
+    def organization_wish(self) -> str | None:
+        stored = self.config.organization if self.is_stored_address else None
+        return self.environment.get("MOORAGE_ORGANIZATION") or stored
+
+    @cached_property
+    def organization(self) -> Record:
+        return choose_organization(self.client, self.organization_wish)
 
     def container(self, reference: str) -> Record:
         """By id, or by its name in the project."""

@@ -158,6 +158,10 @@ ROUTES = {
     "GET /api/v1/operator/credits": "operator",
     "POST /api/v1/operator/credits": "operator",
     "GET /api/v1/operator/revenue": "operator",
+    "GET /api/v1/operator/organizations": "operator",
+    "POST /api/v1/operator/organizations/{organization_id}/suspend": "operator",
+    "POST /api/v1/operator/organizations/{organization_id}/resume": "operator",
+    "GET /api/v1/operator/users": "operator",
     "GET /api/v1/operator/outbox": "operator",
     "GET /api/v1/operator/status": "operator",
 }
@@ -274,6 +278,8 @@ def good_body(route: str, name: str) -> dict[str, Any]:
         return {"overlap_s": 60}
     if "/webhooks" in route:
         return {} if route.endswith("/test") else {"url": f"https://{name}.example/hook"}
+    if route.endswith("/suspend"):
+        return {"reason": "abuse"}
     if "/members/" in route:
         return {"role": "admin"}
     if route.endswith("/draft"):

@@ -45,6 +45,7 @@ class FakeMoorage:
         self.keys: list[dict[str, Any]] = []
         self.log_lines: list[dict[str, Any]] = []
         self.event_batches: list[list[str]] = []
+        self.invitations: list[dict[str, Any]] = []
         self.device_answers: list[tuple[int, dict[str, Any]]] = []
         self.device_expires_in_s = 600
         self.ready = True
@@ -65,6 +66,13 @@ class FakeMoorage:
 
     def queries(self, path: str) -> list[dict[str, Any]]:
         return [query for _, at, query, _ in self.requests if at == f"/api/v1{path}"]
+
+
+ORGANIZATION = {"id": "org_one", "name": "ada", "role": "admin", "created_at": CREATED_AT}
+MEMBERS = [
+    {"user_id": "usr_1", "email": "ada@example.com", "role": "admin", "joined_at": CREATED_AT},
+    {"user_id": "usr_2", "email": "bea@example.com", "role": "user", "joined_at": CREATED_AT},
+]
 
 
 def project(project_id: str, name: str) -> dict[str, Any]:
@@ -219,9 +227,27 @@ class _Handler(BaseHTTPRequestHandler):
             case ["GET", "operator", "status"]:
                 self._problem(403, "forbidden", "Only the operator of this installation can do this.")
             case ["GET", "organizations"]:
-                self._page(
-                    [{"id": "org_one", "name": "ada", "role": "admin", "created_at": CREATED_AT}], query
-                )
+                self._page([ORGANIZATION], query)
+            case ["POST", "organizations"]:
+                self._json(201, {**ORGANIZATION, "id": "org_two", "name": body["name"]})
+            case ["GET", "organizations", "org_one", "members"]:
+                self._page(MEMBERS, query)
+            case ["PATCH", "organizations", "org_one", "members", "usr_2"]:
+                self._json(200, {**MEMBERS[1], **body})
+            case ["DELETE", "organizations", "org_one", "members", "usr_2"]:
+                self._json(200, {"user_id": "usr_2", "revoked_key_ids": ["key_0"]})
+            case ["GET", "organizations", "org_one", "invitations"]:
+                self._page(fake.invitations, query)
+            case ["POST", "organizations", "org_one", "invitations"]:
+                made = {"id": "inv_1", "state": "pending", "created_at": CREATED_AT, "expires_at": CREATED_AT}
+                fake.invitations.append({**made, **body})
+                self._json(201, fake.invitations[-1])
+            case ["DELETE", "organizations", "org_one", "invitations", "inv_1"]:
+                fake.invitations.clear()
+                self._json(204, None)
+            case ["DELETE", "projects", project_id]:
+                fake.projects = [one for one in fake.projects if one["id"] != project_id]
+                self._json(204, None)
             case ["GET", "organizations", "org_one", "projects"]:
                 self._page(fake.projects, query)
             case ["POST", "organizations", "org_one", "projects"]:

@@ -399,6 +399,37 @@ def test_a_new_key_stands_alone_on_stdout(moor: Moor, fake: FakeMoorage) -> None
     assert moor("keys", "create", "--expires", "soon").exit_code == 2
 
 
+def test_organizations(moor: Moor, config: Path) -> None:
+    assert "ada" in moor("org", "list").stdout
+    assert "org_two" in moor("org", "create", "research").stdout
+    assert moor("org", "use", "research").exit_code == 7
+    assert moor("org", "use", "ada").exit_code == 0
+    assert 'organization = "org_one"' in config.read_text()
+
+
+def test_members(moor: Moor, fake: FakeMoorage) -> None:
+    assert moor("members", "invite", "cy@example.com", "--role", "admin", "--into", "prj_one").exit_code == 0
+    invited = {"email": "cy@example.com", "role": "admin", "project_id": "prj_one"}
+    assert fake.asked("POST", "/organizations/org_one/invitations") == [invited]
+    listed = moor("members", "list").stdout
+    assert all(word in listed for word in ("ada@example.com", "bea@example.com", "cy@example.com", "invited"))
+    assert moor("members", "withdraw", "cy@example.com").exit_code == 0
+    assert moor("members", "withdraw", "cy@example.com").exit_code == 7
+    assert moor("members", "role", "bea@example.com", "admin").stdout == "bea@example.com is now admin.\n"
+    assert "revoked 1 keys" in moor("members", "remove", "usr_2").stdout
+    assert moor("members", "remove", "usr_2", "--keep-keys").exit_code == 0
+    queries = fake.queries("/organizations/org_one/members/usr_2")
+    assert [one["revoke_keys"] for one in queries if one] == ["true", "false"]
+    assert moor("members", "remove", "eve@example.com").exit_code == 7
+
+
+def test_delete_project(moor: Moor, fake: FakeMoorage) -> None:
+    assert moor("project", "delete", "main", stdin="").exit_code == 2
+    assert moor("project", "delete", "main", stdin="main\n").exit_code == 0
+    assert fake.queries("/projects/prj_one") == [{"name": "main"}]
+    assert fake.projects == []
+
+
 def test_rotate_disable_enable_key(moor: Moor, fake: FakeMoorage) -> None:
     moor("keys", "create", "--name", "ci")
     rotated = moor("keys", "rotate", "ci", "--overlap", "10m")

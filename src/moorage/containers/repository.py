@@ -12,6 +12,7 @@ from moorage.containers.channels import CONTAINERS
 from moorage.containers.models import ActivityRow, ContainerRow, GatewayRow, ReplicaRouteRow, ReplicaRow
 from moorage.containers.states import LIVE, ReplicaState
 from moorage.kit.pagination import PageRequest
+from moorage.organizations.models import ProjectRow
 
 SILENT_AFTER = timedelta(seconds=15)
 
@@ -60,6 +61,14 @@ async def list_containers(session: AsyncSession, project_id: str, page: PageRequ
         page.limit + 1
     )
     return list((await session.execute(newest_first)).scalars())
+
+
+async def mark_organization_due(session: AsyncSession, organization_id: str) -> None:
+    projects = select(ProjectRow.id).where(ProjectRow.organization_id == organization_id)
+    query = select(ContainerRow.id).where(
+        ContainerRow.project_id.in_(projects), ContainerRow.deleted_at.is_(None)
+    )
+    await mark_due(session, query)
 
 
 async def list_container_ids(session: AsyncSession, project_id: str) -> list[str]:

@@ -18,6 +18,7 @@ from moorage.containers.secrets import seal, unseal
 from moorage.containers.spec import ContainerSettings
 from moorage.containers.states import ContainerState, DesiredState, Reason
 from moorage.containers.stop_reasons import stopped_because
+from moorage.containers.suspension import refuse_suspended
 from moorage.containers.validation import validated
 from moorage.containers.verdict import Fix
 from moorage.identity.actor import Actor
@@ -52,6 +53,7 @@ async def create_container(
     spec, secrets = await validated(session, wanted, settings)
     if not await hold_project(session, project.id):
         raise NotFoundError("There is no such project.")
+    await refuse_suspended(session, project.id)
     container_id = new_container_id()
     row = ContainerRow(
         id=container_id,
@@ -89,6 +91,7 @@ async def edit_container(
     """New settings for a container that has no replicas; the next start uses them."""
     row = await repository.lock_container(session, container_id)
     refuse_deleted(row)
+    await refuse_suspended(session, row.project_id)
     _refuse_not_stopped(row)
     await put_settings(session, row, patch, keyring, settings)
     # Names only: a value may be a secret.
@@ -136,6 +139,7 @@ def has_fix(row: ContainerRow) -> bool:
 async def start_container(session: AsyncSession, actor: Actor, container_id: str) -> Changed:
     row = await repository.lock_container(session, container_id)
     refuse_deleted(row)
+    await refuse_suspended(session, row.project_id)
     runs = row.desired_state == DesiredState.RUNNING and row.failed_generation != row.generation
     if runs:
         return Changed(row, anything=False)
@@ -214,6 +218,7 @@ async def begin_generation(
     kind: str,
     details: Mapping[str, object] | None = None,
 ) -> Changed:
+    await refuse_suspended(session, row.project_id)
     row.desired_state, row.stop_reason = DesiredState.RUNNING, None
     row.generation += 1
     row.unready_since = row.trial_failure = None

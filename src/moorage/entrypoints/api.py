@@ -18,6 +18,7 @@ from moorage.console.serving import BUILT_FILES, Console
 from moorage.containers import endpoints as containers
 from moorage.containers import instance_type_endpoints as instance_types
 from moorage.containers import project_endpoints as projects
+from moorage.containers import suspension_endpoints as suspension
 from moorage.containers.drafts import endpoints as drafts
 from moorage.entrypoints import device_page, health, operator_endpoints, operator_metrics, sign_in_page
 from moorage.entrypoints.api_counts import ApiCounts, ApiCountsMiddleware
@@ -40,6 +41,7 @@ from moorage.organizations.audit import endpoints as audit
 from moorage.organizations.invitations import endpoints as invitations
 from moorage.organizations.invitations.repository import has_live_invitation
 from moorage.organizations.members import endpoints as members
+from moorage.organizations.operator import endpoints as operator_lists
 from moorage.organizations.service import create_first_organization
 from moorage.telemetry.capsules import endpoints as capsules
 from moorage.telemetry.logs import endpoints as logs
@@ -75,6 +77,8 @@ _PARTS = (
     top_ups,
     cards,
     operator_money,
+    operator_lists,
+    suspension,
 )
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 

@@ -91,7 +91,9 @@ async def rename_project(
 
 
 def _organization(row: OrganizationRow, role: Role) -> Organization:
-    return Organization(id=row.id, name=row.name, role=role.value, created_at=row.created_at)
+    return Organization(
+        id=row.id, name=row.name, role=role.value, created_at=row.created_at, suspended_at=row.suspended_at
+    )
 
 
 def _project(row: ProjectRow) -> Project:

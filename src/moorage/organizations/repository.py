@@ -54,6 +54,27 @@ async def lock_organization(session: AsyncSession, organization_id: str) -> None
     (await session.execute(query)).scalar_one()
 
 
+async def set_suspended(session: AsyncSession, organization_id: str, suspended: bool) -> bool:
+    """False where nothing changed."""
+    now_suspended = OrganizationRow.suspended_at.is_not(None)
+    changed = (
+        update(OrganizationRow)
+        .where(OrganizationRow.id == organization_id, now_suspended.is_not(suspended))
+        .values(suspended_at=func.now() if suspended else None)
+        .returning(OrganizationRow.id)
+    )
+    return (await session.execute(changed)).first() is not None
+
+
+async def is_suspended(session: AsyncSession, project_id: str) -> bool:
+    query = (
+        select(OrganizationRow.suspended_at)
+        .join(ProjectRow, ProjectRow.organization_id == OrganizationRow.id)
+        .where(ProjectRow.id == project_id)
+    )
+    return (await session.execute(query)).scalar_one_or_none() is not None
+
+
 async def create_project(session: AsyncSession, organization_id: OrganizationId, name: str) -> ProjectRow:
     row = ProjectRow(id=new_project_id(), organization_id=organization_id, name=name)
     session.add(row)

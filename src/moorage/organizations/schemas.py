@@ -9,6 +9,8 @@ class Organization(BaseModel):
     name: str
     role: Literal["admin", "user"]
     created_at: datetime
+    suspended_at: datetime | None
+    """Since when nothing of it may run; only the operator can lift that."""
 
 
 class OrganizationName(BaseModel):

@@ -114,7 +114,7 @@ def _project(session: Session) -> Record:
         return session.project
     except NoProjectError:
         # `--project NAME` of one that does not exist is a mistake; no project at all is a beginning.
-        project = create_project(session.client, "default")
+        project = create_project(session.client, "default", session.organization)
         session.output.note(
             f"You had no project: created {project['name']!r} in the organization {project['organization_name']}."
         )

@@ -1,4 +1,4 @@
-"""`moor project list`, `create` and `use`."""
+"""`moor project list`, `create`, `use` and `delete`."""
 
 from dataclasses import replace
 from typing import Annotated
@@ -9,7 +9,7 @@ from moorage_cli.command import command
 from moorage_cli.config import save_config
 from moorage_cli.errors import UsageError
 from moorage_cli.project_choice import choose_project, create_project, list_projects
-from moorage_cli.session import Session
+from moorage_cli.session import Session, path_part
 from moorage_cli.times import shown_time
 
 app = typer.Typer(help="Projects: where containers and API keys live.", no_args_is_help=True)
@@ -38,8 +38,8 @@ def list_them(session: Session) -> None:
 
 @command(app, "create")
 def create(session: Session, name: Annotated[str, typer.Argument(help="Its name.")]) -> None:
-    """Create a project in your first organization."""
-    created = create_project(session.client, name)
+    """Create a project in your organization (`moor org use` chooses another)."""
+    created = create_project(session.client, name, session.organization)
     if session.output.as_json:
         session.output.result(created)
     else:
@@ -61,3 +61,26 @@ def use(
         session.output.result(found)
     else:
         session.output.line(f"Commands are now about the project {found['name']}.")
+
+
+@command(app, "delete")
+def delete(
+    session: Session,
+    name: Annotated[str, typer.Argument(metavar="NAME|ID", help="The project.")],
+    confirm: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Its name once more, instead of being asked.")
+    ] = None,
+) -> None:
+    """Delete a project: its containers stop and go, its API keys are revoked."""
+    found = choose_project(session.client, name)
+    if confirm is None:
+        try:
+            confirm = typer.prompt(f"Type {found['name']!r} to delete it and all in it", err=True)
+        except typer.Abort:
+            typer.echo(err=True)  # the question's line is still open
+            raise UsageError("Not confirmed.", hint=f"Add --confirm {found['name']!r}.") from None
+    session.client.request("DELETE", f"/projects/{path_part(found['id'])}", params={"name": confirm})
+    if session.output.as_json:
+        session.output.result({"id": found["id"], "deleted": True})
+    else:
+        session.output.line(f"Deleted the project {found['name']}.")

@@ -141,7 +141,7 @@ class ContainersReconciler:
             and replica.generation == row.generation
             and self._is_there(replica, seen)
         }
-        if row.desired_state != DesiredState.RUNNING or len(live) >= row.desired_replicas:
+        if loaded.desired_state != DesiredState.RUNNING or len(live) >= row.desired_replicas:
             return Room()
         async with self.database.reading() as session:
             return await capacity_repository.load_room(session)
@@ -165,7 +165,7 @@ class ContainersReconciler:
         """An image of this machine is looked up within the pass; only a pull is worth a pass of its own."""
         row = loaded.container
         local = ContainerSettings.from_json(row.settings).registry_provider is RegistryProvider.LOCAL
-        wanted = row.desired_state == DesiredState.RUNNING and row.generation != row.failed_generation
+        wanted = loaded.desired_state == DesiredState.RUNNING and row.generation != row.failed_generation
         if not local or not wanted or row.image_generation == row.generation:
             return None
         found = await self._calls.find_image(loaded, lease)
@@ -198,7 +198,7 @@ class ContainersReconciler:
             fix = Fix.from_json(row.failure_fix)
             last_failure = Verdict(Reason(row.failure_reason), row.failure_message or "", fix)
         return ContainerView(
-            desired_state=DesiredState(row.desired_state),
+            desired_state=loaded.desired_state,
             desired_replicas=row.desired_replicas,
             generation=row.generation,
             failed_generation=row.failed_generation,
@@ -220,7 +220,7 @@ class ContainersReconciler:
             recent_failures=[(failure.slot, failure.ended_at) for failure in loaded.failures],
             last_failure=last_failure,
             unpayable_slots=self._funding.unpayable_slots(loaded),
-            stopped_because=stopped_because(row.stop_reason),
+            stopped_because=stopped_because(loaded.stop_reason),
             engine_failing=any(
                 self._operations.engine_failing(key) for key in (row.id, *(one.id for one in loaded.replicas))
             ),

@@ -16,7 +16,7 @@ from moorage.containers.channels import ROUTES
 from moorage.containers.models import ContainerRow, ReplicaRouteRow, ReplicaRow
 from moorage.containers.plan import ENGINE_SILENT, Plan, Transition
 from moorage.containers.probe_history import ProbeRun
-from moorage.containers.states import ContainerState, Reason, ReplicaState
+from moorage.containers.states import ContainerState, DesiredState, Reason, ReplicaState
 from moorage.containers.verdict import Fix, Probe, ProbeFailure, Verdict
 from moorage.engines.base import ObservedReplica
 from moorage.kit.database import notify
@@ -24,7 +24,7 @@ from moorage.kit.errors import EngineError
 from moorage.ledger.hours_repository import hours_from_json, usable_hours
 from moorage.ledger.repository import available_credit
 from moorage.ledger.rules import Hour
-from moorage.organizations.models import ProjectRow
+from moorage.organizations.models import OrganizationRow, ProjectRow
 
 RECENT = timedelta(minutes=10)
 _IDS_PER_STATEMENT = 1000
@@ -74,6 +74,8 @@ class FoundImage:
 class Loaded:
     container: ContainerRow
     organization_id: str
+    suspended: bool
+    """Its organization is; then nothing of it runs, whatever its row asks for."""
     instance_type: InstanceType
     replicas: Sequence[ReplicaRow]
     routes: dict[str, RouteFacts]
@@ -84,6 +86,16 @@ class Loaded:
     """Held, or paid and not over."""
     available_microusd: int
     """What its organization may spend."""
+
+    @property
+    def desired_state(self) -> DesiredState:
+        wanted = DesiredState(self.container.desired_state)
+        return DesiredState.STOPPED if self.suspended and wanted is DesiredState.RUNNING else wanted
+
+    @property
+    def stop_reason(self) -> str | None:
+        held_back = self.desired_state != self.container.desired_state
+        return Reason.SUSPENDED if held_back else self.container.stop_reason
 
 
 async def due_containers(session: AsyncSession, limit: int) -> tuple[list[str], float | None]:
@@ -101,20 +113,22 @@ async def load(session: AsyncSession, container_id: str) -> Loaded | None:
     query = (
         select(
             ContainerRow,
-            ProjectRow.organization_id,
+            OrganizationRow.id,
+            OrganizationRow.suspended_at.is_not(None),
             func.clock_timestamp(),
             usable_hours(ContainerRow.id),
             available_credit(ProjectRow.organization_id),
             InstanceTypeRow,
         )
         .join(ProjectRow, ProjectRow.id == ContainerRow.project_id)
+        .join(OrganizationRow, OrganizationRow.id == ProjectRow.organization_id)
         .join(InstanceTypeRow, InstanceTypeRow.name == ContainerRow.instance_type)
         .where(ContainerRow.id == container_id, ContainerRow.deleted_at.is_(None))
     )
     found = (await session.execute(query)).one_or_none()
     if found is None:
         return None
-    container, organization_id, now, hours, available_microusd, _ = found
+    container, organization_id, suspended, now, hours, available_microusd, _ = found
     # Already in the session, so this asks nobody.
     instance_type = await find_instance_type(session, container.instance_type)
     assert instance_type is not None, "a foreign key says so"
@@ -127,6 +141,7 @@ async def load(session: AsyncSession, container_id: str) -> Loaded | None:
     return Loaded(
         container=container,
         organization_id=organization_id,
+        suspended=suspended,
         instance_type=instance_type,
         replicas=rows,
         routes=await _routes(session, container_id) if rows else {},

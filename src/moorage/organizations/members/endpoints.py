@@ -4,7 +4,7 @@ from fastapi import APIRouter, Depends, Query
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.kit.pagination import Page, PageRequest, Position, page_of, page_request
-from moorage.kit.web import TheSession
+from moorage.kit.web import TheKeyring, TheSession
 from moorage.organizations.access import OrganizationAccess, organization_with
 from moorage.organizations.members import repository, service
 from moorage.organizations.members.schemas import Member, MemberPatch, MemberRemoved
@@ -43,11 +43,12 @@ async def remove_member(
     # Anybody may remove themselves, so what is needed beyond being a member is decided by the service.
     access: Annotated[OrganizationAccess, Depends(organization_with(Permission.ORGANIZATION_VIEW))],
     session: TheSession,
+    keyring: TheKeyring,
     revoke_keys: Annotated[bool, Query(description="Also revoke the API keys that they made here.")] = True,
 ) -> MemberRemoved:
     """Ends their rights at once. Removing oneself is leaving."""
     revoked = await service.remove_member(
-        session, access.actor, access.organization.id, user_id, revoke_keys=revoke_keys
+        session, keyring, access.actor, access.organization, user_id, revoke_keys=revoke_keys
     )
     return MemberRemoved(user_id=user_id, revoked_key_ids=revoked)
 

@@ -6,11 +6,14 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from moorage.identity.actor import UserActor
 from moorage.identity.api_keys.repository import revoke_keys_made_by
 from moorage.identity.sessions.repository import end_sessions
+from moorage.kit.crypto import Keyring
 from moorage.kit.errors import ConflictError, FieldError, ForbiddenError, InvalidInputError, NotFoundError
 from moorage.kit.ids import UserId
+from moorage.notifications.repository import queue_mail
 from moorage.organizations.audit.repository import record_audit
 from moorage.organizations.members import repository
 from moorage.organizations.members.schemas import MemberPatch
+from moorage.organizations.models import OrganizationRow
 from moorage.organizations.permissions import Permission, Role, allows
 from moorage.organizations.repository import list_project_ids, lock_organization
 
@@ -42,10 +45,16 @@ async def change_member(
 
 
 async def remove_member(
-    session: AsyncSession, actor: UserActor, organization_id: str, user_id: str, *, revoke_keys: bool
+    session: AsyncSession,
+    keyring: Keyring,
+    actor: UserActor,
+    organization: OrganizationRow,
+    user_id: str,
+    *,
+    revoke_keys: bool,
 ) -> list[str]:
     """The keys that were revoked. Anybody may leave; who is removed by somebody else is signed out as well."""
-    leaves = user_id == actor.user_id
+    organization_id, leaves = organization.id, user_id == actor.user_id
     if leaves:
         await lock_organization(session, organization_id)
     else:
@@ -58,6 +67,9 @@ async def remove_member(
     await repository.remove_member(session, organization_id, user_id)
     if not leaves:
         await end_sessions(session, UserId(user_id))
+        subject = f"You were removed from {organization.name} on Moorage"
+        text = f"{actor.email} removed you from the organization {organization.name}.\n"
+        await queue_mail(session, keyring, to=email, subject=subject, text=text)
     record_audit(
         session,
         organization_id,

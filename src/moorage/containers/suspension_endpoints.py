@@ -1,0 +1,37 @@
+from fastapi import APIRouter
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from moorage.containers import suspension
+from moorage.identity.authentication import TheOperator
+from moorage.kit.errors import NotFoundError
+from moorage.kit.web import TheSession
+from moorage.organizations.operator.schemas import Suspension, SuspensionState
+from moorage.organizations.repository import find_organization
+
+router = APIRouter(tags=["operator"])
+
+
+@router.post("/operator/organizations/{organization_id}/suspend")
+async def suspend(
+    organization_id: str, body: Suspension, operator: TheOperator, session: TheSession
+) -> SuspensionState:
+    """Its containers stop, and nothing of it starts until it is resumed. Its data stays."""
+    await _existing(session, organization_id)
+    await suspension.suspend(session, organization_id, operator.id, body.reason)
+    return await _existing(session, organization_id)
+
+
+@router.post("/operator/organizations/{organization_id}/resume")
+async def resume(organization_id: str, operator: TheOperator, session: TheSession) -> SuspensionState:
+    """Whatever was to run when it was suspended starts again."""
+    await _existing(session, organization_id)
+    await suspension.resume(session, organization_id, operator.id)
+    return await _existing(session, organization_id)
+
+
+async def _existing(session: AsyncSession, organization_id: str) -> SuspensionState:
+    row = await find_organization(session, organization_id)
+    if row is None:
+        raise NotFoundError("There is no such organization.")
+    await session.refresh(row)
+    return SuspensionState(id=row.id, suspended_at=row.suspended_at)

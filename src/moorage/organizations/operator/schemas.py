@@ -1,0 +1,32 @@
+from datetime import datetime
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class OrganizationSummary(BaseModel):
+    id: str
+    name: str
+    created_at: datetime
+    suspended_at: datetime | None
+    member_count: int
+    project_count: int
+
+
+class UserSummary(BaseModel):
+    id: str
+    email: str
+    is_operator: bool
+    created_at: datetime
+    organization_ids: list[str]
+
+
+class Suspension(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    reason: str = Field(min_length=1, max_length=500)
+    """For the organization's audit log."""
+
+
+class SuspensionState(BaseModel):
+    id: str
+    suspended_at: datetime | None

@@ -1,0 +1,25 @@
+"""Which organization a command is about."""
+
+from moorage_cli.client import ApiClient, Record
+from moorage_cli.errors import CliError, ExitCode, UsageError
+
+
+def choose_organization(client: ApiClient, wish: str | None) -> Record:
+    """The one wished for by name or id; without a wish, the account's first."""
+    organizations = list(client.pages("/organizations"))
+    if wish is None:
+        if not organizations:
+            raise CliError("You belong to no organization.", ExitCode.NOT_FOUND, code="no_organization")
+        return min(organizations, key=lambda one: str(one["created_at"]))
+    found = [one for one in organizations if wish in (one["name"], one["id"])]
+    if len(found) > 1:
+        ids = ", ".join(one["id"] for one in found)
+        raise UsageError(f"Several organizations are named {wish!r}. Name one by its id: {ids}.")
+    if not found:
+        raise CliError(
+            f"There is no organization {wish!r}.",
+            ExitCode.NOT_FOUND,
+            code="not_found",
+            hint="`moor org list` shows those that there are.",
+        )
+    return found[0]

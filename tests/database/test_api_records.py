@@ -1,0 +1,67 @@
+"""Every change leaves a record: from the route table, one activity or audit record for each route that changes something."""
+
+from api_support import SAFE_METHODS, Api, bearer
+from api_support import api_fixture as api_fixture
+from test_api_access import (
+    ACME,
+    ASKERS,
+    EXPECTED,
+    FIXED_ANSWERS,
+    OK,
+    REMOVE_PROJECT,
+    ROUTES,
+    new_town,
+)
+
+RECORDED_ELSEWHERE = {
+    "POST /api/v1/auth/device/{user_code}": "the session that comes of it",
+    "POST /api/v1/auth/logout": "the session's own end",
+    "DELETE /api/v1/me/sessions": "the sessions' own ends",
+    "DELETE /api/v1/me/sessions/{session_id}": "the session's own end",
+    "POST /api/v1/projects/{project_id}/containers/preflight": "nothing: it only looks",
+}
+"""Routes of signed-in people that belong to no organization, or that change nothing."""
+
+
+async def test_every_changing_route(api: Api) -> None:
+    town = await new_town(api)
+    recorded, missing = 0, []
+    changing = [
+        (route, EXPECTED[rule])
+        for route, rule in ROUTES.items()
+        if route.split(" ")[0] not in SAFE_METHODS and rule != "anybody" and OK in EXPECTED[rule]
+        if route not in FIXED_ANSWERS and route not in RECORDED_ELSEWHERE
+    ]
+    for route, answers in changing:
+        asker = town.askers["admin" if answers[ASKERS.index("admin")] == OK else ASKERS[answers.index(OK)]]
+        ids = await town.ids(town.acme, ACME, route)
+        if route == REMOVE_PROJECT:
+            ids["project_id"] = await api.new_project(town.acme.organization_id, "to be removed")
+        if route.endswith("/stop"):  # of one that is stopped there is nothing to do, and nothing to record
+            await api.execute("UPDATE containers SET desired_state = 'running'")
+        before = await records(api)
+        answer = await town.request(asker, route, ids)
+        assert answer.status_code < 300, f"{asker.name}: {route}: {answer.text}"
+        if await records(api) > before:
+            recorded += 1
+        else:
+            missing.append(route)
+    assert missing == []
+    assert len(changing) >= 20
+    print(f"{recorded} of {len(changing)} changing routes leave a record")
+
+
+async def test_invitation_is_recorded(api: Api) -> None:
+    """Nobody in the route table is invited, so this one route has a test of its own."""
+    town = await new_town(api)
+    _, token = await api.new_person("invited@example.com")
+    _, link = await api.new_invitation(town.acme.organization_id, "invited@example.com")
+    before = await records(api)
+    answer = await api.post(bearer("invited", token), f"/invitations/{link}/accept")
+    assert answer.status_code == 200
+    assert await records(api) == before + 1
+
+
+async def records(api: Api) -> int:
+    (row,) = await api.rows("SELECT (SELECT count(*) FROM activities) + (SELECT count(*) FROM audit_records)")
+    return int(row[0])
