@@ -8,10 +8,12 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
+from moorage.billing.ledger_check import LedgerCheck
 from moorage.entrypoints import migrate as migrate_module
 from moorage.entrypoints.migrate import migrate
+from moorage.kit.clock import VirtualClock
 from moorage.kit.database import Database
-from moorage.kit.errors import InsufficientCreditError
+from moorage.kit.errors import InsufficientCreditError, MoorageError
 from moorage.ledger.accounts import BANK, Kind, credit_of
 from moorage.ledger.check_repository import find_differences
 from moorage.ledger.hours_repository import Buyer, hold_at_admission
@@ -113,6 +115,24 @@ async def test_the_check_sees_damage(database: Database, organization: str, dama
         await session.execute(text(damage))
         found = await find_differences(session)
     assert any(one.rule.startswith(rule) and abs(one.difference_microusd) == 1 for one in found), found
+
+
+async def test_the_hourly_check_complains_until_it_is_mended(database: Database, organization: str) -> None:
+    clock = VirtualClock()
+    check = LedgerCheck(database, clock)
+    assert (await check.due(1)).next_in_s == 3600
+    async with database.transaction() as session:
+        await session.execute(text("UPDATE credit_accounts SET available_microusd = available_microusd + 1"))
+    await clock.advance(3600)
+    for _ in range(2):
+        with pytest.raises(
+            MoorageError, match=r"org_a that a balance is the sum of its entries \(1 microusd\)"
+        ):
+            await check.due(1)
+    async with database.transaction() as session:
+        await session.execute(text("UPDATE credit_accounts SET available_microusd = available_microusd - 1"))
+    await clock.advance(60)
+    assert list((await check.due(1)).keys) == []
 
 
 def revision_before_the_ledger() -> str:

@@ -12,6 +12,7 @@ import structlog
 import uvicorn
 import uvloop
 
+from moorage.billing.ledger_check import LedgerCheck
 from moorage.billing.renewals.reconciler import RenewalsReconciler
 from moorage.containers.reconciler.reconciler import ContainersReconciler
 from moorage.engines.docker.engine import DockerEngine
@@ -101,6 +102,7 @@ async def serve_controller(settings: Settings) -> None:
             containers,
             logs,
             renewals,
+            LedgerCheck(database, system_clock),
             MailDelivery(database, keyring, settings, system_clock),
             WebhookDelivery(database, keyring, settings, system_clock),
             MetricsKeeper(database, system_clock),
