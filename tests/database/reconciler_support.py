@@ -239,13 +239,17 @@ class World:
         image: str = "local/chat:latest",
         *,
         replicas: int = 1,
+        max_replicas: int | None = None,
         health_path: str = "/health",
         health_timeout_s: int = 60,
         **more: Any,
     ) -> str:
         self._names += 1
         resources = AutoscalingResources(
-            mode="autoscaling", instance_type="cpu-nano", min_replicas=replicas, max_replicas=replicas
+            mode="autoscaling",
+            instance_type="cpu-nano",
+            min_replicas=replicas,
+            max_replicas=max_replicas or replicas,
         )
         wanted = ContainerCreate(
             name=f"container-{self._names}",

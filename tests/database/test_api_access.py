@@ -31,6 +31,7 @@ from moorage.kit.ids import (
     new_invitation_id,
     new_organization_id,
     new_project_id,
+    new_replica_limit_request_id,
     new_request_id,
     new_session_id,
     new_top_up_id,
@@ -124,6 +125,11 @@ ROUTES = {
     "PATCH /api/v1/containers/{container_id}": "project",
     "DELETE /api/v1/containers/{container_id}": "project",
     "POST /api/v1/containers/{container_id}/start": "project",
+    "GET /api/v1/projects/{project_id}/replica-limit-requests": "project",
+    "POST /api/v1/projects/{project_id}/replica-limit-requests": "project",
+    "GET /api/v1/operator/replica-limit-requests": "operator",
+    "POST /api/v1/operator/replica-limit-requests/{approval_id}/approve": "operator",
+    "POST /api/v1/operator/replica-limit-requests/{approval_id}/refuse": "operator",
     "POST /api/v1/containers/{container_id}/fix": "project",
     "GET /api/v1/containers/{container_id}/draft": "project",
     "PUT /api/v1/containers/{container_id}/draft": "project",
@@ -232,7 +238,20 @@ class Town:
             )
         if "transfer_id" in named:
             ids["transfer_id"] = await self.api.new_bank_transfer(target.organization_id)
+        # The operator's alone: nobody else can have one that is foreign to them.
+        if route is not None and "approval_id" in route:
+            ids["approval_id"] = await self.limit_request(target)
         return ids
+
+    async def limit_request(self, target: Target) -> str:
+        request_id = new_replica_limit_request_id()
+        await self.api.execute(
+            "INSERT INTO replica_limit_requests (id, project_id, replicas, state, requested_by)"
+            " VALUES (:id, :project_id, 40, 'pending', 'usr_somebody')",
+            id=request_id,
+            project_id=target.project_id,
+        )
+        return request_id
 
     async def container(self, target: Target, name: str) -> str:
         container_id = await self.api.new_container(target.project_id, name)
@@ -270,6 +289,10 @@ def good_body(route: str, name: str) -> dict[str, Any]:
         return container_body(name)
     if route.endswith("/preflight"):
         return {"image": "local/chat", "registry": {"provider": "local"}}
+    if route.endswith("/replica-limit-requests"):
+        return {"replicas": 40}
+    if route.endswith(("/approve", "/refuse")):
+        return {}
     if route.endswith("/fix"):
         return FIX
     if route.endswith("/invitations"):
@@ -356,6 +379,7 @@ def absent_ids() -> dict[str, str]:
         "token": new_token(INVITATION_PREFIX),
         "request_id": new_request_id(),
         "transfer_id": new_top_up_id(),
+        "approval_id": new_replica_limit_request_id(),
     }
 
 

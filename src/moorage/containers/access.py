@@ -1,15 +1,21 @@
 """A container of the path, if the actor may see it or change it; otherwise there is no such container."""
 
+import math
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated
 
+from fastapi import Depends
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.containers.models import ContainerRow
-from moorage.containers.repository import find_container
+from moorage.containers.repository import failed_starts, find_container
+from moorage.containers.start_limit import start_again_at, start_limit
+from moorage.containers.states import ContainerState
 from moorage.identity.actor import Actor
 from moorage.identity.authentication import TheActor
-from moorage.kit.errors import NotFoundError
-from moorage.kit.web import TheSession
+from moorage.kit.errors import NotFoundError, TooManyRequestsError
+from moorage.kit.web import TheClock, TheSession, TheSettings
 from moorage.organizations.access import access_project
 from moorage.organizations.models import ProjectRow
 from moorage.organizations.permissions import Permission
@@ -28,6 +34,26 @@ async def readable_container(container_id: str, actor: TheActor, session: TheSes
 
 async def manageable_container(container_id: str, actor: TheActor, session: TheSession) -> ContainerAccess:
     return await _container(session, actor, container_id, Permission.CONTAINER_MANAGE)
+
+
+async def startable_container(
+    access: Annotated[ContainerAccess, Depends(manageable_container)],
+    session: TheSession,
+    settings: TheSettings,
+    clock: TheClock,
+) -> ContainerAccess:
+    """Unless it failed to start so often within the last hour that it has to wait."""
+    if access.container.state == ContainerState.FAILED:
+        slots: dict[int, list[datetime]] = {}
+        for slot, at in await failed_starts(session, access.container.id):
+            slots.setdefault(slot, []).append(at)
+        untils = [start_again_at(times, settings.failed_starts_per_hour) for times in slots.values()]
+        until = max((one for one in untils if one is not None), default=None)
+        if until is not None and until > clock.now():
+            verdict = start_limit(settings.failed_starts_per_hour, until)
+            wait_s = math.ceil((until - clock.now()).total_seconds())
+            raise TooManyRequestsError(verdict.message, code=verdict.reason, retry_after_s=wait_s)
+    return access
 
 
 async def _container(

@@ -4,7 +4,12 @@ from fastapi import APIRouter, Depends, Response
 
 from moorage.catalog.repository import list_instance_types, list_nodes
 from moorage.containers import repository, service
-from moorage.containers.access import ContainerAccess, manageable_container, readable_container
+from moorage.containers.access import (
+    ContainerAccess,
+    manageable_container,
+    readable_container,
+    startable_container,
+)
 from moorage.containers.preflight import look_ahead
 from moorage.containers.schemas import (
     Activity,
@@ -18,6 +23,7 @@ from moorage.containers.schemas import (
 )
 from moorage.containers.shown import answer, container_json, shown
 from moorage.containers.spec import RegistryProvider
+from moorage.containers.states import Reason
 from moorage.containers.validation import validated_image
 from moorage.containers.verdict import Fix
 from moorage.engines.base import RegistryCredentials
@@ -31,6 +37,7 @@ router = APIRouter(tags=["containers"])
 Paging = Annotated[PageRequest, Depends(page_request)]
 Readable = Annotated[ContainerAccess, Depends(readable_container)]
 Manageable = Annotated[ContainerAccess, Depends(manageable_container)]
+Startable = Annotated[ContainerAccess, Depends(startable_container)]
 
 
 @router.post("/projects/{project_id}/containers", status_code=201)
@@ -43,11 +50,13 @@ async def create_container(
     clock: TheClock,
     response: Response,
 ) -> Container:
-    """It starts at once; watch its state."""
+    """It starts at once; watch its state. 202 where it first needs the operator's approval."""
     row = await service.create_container(
         session, access.actor, access.project, body, keyring=keyring, settings=settings, clock=clock
     )
     response.headers["Location"] = f"/api/v1/containers/{row.id}"
+    if row.reason == Reason.AWAITING_APPROVAL:
+        response.status_code = 202
     return await shown(session, row, settings)
 
 
@@ -123,7 +132,7 @@ async def delete_container(
 
 @router.post("/containers/{container_id}/start", status_code=202)
 async def start_container(
-    access: Manageable, session: TheSession, settings: TheSettings, response: Response
+    access: Startable, session: TheSession, settings: TheSettings, response: Response
 ) -> Container:
     changed = await service.start_container(session, access.actor, access.container.id)
     return await answer(session, changed, settings, response)
@@ -139,7 +148,7 @@ async def stop_container(
 
 @router.post("/containers/{container_id}/restart", status_code=202)
 async def restart_container(
-    access: Manageable, session: TheSession, settings: TheSettings, response: Response
+    access: Startable, session: TheSession, settings: TheSettings, response: Response
 ) -> Container:
     changed = await service.restart_container(session, access.actor, access.container.id)
     return await answer(session, changed, settings, response)
@@ -147,7 +156,7 @@ async def restart_container(
 
 @router.post("/containers/{container_id}/fix", status_code=202)
 async def apply_fix(
-    access: Manageable,
+    access: Startable,
     session: TheSession,
     keyring: TheKeyring,
     settings: TheSettings,

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from moorage.containers.fixes import with_larger_type, with_setting
+from moorage.containers.start_limit import start_again_at, start_limit
 from moorage.containers.states import (
     LIVE,
     SERVING,
@@ -87,6 +88,12 @@ class ContainerView:
     instance_type: str = ""
     larger_instance_type: str | None = None
     """What to take instead where its memory was too small; None where there is nothing larger."""
+    approval: Verdict | None = None
+    """It wants more replicas than its project may have, and waits for the operator or was refused by them."""
+    failed_starts: Sequence[tuple[int, datetime]] = ()
+    """(slot, ended_at) of its replicas of the last hour, of any generation, that never became ready."""
+    failed_starts_per_hour: int = 6
+    """So many of one slot are free; the next waits."""
     trial: TrialStep | None = None
     """How far the application of a draft has come."""
     trial_failure: Verdict | None = None
@@ -185,7 +192,10 @@ def make_plan(container: ContainerView, replicas: Sequence[ReplicaView], now: da
     plan = Plan(
         state=ContainerState.PENDING,
         failed=failure is not None,
-        ensure_image=_runs(container) and not container.image_known and not container.pulling,
+        ensure_image=_runs(container)
+        and not container.image_known
+        and not container.pulling
+        and container.approval is None,
         prepare_trial=container.trial is TrialStep.PREPARE and not container.pulling,
         exchange=container.trial is TrialStep.STOP and not _present(seen) and _wants_to_run(container),
         go_back=(failure or container.last_failure) if gives_up else None,
@@ -310,6 +320,8 @@ def _deployment_failure(
     """
     if not _runs(container):
         return None
+    if container.approval is not None and container.approval.reason is Reason.REPLICA_LIMIT_REFUSED:
+        return container.approval
     newest = container.last_failure
     served = container.serving_generation == container.generation
     if not served:
@@ -351,7 +363,7 @@ def _shape(
         and slot not in container.unpayable_slots
         and _backoff_left_s(container, slot, now) <= 0
     ]
-    startable = container.image_known and wanted == container.generation
+    startable = container.image_known and wanted == container.generation and container.approval is None
     create = tuple(missing[: max(container.room_for, 0)]) if startable else ()
 
     drains = {}
@@ -458,6 +470,8 @@ def _describe(
     went_back = _went_back(container.trial_failure) if container.trial_failure is not None else None
     if routed:
         return replace(plan, state=ContainerState.RUNNING, verdict=_why_failing(container, seen) or went_back)
+    if container.approval is not None and not present:
+        return replace(plan, state=ContainerState.PENDING, verdict=container.approval)
     waits_for_engine = ENGINE_SILENT if container.engine_failing else None
     if not container.image_known:
         state = ContainerState.PULLING if container.pulling else ContainerState.PENDING
@@ -468,7 +482,12 @@ def _describe(
         return replace(
             plan, state=ContainerState.PENDING, verdict=Verdict(Reason.NO_CAPACITY, container.no_room_message)
         )
-    verdict = waits_for_engine or _why_starting(container, seen, now) or went_back
+    verdict = (
+        waits_for_engine
+        or _why_no_start(container, seen, now)
+        or _why_starting(container, seen, now)
+        or went_back
+    )
     return replace(plan, state=ContainerState.STARTING, verdict=verdict)
 
 
@@ -522,11 +541,33 @@ def _unready(replica: ReplicaView, container: ContainerView) -> Verdict:
 
 def _backoff_left_s(container: ContainerView, slot: int, now: datetime) -> float:
     """1 s after the first failure of a slot, doubling to 60 s; 0 when it may start."""
+    moments = []
     ends = [ended_at for failed_slot, ended_at in container.recent_failures if failed_slot == slot]
-    if not ends:
-        return 0.0
-    pause_s = min(FIRST_BACKOFF_S * 2.0 ** (len(ends) - 1), LONGEST_BACKOFF_S)
-    return pause_s - (now - max(ends)).total_seconds()
+    if ends:
+        pause_s = min(FIRST_BACKOFF_S * 2.0 ** (len(ends) - 1), LONGEST_BACKOFF_S)
+        moments.append(max(ends) + timedelta(seconds=pause_s))
+    limited_until = _limited_until(container, slot)
+    if limited_until is not None:
+        moments.append(limited_until)
+    return (max(moments) - now).total_seconds() if moments else 0.0
+
+
+def _limited_until(container: ContainerView, slot: int) -> datetime | None:
+    starts = [ended_at for failed_slot, ended_at in container.failed_starts if failed_slot == slot]
+    return start_again_at(starts, container.failed_starts_per_hour)
+
+
+def _why_no_start(container: ContainerView, seen: Sequence[ReplicaView], now: datetime) -> Verdict | None:
+    """Nothing of it lives, and no slot may start yet because of how often it failed."""
+    if any(replica.state in LIVE for replica in seen):
+        return None
+    untils = []
+    for slot in range(container.desired_replicas):
+        until = _limited_until(container, slot)
+        if until is None or until <= now:
+            return None
+        untils.append(until)
+    return start_limit(container.failed_starts_per_hour, min(untils))
 
 
 def _look_again_in_s(container: ContainerView, seen: Sequence[ReplicaView], now: datetime) -> float | None:

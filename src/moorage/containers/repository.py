@@ -10,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from moorage.catalog.models import InstanceTypeRow
 from moorage.containers.channels import CONTAINERS
 from moorage.containers.models import ActivityRow, ContainerRow, GatewayRow, ReplicaRouteRow, ReplicaRow
+from moorage.containers.start_limit import NOT_ITS_FAULT, WINDOW
 from moorage.containers.states import LIVE, ReplicaState
 from moorage.kit.pagination import PageRequest
 from moorage.organizations.models import ProjectRow
@@ -125,3 +126,16 @@ async def list_gateways(session: AsyncSession) -> list[GatewayStatus]:
         .order_by(GatewayRow.id)
     )
     return [GatewayStatus(*row) for row in await session.execute(query)]
+
+
+async def failed_starts(session: AsyncSession, container_id: str) -> list[tuple[int, datetime]]:
+    """(slot, when) of the last hour's replicas that ended badly before they were ever ready, of any generation."""
+    failed_at = func.coalesce(ReplicaRow.ended_at, ReplicaRow.draining_at)
+    query = select(ReplicaRow.slot, failed_at).where(
+        ReplicaRow.container_id == container_id,
+        ReplicaRow.ended_badly,
+        ReplicaRow.ready_at.is_(None),
+        ReplicaRow.reason.not_in(NOT_ITS_FAULT),
+        failed_at > func.now() - WINDOW,
+    )
+    return [(slot, at) for slot, at in await session.execute(query)]

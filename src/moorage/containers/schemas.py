@@ -7,7 +7,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from moorage.containers.spec import (
     DEFAULT_HEALTH_TIMEOUT_S,
-    MAX_REPLICAS,
+    MOST_REPLICAS,
     RegistryProvider,
     is_encodable,
 )
@@ -24,26 +24,26 @@ def _storable(text: str) -> str:
     return text
 
 
-_Text = Annotated[str, AfterValidator(_storable)]
+Text = Annotated[str, AfterValidator(_storable)]
 """Free text that is kept: JSON can carry characters that Postgres cannot."""
 
 
 class RegistryWrite(_Strict):
     provider: RegistryProvider = RegistryProvider.DOCKER_HUB
-    username: _Text | None = Field(default=None, min_length=1, max_length=256)
-    password: _Text | None = Field(default=None, min_length=1, max_length=16384)
+    username: Text | None = Field(default=None, min_length=1, max_length=256)
+    password: Text | None = Field(default=None, min_length=1, max_length=16384)
 
 
 class GeneralResources(_Strict):
     mode: Literal["general"] = "general"
-    instance_type: _Text = Field(max_length=63)
+    instance_type: Text = Field(max_length=63)
 
 
 class AutoscalingResources(_Strict):
     mode: Literal["autoscaling"]
-    instance_type: _Text = Field(max_length=63)
-    min_replicas: int = Field(ge=1, le=MAX_REPLICAS)
-    max_replicas: int = Field(ge=1, le=MAX_REPLICAS)
+    instance_type: Text = Field(max_length=63)
+    min_replicas: int = Field(ge=1, le=MOST_REPLICAS)
+    max_replicas: int = Field(ge=1, le=MOST_REPLICAS)
     target_concurrency: int = Field(default=4, ge=1, le=1000)
     scale_down_delay_s: int = Field(default=300, ge=0, le=86400)
 
@@ -71,7 +71,7 @@ class EndpointLimits(_Strict):
 
 class ContainerCreate(_Strict):
     name: str = Field(max_length=200)
-    category: _Text | None = Field(default=None, max_length=64)
+    category: Text | None = Field(default=None, max_length=64)
     image: str = Field(max_length=500)
     registry: RegistryWrite = RegistryWrite()
     resources: Resources
@@ -86,7 +86,7 @@ class ContainerCreate(_Strict):
 class SettingsPatch(_Strict):
     """What is not sent stays as it is. `env` merges, and null deletes a variable."""
 
-    category: _Text | None = Field(default=None, max_length=64)
+    category: Text | None = Field(default=None, max_length=64)
     image: str = Field(default="", max_length=500)
     registry: RegistryWrite = RegistryWrite()
     resources: Resources = GeneralResources(instance_type="")

@@ -13,6 +13,7 @@ from moorage.containers.admission import hold_hours
 from moorage.containers.channels import CONTAINERS, ROUTES
 from moorage.containers.edit import merged, patch_of
 from moorage.containers.models import ContainerRow
+from moorage.containers.replica_limits.service import ask_where_needed
 from moorage.containers.schemas import ContainerCreate, ContainerPatch, SettingsPatch
 from moorage.containers.secrets import seal, unseal
 from moorage.containers.spec import ContainerSettings
@@ -75,6 +76,7 @@ async def create_container(
     )
     await _flush_with_name(session, wanted.name)
     await hold_hours(session, row, is_new=True)
+    await ask_where_needed(session, actor, row)
     await notify(session, CONTAINERS, ROUTES)
     return row
 
@@ -225,6 +227,7 @@ async def begin_generation(
     if row.state != ContainerState.RUNNING:
         row.state, row.reason, row.message = ContainerState.PENDING, None, None
     await hold_hours(session, row)
+    await ask_where_needed(session, actor, row)
     return await _changed(session, actor, row, kind, details)
 
 

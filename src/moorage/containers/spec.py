@@ -13,6 +13,9 @@ from typing import Any
 DEFAULT_PORT = 8000
 DEFAULT_HEALTH_TIMEOUT_S = 300
 MAX_REPLICAS = 30
+"""Of one container, unless the operator has raised its project's limit."""
+MOST_REPLICAS = 1000
+"""That anybody can ask for."""
 
 
 class RegistryProvider(StrEnum):

@@ -20,6 +20,7 @@ from moorage.containers import instance_type_endpoints as instance_types
 from moorage.containers import project_endpoints as projects
 from moorage.containers import suspension_endpoints as suspension
 from moorage.containers.drafts import endpoints as drafts
+from moorage.containers.replica_limits import endpoints as replica_limits
 from moorage.entrypoints import device_page, health, operator_endpoints, operator_metrics, sign_in_page
 from moorage.entrypoints.api_counts import ApiCounts, ApiCountsMiddleware
 from moorage.entrypoints.errors import install_error_handlers
@@ -69,6 +70,7 @@ _PARTS = (
     containers,
     drafts,
     capsules,
+    replica_limits,
     logs,
     metrics,
     requests,

@@ -4,6 +4,7 @@ from moorage.billing.cards import models as cards
 from moorage.billing.top_ups import models as top_ups
 from moorage.catalog import models as catalog
 from moorage.containers import models as containers
+from moorage.containers.replica_limits import models as replica_limits
 from moorage.identity.api_keys import models as api_keys
 from moorage.identity.device import models as device
 from moorage.identity.providers import models as providers
@@ -39,6 +40,7 @@ __all__ = [
     "organizations",
     "providers",
     "reconcile",
+    "replica_limits",
     "sessions",
     "sign_in",
     "telemetry",

@@ -45,6 +45,10 @@ def new_container_id() -> ContainerId:
     return ContainerId(_new("ctr"))
 
 
+def new_replica_limit_request_id() -> str:
+    return _new("rlr")
+
+
 def new_replica_id() -> ReplicaId:
     return ReplicaId(_new("rep"))
 

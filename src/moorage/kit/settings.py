@@ -57,6 +57,8 @@ class Settings(BaseSettings):
     cpu_overcommit: float = Field(default=16.0, ge=1.0, le=64.0)
     """vCPUs promised per core of the machine: inference containers rarely compute all at once."""
     pull_timeout_s: int = Field(default=3600, ge=10, le=86400)
+    failed_starts_per_hour: int = Field(default=6, ge=1, le=1000)
+    """Starts that fail cost nothing; after so many of one replica within an hour the next has to wait."""
     drain_timeout_s: int = Field(default=30, ge=0, le=3600)
     """How long requests in flight may take to finish when a replica goes."""
     stop_grace_s: int = Field(default=10, ge=1, le=300)

@@ -44,6 +44,8 @@ class ProjectRow(Base):
     organization_id: Mapped[str] = mapped_column(ForeignKey("organizations.id"))
     name: Mapped[str]
     created_at: Mapped[CreatedAt]
+    replica_limit: Mapped[int] = mapped_column(default=30, server_default=text("30"))
+    """The most replicas that one of its containers may have; the operator raises it."""
     deleted_at: Mapped[datetime | None]
     """The row stays: the ledger and the logs name it."""
 

@@ -2,7 +2,12 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Response
 
-from moorage.containers.access import ContainerAccess, manageable_container, readable_container
+from moorage.containers.access import (
+    ContainerAccess,
+    manageable_container,
+    readable_container,
+    startable_container,
+)
 from moorage.containers.drafts import service
 from moorage.containers.drafts.schemas import AmountChange, ChangeRead, Draft
 from moorage.containers.drafts.service import Comparison
@@ -42,7 +47,11 @@ async def discard_draft(access: Manageable, session: TheSession) -> None:
 
 @router.post("/containers/{container_id}/draft/apply", status_code=202)
 async def apply_draft(
-    access: Manageable, session: TheSession, keyring: TheKeyring, settings: TheSettings, response: Response
+    access: Annotated[ContainerAccess, Depends(startable_container)],
+    session: TheSession,
+    keyring: TheKeyring,
+    settings: TheSettings,
+    response: Response,
 ) -> Container:
     """Stop, then start with the new settings. If they do not become healthy, those from before come back."""
     changed = await service.apply_draft(

@@ -16,6 +16,7 @@ from moorage.containers.activity import record_activity
 from moorage.containers.drafts.difference import Change, difference
 from moorage.containers.edit import merged
 from moorage.containers.models import ContainerRow
+from moorage.containers.replica_limits.repository import replica_limit
 from moorage.containers.schemas import SettingsPatch
 from moorage.containers.secrets import seal, seal_draft, unseal, unseal_draft
 from moorage.containers.service import (
@@ -119,6 +120,7 @@ async def apply_draft(
     _refuse_unproven(row)
     before = _whole(keyring, row.id, ContainerSettings.from_json(row.settings), row.secrets)
     spec, secrets = await _drafted(session, row, before, keyring, settings)
+    await _refuse_over_limit(session, row, spec)
     trial.begin(row, spec, seal(keyring, row.id, secrets))
     row.reason = row.message = None
     _record(session, row, actor, "container.draft_apply", details)
@@ -136,6 +138,17 @@ def _refuse_unproven(row: ContainerRow) -> None:
         raise ConflictError(
             f"The draft cannot be applied now: {what}. Wait until it runs, or stop it first.",
             code="container_not_settled",
+        )
+
+
+async def _refuse_over_limit(session: AsyncSession, row: ContainerRow, spec: ContainerSettings) -> None:
+    """What runs is not stopped for something that then waits for the operator."""
+    limit = await replica_limit(session, row.project_id)
+    if spec.max_replicas > limit:
+        raise ConflictError(
+            f"A container of this project may have {limit} replicas. Ask the operator for more first "
+            "(POST /projects/{project}/replica-limit-requests).",
+            code="replica_limit",
         )
 
 

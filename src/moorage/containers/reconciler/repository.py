@@ -16,6 +16,10 @@ from moorage.containers.channels import ROUTES
 from moorage.containers.models import ContainerRow, ReplicaRouteRow, ReplicaRow
 from moorage.containers.plan import ENGINE_SILENT, Plan, Transition
 from moorage.containers.probe_history import ProbeRun
+from moorage.containers.replica_limits.approval import awaiting, refused
+from moorage.containers.replica_limits.repository import newest_request_of
+from moorage.containers.spec import ContainerSettings
+from moorage.containers.start_limit import NOT_ITS_FAULT, WINDOW
 from moorage.containers.states import ContainerState, DesiredState, Reason, ReplicaState
 from moorage.containers.verdict import Fix, Probe, ProbeFailure, Verdict
 from moorage.engines.base import ObservedReplica
@@ -81,6 +85,9 @@ class Loaded:
     routes: dict[str, RouteFacts]
     failures: Sequence[Failure]
     """Of this generation, oldest first."""
+    failed_starts: Sequence[tuple[int, datetime]]
+    """(slot, when) of the last hour and any generation: those that never became ready."""
+    approval: Verdict | None
     now: datetime
     hours: tuple[Hour, ...]
     """Held, or paid and not over."""
@@ -116,6 +123,7 @@ async def load(session: AsyncSession, container_id: str) -> Loaded | None:
             OrganizationRow.id,
             OrganizationRow.suspended_at.is_not(None),
             func.clock_timestamp(),
+            ProjectRow.replica_limit,
             usable_hours(ContainerRow.id),
             available_credit(ProjectRow.organization_id),
             InstanceTypeRow,
@@ -128,7 +136,7 @@ async def load(session: AsyncSession, container_id: str) -> Loaded | None:
     found = (await session.execute(query)).one_or_none()
     if found is None:
         return None
-    container, organization_id, suspended, now, hours, available_microusd, _ = found
+    container, organization_id, suspended, now, replica_limit, hours, available_microusd, _ = found
     # Already in the session, so this asks nobody.
     instance_type = await find_instance_type(session, container.instance_type)
     assert instance_type is not None, "a foreign key says so"
@@ -138,6 +146,10 @@ async def load(session: AsyncSession, container_id: str) -> Loaded | None:
         .order_by(ReplicaRow.slot, ReplicaRow.created_at)
     )
     rows = list((await session.execute(replicas)).scalars())
+    # Before its image is known, a deployment has started nothing that could have failed.
+    failures, failed_starts = (
+        await _failures(session, container, now) if _knows_image(container) else ([], [])
+    )
     return Loaded(
         container=container,
         organization_id=organization_id,
@@ -145,8 +157,9 @@ async def load(session: AsyncSession, container_id: str) -> Loaded | None:
         instance_type=instance_type,
         replicas=rows,
         routes=await _routes(session, container_id) if rows else {},
-        # Before its image is known, a deployment has started nothing that could have failed.
-        failures=await _recent_failures(session, container) if _knows_image(container) else (),
+        failures=failures,
+        failed_starts=failed_starts,
+        approval=await _approval(session, container, replica_limit),
         now=now,
         hours=hours_from_json(hours),
         available_microusd=available_microusd,
@@ -283,24 +296,37 @@ async def _routes(session: AsyncSession, container_id: str) -> dict[str, RouteFa
     }
 
 
-async def _recent_failures(session: AsyncSession, container: ContainerRow) -> list[Failure]:
+async def _approval(session: AsyncSession, container: ContainerRow, limit: int) -> Verdict | None:
+    replicas = ContainerSettings.from_json(container.settings).max_replicas
+    if replicas <= limit:
+        return None
+    newest = await newest_request_of(session, container.id)
+    if newest is not None and newest.state == "refused":
+        return refused(newest.replicas, limit, newest.answer)
+    return awaiting(replicas, limit)
+
+
+async def _failures(
+    session: AsyncSession, container: ContainerRow, now: datetime
+) -> tuple[list[Failure], list[tuple[int, datetime]]]:
+    """What of this generation ended badly in the last minutes, and what of any failed to start in the last hour."""
     # One that failed its health check for good has failed from then on, not only once it has ended.
-    failed_at = func.coalesce(ReplicaRow.draining_at, ReplicaRow.ended_at)
+    failed_at = func.coalesce(ReplicaRow.ended_at, ReplicaRow.draining_at)
     query = (
-        select(ReplicaRow.slot, failed_at, ReplicaRow.reason, ReplicaRow.message, ReplicaRow.fix)
+        select(ReplicaRow, failed_at)
         .where(
-            ReplicaRow.container_id == container.id,
-            ReplicaRow.generation == container.generation,
-            ReplicaRow.ended_badly,
-            failed_at > func.now() - RECENT,
+            ReplicaRow.container_id == container.id, ReplicaRow.ended_badly, failed_at > func.now() - WINDOW
         )
         .order_by(failed_at)
     )
-    return [
-        Failure(slot, ended_at, Verdict(Reason(reason), message or "", Fix.from_json(fix)))
-        for slot, ended_at, reason, message, fix in await session.execute(query)
-        if ended_at is not None and reason is not None
+    ended = [(row, at) for row, at in await session.execute(query) if row.reason is not None]
+    recent = [
+        Failure(row.slot, at, Verdict(Reason(row.reason or ""), row.message or "", Fix.from_json(row.fix)))
+        for row, at in ended
+        if row.generation == container.generation and at > now - RECENT
     ]
+    starts = [(row.slot, at) for row, at in ended if row.ready_at is None and row.reason not in NOT_ITS_FAULT]
+    return recent, starts
 
 
 async def _move(session: AsyncSession, transition: Transition, probes: Sequence[ProbeRun]) -> None:

@@ -1,0 +1,115 @@
+"""More replicas than a project's limit: asked for by whoever deploys, granted or refused by the operator.
+
+A container over the limit waits as `awaiting_approval`. The reconciler reads the limit and the newest request, so a
+decision needs nothing but its row: what was granted starts by itself, what was refused fails with the answer.
+"""
+
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from moorage.containers.activity import record_activity
+from moorage.containers.models import ContainerRow
+from moorage.containers.replica_limits import repository
+from moorage.containers.replica_limits.approval import awaiting
+from moorage.containers.replica_limits.models import ReplicaLimitRequestRow
+from moorage.containers.repository import mark_due
+from moorage.containers.spec import MAX_REPLICAS, ContainerSettings
+from moorage.identity.actor import Actor
+from moorage.kit.clock import Clock
+from moorage.kit.errors import ConflictError, NotFoundError
+from moorage.kit.ids import new_replica_limit_request_id
+from moorage.organizations.models import ProjectRow
+
+Found = tuple[ReplicaLimitRequestRow, ProjectRow]
+
+
+async def ask_where_needed(session: AsyncSession, actor: Actor, row: ContainerRow) -> None:
+    """A request for a container that is to start with more replicas than its project may have, unless one is open."""
+    replicas = ContainerSettings.from_json(row.settings).max_replicas
+    # The smallest limit that a project can have; most containers need no question.
+    limit = (
+        MAX_REPLICAS if replicas <= MAX_REPLICAS else await repository.replica_limit(session, row.project_id)
+    )
+    if replicas <= limit:
+        return
+    verdict = awaiting(replicas, limit)
+    row.reason, row.message = verdict.reason, verdict.message
+    newest = await repository.newest_request_of(session, row.id)
+    if newest is None or newest.state != "pending":
+        _add(session, actor, row.project_id, row.id, replicas, None)
+    elif newest.replicas != replicas:
+        newest.replicas = replicas
+
+
+async def find_request(session: AsyncSession, request_id: str) -> Found:
+    """Locked, because it can be decided once."""
+    found = await repository.lock_request(session, request_id)
+    if found is None:
+        raise NotFoundError("There is no such request.")
+    return found
+
+
+async def request_limit(
+    session: AsyncSession, actor: Actor, project: ProjectRow, replicas: int, note: str | None
+) -> ReplicaLimitRequestRow:
+    if replicas <= project.replica_limit:
+        raise ConflictError(
+            f"A container of this project may have {project.replica_limit} replicas already.",
+            code="replica_limit_suffices",
+        )
+    row = _add(session, actor, project.id, None, replicas, note)
+    await session.flush()
+    await session.refresh(row)
+    return row
+
+
+async def decide(
+    session: AsyncSession, actor: Actor, found: Found, *, approve: bool, answer: str | None, clock: Clock
+) -> Found:
+    row, project = found
+    if row.state != "pending":
+        raise ConflictError(f"This request was {row.state} already.", code="already_decided")
+    row.state = "approved" if approve else "refused"
+    row.decided_at, row.decided_by, row.answer = clock.now(), actor.id, answer
+    if approve:
+        project.replica_limit = max(project.replica_limit, row.replicas)
+    record_activity(
+        session,
+        project_id=project.id,
+        container_id=row.container_id,
+        actor=actor.id,
+        kind=f"replica_limit.{row.state}",
+        message=answer,
+        details={"replicas": row.replicas, "limit": project.replica_limit},
+    )
+    await session.flush()
+    await mark_due(session, await repository.waiting_containers(session, project.id))
+    return row, project
+
+
+def _add(
+    session: AsyncSession,
+    actor: Actor,
+    project_id: str,
+    container_id: str | None,
+    replicas: int,
+    note: str | None,
+) -> ReplicaLimitRequestRow:
+    row = ReplicaLimitRequestRow(
+        id=new_replica_limit_request_id(),
+        project_id=project_id,
+        container_id=container_id,
+        replicas=replicas,
+        note=note,
+        state="pending",
+        requested_by=actor.id,
+    )
+    session.add(row)
+    record_activity(
+        session,
+        project_id=project_id,
+        container_id=container_id,
+        actor=actor.id,
+        kind="replica_limit.requested",
+        details={"replicas": replicas},
+    )
+    return row

@@ -1,0 +1,86 @@
+"""More replicas than the limit: asked for, granted, refused."""
+
+from typing import Any
+
+from api_support import SMALL, Api, Home, assert_problem, container_body, new_home
+from api_support import api_fixture as api_fixture
+
+
+def wide(replicas: int, name: str = "wide") -> dict[str, Any]:
+    resources = {"mode": "autoscaling", "instance_type": SMALL, "min_replicas": 1, "max_replicas": replicas}
+    return container_body(name, resources=resources)
+
+
+async def requests(api: Api, home: Home) -> list[dict[str, Any]]:
+    answer = await api.get(home.admin, f"/projects/{home.project_id}/replica-limit-requests")
+    items: list[dict[str, Any]] = answer.json()["items"]
+    return items
+
+
+async def decide(api: Api, request_id: str, verb: str, answer: str | None = None) -> Any:
+    body = {"answer": answer} if answer else None
+    return await api.post(api.operator, f"/operator/replica-limit-requests/{request_id}/{verb}", body)
+
+
+async def test_thirty_need_nobody(api: Api) -> None:
+    home = await new_home(api)
+    created = await api.post(home.admin, f"/projects/{home.project_id}/containers", wide(30))
+    assert (created.status_code, created.json()["reason"]) == (201, None)
+    assert await requests(api, home) == []
+
+
+async def test_above_thirty_waits_and_asks(api: Api) -> None:
+    home = await new_home(api)
+    created = await api.post(home.admin, f"/projects/{home.project_id}/containers", wide(40))
+    assert created.status_code == 202, created.text
+    shown = created.json()
+    assert (shown["state"], shown["reason"]) == ("PENDING", "awaiting_approval")
+    assert "40 replicas" in shown["message"]
+    [request] = await requests(api, home)
+    assert (request["container_id"], request["replicas"], request["state"]) == (shown["id"], 40, "pending")
+    listed = (await api.get(api.operator, "/operator/replica-limit-requests?state=pending")).json()["items"]
+    assert [one["id"] for one in listed] == [request["id"]]
+    assert (listed[0]["organization_id"], listed[0]["current_limit"]) == (home.organization_id, 30)
+
+    approved = await decide(api, request["id"], "approve")
+    assert (approved.status_code, approved.json()["current_limit"]) == (200, 40)
+    assert_problem(await decide(api, request["id"], "refuse"), 409, "already_decided")
+    again = await api.post(home.admin, f"/projects/{home.project_id}/containers", wide(40, "second"))
+    assert again.status_code == 201, "the project may have forty now"
+
+
+async def test_refused_and_asked_again(api: Api) -> None:
+    home = await new_home(api)
+    created = await api.post(home.admin, f"/projects/{home.project_id}/containers", wide(40))
+    container_id = created.json()["id"]
+    [request] = await requests(api, home)
+    refused = await decide(api, request["id"], "refuse", "The GPUs are all taken.")
+    assert (refused.json()["state"], refused.json()["current_limit"]) == ("refused", 30)
+    await api.execute("UPDATE containers SET state = 'FAILED', failed_generation = generation")
+    started = await api.post(home.admin, f"/containers/{container_id}/start")
+    assert (started.status_code, started.json()["reason"]) == (202, "awaiting_approval")
+    assert [one["state"] for one in await requests(api, home)] == ["pending", "refused"]
+    activity = (await api.get(home.admin, f"/containers/{container_id}/activity")).json()["items"]
+    assert {"replica_limit.requested", "replica_limit.refused"} <= {one["kind"] for one in activity}
+
+
+async def test_asked_ahead(api: Api) -> None:
+    home = await new_home(api)
+    path = f"/projects/{home.project_id}/replica-limit-requests"
+    asked = await api.post(home.admin, path, {"replicas": 50, "note": "launch"})
+    assert asked.status_code == 201, asked.text
+    assert (await decide(api, asked.json()["id"], "approve")).status_code == 200
+    assert_problem(await api.post(home.admin, path, {"replicas": 50}), 409, "replica_limit_suffices")
+    assert_problem(await api.post(home.admin, path, {"replicas": 1001}), 422, "invalid_input")
+
+
+async def test_a_draft_does_not_stop_what_runs_to_wait(api: Api) -> None:
+    home = await new_home(api)
+    created = await api.post(home.admin, f"/projects/{home.project_id}/containers", container_body())
+    container_id = created.json()["id"]
+    await api.execute("UPDATE containers SET state = 'RUNNING', serving_generation = generation")
+    body = {"resources": wide(40)["resources"]}
+    saved = await api.ask(home.admin, "PUT", f"/api/v1/containers/{container_id}/draft", json=body)
+    assert saved.status_code == 200, saved.text
+    applied = await api.post(home.admin, f"/containers/{container_id}/draft/apply")
+    assert_problem(applied, 409, "replica_limit")

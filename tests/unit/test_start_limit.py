@@ -1,0 +1,31 @@
+"""How often a start may fail, and when the next one may be made."""
+
+from datetime import UTC, datetime, timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moorage.containers.start_limit import WINDOW, start_again_at, start_limit
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+ages_s = st.lists(st.integers(min_value=0, max_value=3600), max_size=20)
+
+
+@given(ages_s, st.integers(min_value=1, max_value=10))
+def test_never_more_than_so_many_within_an_hour(ages: list[int], per_hour: int) -> None:
+    failed_at = [NOW - timedelta(seconds=age) for age in ages]
+    until = start_again_at(failed_at, per_hour)
+    if len(failed_at) < per_hour:
+        assert until is None
+        return
+    assert until is not None
+    counted = [at for at in failed_at if until - WINDOW < at <= until]
+    assert len(counted) < per_hour, "at that moment one more is within the limit"
+    just_before = until - timedelta(microseconds=1)
+    assert len([at for at in failed_at if just_before - WINDOW < at]) >= per_hour, "and not a moment sooner"
+
+
+def test_the_sentence_says_when() -> None:
+    verdict = start_limit(6, NOW)
+    assert verdict.reason == "start_limit"
+    assert "at 12:00:00 UTC" in verdict.message
