@@ -91,8 +91,9 @@ export function resourcesOf(draft: Draft): Schemas["ContainerCreate"]["resources
   };
 }
 
+/** What the form does not have is not sent, and keeps the API's default. */
 export function toCreate(draft: Draft): Schemas["ContainerCreate"] {
-  return {
+  const body: Omit<Schemas["ContainerCreate"], "limits"> = {
     name: draft.name.trim(),
     category: draft.category.trim() || null,
     image: draft.image.trim(),
@@ -104,6 +105,7 @@ export function toCreate(draft: Draft): Schemas["ContainerCreate"] {
     env: Object.fromEntries(draft.env.filter((one) => one.name).map((one) => [one.name, one.value ?? ""])),
     infrastructure: draft.infrastructure,
   };
+  return body as Schemas["ContainerCreate"];
 }
 
 /** Only what differs from the container. Credentials are sent when a new password was written, and then whole. */

@@ -29,7 +29,10 @@ export function CreateFlow({ projectId, begin }: { projectId: string; begin: Dra
     setSavedAt(new Date());
   };
   const scroller = useRef<HTMLDivElement>(null);
-  useEffect(() => scroller.current?.scrollTo(0, 0), [step]);
+  // In braces: newer browsers answer a scroll with a promise, and an effect must not return one.
+  useEffect(() => {
+    scroller.current?.scrollTo(0, 0);
+  }, [step]);
 
   /** Forward only over steps without a mistake; back always. */
   const go = (to: Step) => {

@@ -19,7 +19,9 @@ export interface Turn {
 export function Conversation({ turns }: { turns: Turn[] }) {
   const end = useRef<HTMLDivElement>(null);
   const length = turns.reduce((all, turn) => all + turn.answer.length, turns.length);
-  useEffect(() => end.current?.scrollIntoView({ block: "end" }), [length]);
+  useEffect(() => {
+    end.current?.scrollIntoView({ block: "end" });
+  }, [length]);
   return (
     <div className={classes.turns} tabIndex={0} role="log" aria-label="Conversation">
       {turns.length === 0 ? <p className={classes.begin}>Ask it something. The answer comes from your container.</p> : null}
