@@ -25,6 +25,7 @@ from moorage_cli.commands import (
     organizations,
     projects,
     requests,
+    scaling,
     status,
     top,
 )
@@ -97,6 +98,7 @@ for part in (
     logs,
     chat,
     requests,
+    scaling,
     account,
     status,
     top,

@@ -32,6 +32,24 @@ REQUEST = {
 }
 
 
+SCALING = {"min_replicas": 1, "max_replicas": 4, "target_concurrency": 6, "scale_down_delay_s": 300}
+AUTOSCALING = {
+    "policy": SCALING,
+    "replicas": {"desired": 3, "ready": 2, "coming": 1, "startup_s": 4.2},
+    "items": [
+        {
+            "at": CREATED_AT,
+            "replicas_before": 1,
+            "replicas": 3,
+            "wanted": 5,
+            "limited_by": "max_replicas",
+            "reason": "20.0 in flight over the last 6 s need 5. Wants 5, capped by max 3.",
+            "inputs": {},
+        }
+    ],
+}
+
+
 class FakeMoorage:
     """The state, and what was asked for. `steps` is what the newest container shows at each look."""
 
@@ -330,6 +348,11 @@ class _Handler(BaseHTTPRequestHandler):
                 anything = found["state"] != "STOPPED"
                 found["state"] = "STOPPING" if anything else "STOPPED"
                 return self._json(202 if anything else 200, found)
+            case ["POST", "scale"]:
+                found["resources"] = SCALING | {"mode": "autoscaling", "instance_type": "cpu-small"}
+                return self._json(202, found)
+            case ["GET", "autoscaling"]:
+                return self._json(200, {**AUTOSCALING, "next_cursor": None})
             case ["GET", "replicas"]:
                 return self._page([replica(found["generation"])], query)
             case ["GET", "capsules"]:

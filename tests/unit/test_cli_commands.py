@@ -260,6 +260,20 @@ def test_explain_a_request(moor: Moor) -> None:
     assert moor("explain", "../me").exit_code == 2
 
 
+def test_scale_and_see_why(moor: Moor, fake: FakeMoorage) -> None:
+    made = fake.add_container("chat")
+    assert moor("scale", "chat").exit_code == 2
+    said = moor("scale", "chat", "--max", "4", "--target-concurrency", "6")
+    assert said.exit_code == 0, said.stderr
+    assert "from 1 to 4 replicas, 6 requests at a time each" in said.stdout
+    sent = fake.asked("POST", f"/containers/{made['id']}/scale")
+    assert sent == [{"max_replicas": 4, "target_concurrency": 6}]
+    why = moor("autoscaling", "chat").stdout
+    assert "2 ready, 1 coming, 3 asked for" in why
+    assert "Wants 5, capped by max 3." in why
+    assert json.loads(moor("autoscaling", "chat", "--json").stdout)["replicas"]["desired"] == 3
+
+
 # Deploying
 
 

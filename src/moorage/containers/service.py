@@ -226,6 +226,8 @@ async def begin_generation(
     row.unready_since = row.trial_failure = None
     if row.state != ContainerState.RUNNING:
         row.state, row.reason, row.message = ContainerState.PENDING, None, None
+        # What the autoscaler asked for was for a load that is over.
+        row.desired_replicas = ContainerSettings.from_json(row.settings).min_replicas
     await hold_hours(session, row)
     await ask_where_needed(session, actor, row)
     return await _changed(session, actor, row, kind, details)

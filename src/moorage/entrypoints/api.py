@@ -10,6 +10,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from moorage.autoscaling import endpoints as autoscaling
 from moorage.billing.cards import endpoints as cards
 from moorage.billing.top_ups import endpoints as top_ups
 from moorage.billing.top_ups import operator_endpoints as operator_money
@@ -71,6 +72,7 @@ _PARTS = (
     drafts,
     capsules,
     replica_limits,
+    autoscaling,
     logs,
     metrics,
     requests,

@@ -16,7 +16,16 @@ from moorage.reconcile.status import reconciler_statuses
 root_router = APIRouter(tags=["health"])
 operator_router = APIRouter(tags=["operator"])
 
-EXPECTED_RECONCILERS = ("capsules", "containers", "housekeeping", "ledger", "logs", "metrics", "renewals")
+EXPECTED_RECONCILERS = (
+    "autoscaling",
+    "capsules",
+    "containers",
+    "housekeeping",
+    "ledger",
+    "logs",
+    "metrics",
+    "renewals",
+)
 SILENT_AFTER_S = 15.0
 
 

@@ -12,6 +12,7 @@ import structlog
 import uvicorn
 import uvloop
 
+from moorage.autoscaling.reconciler import Autoscaler
 from moorage.billing.ledger_check import LedgerCheck
 from moorage.billing.renewals.reconciler import RenewalsReconciler
 from moorage.containers.reconciler.reconciler import ContainersReconciler
@@ -107,6 +108,7 @@ async def serve_controller(settings: Settings) -> None:
             WebhookDelivery(database, keyring, settings, system_clock),
             MetricsKeeper(database, system_clock),
             CapsuleWriter(database, system_clock),
+            Autoscaler(database, system_clock),
             Housekeeping(database, settings, system_clock),
         )
     ]

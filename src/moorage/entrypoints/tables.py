@@ -1,5 +1,6 @@
 """Every table of Moorage, gathered: importing a module of models registers its tables."""
 
+from moorage.autoscaling import models as autoscaling
 from moorage.billing.cards import models as cards
 from moorage.billing.top_ups import models as top_ups
 from moorage.catalog import models as catalog
@@ -27,6 +28,7 @@ metadata = Base.metadata
 __all__ = [
     "api_keys",
     "audit",
+    "autoscaling",
     "cards",
     "catalog",
     "containers",
