@@ -107,6 +107,7 @@ for part in (
     part.register(app)
 app.add_typer(organizations.app, name="org")
 app.add_typer(members.app, name="members")
+app.add_typer(scaling.app, name="autoscaling")
 app.add_typer(projects.app, name="project")
 app.add_typer(keys.app, name="keys")
 app.add_typer(billing.app, name="billing")

@@ -142,6 +142,7 @@ ROUTES = {
     "GET /api/v1/containers/{container_id}/metrics": "project",
     "GET /api/v1/containers/{container_id}/capsules": "project",
     "GET /api/v1/containers/{container_id}/autoscaling": "project",
+    "POST /api/v1/containers/{container_id}/autoscaling/replay": "project",
     "POST /api/v1/containers/{container_id}/scale": "project",
     "GET /api/v1/containers/{container_id}/logs": "project",
     "GET /api/v1/containers/{container_id}/logs/histogram": "project",
@@ -295,6 +296,8 @@ def good_body(route: str, name: str) -> dict[str, Any]:
         return {"replicas": 40}
     if route.endswith(("/approve", "/refuse")):
         return {}
+    if route.endswith("/replay"):
+        return {"since": datetime.now(UTC).isoformat()}
     if route.endswith("/scale"):
         return {"min_replicas": 1, "max_replicas": 2}
     if route.endswith("/fix"):

@@ -1,5 +1,6 @@
 """The autoscaling reconciler on real rows: demand in, replicas and reasons out."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 
@@ -12,6 +13,7 @@ from moorage.autoscaling import repository, service
 from moorage.autoscaling.decide import Decision, State
 from moorage.autoscaling.models import AutoscalingDecisionRow
 from moorage.autoscaling.reconciler import Autoscaler
+from moorage.autoscaling.replay_service import compare
 from moorage.autoscaling.schemas import ScaleRequest
 from moorage.containers.models import ActivityRow, ContainerRow
 from moorage.containers.service import start_container, stop_container
@@ -241,3 +243,32 @@ async def test_the_containers_reconciler_makes_it_true(world: World) -> None:
         await session.execute(text("UPDATE replica_routes SET failure = 'timeout'"))
         facts = (await repository.replica_facts(session, [container_id]))[container_id]
     assert (facts.ready, facts.failing) == (1, 1)
+
+
+async def test_a_replay_with_the_same_settings_gives_the_same_decisions(world: World) -> None:
+    town = await new_town(world, scale_down_delay_s=30)
+    for in_flight, seconds in ((1, 20), (9, 30), (3, 40), (14, 20), (0, 60)):
+        await town.play(in_flight, seconds)
+    made = [
+        (int(row.at.timestamp()), row.replicas, row.wanted, row.reason)
+        for row in await town.decisions()
+        if row.replicas != row.replicas_before
+    ]
+    since, now = datetime.fromtimestamp(START + 1, UTC), datetime.fromtimestamp(town.second + 2, UTC)
+    container = await world.container(town.container_id)
+    policy = repository.policy_of(container.settings)
+    async with world.database.transaction() as session:
+        same = await compare(session, container, policy, since, now)
+        cheaper = await compare(session, container, replace(policy, max_replicas=2), since, now)
+    again = [
+        (change.second, change.decision.replicas, change.decision.wanted, change.decision.reason)
+        for change in same.replayed.changes
+    ]
+    assert again == made
+    assert len(made) >= 4
+    assert same.replayed.replica_s == same.as_it_was.replica_s
+    assert same.replayed.changed == same.as_it_was.changed
+    assert same.replayed.hours_bought == same.as_it_was.hours_bought == 4
+    assert cheaper.replayed.replica_s < same.replayed.replica_s
+    assert cheaper.replayed.hours_bought == 2
+    assert cheaper.replayed.over_target_s > same.replayed.over_target_s

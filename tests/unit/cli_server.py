@@ -50,6 +50,16 @@ AUTOSCALING = {
 }
 
 
+_FIGURES = {"hours_bought": 4, "cost_microusd": 80000, "over_target_share": 0.125, "changes": 3}
+REPLAY = {
+    "since": CREATED_AT,
+    "until": CREATED_AT,
+    "policy": SCALING,
+    "as_it_was": _FIGURES | {"replica_hours": 9.5},
+    "replayed": _FIGURES | {"replica_hours": 7.25},
+}
+
+
 class FakeMoorage:
     """The state, and what was asked for. `steps` is what the newest container shows at each look."""
 
@@ -351,6 +361,8 @@ class _Handler(BaseHTTPRequestHandler):
             case ["POST", "scale"]:
                 found["resources"] = SCALING | {"mode": "autoscaling", "instance_type": "cpu-small"}
                 return self._json(202, found)
+            case ["POST", "autoscaling", "replay"]:
+                return self._json(200, REPLAY)
             case ["GET", "autoscaling"]:
                 return self._json(200, {**AUTOSCALING, "next_cursor": None})
             case ["GET", "replicas"]:

@@ -274,6 +274,20 @@ def test_scale_and_see_why(moor: Moor, fake: FakeMoorage) -> None:
     assert json.loads(moor("autoscaling", "chat", "--json").stdout)["replicas"]["desired"] == 3
 
 
+def test_replay_other_settings(moor: Moor, fake: FakeMoorage) -> None:
+    made = fake.add_container("chat")
+    said = moor("autoscaling", "replay", "chat", "--since", "24h", "--target-concurrency", "6", "--max", "5")
+    assert said.exit_code == 0, said.stderr
+    assert "9.50" in said.stdout
+    assert "7.25" in said.stdout
+    assert "12.5%" in said.stdout
+    (sent,) = fake.asked("POST", f"/containers/{made['id']}/autoscaling/replay")
+    assert {name: sent[name] for name in sent if name != "since"} == {
+        "target_concurrency": 6,
+        "max_replicas": 5,
+    }
+
+
 # Deploying
 
 

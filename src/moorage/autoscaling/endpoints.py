@@ -1,23 +1,32 @@
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Response
 
 from moorage.autoscaling import repository, service
+from moorage.autoscaling.replay import Replayed
+from moorage.autoscaling.replay_service import LONGEST, compare
 from moorage.autoscaling.repository import ReplicaFacts
 from moorage.autoscaling.schemas import (
     Autoscaling,
     AutoscalingDecision,
+    Replay,
+    ReplayedDecision,
+    ReplayFigures,
+    ReplayRequest,
     ScaleRequest,
     ScalingPolicy,
     ScalingState,
 )
 from moorage.containers.access import ContainerAccess, manageable_container, readable_container
+from moorage.containers.repository import ready_count_and_price
 from moorage.containers.schemas import Container
 from moorage.containers.shown import answer
 from moorage.containers.spec import ContainerSettings, ResourceMode
+from moorage.kit.errors import FieldError, InvalidInputError
 from moorage.kit.pagination import PageRequest, Position, page_of, page_request
-from moorage.kit.web import TheSession, TheSettings
+from moorage.kit.web import TheClock, TheSession, TheSettings
 
 router = APIRouter(tags=["autoscaling"])
 Readable = Annotated[ContainerAccess, Depends(readable_container)]
@@ -55,3 +64,51 @@ async def scale_container(
     """Changes how it scales, also while it runs; 200 when nothing changed."""
     changed = await service.change_scaling(session, access.actor, access.container.id, body)
     return await answer(session, changed, settings, response)
+
+
+@router.post("/containers/{container_id}/autoscaling/replay")
+async def replay_autoscaling(
+    body: ReplayRequest, access: Readable, session: TheSession, clock: TheClock
+) -> Replay:
+    """What another policy would have done with the demand of the last days, beside what was done. Changes nothing."""
+    container, now = access.container, clock.now()
+    if now - body.since > LONGEST or body.since > now:
+        raise InvalidInputError(
+            f"since must be within the last {LONGEST.days} days.",
+            fields=(FieldError("since", f"must be within the last {LONGEST.days} days"),),
+        )
+    sent = body.model_dump(exclude_none=True, exclude={"since"})
+    policy = replace(repository.policy_of(container.settings), **sent)
+    if policy.min_replicas > policy.max_replicas:
+        message = f"would leave min {policy.min_replicas} above max {policy.max_replicas}"
+        raise InvalidInputError(f"max_replicas {message}.", fields=(FieldError("max_replicas", message),))
+    found = await compare(session, container, policy, body.since, now)
+    _, price_per_hour_microusd = await ready_count_and_price(session, container)
+    return Replay(
+        since=found.since,
+        until=found.until,
+        policy=ScalingPolicy(**asdict(policy)),
+        startup_s=found.startup_s,
+        as_it_was=_figures(found.as_it_was, price_per_hour_microusd),
+        replayed=_figures(found.replayed, price_per_hour_microusd),
+        decisions=[
+            ReplayedDecision(
+                at=datetime.fromtimestamp(change.second, UTC),
+                replicas=change.decision.replicas,
+                wanted=change.decision.wanted,
+                limited_by=change.decision.limit,
+                reason=change.decision.reason,
+            )
+            for change in found.replayed.changes[:500]
+        ],
+    )
+
+
+def _figures(figures: Replayed, price_per_hour_microusd: int) -> ReplayFigures:
+    return ReplayFigures(
+        replica_hours=round(figures.replica_s / 3600, 3),
+        hours_bought=figures.hours_bought,
+        cost_microusd=figures.hours_bought * price_per_hour_microusd,
+        over_target_share=round(figures.over_target_s / figures.seconds, 5),
+        changes=figures.changed,
+    )

@@ -1,7 +1,7 @@
 from datetime import datetime
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from moorage.containers.spec import MAX_REPLICAS
 
@@ -52,3 +52,38 @@ class Autoscaling(BaseModel):
     items: list[AutoscalingDecision]
     """Newest first."""
     next_cursor: str | None
+
+
+class ReplayRequest(ScaleRequest):
+    """The policy to try; what is not sent is as it is now."""
+
+    since: AwareDatetime
+
+
+class ReplayFigures(BaseModel):
+    replica_hours: float
+    hours_bought: int
+    """As they are charged: for a slot, for sixty minutes from the first use."""
+    cost_microusd: int
+    over_target_share: float
+    """Of the time: more in flight than the ready replicas are meant to have."""
+    changes: int
+
+
+class ReplayedDecision(BaseModel):
+    at: datetime
+    replicas: int
+    wanted: int
+    limited_by: str | None
+    reason: str
+
+
+class Replay(BaseModel):
+    since: datetime
+    until: datetime
+    policy: ScalingPolicy
+    startup_s: float | None
+    as_it_was: ReplayFigures
+    replayed: ReplayFigures
+    decisions: list[ReplayedDecision]
+    """Those of the replay that changed the number, oldest first; the first 500."""

@@ -1,42 +1,58 @@
-"""`moor scale` and `moor autoscaling`."""
+"""`moor scale`, `moor autoscaling` and `moor autoscaling replay`."""
 
+from datetime import UTC, datetime
 from itertools import islice
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
+from moorage_cli.amounts import shown_price
 from moorage_cli.client import Record
 from moorage_cli.command import ContainerArgument, command
 from moorage_cli.errors import UsageError
 from moorage_cli.session import Session
-from moorage_cli.times import shown_time
+from moorage_cli.times import shown_time, time_before
+
+
+class ShowUnlessTold(TyperGroup):
+    """`moor autoscaling NAME` is `moor autoscaling show NAME`."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and args[0] not in self.commands:
+            args = ["show", *args]
+        return super().resolve_command(ctx, args)
+
+
+app = typer.Typer(
+    cls=ShowUnlessTold, no_args_is_help=True, help="Why a container has as many replicas as it has."
+)
+
+MinOption = Annotated[int | None, typer.Option("--min", min=1, help="Least replicas.")]
+MaxOption = Annotated[int | None, typer.Option("--max", min=1, help="Most replicas.")]
+TargetOption = Annotated[
+    int | None,
+    typer.Option("--target-concurrency", min=1, help="Requests that one replica should have at a time."),
+]
+DelayOption = Annotated[
+    int | None, typer.Option("--scale-down-delay", min=0, help="Seconds over which unneeded replicas go.")
+]
 
 
 def register(parent: typer.Typer) -> None:
     command(parent)(scale)
-    command(parent)(autoscaling)
 
 
 def scale(
     session: Session,
     container: ContainerArgument,
-    least: Annotated[int | None, typer.Option("--min", min=1, help="Least replicas.")] = None,
-    most: Annotated[int | None, typer.Option("--max", min=1, help="Most replicas.")] = None,
-    target_concurrency: Annotated[
-        int | None, typer.Option(min=1, help="Requests that one replica should have at a time.")
-    ] = None,
-    scale_down_delay: Annotated[
-        int | None, typer.Option(min=0, help="Seconds over which unneeded replicas go.")
-    ] = None,
+    least: MinOption = None,
+    most: MaxOption = None,
+    target_concurrency: TargetOption = None,
+    scale_down_delay: DelayOption = None,
 ) -> None:
     """Change how a container scales, also while it runs."""
-    wanted = {
-        "min_replicas": least,
-        "max_replicas": most,
-        "target_concurrency": target_concurrency,
-        "scale_down_delay_s": scale_down_delay,
-    }
-    sent = {name: value for name, value in wanted.items() if value is not None}
+    sent = _policy(least, most, target_concurrency, scale_down_delay)
     if not sent:
         raise UsageError("Say what to change: --min, --max, --target-concurrency or --scale-down-delay.")
     found = session.container(container)
@@ -47,6 +63,7 @@ def scale(
     session.output.line(f"{scaled['name']} scales {shown_policy(scaled['resources'])}.")
 
 
+@command(app, "show")
 def autoscaling(
     session: Session,
     container: ContainerArgument,
@@ -90,3 +107,52 @@ def shown_policy(policy: Record) -> str:
         f"from {policy['min_replicas']} to {policy['max_replicas']} replicas, "
         f"{policy['target_concurrency']} requests at a time each, down over {policy['scale_down_delay_s']} s"
     )
+
+
+@command(app, "replay")
+def replay(
+    session: Session,
+    container: ContainerArgument,
+    since: Annotated[str, typer.Option(help="How far back: 24h, or a time.")] = "24h",
+    least: MinOption = None,
+    most: MaxOption = None,
+    target_concurrency: TargetOption = None,
+    scale_down_delay: DelayOption = None,
+) -> None:
+    """Show what other settings would have done with the demand there was, and what that would have cost."""
+    found = session.container(container)
+    begin = time_before(since, datetime.now(UTC), "--since").isoformat()
+    wanted = _policy(least, most, target_concurrency, scale_down_delay) | {"since": begin}
+    path = f"/containers/{found['id']}/autoscaling/replay"
+    replayed: Record = session.client.request("POST", path, body=wanted).body
+    if session.output.as_json:
+        session.output.result(replayed)
+        return
+    session.output.pairs(
+        [
+            ("time", f"{shown_time(replayed['since'])} to {shown_time(replayed['until'])}"),
+            ("replayed with", shown_policy(replayed["policy"])),
+        ]
+    )
+    session.output.line("")
+    was, would = replayed["as_it_was"], replayed["replayed"]
+    rows = [
+        ["replica-hours", f"{was['replica_hours']:.2f}", f"{would['replica_hours']:.2f}"],
+        ["hours bought", str(was["hours_bought"]), str(would["hours_bought"])],
+        ["cost (USD)", shown_price(was["cost_microusd"]), shown_price(would["cost_microusd"])],
+        ["time over target", f"{was['over_target_share']:.1%}", f"{would['over_target_share']:.1%}"],
+        ["changes", str(was["changes"]), str(would["changes"])],
+    ]
+    session.output.table(("", "AS IT WAS", "REPLAYED"), rows, "")
+
+
+def _policy(
+    least: int | None, most: int | None, target_concurrency: int | None, scale_down_delay: int | None
+) -> Record:
+    wanted = {
+        "min_replicas": least,
+        "max_replicas": most,
+        "target_concurrency": target_concurrency,
+        "scale_down_delay_s": scale_down_delay,
+    }
+    return {name: value for name, value in wanted.items() if value is not None}
