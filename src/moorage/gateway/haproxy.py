@@ -205,7 +205,8 @@ class Worker:
         entries = {}
         for line in (await self.ask(f"show map {path}")).splitlines():
             parts = line.split(" ", 2)
-            if len(parts) == 3:
+            # An entry begins with its address; anything else is a complaint, of a worker that has just ended perhaps.
+            if len(parts) == 3 and parts[0].startswith("0x"):
                 entries[parts[1]] = parts[2]
             elif line:
                 raise HaproxyError(f"show map {path}: {line}")
