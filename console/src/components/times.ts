@@ -39,3 +39,10 @@ export function duration(ms: number): string {
 export function since(iso: string, now: Date): string {
   return duration(now.getTime() - new Date(iso).getTime());
 }
+
+/** "15 Nov", with the year where it is another one. */
+export function longDate(iso: string, now: Date): string {
+  const time = new Date(iso);
+  const year = time.getFullYear() === now.getFullYear() ? undefined : "numeric";
+  return time.toLocaleDateString("en-GB", { day: "numeric", month: "short", year });
+}

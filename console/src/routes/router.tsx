@@ -70,6 +70,12 @@ const create = createRoute({
   component: lazyRouteComponent(() => import("@/pages/create/Create"), "Create"),
 });
 
+const apiKeys = createRoute({
+  getParentRoute: () => project,
+  path: "/api-keys",
+  component: lazyRouteComponent(() => import("@/pages/api-keys/ApiKeys"), "ApiKeys"),
+});
+
 /** The pages of a container's dashboard, which are not inside the Service tab's two columns. */
 const overview = createRoute({
   getParentRoute: () => project,
@@ -108,6 +114,7 @@ const routeTree = root.addChildren([
     project.addChildren([
       service.addChildren([serviceIndex, serviceContainer]),
       create,
+      apiKeys,
       overview,
       logs,
       activity,

@@ -3,4 +3,5 @@ import type { Section } from "./paths";
 /** The tabs of the second bar, in their order. A page appears here together with its route in router.tsx. */
 export const sections: { section: Section; label: string; adminOnly?: boolean }[] = [
   { section: "containers", label: "Service" },
+  { section: "api-keys", label: "API keys" },
 ];

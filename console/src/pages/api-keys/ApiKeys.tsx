@@ -1,0 +1,90 @@
+import { Button, SegmentedControl } from "@mantine/core";
+import { useSuspenseQuery } from "@tanstack/react-query";
+import { Plus } from "lucide-react";
+import { useState } from "react";
+
+import { Card, Page } from "@/components/Page";
+import { Empty } from "@/components/Patterns";
+import { Table } from "@/components/Table";
+import { longDate } from "@/components/times";
+import { useNow } from "@/components/useNow";
+import { useProject } from "@/frame/useProject";
+
+import classes from "./ApiKeys.module.css";
+import { CreateKey } from "./CreateKey";
+import { KeyActions } from "./KeyActions";
+import { type ApiKey, apiKeysQuery } from "./queries";
+
+const STATES = {
+  active: { word: "Works", tone: "ok" },
+  disabled: { word: "Disabled", tone: "warn" },
+  expired: { word: "Expired", tone: "idle" },
+  revoked: { word: "Revoked", tone: "idle" },
+} as const;
+
+/** What clients of this project's containers authenticate with. */
+export function ApiKeys() {
+  const { project } = useProject();
+  const { data: keys } = useSuspenseQuery(apiKeysQuery(project.id));
+  const [creating, setCreating] = useState(false);
+  const [shown, setShown] = useState("usable");
+  const usable = keys.filter((one) => one.status === "active" || one.status === "disabled");
+  const create = (
+    <Button leftSection={<Plus size={16} strokeWidth={1.5} />} onClick={() => setCreating(true)}>
+      Create key
+    </Button>
+  );
+  return (
+    <Page title="API keys" hint={`Of ${project.name}: they open its containers and no others.`} actions={create}>
+      {keys.length === 0 ? (
+        <Card label="API keys">
+          <Empty command="moor keys create --name my-app">
+            There is no key yet. Create one to call the endpoint of a container from outside.
+          </Empty>
+        </Card>
+      ) : (
+        <Card
+          flush
+          title="Keys"
+          action={
+            <SegmentedControl
+              aria-label="Which keys"
+              value={shown}
+              onChange={setShown}
+              data={[
+                { value: "usable", label: `Usable ${usable.length}` },
+                { value: "all", label: `All ${keys.length}` },
+              ]}
+            />
+          }
+        >
+          <KeyTable keys={shown === "usable" ? usable : keys} />
+        </Card>
+      )}
+      <CreateKey projectId={project.id} opened={creating} close={() => setCreating(false)} />
+    </Page>
+  );
+}
+
+function KeyTable({ keys }: { keys: ApiKey[] }) {
+  const now = useNow(60_000);
+  return (
+    <Table
+      rows={keys}
+      rowKey={(key) => key.id}
+      empty="Every key has ended. Create a new one, or look at all of them."
+      columns={[
+        { head: "Name", cell: (key) => <span className={classes.name}>{key.name}</span> },
+        { head: "Key", wide: true, cell: (key) => <code>moor_…{key.hint}</code> },
+        { head: "Scope", wide: true, cell: (key) => (key.scope === "manage" ? "Manage" : "Inference") },
+        {
+          head: "State",
+          cell: (key) => <span data-tone={STATES[key.status].tone}>{STATES[key.status].word}</span>,
+        },
+        { head: "Created", wide: true, cell: (key) => longDate(key.created_at, now) },
+        { head: "Expires", wide: true, cell: (key) => (key.expires_at ? longDate(key.expires_at, now) : "Never") },
+        { head: "Actions", right: true, cell: (key) => <KeyActions apiKey={key} /> },
+      ]}
+    />
+  );
+}

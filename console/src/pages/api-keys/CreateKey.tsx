@@ -1,0 +1,82 @@
+import { Button, Group, Modal, Select, Stack, TextInput } from "@mantine/core";
+import { useState } from "react";
+
+import { messageOf, Problem } from "@/api/problem";
+
+import { useCreateKey } from "./queries";
+import { ShownOnce } from "./ShownOnce";
+
+const DAY_MS = 86_400_000;
+const LIVES = [
+  { value: "7", label: "After 7 days" },
+  { value: "30", label: "After 30 days" },
+  { value: "90", label: "After 90 days" },
+  { value: "365", label: "After a year" },
+  { value: "never", label: "Never" },
+];
+const SCOPES = [
+  { value: "inference", label: "Inference: call the containers" },
+  { value: "manage", label: "Manage: also create and change them" },
+];
+
+export function CreateKey({ projectId, opened, close }: { projectId: string; opened: boolean; close: () => void }) {
+  const create = useCreateKey(projectId);
+  const made = create.data;
+  const leave = () => {
+    close();
+    create.reset();
+  };
+  return (
+    <Modal
+      opened={opened}
+      onClose={leave}
+      title={made ? `${made.name} is made` : "Create key"}
+      closeButtonProps={{ "aria-label": "Close" }}
+      // A slip beside the dialog must not lose a secret that is shown once.
+      closeOnClickOutside={!made}
+    >
+      {made ? <ShownOnce made={made} close={leave} /> : <KeyForm create={create} cancel={leave} />}
+    </Modal>
+  );
+}
+
+function KeyForm({ create, cancel }: { create: ReturnType<typeof useCreateKey>; cancel: () => void }) {
+  const [name, setName] = useState("");
+  const [scope, setScope] = useState("inference");
+  const [life, setLife] = useState("90");
+  const fields = create.error instanceof Problem ? create.error.fields() : {};
+  const submit = (event: React.FormEvent) => {
+    event.preventDefault();
+    create.mutate({
+      name: name.trim(),
+      scope: scope === "manage" ? "manage" : "inference",
+      expires_at: life === "never" ? null : new Date(Date.now() + Number(life) * DAY_MS).toISOString(),
+    });
+  };
+  return (
+    <form onSubmit={submit}>
+      <Stack gap={16}>
+        <TextInput
+          label="Name"
+          description="Say what uses it, so that you know what stops when it is revoked."
+          placeholder="my-app"
+          data-autofocus
+          value={name}
+          onChange={(event) => setName(event.currentTarget.value)}
+          error={create.isError ? (fields["name"] ?? messageOf(create.error)) : null}
+          autoComplete="off"
+        />
+        <Select label="Scope" data={SCOPES} value={scope} onChange={(value) => value && setScope(value)} />
+        <Select label="Expires" data={LIVES} value={life} onChange={(value) => value && setLife(value)} />
+        <Group justify="flex-end" gap={8}>
+          <Button variant="default" onClick={cancel}>
+            Cancel
+          </Button>
+          <Button type="submit" loading={create.isPending} disabled={!name.trim()}>
+            Create key
+          </Button>
+        </Group>
+      </Stack>
+    </form>
+  );
+}
