@@ -13,6 +13,8 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, s
 
 from tests.acceptance.conftest import run_stack
 from tests.acceptance.stack import Stack, until
+from tests.browser.scene import Scene, paint
+from tests.browser.world import World
 
 REPOSITORY = Path(__file__).parent.parent.parent
 FLAGS = ["--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
@@ -30,6 +32,21 @@ def browser() -> Iterator[Browser]:
 def stack(docker_host: str) -> Iterator[Stack]:
     build_console()
     yield from run_stack(docker_host, "27000-27999")
+
+
+@pytest.fixture(scope="package")
+def world() -> Iterator[World]:
+    """An API whose rows the tests write, for pages that need no engine."""
+    build_console()
+    world = World()
+    world.start()
+    yield world
+    world.stop()
+
+
+@pytest.fixture(scope="package")
+def scene(world: World) -> Scene:
+    return paint(world)
 
 
 @dataclass

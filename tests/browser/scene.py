@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from moorage.kit.clock import system_clock
 from tests.browser.world import World
-from tests.database.api_support import Home
+from tests.database.api_support import Api, Home
 
 INFO = "\x1b[32mINFO\x1b[0m"
 REQUEST = (
@@ -115,4 +115,28 @@ def paint(world: World) -> Scene:
         },
         logs=CHAT_LINES,
     )
+    world.do(_people_keys_and_money(world.api, home))
     return Scene(home, running, failed, pulling, stopped)
+
+
+async def _people_keys_and_money(api: Api, home: Home) -> None:
+    keys = f"/projects/{home.project_id}/api-keys"
+    for name, scope in (("chat-frontend", "inference"), ("ci-deploys", "manage"), ("load-test", "inference")):
+        made = (await api.post(home.admin, keys, {"name": name, "scope": scope})).json()
+    await api.ask(home.admin, "PATCH", f"/api/v1/api-keys/{made['id']}", json={"disabled": True})
+    ines, _ = await api.new_person("ines@northwind.example")
+    await api.join(home.organization_id, ines)
+    organization = f"/organizations/{home.organization_id}"
+    await api.post(home.admin, f"{organization}/invitations", {"email": "otto@northwind.example"})
+    credit = {"organization_id": home.organization_id, "amount_microusd": 200_000_000, "reason": "A trial"}
+    await api.post(api.operator, "/operator/credits", credit)
+    await api.new_bank_transfer(home.organization_id)
+    await api.execute(
+        "INSERT INTO hours (id, organization_id, project_id, container_id, instance_type, slot, price_microusd, state, "
+        "held_at, bought_at, expires_at) SELECT 'hr_' || c.id || n, :organization, c.project_id, c.id, c.instance_type, 0, "
+        "1100000, 'paid', b.at, b.at, b.at + interval '1 hour' FROM containers c, generate_series(1, 9 * 24) n, "
+        "LATERAL (SELECT now() - n * interval '1 hour' AS at) b "
+        "WHERE c.project_id = :project AND c.state = 'RUNNING' AND (n / 24 + length(c.name)) % 3 > 0",
+        organization=home.organization_id,
+        project=home.project_id,
+    )

@@ -1,32 +1,16 @@
 """Every page, in both themes: nothing serious for axe-core, no violation of the content security policy, no error."""
 
-from collections.abc import Iterator
-
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import REPOSITORY, build_console
-from tests.browser.scene import Scene, paint
+from tests.browser.scene import Scene
 from tests.browser.screenshots import addresses
 from tests.browser.world import World
 
 AXE = REPOSITORY / "console/node_modules/axe-core/axe.min.js"
 DIST = REPOSITORY / "src/moorage/console/dist"
 FIRST_LOAD_LIMIT_BYTES = 250_000
-
-
-@pytest.fixture(scope="module")
-def world() -> Iterator[World]:
-    build_console()
-    world = World()
-    world.start()
-    yield world
-    world.stop()
-
-
-@pytest.fixture(scope="module")
-def scene(world: World) -> Scene:
-    return paint(world)
 
 
 def open_page(browser: Browser, world: World, scene: Scene, **options: object) -> tuple[Page, list[str]]:

@@ -1,0 +1,117 @@
+"""Keys and members, as an admin handles them: what the page says has happened has happened in the API."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser.world import World
+from tests.database.api_support import bearer
+
+
+@contextmanager
+def browsing(browser: Browser, world: World, token: str) -> Iterator[Page]:
+    """Somebody who is signed in, in a browser of their own."""
+    context = browser.new_context(viewport={"width": 1280, "height": 800}, reduced_motion="reduce")
+    context.set_default_timeout(15_000)
+    context.add_cookies([{"name": "moorage_session", "value": token, "url": world.url}])
+    errors: list[str] = []
+    page = context.new_page()
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    yield page
+    context.close()
+    assert errors == []
+
+
+def status_with(world: World, key: str) -> int:
+    return world.do(world.api.get(bearer("key", key), "/me")).status_code
+
+
+def test_a_key_is_shown_once_then_disabled_rotated_and_revoked(browser: Browser, world: World) -> None:
+    home = world.home("keys@example.com", "Keys", "production")
+    with browsing(browser, world, home.token) as page:
+        page.goto(f"{world.url}/projects/{home.project_id}/api-keys")
+        expect(page.get_by_text("There is no key yet.")).to_be_visible()
+        page.get_by_role("button", name="Create key").click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_label("Name").fill("my-app")
+        dialog.get_by_role("button", name="Create key").click()
+        expect(dialog.get_by_text("It is not shown again")).to_be_visible()
+        first = dialog.locator("code").first.inner_text()
+        assert status_with(world, first) == 200
+        dialog.get_by_role("button", name="I have copied it").click()
+        expect(dialog).to_be_hidden()
+        assert first not in page.content()
+
+        act(page, "Disable")
+        expect(page.get_by_role("cell", name="Disabled")).to_be_visible()
+        assert status_with(world, first) == 401
+        act(page, "Enable")
+        expect(page.get_by_role("cell", name="Works")).to_be_visible()
+
+        act(page, "Rotate")
+        dialog.get_by_role("textbox", name="The old key").click()
+        page.get_by_role("option", name="It stops at once").click()
+        dialog.get_by_role("button", name="Rotate key").click()
+        expect(dialog.get_by_text("It is not shown again")).to_be_visible()
+        second = dialog.locator("code").first.inner_text()
+        dialog.get_by_role("button", name="I have copied it").click()
+        expect(dialog).to_be_hidden()
+        assert (status_with(world, first), status_with(world, second)) == (401, 200)
+
+        act(page, "Revoke")
+        dialog.get_by_role("button", name="Revoke key").click()
+        expect(page.get_by_text("Every key has ended.")).to_be_visible()
+        assert status_with(world, second) == 401
+
+
+def act(page: Page, action: str) -> None:
+    page.get_by_role("button", name="Actions of my-app").click()
+    page.get_by_role("menuitem", name=action).click()
+
+
+def test_an_invitation_is_for_one_person_who_can_be_removed_again(browser: Browser, world: World) -> None:
+    home = world.home("admin@example.com", "Harbour", "production")
+    _, ben = world.do(world.api.new_person("ben@example.com"))
+    _, eve = world.do(world.api.new_person("eve@example.com"))
+    members = f"{world.url}/projects/{home.project_id}/members"
+    with browsing(browser, world, home.token) as page:
+        page.goto(members)
+        page.get_by_role("button", name="Invite").click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_label("E-mail").fill("ben@example.com")
+        dialog.get_by_role("button", name="Send invitation").click()
+        expect(page.get_by_role("button", name="Resend to ben@example.com")).to_be_visible()
+    link = invitation_for(world, "ben@example.com")
+
+    with browsing(browser, world, eve) as page:
+        page.goto(f"{world.url}{link}")
+        expect(page.get_by_role("heading", name="There is no invitation for you here.")).to_be_visible()
+        expect(page.get_by_text("sign out and open the link again")).to_be_visible()
+        assert "Harbour" not in page.content()
+
+    with browsing(browser, world, ben) as page:
+        page.goto(f"{world.url}{link}")
+        expect(page.get_by_role("heading", name="Join Harbour")).to_be_visible()
+        page.get_by_role("button", name="Accept the invitation").click()
+        page.wait_for_url(re.compile(f"/projects/{home.project_id}/containers"))
+        tabs = page.get_by_role("navigation", name="Sections")
+        expect(tabs.get_by_role("link", name="API keys")).to_be_visible()
+        expect(tabs.get_by_role("link", name="Members")).to_have_count(0)
+        expect(page.get_by_role("link", name="Top up")).to_have_count(0)
+
+        with browsing(browser, world, home.token) as admin:
+            admin.goto(members)
+            admin.get_by_role("button", name="Remove ben@example.com").click()
+            admin.get_by_role("button", name="Remove member").click()
+            expect(admin.get_by_role("button", name="Remove ben@example.com")).to_have_count(0)
+        page.reload()
+        page.wait_for_url(re.compile("/login"))
+
+
+def invitation_for(world: World, email: str) -> str:
+    texts = [mail["text"] for mail in world.do(world.api.mails()) if mail["to"] == email]
+    found = re.search(r"/invitations/\S+", texts[0])
+    assert found, texts
+    return found[0]
