@@ -8,6 +8,7 @@ import { Problem } from "./problem";
 export type Container = Schemas["Container"];
 export type Project = Schemas["Project"];
 export type Organization = Schemas["Organization"];
+export type Billing = Schemas["Billing"];
 export type InstanceType = Schemas["InstanceTypeRead"];
 
 export const LIVE_MS = 2_000;
@@ -88,6 +89,18 @@ export const instanceTypesQuery = queryOptions({
   queryFn: async () => (await body(api.GET("/api/v1/instance-types"))).items,
   refetchInterval: 15_000,
 });
+
+export const billingQuery = (organizationId: string) =>
+  queryOptions({
+    queryKey: ["billing", organizationId],
+    queryFn: () =>
+      body(
+        api.GET("/api/v1/organizations/{organization_id}/billing", {
+          params: { path: { organization_id: organizationId } },
+        }),
+      ),
+    refetchInterval: 15_000,
+  });
 
 export function page(cursor: string | null): { limit: number; cursor?: string } {
   return cursor === null ? { limit: LARGEST_PAGE } : { limit: LARGEST_PAGE, cursor };

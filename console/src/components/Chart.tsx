@@ -25,6 +25,8 @@ interface ChartProps {
   lines: Line[];
   height: number;
   unit?: (value: number) => string;
+  /** How a time is written below; hours and minutes unless said. */
+  time?: (seconds: number) => string;
   /** No axes and no crosshair: a shape behind a figure. */
   sparkline?: boolean;
   /** Charts of the same name share one crosshair. */
@@ -85,7 +87,7 @@ function options(props: ChartProps, scheme: "light" | "dark", width: number): Op
     axes: props.sparkline
       ? [{ show: false }, { show: false }]
       : [
-          { ...axis, grid: { show: false }, space: 90, values: (_, times) => times.map(hourAndMinute) },
+          { ...axis, grid: { show: false }, size: 28, space: 90, values: (_, times) => times.map(props.time ?? hourAndMinute) },
           {
             ...axis,
             grid: { stroke: color("line"), width: 1 },

@@ -5,6 +5,7 @@ import { dashboardTab } from "@/routes/dashboardTabs";
 import { paths } from "@/routes/paths";
 
 import { AccountMenu } from "./AccountMenu";
+import { Balance } from "./Balance";
 import classes from "./Frame.module.css";
 import { Logo } from "./Logo";
 import { Palette } from "./Palette";
@@ -36,6 +37,7 @@ export function TopBar() {
       ) : null}
       <div className={classes.right}>
         <Palette />
+        <Balance />
         <AccountMenu />
       </div>
     </div>

@@ -11,6 +11,8 @@ export const paths = {
     `/projects/${projectId}/containers/${containerId}/${tab}`,
   /** A section beside Service: its path is its name. */
   section: (projectId: string, section: Section) => `/projects/${projectId}/${section}`,
+  /** What the link in an invitation opens. */
+  invitation: (token: string) => `/invitations/${encodeURIComponent(token)}`,
   account: () => "/account",
   operator: () => "/operator",
 };

@@ -4,6 +4,7 @@ import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Outlet,
 import { Problem } from "@/api/problem";
 import { meQuery, queryClient } from "@/api/queries";
 import { Frame } from "@/frame/Frame";
+import { lastProject } from "@/frame/lastProject";
 import { NotFound } from "@/pages/not-found/NotFound";
 import { PageError } from "@/pages/not-found/PageError";
 
@@ -36,6 +37,22 @@ const home = createRoute({
   getParentRoute: () => signedIn,
   path: "/",
   component: lazyRouteComponent(() => import("@/pages/home/Home"), "Home"),
+});
+
+/** Where a card payment comes back to; the payment page knows no project. */
+const afterPayment = createRoute({
+  getParentRoute: () => signedIn,
+  path: "/billing",
+  beforeLoad: () => {
+    const project = lastProject();
+    throw redirect({ href: project ? paths.section(project, "billing") : paths.home() });
+  },
+});
+
+const invitation = createRoute({
+  getParentRoute: () => signedIn,
+  path: "/invitations/$token",
+  component: lazyRouteComponent(() => import("@/pages/invitation/Invitation"), "Invitation"),
 });
 
 /** A project's pages, inside the frame with its two bars. */
@@ -76,6 +93,18 @@ const apiKeys = createRoute({
   component: lazyRouteComponent(() => import("@/pages/api-keys/ApiKeys"), "ApiKeys"),
 });
 
+const members = createRoute({
+  getParentRoute: () => project,
+  path: "/members",
+  component: lazyRouteComponent(() => import("@/pages/members/Members"), "Members"),
+});
+
+const billing = createRoute({
+  getParentRoute: () => project,
+  path: "/billing",
+  component: lazyRouteComponent(() => import("@/pages/billing/Billing"), "Billing"),
+});
+
 /** The pages of a container's dashboard, which are not inside the Service tab's two columns. */
 const overview = createRoute({
   getParentRoute: () => project,
@@ -111,10 +140,14 @@ const routeTree = root.addChildren([
   signIn,
   signedIn.addChildren([
     home,
+    afterPayment,
+    invitation,
     project.addChildren([
       service.addChildren([serviceIndex, serviceContainer]),
       create,
       apiKeys,
+      members,
+      billing,
       overview,
       logs,
       activity,

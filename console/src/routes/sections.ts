@@ -4,4 +4,6 @@ import type { Section } from "./paths";
 export const sections: { section: Section; label: string; adminOnly?: boolean }[] = [
   { section: "containers", label: "Service" },
   { section: "api-keys", label: "API keys" },
+  { section: "members", label: "Members", adminOnly: true },
+  { section: "billing", label: "Billing" },
 ];

@@ -1,0 +1,46 @@
+import { useQuery } from "@tanstack/react-query";
+import { Clock } from "lucide-react";
+
+import { billingQuery } from "@/api/queries";
+import { LinkTo } from "@/components/LinkTo";
+import { Money } from "@/components/Money";
+import { runOut } from "@/components/runOut";
+import { useNow } from "@/components/useNow";
+import { paths } from "@/routes/paths";
+
+import classes from "./Frame.module.css";
+import { useProject } from "./useProject";
+
+/** Balance, rate and how long it lasts: in view wherever one is. */
+export function Balance() {
+  const { project, isAdmin } = useProject();
+  const { data: billing } = useQuery(billingQuery(project.organization_id));
+  const now = useNow(30_000);
+  if (!billing) return null;
+  const end = runOut(billing, now);
+  return (
+    <div className={classes.balance} role="group" aria-label="Credit" data-figures>
+      <LinkTo to={paths.section(project.id, "billing")} aria-label="Billing">
+        <strong>
+          <Money microusd={billing.balance_microusd} />
+        </strong>
+      </LinkTo>
+      {billing.burn_per_hour_microusd > 0 ? (
+        <span className={classes.rate}>
+          <Money microusd={billing.burn_per_hour_microusd} per="h" />
+        </span>
+      ) : null}
+      {end ? (
+        <span className={classes.runsOut} data-tone={end.tone}>
+          <Clock size={14} strokeWidth={1.5} aria-hidden />
+          {end.sentence}
+        </span>
+      ) : null}
+      {isAdmin ? (
+        <LinkTo to={paths.section(project.id, "billing")} className={classes.topUp}>
+          Top up
+        </LinkTo>
+      ) : null}
+    </div>
+  );
+}

@@ -1,0 +1,37 @@
+import { useSuspenseQuery } from "@tanstack/react-query";
+
+import { billingQuery } from "@/api/queries";
+import { Page } from "@/components/Page";
+import { zone } from "@/components/times";
+import { useProject } from "@/frame/useProject";
+
+import classes from "./Billing.module.css";
+import { Entries } from "./Entries";
+import { Figures } from "./Figures";
+import { OnTheirWay } from "./OnTheirWay";
+import { TopUpCard } from "./TopUpCard";
+import { Usage } from "./Usage";
+
+/** An organization's money: what is there, how long it lasts, where it went, and how more comes in. */
+export function Billing() {
+  const { project, organization, isAdmin } = useProject();
+  const { data: billing } = useSuspenseQuery(billingQuery(project.organization_id));
+  const hint = isAdmin ? `${organization?.name ?? ""}, all projects. Times in ${zone}.` : `${organization?.name ?? ""}, your projects.`;
+  return (
+    <Page title="Billing" hint={hint}>
+      <div className={classes.columns}>
+        <div className={classes.column}>
+          <Figures billing={billing} />
+          <Usage organizationId={project.organization_id} />
+          {isAdmin ? <Entries organizationId={project.organization_id} /> : null}
+        </div>
+        {isAdmin ? (
+          <div className={classes.column}>
+            <TopUpCard organizationId={project.organization_id} billing={billing} />
+            <OnTheirWay organizationId={project.organization_id} />
+          </div>
+        ) : null}
+      </div>
+    </Page>
+  );
+}

@@ -1,0 +1,87 @@
+import { Button } from "@mantine/core";
+import { useMutation, useQuery, useQueryClient, useSuspenseQuery } from "@tanstack/react-query";
+import { useNavigate, useParams } from "@tanstack/react-router";
+
+import { api, body } from "@/api/client";
+import { Problem } from "@/api/problem";
+import { meQuery, queryClient } from "@/api/queries";
+import { ErrorNotice, Waiting } from "@/components/Patterns";
+import { failed } from "@/components/toasts";
+import { Logo } from "@/frame/Logo";
+import { paths } from "@/routes/paths";
+
+import classes from "./Invitation.module.css";
+
+/** What a link in an invitation opens, for the address that it was sent to. */
+export function Invitation() {
+  const { token } = useParams({ strict: false }) as { token: string };
+  const found = useQuery({
+    queryKey: ["invitation", token],
+    queryFn: () => body(api.GET("/api/v1/invitations/{token}", { params: { path: { token } } })),
+  });
+  const accept = useAccept(token);
+  if (found.error) return <Refused error={found.error} token={token} />;
+  if (!found.data) return <Waiting />;
+  const { organization_name: organization, project_name: project, role, invited_by: inviter } = found.data;
+  return (
+    <main className={classes.page}>
+      <Logo size={32} />
+      <h1 className={classes.title}>Join {organization}</h1>
+      <p className={classes.text}>
+        {inviter} invites you{project ? <> to the project {project}</> : null} as {role === "admin" ? "an admin" : "a user"}.
+      </p>
+      {accept.error ? <ErrorNotice error={accept.error} /> : null}
+      <Button size="lg" loading={accept.isPending} onClick={() => accept.mutate()}>
+        Accept the invitation
+      </Button>
+    </main>
+  );
+}
+
+function useAccept(token: string) {
+  const queries = useQueryClient();
+  const navigate = useNavigate();
+  return useMutation({
+    mutationFn: () => body(api.POST("/api/v1/invitations/{token}/accept", { params: { path: { token } } })),
+    onSuccess: async ({ project_id: projectId }) => {
+      await Promise.all([
+        queries.invalidateQueries({ queryKey: ["organizations"] }),
+        queries.invalidateQueries({ queryKey: ["projects"] }),
+      ]);
+      await navigate({ to: projectId ? paths.service(projectId) : paths.home() });
+    },
+  });
+}
+
+/** The same for a link that ended and for the wrong account: it does not say what is behind it. */
+function Refused({ error, token }: { error: unknown; token: string }) {
+  const { data: me } = useSuspenseQuery(meQuery);
+  if (!(error instanceof Problem) || error.status !== 404) {
+    return (
+      <main className={classes.page}>
+        <h1 className={classes.title}>This page could not be shown.</h1>
+        <ErrorNotice error={error} />
+      </main>
+    );
+  }
+  const signOut = async () => {
+    try {
+      await body(api.POST("/api/v1/auth/logout"));
+      queryClient.clear();
+      window.location.assign(paths.signIn(paths.invitation(token)));
+    } catch (refused) {
+      failed(refused);
+    }
+  };
+  return (
+    <main className={classes.page}>
+      <Logo size={32} />
+      <h1 className={classes.title}>There is no invitation for you here.</h1>
+      <p className={classes.text}>
+        You are signed in as {me.user?.email}. If the invitation went to another address, sign out and open the link
+        again. If it is older than seven days, ask for a new one.
+      </p>
+      <Button onClick={signOut}>Sign out and open it again</Button>
+    </main>
+  );
+}
