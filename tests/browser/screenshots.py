@@ -25,6 +25,7 @@ def addresses(scene: Scene) -> dict[str, str]:
         "api-keys": f"{scene.project}/api-keys",
         "members": f"{scene.project}/members",
         "billing": f"{scene.project}/billing",
+        "audit": f"{scene.project}/audit",
         "invitation": "/invitations/inv_for_somebody_else",
         "overview": f"{running}/overview",
         "logs": f"{running}/logs",

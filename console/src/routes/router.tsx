@@ -105,6 +105,12 @@ const billing = createRoute({
   component: lazyRouteComponent(() => import("@/pages/billing/Billing"), "Billing"),
 });
 
+const audit = createRoute({
+  getParentRoute: () => project,
+  path: "/audit",
+  component: lazyRouteComponent(() => import("@/pages/audit/Audit"), "Audit"),
+});
+
 /** The pages of a container's dashboard, which are not inside the Service tab's two columns. */
 const overview = createRoute({
   getParentRoute: () => project,
@@ -148,6 +154,7 @@ const routeTree = root.addChildren([
       apiKeys,
       members,
       billing,
+      audit,
       overview,
       logs,
       activity,

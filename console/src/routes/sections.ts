@@ -6,4 +6,5 @@ export const sections: { section: Section; label: string; adminOnly?: boolean }[
   { section: "api-keys", label: "API keys" },
   { section: "members", label: "Members", adminOnly: true },
   { section: "billing", label: "Billing" },
+  { section: "audit", label: "Audit", adminOnly: true },
 ];
