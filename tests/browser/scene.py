@@ -48,6 +48,8 @@ class Scene:
     failed: str
     pulling: str
     stopped: str
+    invitation: str = ""
+    """The token of one to another organization, for the same person."""
 
     @property
     def project(self) -> str:
@@ -116,7 +118,9 @@ def paint(world: World) -> Scene:
         logs=CHAT_LINES,
     )
     world.do(_people_keys_and_money(world.api, home))
-    return Scene(home, running, failed, pulling, stopped)
+    other = world.home("lea@harbour.example", "Harbour Labs", "research")
+    _, invitation = world.do(world.api.new_invitation(other.organization_id, "mara@northwind.example"))
+    return Scene(home, running, failed, pulling, stopped, invitation)
 
 
 async def _people_keys_and_money(api: Api, home: Home) -> None:

@@ -36,6 +36,8 @@ def test_a_key_is_shown_once_then_disabled_rotated_and_revoked(browser: Browser,
         page.get_by_role("button", name="Create key").click()
         dialog = page.get_by_role("dialog")
         dialog.get_by_label("Name").fill("my-app")
+        dialog.get_by_label("Scope").click()
+        page.get_by_role("option", name="Manage").click()
         dialog.get_by_role("button", name="Create key").click()
         expect(dialog.get_by_text("It is not shown again")).to_be_visible()
         first = dialog.locator("code").first.inner_text()
@@ -51,7 +53,7 @@ def test_a_key_is_shown_once_then_disabled_rotated_and_revoked(browser: Browser,
         expect(page.get_by_role("cell", name="Works")).to_be_visible()
 
         act(page, "Rotate")
-        dialog.get_by_role("textbox", name="The old key").click()
+        dialog.get_by_label("The old key").click()
         page.get_by_role("option", name="It stops at once").click()
         dialog.get_by_role("button", name="Rotate key").click()
         expect(dialog.get_by_text("It is not shown again")).to_be_visible()

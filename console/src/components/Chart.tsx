@@ -78,7 +78,8 @@ function options(props: ChartProps, scheme: "light" | "dark", width: number): Op
     width,
     height: props.height,
     legend: { show: false },
-    padding: props.sparkline ? [4, 0, 0, 0] : [8, 8, 0, 0],
+    // A date may stand below the right edge, and is wider than a time.
+    padding: props.sparkline ? [4, 0, 0, 0] : [8, props.time ? 20 : 8, 0, 0],
     cursor: props.sparkline
       ? { show: false }
       : { drag: { x: false, y: false }, points: { size: 6 }, ...(props.sync ? { sync: { key: props.sync } } : {}) },

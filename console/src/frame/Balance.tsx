@@ -3,7 +3,7 @@ import { Clock } from "lucide-react";
 
 import { billingQuery } from "@/api/queries";
 import { LinkTo } from "@/components/LinkTo";
-import { Money } from "@/components/Money";
+import { dollars, Money } from "@/components/Money";
 import { runOut } from "@/components/runOut";
 import { useNow } from "@/components/useNow";
 import { paths } from "@/routes/paths";
@@ -20,7 +20,7 @@ export function Balance() {
   const end = runOut(billing, now);
   return (
     <div className={classes.balance} role="group" aria-label="Credit" data-figures>
-      <LinkTo to={paths.section(project.id, "billing")} aria-label="Billing">
+      <LinkTo to={paths.section(project.id, "billing")} aria-label={`${dollars(billing.balance_microusd)}, billing`}>
         <strong>
           <Money microusd={billing.balance_microusd} />
         </strong>

@@ -14,6 +14,7 @@ import classes from "./ApiKeys.module.css";
 import { CreateKey } from "./CreateKey";
 import { KeyActions } from "./KeyActions";
 import { type ApiKey, apiKeysQuery } from "./queries";
+import { RotateKey } from "./RotateKey";
 
 const STATES = {
   active: { word: "Works", tone: "ok" },
@@ -27,6 +28,8 @@ export function ApiKeys() {
   const { project } = useProject();
   const { data: keys } = useSuspenseQuery(apiKeysQuery(project.id));
   const [creating, setCreating] = useState(false);
+  // Kept here and not in its row, which may go with the old key while the new one is on the screen.
+  const [rotating, setRotating] = useState<ApiKey | null>(null);
   const [shown, setShown] = useState("usable");
   const usable = keys.filter((one) => one.status === "active" || one.status === "disabled");
   const create = (
@@ -58,15 +61,16 @@ export function ApiKeys() {
             />
           }
         >
-          <KeyTable keys={shown === "usable" ? usable : keys} />
+          <KeyTable keys={shown === "usable" ? usable : keys} rotate={setRotating} />
         </Card>
       )}
       <CreateKey projectId={project.id} opened={creating} close={() => setCreating(false)} />
+      {rotating ? <RotateKey apiKey={rotating} close={() => setRotating(null)} /> : null}
     </Page>
   );
 }
 
-function KeyTable({ keys }: { keys: ApiKey[] }) {
+function KeyTable({ keys, rotate }: { keys: ApiKey[]; rotate: (key: ApiKey) => void }) {
   const now = useNow(60_000);
   return (
     <Table
@@ -83,7 +87,7 @@ function KeyTable({ keys }: { keys: ApiKey[] }) {
         },
         { head: "Created", wide: true, cell: (key) => longDate(key.created_at, now) },
         { head: "Expires", wide: true, cell: (key) => (key.expires_at ? longDate(key.expires_at, now) : "Never") },
-        { head: "Actions", right: true, cell: (key) => <KeyActions apiKey={key} /> },
+        { head: "Actions", right: true, cell: (key) => <KeyActions apiKey={key} rotate={() => rotate(key)} /> },
       ]}
     />
   );

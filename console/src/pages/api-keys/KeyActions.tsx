@@ -5,14 +5,13 @@ import { useState } from "react";
 import { Confirm } from "@/components/Confirm";
 
 import { type ApiKey, useDisableKey, useRevokeKey } from "./queries";
-import { RotateKey } from "./RotateKey";
 
 const ICON = { size: 16, strokeWidth: 1.5 };
 
 /** What can still be done with a key; nothing with one that has ended. */
-export function KeyActions({ apiKey }: { apiKey: ApiKey }) {
-  const [open, setOpen] = useState<"rotate" | "revoke" | null>(null);
-  const close = () => setOpen(null);
+export function KeyActions({ apiKey, rotate }: { apiKey: ApiKey; rotate: () => void }) {
+  const [revoking, setRevoking] = useState(false);
+  const close = () => setRevoking(false);
   const disable = useDisableKey(apiKey);
   const revoke = useRevokeKey(apiKey, close);
   if (apiKey.status === "revoked" || apiKey.status === "expired") return null;
@@ -27,7 +26,7 @@ export function KeyActions({ apiKey }: { apiKey: ApiKey }) {
         </Menu.Target>
         <Menu.Dropdown>
           {isActive ? (
-            <Menu.Item leftSection={<RefreshCw {...ICON} />} onClick={() => setOpen("rotate")}>
+            <Menu.Item leftSection={<RefreshCw {...ICON} />} onClick={rotate}>
               Rotate
             </Menu.Item>
           ) : null}
@@ -38,14 +37,13 @@ export function KeyActions({ apiKey }: { apiKey: ApiKey }) {
             {isActive ? "Disable" : "Enable"}
           </Menu.Item>
           <Menu.Divider />
-          <Menu.Item color="var(--m-bad)" leftSection={<Trash2 {...ICON} />} onClick={() => setOpen("revoke")}>
+          <Menu.Item color="var(--m-bad)" leftSection={<Trash2 {...ICON} />} onClick={() => setRevoking(true)}>
             Revoke
           </Menu.Item>
         </Menu.Dropdown>
       </Menu>
-      <RotateKey apiKey={apiKey} opened={open === "rotate"} close={close} />
       <Confirm
-        opened={open === "revoke"}
+        opened={revoking}
         close={close}
         title={`Revoke ${apiKey.name}`}
         action="Revoke key"

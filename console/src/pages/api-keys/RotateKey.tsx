@@ -14,24 +14,20 @@ const OVERLAPS = [
 ];
 
 /** A new key in place of an old one, both working while clients change over. */
-export function RotateKey({ apiKey, opened, close }: { apiKey: ApiKey; opened: boolean; close: () => void }) {
+export function RotateKey({ apiKey, close }: { apiKey: ApiKey; close: () => void }) {
   const [overlap, setOverlap] = useState("3600");
   const rotate = useRotateKey(apiKey);
   const made = rotate.data;
-  const leave = () => {
-    close();
-    rotate.reset();
-  };
   return (
     <Modal
-      opened={opened}
-      onClose={leave}
+      opened
+      onClose={close}
       title={made ? `${made.name} has a new key` : `Rotate ${apiKey.name}`}
       closeButtonProps={{ "aria-label": "Close" }}
       closeOnClickOutside={!made}
     >
       {made ? (
-        <ShownOnce made={made} close={leave} />
+        <ShownOnce made={made} close={close} />
       ) : (
         <form
           onSubmit={(event) => {
@@ -49,7 +45,7 @@ export function RotateKey({ apiKey, opened, close }: { apiKey: ApiKey; opened: b
             />
             {rotate.isError ? <ErrorNotice error={rotate.error} /> : null}
             <Group justify="flex-end" gap={8}>
-              <Button variant="default" onClick={leave}>
+              <Button variant="default" onClick={close}>
                 Cancel
               </Button>
               <Button type="submit" loading={rotate.isPending}>
