@@ -55,12 +55,14 @@ export function requestBody(messages: Message[], parameters: Parameters) {
 
 export async function ask({ url, key, messages, parameters, signal, onText, onTimings }: Asked): Promise<void> {
   const began = performance.now();
-  const response = await fetch(`${url}/api/v1/chat/completions`, {
-    method: "POST",
-    headers: { Authorization: `Bearer ${key}`, "Content-Type": "application/json" },
-    body: JSON.stringify(requestBody(messages, parameters)),
-    signal,
-  });
+  const response = await sent(() =>
+    fetch(`${url}/api/v1/chat/completions`, {
+      method: "POST",
+      headers: { Authorization: `Bearer ${key}`, "Content-Type": "application/json" },
+      body: JSON.stringify(requestBody(messages, parameters)),
+      signal,
+    }),
+  );
   onTimings({ status: response.status, requestId: response.headers.get("X-Request-ID") });
   if (!response.ok) throw new Error(await refusal(response));
   let tokens = 0;
@@ -84,6 +86,19 @@ export async function ask({ url, key, messages, parameters, signal, onText, onTi
     take((await response.json()) as Answer);
   }
   onTimings({ totalMs: performance.now() - began, tokens });
+}
+
+const KEY_ARRIVES_WITHIN_MS = 5_000;
+const KEY_PAUSE_MS = 250;
+
+/** The page's key was made a moment ago, and a gateway may hear of it a moment later: until then it answers 401. */
+async function sent(request: () => Promise<Response>): Promise<Response> {
+  const until = performance.now() + KEY_ARRIVES_WITHIN_MS;
+  for (;;) {
+    const response = await request();
+    if (response.status !== 401 || performance.now() > until) return response;
+    await new Promise((resume) => window.setTimeout(resume, KEY_PAUSE_MS));
+  }
 }
 
 async function refusal(response: Response): Promise<string> {

@@ -1,0 +1,65 @@
+"""The whole story at a browser, in front of real Postgres, Docker and HAProxy."""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import Visitor
+
+DEPLOYED_MS = 90_000
+
+
+@pytest.mark.timeout(240)
+def test_from_sign_up_to_an_answer_and_back_to_nothing(visitor: Visitor) -> None:
+    page = visitor.page
+    visitor.sign_in("story@example.com")
+    page.get_by_label("Name").fill("harbour")
+    page.get_by_role("button", name="Create project").click()
+    page.get_by_role("link", name="Create a container").click()
+
+    # Four steps. One that lacks something says so beside the field and lets nobody pass.
+    page.get_by_role("button", name="Next: Resources").click()
+    expect(page.get_by_text("Give it a name.")).to_be_visible()
+    page.get_by_role("button", name="Use the example").click()
+    page.get_by_label("Name", exact=True).fill("pilot")
+    page.get_by_role("button", name="Next: Resources").click()
+    page.get_by_role("radio", name="cpu-nano").check(force=True)
+    page.get_by_role("button", name="Next: Advanced").click()
+    page.get_by_label("Name of variable 1").fill("GREETING")
+    page.get_by_label("Value of variable 1").fill("ahoy")
+
+    # Leaving and coming back keeps the draft.
+    page.reload()
+    expect(page.get_by_label("Name", exact=True)).to_have_value("pilot")
+    page.get_by_role("button", name="Review").click()
+    expect(page.get_by_text("GREETING")).to_be_visible()
+    page.get_by_role("button", name=re.compile("Deploy for")).click()
+
+    status = page.get_by_role("main").get_by_role("status")
+    expect(status).to_contain_text("Running", timeout=DEPLOYED_MS)
+    page.get_by_role("link", name="Dashboard").click()
+
+    page.get_by_role("link", name="Playground").click()
+    page.get_by_label("Message", exact=True).fill("Where do I moor?")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("log")).to_contain_text("Where do I moor?", timeout=20_000)
+    expect(page.get_by_role("log").get_by_text(re.compile("^req_"))).to_be_visible(timeout=20_000)
+
+    page.get_by_role("link", name="Logs").click()
+    lines = page.get_by_role("region", name="Log lines, newest first")
+    expect(lines).to_be_visible(timeout=20_000)
+
+    page.get_by_role("button", name="Stop", exact=True).click()
+    expect(page.get_by_role("banner").get_by_role("status")).to_contain_text("Stopped", timeout=DEPLOYED_MS)
+    page.get_by_role("link", name="Settings").click()
+    page.get_by_label("Name", exact=True).fill("pilot-2")
+    page.get_by_role("button", name="Save and start").click()
+    expect(page.get_by_role("banner").get_by_role("status")).to_contain_text("Running", timeout=DEPLOYED_MS)
+
+    page.get_by_role("button", name="More actions").click()
+    page.get_by_role("menuitem", name="Delete").click()
+    expect(page.get_by_role("button", name="Delete container")).to_be_disabled()
+    page.get_by_label("Type pilot-2").fill("pilot-2")
+    page.get_by_role("button", name="Delete container").click()
+    expect(page.get_by_text("Nothing runs here yet.")).to_be_visible(timeout=DEPLOYED_MS)
