@@ -59,6 +59,10 @@ async def hold_at_admission(
     session: AsyncSession, buyer: Buyer, slots: Sequence[int], hours: Sequence[Hour]
 ) -> None:
     """The funding gate: an hour for each slot that has none, or 402 and nothing at all. `hours` are not over."""
+    other_type = [hour.id for hour in hours if hour.is_held and hour.instance_type != buyer.instance_type]
+    if other_type:
+        # Held for a deployment that is over; a slot holds one hour at a time.
+        await release(session, other_type)
     coverage = cover(slots, slots, hours, buyer.instance_type, _EPOCH)
     if coverage.hold and not await _hold(session, buyer, coverage.hold):
         balance = await balance_of(session, buyer.organization_id)

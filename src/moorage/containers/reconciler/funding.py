@@ -1,7 +1,8 @@
 """What a pass does about money: an hour for every replica that it starts, bought when the replica is ready.
 
-A pass is the only one that gives back its container's holds. What it read about hours when it began can therefore
-be counted on: a hold that was there still is, and only more may have come.
+A pass is the only one that gives back its container's holds, but for those of another instance type, which an
+admission replaces. What it read about hours when it began can therefore be counted on: a hold of the container's
+type that was there still is, and only more may have come.
 """
 
 from collections.abc import Sequence
