@@ -127,7 +127,8 @@ async def test_a_bad_object_is_put_off_and_the_others_go_on(database: Database, 
         await add(database, "later")
         await until(lambda: numbers.passes["later"] == 1)
         await until_reported(database, objects_failing=1)
-    assert numbers.passes["bad"] == 1
+    # A round that had asked just before it was put off may give it one more pass, and no other does.
+    assert numbers.passes["bad"] <= 2
 
 
 async def test_a_clean_stop_hands_over_at_once(database: Database, numbers: Numbers) -> None:
