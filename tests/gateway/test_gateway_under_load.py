@@ -33,6 +33,8 @@ PROJECT = ids.new_project_id()
 CONTAINER = ids.new_container_id()
 KEY = new_key(PROJECT)
 RELOADS, CHANGES = 100, 1000
+PACE_S = 0.01
+"""Between the requests of one client: a quick machine must stay below what one key may ask for."""
 SLOW_CLIENTS = 1000
 GREED = 5
 
@@ -62,6 +64,7 @@ async def probing(ask: Callable[[], "asyncio.Future[str]"], clients: int) -> Asy
     async def client() -> None:
         while not over:
             seen[await ask()] += 1
+            await asyncio.sleep(PACE_S)
 
     async with asyncio.TaskGroup() as group:
         for _ in range(clients):
