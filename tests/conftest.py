@@ -18,7 +18,7 @@ from moorage.kit.logging import configure_logging
 from moorage.kit.postgres import EmbeddedPostgres
 from moorage.kit.settings import Settings
 
-pytest_plugins = ["tests.engine_fixtures"]
+pytest_plugins = ["tests.engine_fixtures", "tests.lanes"]
 
 _names = itertools.count(1)
 
