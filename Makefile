@@ -26,7 +26,7 @@ check:
 
 unit:
 	@scripts/setup dev
-	.venv/bin/pytest tests/unit
+	.venv/bin/pytest -n 2 tests/unit
 
 console:
 	@scripts/setup run
