@@ -9,7 +9,9 @@ import httpx
 from api_support import Api, Asker, assert_problem, bearer, container_body, new_home
 from api_support import api_fixture as api_fixture
 
-from moorage.identity.api_keys.repository import list_live_keys
+from moorage.gateway.repository import read_table
+from moorage.identity.api_keys.repository import list_live_keys, note_uses, purge_temporary_keys
+from moorage.identity.api_keys.uses import KeyUse
 from moorage.identity.tokens import API_KEY_PREFIX, is_well_formed
 
 
@@ -192,11 +194,13 @@ async def test_status(api: Api) -> None:
         "revoked": (await api.new_key(home.project_id, "manage", revoked_at=past))[0],
     }
     for status, key_id in dead.items():
-        assert (await api.get(home.admin, f"/api-keys/{key_id}")).json()["status"] == status
+        shown = (await api.get(home.admin, f"/api-keys/{key_id}")).json()
+        assert shown["status"] == status
+        assert f"{status} at 2020-01-01 00:00 UTC" in shown["message"]
         assert_problem(await api.post(home.admin, f"/api-keys/{key_id}/rotate"), 409, "key_not_active")
     assert_problem(await patch(api, home.admin, dead["revoked"], disabled=False), 409, "key_revoked")
     revived = await patch(api, home.admin, dead["expired"], expires_at=None)
-    assert revived.json()["status"] == "active"
+    assert (revived.json()["status"], revived.json()["message"]) == ("active", None)
 
 
 async def test_rotate(api: Api) -> None:
@@ -246,6 +250,84 @@ async def test_key_cannot_outlive_itself(api: Api) -> None:
     assert_problem(await api.post(asker, f"/api-keys/{key_id}/rotate"), 403)
     other, _ = await api.new_key(home.project_id, "inference")
     assert (await patch(api, asker, other, disabled=True)).status_code == 200
+
+
+async def test_last_use(api: Api) -> None:
+    """Noted once in a minute; the latest stays, whoever tells of it."""
+    home = await new_home(api)
+    key_id, key = await api.new_key(home.project_id, "manage")
+    unused, _ = await api.new_key(home.project_id, "inference")
+
+    async def shown(one: str) -> tuple[Any, Any]:
+        (listed,) = [
+            item
+            for item in (await api.get(home.admin, f"/projects/{home.project_id}/api-keys")).json()["items"]
+            if item["id"] == one
+        ]
+        alone = (await api.get(home.admin, f"/api-keys/{one}")).json()
+        assert alone == listed
+        return alone["last_used_at"], alone["last_used_from"]
+
+    assert await shown(key_id) == (None, None)
+    assert (await api.get(bearer("key", key), "/me")).status_code == 200
+    used_at, used_from = await shown(key_id)
+    assert used_from == "127.0.0.1"
+    assert abs(datetime.fromisoformat(used_at) - datetime.now(UTC)) < timedelta(minutes=2)
+    assert datetime.fromisoformat(used_at).second == 0
+    later = datetime.now(UTC).replace(microsecond=0) + timedelta(minutes=5)
+    async with api.database.transaction() as session:
+        await note_uses(session, {key_id: KeyUse(later, "192.0.2.7"), "key_gone": KeyUse(later, "192.0.2.7")})
+        await note_uses(session, {key_id: KeyUse(later - timedelta(minutes=1), "192.0.2.8")})
+    assert (await api.get(bearer("key", key), "/me")).status_code == 200
+    assert await shown(key_id) == (later.isoformat().replace("+00:00", "Z"), "192.0.2.7")
+    assert await shown(unused) == (None, None)
+
+
+async def test_limit_of_its_own(api: Api) -> None:
+    home = await new_home(api)
+    path = f"/projects/{home.project_id}/api-keys"
+    created = (await api.post(home.admin, path, {"name": "x", "requests_per_minute": 60})).json()
+    assert created["requests_per_minute"] == 60
+    rotated = (await api.post(home.admin, f"/api-keys/{created['id']}/rotate")).json()
+    assert rotated["requests_per_minute"] == 60
+    assert (await patch(api, home.admin, created["id"], name="y")).json()["requests_per_minute"] == 60
+    async with api.database.transaction() as session:
+        held = (await read_table(session)).keys.values()
+    assert [entry.requests_per_minute for entry in held] == [60, 60]
+    lifted = await patch(api, home.admin, created["id"], requests_per_minute=None)
+    assert lifted.json()["requests_per_minute"] is None
+    for bad in (0, -1, 1_000_001, 1.5, "60", True, 1e300):
+        for answer in (
+            await api.post(home.admin, path, {"requests_per_minute": bad}),
+            await patch(api, home.admin, created["id"], requests_per_minute=bad),
+        ):
+            fields = [error["field"] for error in assert_problem(answer, 422, "invalid_input")["errors"]]
+            assert fields == ["requests_per_minute"], bad
+
+
+async def test_temporary_keys(api: Api) -> None:
+    """A playground makes one every 15 minutes: once it has ended it is not listed, and a day later it is gone."""
+    home = await new_home(api)
+    now = datetime.now(UTC)
+
+    async def new(name: str, lived: timedelta, ended_ago: timedelta, scope: str = "inference") -> str:
+        key_id, _ = await api.new_key(home.project_id, scope, name=name, expires_at=now - ended_ago)
+        made_at = now - ended_ago - lived
+        await api.execute("UPDATE api_keys SET created_at = :at WHERE id = :id", at=made_at, id=key_id)
+        return key_id
+
+    quarter, day = timedelta(minutes=15), timedelta(days=1)
+    await new("lives", quarter, -timedelta(minutes=5))
+    ended = await new("ended", quarter, timedelta(minutes=1))
+    gone = await new("gone", quarter, day * 2)
+    await new("long", day, day * 2)
+    await new("manages", quarter, day * 2, "manage")
+    async with api.database.transaction() as session:
+        await purge_temporary_keys(session)
+    listed = (await api.get(home.admin, f"/projects/{home.project_id}/api-keys")).json()["items"]
+    assert {item["name"] for item in listed} == {"lives", "long", "manages"}
+    assert (await api.get(home.admin, f"/api-keys/{ended}")).json()["status"] == "expired"
+    assert_problem(await api.get(home.admin, f"/api-keys/{gone}"), 404)
 
 
 async def gateway_keys(api: Api) -> list[str]:

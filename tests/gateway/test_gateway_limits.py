@@ -157,6 +157,35 @@ async def test_a_key_has_a_share_and_an_organization_too(
     await eventually(admitted_again)
 
 
+async def test_a_key_may_have_a_limit_of_its_own(
+    gateway: DataPlane, container: Container, client: aiohttp.ClientSession
+) -> None:
+    """Below what every key may ask for, and changed at run time."""
+    route = Route(CONTAINER, PROJECT, (container.server(),))
+    key, free = counted_key(), counted_key()
+
+    async def ask(key: Key) -> tuple[int, str | None]:
+        async with client.get(f"/c/{CONTAINER}/v1", headers=key.headers) as response:
+            return response.status, response.headers.get("Retry-After")
+
+    async def limit(per_minute: int) -> Key:
+        limited = Key(key.secret, dataclasses.replace(key.entry, requests_per_minute=per_minute))
+        await gateway.apply(table([route], [limited, free]))
+        return limited
+
+    limited = await limit(4)
+    assert [await ask(limited) for _ in range(6)] == [(200, None)] * 4 + [(429, "16")] * 2
+    # What was refused did not count, and other keys are not concerned.
+    await limit(5)
+    assert [await ask(limited) for _ in range(2)] == [(200, None), (429, "13")]
+    assert [await ask(free) for _ in range(10)] == [(200, None)] * 10
+    await limit(1_000_000)
+    # The share of every key holds all the same: 40, of which 5 are used.
+    assert [status for status, _ in [await ask(limited) for _ in range(36)]] == [200] * 35 + [429]
+    await limit(5)
+    assert (await ask(limited))[0] == 429
+
+
 async def test_an_unanswered_request_is_sent_again_only_where_asked_for(
     gateway: DataPlane, container: Container, client: aiohttp.ClientSession
 ) -> None:

@@ -15,9 +15,12 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from moorage.gateway.dataplane import DataPlane
 from moorage.gateway.request_reader import RequestReader
 from moorage.gateway.table import Route
+from moorage.identity.api_keys.models import ApiKeyRow
+from moorage.identity.api_keys.repository import add_key, uses_of
 from moorage.kit import ids
 from moorage.kit.clock import system_clock
 from moorage.kit.database import Database
+from moorage.organizations.models import OrganizationRow, ProjectRow
 from moorage.telemetry.requests.figures import Figures
 from moorage.telemetry.requests.record import Ending, RequestRecord
 from moorage.telemetry.requests.repository import find_record, list_figures
@@ -137,6 +140,28 @@ async def test_records_and_figures(
         assert (refused.project_id, refused.container_id, refused.ended) == (PROJECT, None, Ending.REFUSED)
     figures = await counted(database)
     assert (figures.statuses, figures.requests) == ([0, 0, 1, 0, 0, 2], 3)
+
+
+async def test_a_key_says_when_it_was_used_and_from_where(
+    gateway: DataPlane, place: Place, database: Database, client: aiohttp.ClientSession
+) -> None:
+    key_id = KEY.entry.key_id
+    async with database.transaction() as session:
+        session.add(OrganizationRow(id=(organization_id := ids.new_organization_id()), name="Owner"))
+        await session.flush()
+        session.add(ProjectRow(id=PROJECT, organization_id=organization_id, name="Project"))
+        await session.flush()
+        key = ApiKeyRow(id=key_id, project_id=PROJECT, name="k", scope="inference", key_hash=b"k", hint="k")
+        await add_key(session, key)
+    before = datetime.now(UTC).replace(second=0, microsecond=0)
+    reader = new_reader(place, database)
+    async with running(reader):
+        _, refused = await ask(client, f"/c/{FOREIGN}/v1")
+        await recorded(database, refused)
+    async with database.transaction() as session:
+        use = (await uses_of(session, [key_id]))[key_id]
+    assert before <= use.at <= datetime.now(UTC)
+    assert (use.at.second, use.client_address) == (0, "127.0.0.1")
 
 
 async def test_a_reader_that_dies_leaves_the_lines_to_the_next(

@@ -298,7 +298,11 @@ class _Handler(BaseHTTPRequestHandler):
                     "project_id": project_id,
                     "hint": "wxyz",
                     "status": "active",
+                    "message": None,
                     "revoked_at": None,
+                    "requests_per_minute": None,
+                    "last_used_at": None,
+                    "last_used_from": None,
                 }
                 fake.keys.append({**key, "created_at": CREATED_AT, "expires_at": None, **body})
                 self._json(201, {**fake.keys[-1], "key": "moor_secret"})
@@ -308,8 +312,12 @@ class _Handler(BaseHTTPRequestHandler):
                 self._json(201, {**fake.keys[-1], "key": "moor_rotated"})
             case ["PATCH", "api-keys", key_id]:
                 changed = next(one for one in fake.keys if one["id"] == key_id)
-                changed["status"] = "disabled" if body["disabled"] else "active"
+                if "disabled" in body:
+                    changed["status"] = "disabled" if body["disabled"] else "active"
+                changed.update(body)
                 self._json(200, changed)
+            case ["GET", "api-keys", key_id]:
+                self._one([one for one in fake.keys if one["id"] == key_id])
             case ["DELETE", "api-keys", key_id]:
                 fake.keys = [one for one in fake.keys if one["id"] != key_id]
                 self._json(204, None)

@@ -469,6 +469,21 @@ def test_rotate_disable_enable_key(moor: Moor, fake: FakeMoorage) -> None:
     assert fake.asked("PATCH", "/api-keys/key_1") == [{"disabled": True}, {"disabled": False}]
 
 
+def test_limits_and_last_use_of_keys(moor: Moor, fake: FakeMoorage) -> None:
+    assert moor("keys", "create", "--name", "ci", "--limit", "60").exit_code == 0
+    assert fake.keys[0]["requests_per_minute"] == 60
+    fake.keys[0] |= {"last_used_at": "2026-11-15T05:00:00Z", "last_used_from": "192.0.2.7"}
+    for shown in (moor("keys", "list").stdout, moor("keys", "show", "ci").stdout):
+        assert "60/min" in shown
+        assert "from 192.0.2.7" in " ".join(shown.split())
+    assert moor("keys", "limit", "ci", "90").stdout == "ci (key_0): 90/min.\n"
+    assert moor("keys", "limit", "ci", "none").stdout == "ci (key_0): none.\n"
+    for wrong in ("-1", "many", "1.5"):
+        assert moor("keys", "limit", "ci", "--", wrong).exit_code == 2
+    fake.keys[0] |= {"status": "expired", "message": "Refused: it expired."}
+    assert "Refused: it expired." in moor("keys", "show", "key_0").stdout
+
+
 def test_list_and_revoke_keys(moor: Moor, fake: FakeMoorage) -> None:
     moor("keys", "create", "--name", "one")
     moor("keys", "create", "--name", "two")

@@ -1,11 +1,12 @@
 """What HAProxy logs, as it was seen to log it, and what becomes of it."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from moorage.gateway.request_collection import MAX_RECORDS, RequestCollection
 from moorage.gateway.request_log import LoggedRequest, parse
+from moorage.identity.api_keys.uses import KeyUse
 from moorage.telemetry.requests.record import Ending, receipt
 
 PROJECT, CONTAINER, REPLICA = (
@@ -27,8 +28,9 @@ def line(
     key: str = KEY,
     route: str = ROUTE,
     began_s: int = 1794718800,
+    client: str = "192.0.2.7",
 ) -> bytes:
-    return f"req_1 {began_s} 250 0 50 {timers} {status} 210 4700 {state} {server} {key} {route}".encode()
+    return f"req_1 {began_s} 250 0 50 {timers} {status} 210 4700 {state} {server} {key} {route} {client}".encode()
 
 
 def parsed(**changes: object) -> LoggedRequest:
@@ -134,8 +136,12 @@ def test_a_step_is_stored_once_it_is_over() -> None:
     collection = RequestCollection(records_per_s=0)
     collection.take(parsed())
     began = 1794718800
-    assert collection.batch(datetime.fromtimestamp(began + 11, UTC)) is None
-    assert collection.batch(datetime.fromtimestamp(began + 12, UTC)) is not None
+    early = collection.batch(datetime.fromtimestamp(began + 11, UTC))
+    assert early is not None
+    assert early.figures == {}
+    due = collection.batch(datetime.fromtimestamp(began + 12, UTC))
+    assert due is not None
+    assert len(due.figures) == 1
 
 
 def test_what_waits_is_bounded() -> None:
@@ -148,3 +154,22 @@ def test_what_waits_is_bounded() -> None:
     assert batch is not None
     assert len(batch.records) == MAX_RECORDS
     assert sum(figures.requests for figures in batch.figures.values()) == MAX_RECORDS + 5
+
+
+def test_a_key_is_noted_once_in_a_minute() -> None:
+    collection = RequestCollection(records_per_s=0)
+    key_id, minute = "key_dddddddddddddddddddd", datetime(2026, 11, 15, 5, 0, tzinfo=UTC)
+
+    def noted() -> list[KeyUse]:
+        batch = collection.batch(NOW, everything=True)
+        return [batch.uses[key_id]] if batch is not None and batch.uses else []
+
+    for client in ("192.0.2.7", "192.0.2.8"):
+        collection.take(parsed(client=client))
+    assert noted() == [KeyUse(minute, "192.0.2.7")]
+    collection.take(parsed(client="192.0.2.8"))
+    assert noted() == []
+    collection.take(parsed(began_s=1794718800 + 60, client="2001:db8::1"))
+    # One that ended earlier and is read later takes nothing back.
+    collection.take(parsed(client="192.0.2.9"))
+    assert noted() == [KeyUse(minute + timedelta(minutes=1), "2001:db8::1")]

@@ -1,10 +1,11 @@
-"""Purges what has run out: mails, sign-in codes, sessions, remembered answers, deliveries of webhooks.
+"""Purges what has run out: mails, sign-in codes, sessions, temporary keys, remembered answers, deliveries of webhooks.
 
 Purpose: nothing that was promised to be short-lived stays. Idempotent; a missed round is caught up by the next.
 """
 
 from dataclasses import dataclass, field
 
+from moorage.identity.api_keys.repository import purge_temporary_keys
 from moorage.identity.device.repository import purge_device_logins
 from moorage.identity.providers.repository import purge_attempts
 from moorage.identity.sessions.repository import purge_dead_sessions
@@ -40,6 +41,7 @@ class Housekeeping:
             await purge_outbox(session, sends=self.settings.smtp_host is not None)
             await purge_old_codes(session)
             await purge_dead_sessions(session)
+            await purge_temporary_keys(session)
             await purge_attempts(session)
             await purge_device_logins(session)
             await purge_old_requests(session)

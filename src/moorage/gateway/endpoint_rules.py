@@ -23,6 +23,7 @@ _SCHEME_LENGTH = len("Bearer ")
 _HASH_LENGTH = 64
 """In hex. A fixed length is what keeps a remembered hash and its header apart."""
 _RATE_WINDOW_S = 10
+_OWN_RATE_WINDOW_S = 60
 
 
 def endpoint_frontend(config: GatewayConfig) -> str:
@@ -162,19 +163,28 @@ def _rate(config: GatewayConfig) -> str:
     http-request track-sc0 var(txn.key),field(3,:) table key_requests
     http-request track-sc1 var(txn.key),field(4,:) table organization_requests
     http-request return status 429 {endpoint_error("rate_limited")} hdr Retry-After 1 if {{ sc0_gpc0_rate ge {of_key} }} or {{ sc1_gpc0_rate ge {of_organization} }}
+    # A key may have a limit of its own besides, per minute; it stands last in the map. A share comes free every 60/limit s.
+    http-request set-var(txn.own_rate) var(txn.key),field(5,:)
+    acl own_rate var(txn.own_rate) -m found
+    http-request track-sc2 var(txn.key),field(3,:) table limited_keys if own_rate
+    http-request return status 429 {endpoint_error("rate_limited")} hdr Retry-After %[int({_OWN_RATE_WINDOW_S}),div(txn.own_rate),add(1)] if own_rate {{ sc2_gpc0_rate,sub(txn.own_rate) ge 0 }}
+    http-request sc-inc-gpc0(2) if own_rate
     http-request sc-inc-gpc0(0)
     http-request sc-inc-gpc0(1)"""
 
 
 def _rate_tables() -> str:
-    table = f"stick-table type string len 24 size 100k expire {3 * _RATE_WINDOW_S}s store gpc0,gpc0_rate({_RATE_WINDOW_S}s)"
-    return f"""\
-backend key_requests from base
-    {table}
-
-backend organization_requests from base
-    {table}
+    return "\n".join(
+        f"""\
+backend {name} from base
+    stick-table type string len 24 size 100k expire {3 * window_s}s store gpc0,gpc0_rate({window_s}s)
 """
+        for name, window_s in (
+            ("key_requests", _RATE_WINDOW_S),
+            ("organization_requests", _RATE_WINDOW_S),
+            ("limited_keys", _OWN_RATE_WINDOW_S),
+        )
+    )
 
 
 def _what_the_container_sees(config: GatewayConfig) -> str:

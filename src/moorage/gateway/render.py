@@ -82,7 +82,8 @@ def key_line(entry: KeyEntry) -> str:
 
 def key_value(entry: KeyEntry) -> str:
     expires_at = entry.expires_at_epoch_s or _NEVER_EPOCH_S
-    return f"{entry.project_id}:{expires_at}:{entry.key_id}:{entry.organization_id}"
+    value = f"{entry.project_id}:{expires_at}:{entry.key_id}:{entry.organization_id}"
+    return f"{value}:{entry.requests_per_minute}" if entry.requests_per_minute else value
 
 
 def expiry_from(text: str) -> int:

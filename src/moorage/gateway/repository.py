@@ -129,7 +129,12 @@ async def read_table(
         expires_at_epoch_s = int(key.expires_at.timestamp()) if key.expires_at is not None else 0
         key_hash = key.key_hash.hex()
         keys[key_hash] = KeyEntry(
-            key_hash, ProjectId(key.project_id), expires_at_epoch_s, key.id, organizations[key.project_id]
+            key_hash,
+            ProjectId(key.project_id),
+            expires_at_epoch_s,
+            key.id,
+            organizations[key.project_id],
+            key.requests_per_minute or 0,
         )
     return GatewayTable(routes, keys)
 

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 
 from moorage.telemetry.requests.record import Ending, RequestRecord
 
-LOG_FORMAT = "%ID %Ts %ms %Th %Ti %TR %Tw %Tc %Tr %Ta %ST %U %B %ts %s %[var(txn.key)] %[var(txn.route)]"
+LOG_FORMAT = "%ID %Ts %ms %Th %Ti %TR %Tw %Tc %Tr %Ta %ST %U %B %ts %s %[var(txn.key)] %[var(txn.route)] %ci"
 """Id; when the wait for the request began (s, ms), how long it was (handshake, idle); to its complete head, in the
 queue, to the connection, to the answer's head, in all (ms); status; bytes in and out; how it ended; replica; the
-entries of the maps. What did not happen is -1 or `-`."""
+entries of the maps; the client's address. What did not happen is -1 or `-`."""
 
 _FIELDS = LOG_FORMAT.count(" ") + 1
 _NOTHING = b"-"
@@ -42,6 +42,10 @@ class LoggedRequest:
     project_id: str
     key_id: str
     container_id: str | None
+
+    @property
+    def client_address(self) -> str:
+        return self.fields[17].decode()
 
     @property
     def status(self) -> int | None:

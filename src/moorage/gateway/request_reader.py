@@ -1,6 +1,6 @@
 """Reads what HAProxy logs of each request, and stores it.
 
-Purpose: every request with a valid key is counted, and those worth a record get one.
+Purpose: every request with a valid key is counted, those worth a record get one, and each key says when it was used.
 Invariants: HAProxy never waits for us. It keeps its lines in a ring of its own, of which the oldest go when nobody
 reads, and sends them in pieces of many: a tenth of what a datagram for each request costs it. What waits here is bounded.
 When it fails: without Postgres a batch is tried again while others gather; when this process dies, HAProxy keeps the
@@ -20,6 +20,7 @@ import structlog
 
 from moorage.gateway.request_collection import Batch, RequestCollection
 from moorage.gateway.request_log import parse
+from moorage.identity.api_keys.repository import note_uses
 from moorage.kit.clock import Clock
 from moorage.kit.database import Database
 from moorage.kit.ids import GatewayId
@@ -81,6 +82,7 @@ class RequestReader:
                 await repository.store(
                     session, self.gateway_id, batch.written_at, batch.records, batch.figures
                 )
+                await note_uses(session, batch.uses)
         except asyncpg.UniqueViolationError:
             # It had been stored, and only the answer was lost.
             log.info("requests_stored_before", written_at=batch.written_at.isoformat())

@@ -93,10 +93,15 @@ def routes_from(entries: dict[str, str]) -> dict[ContainerId, Placement]:
 def keys_from(entries: dict[str, str]) -> dict[str, KeyEntry]:
     keys = {}
     for key_hash, value in entries.items():
-        # Nor know these two.
-        project_id, expires_at, key_id, organization_id = (*value.split(":"), "", "")[:4]
+        # Nor know the last three; and most keys have no limit of their own.
+        project_id, expires_at, key_id, organization_id, limit = (*value.split(":"), "", "", "")[:5]
         entry = KeyEntry(
-            key_hash.lower(), check_project_id(project_id), expiry_from(expires_at), key_id, organization_id
+            key_hash.lower(),
+            check_project_id(project_id),
+            expiry_from(expires_at),
+            key_id,
+            organization_id,
+            int(limit or 0),
         )
         keys[entry.key_hash_hex] = entry
     return keys

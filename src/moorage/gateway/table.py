@@ -18,6 +18,7 @@ CONTAINER_ID_LENGTH = 24
 MAX_CONCURRENCY_LIMIT = 100_000
 MAX_BODY_BYTES = 100_000_000_000
 MAX_TIMEOUT_S = 86_400
+MAX_REQUESTS_PER_MINUTE = 6_000_000
 
 _CONTAINER_ID = re.compile(r"ctr_[a-z2-7]{20}")
 _PROJECT_ID = re.compile(r"prj_[a-z2-7]{20}")
@@ -95,6 +96,8 @@ class KeyEntry:
     key_id: str = ""
     """For the records of its requests, and to count them."""
     organization_id: str = ""
+    requests_per_minute: int = 0
+    """A limit of its own, below what every key may ask for; 0: none."""
 
     def __post_init__(self) -> None:
         _match(_SHA256_HEX, self.key_hash_hex, "a SHA-256 in lower-case hex")
@@ -105,6 +108,7 @@ class KeyEntry:
             _match(_ORGANIZATION_ID, self.organization_id, "an organization id")
         if not _is_integer(self.expires_at_epoch_s) or not 0 <= self.expires_at_epoch_s < 2**53:
             raise ValueError(f"{self.expires_at_epoch_s!r} is not a time in seconds")
+        _check_between(self.requests_per_minute, 0, MAX_REQUESTS_PER_MINUTE)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.identity.actor import Actor, KeyActor, UserActor
 from moorage.identity.api_keys.repository import find_live_key
+from moorage.identity.api_keys.repository import note_use as note_key_use
 from moorage.identity.cookies import session_cookie
 from moorage.identity.sessions.repository import find_live_session, note_use
 from moorage.identity.tokens import (
@@ -34,7 +35,7 @@ async def current_actor(request: Request, session: TheSession, settings: TheSett
         scheme, _, token = header.partition(" ")
         if scheme.lower() != "bearer":
             raise _refused()
-        return await _bearer(session, token.strip())
+        return await _bearer(request, session, token.strip())
     token = session_cookie(request, settings)
     actor = await _person(session, token)
     if request.method not in SAFE_METHODS:
@@ -76,14 +77,17 @@ async def _current_operator(actor: TheActor) -> UserActor:
 TheOperator = Annotated[UserActor, Depends(_current_operator)]
 
 
-async def _bearer(session: AsyncSession, token: str) -> Actor:
+async def _bearer(request: Request, session: AsyncSession, token: str) -> Actor:
     if is_well_formed(token, SESSION_PREFIX):
         return await _person(session, token)
     if is_well_formed(token, OPERATOR_KEY_PREFIX):
         return await _operator(session, token)
     if is_well_formed(token, API_KEY_PREFIX):
-        key = await find_live_key(session, sha256(token))
-        if key is not None and key.scope == "manage":
+        found = await find_live_key(session, sha256(token))
+        if found is not None and found[0].scope == "manage":
+            key, use_is_worth_noting = found
+            if use_is_worth_noting and request.client is not None:
+                await note_key_use(session, key.id, request.client.host)
             return KeyActor(ApiKeyId(key.id), ProjectId(key.project_id))
     raise _refused()
 

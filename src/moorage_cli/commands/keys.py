@@ -1,4 +1,4 @@
-"""`moor keys create`, `list`, `rotate`, `disable`, `enable` and `revoke`."""
+"""`moor keys create`, `list`, `show`, `limit`, `rotate`, `disable`, `enable` and `revoke`."""
 
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -31,10 +31,15 @@ def create(
     expires: Annotated[
         str | None, typer.Option(metavar="30d|TIME", help="When it ends.", show_default="never")
     ] = None,
+    limit: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Requests per minute, beyond which it gets 429.")
+    ] = None,
 ) -> None:
     """Create an API key. The key alone goes to stdout: export MOORAGE_API_KEY=$(moor keys create)"""
     expires_at = time_after(expires, datetime.now(UTC), "--expires") if expires is not None else None
-    created = create_key(session.client, session.project["id"], name, scope.value, expires_at)
+    created = create_key(
+        session.client, session.project["id"], name, scope.value, expires_at, requests_per_minute=limit
+    )
     if session.output.as_json:
         session.output.result(created)
         return
@@ -58,13 +63,47 @@ def list_them(session: Session) -> None:
             one["scope"],
             f"…{one['hint']}",
             one["status"],
-            shown_time(one["created_at"]),
             shown_time(one["expires_at"]) if one["expires_at"] else "never",
+            _limit(one),
+            _last_use(one),
         ]
         for one in keys
     ]
-    columns = ("NAME", "ID", "SCOPE", "KEY", "STATUS", "CREATED", "EXPIRES")
+    columns = ("NAME", "ID", "SCOPE", "KEY", "STATUS", "EXPIRES", "LIMIT", "LAST USED")
     session.output.table(columns, rows, "There are no API keys. Create one with `moor keys create`.")
+
+
+@command(app, "show")
+def show(session: Session, key: KeyArgument) -> None:
+    """Show an API key: its limit, its last use, and why it is refused if it is."""
+    one: Record = session.client.get(f"/api-keys/{path_part(_key_id(session, key))}")
+    if session.output.as_json:
+        session.output.result(one)
+        return
+    output = session.output
+    output.line(f"{one['name']} ({one['id']}), …{one['hint']}, {one['scope']}: {one['status']}")
+    output.line(one["message"] or "It is accepted.")
+    output.line(
+        f"Created {shown_time(one['created_at'])}; last used: {_last_use(one)}; limit: {_limit(one)}."
+    )
+
+
+@command(app, "limit")
+def limit(
+    session: Session,
+    key: KeyArgument,
+    requests_per_minute: Annotated[
+        str, typer.Argument(metavar="N|none", help="Requests per minute, beyond which it gets 429.")
+    ],
+) -> None:
+    """Give an API key a limit of its own, or take it away."""
+    number = None if requests_per_minute == "none" else _whole_number(requests_per_minute)
+    path = f"/api-keys/{path_part(_key_id(session, key))}"
+    changed = session.client.request("PATCH", path, body={"requests_per_minute": number}).body
+    if session.output.as_json:
+        session.output.result(changed)
+    else:
+        session.output.line(f"{changed['name']} ({changed['id']}): {_limit(changed)}.")
 
 
 @command(app, "rotate")
@@ -112,9 +151,17 @@ def revoke(session: Session, key: KeyArgument) -> None:
 
 
 def create_key(
-    client: ApiClient, project_id: str, name: str, scope: str, expires_at: datetime | None
+    client: ApiClient,
+    project_id: str,
+    name: str,
+    scope: str,
+    expires_at: datetime | None,
+    *,
+    requests_per_minute: int | None = None,
 ) -> Record:
     body: Record = {"name": name, "scope": scope}
+    if requests_per_minute is not None:
+        body["requests_per_minute"] = requests_per_minute
     if expires_at is not None:
         body["expires_at"] = expires_at.isoformat()
     created: Record = client.post(f"/projects/{project_id}/api-keys", body)
@@ -128,6 +175,23 @@ def _set_disabled(session: Session, key: str, disabled: bool) -> None:
         session.output.result(changed)
     else:
         session.output.line(f"{'Disabled' if disabled else 'Enabled'} {changed['id']}.")
+
+
+def _whole_number(text: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise UsageError(f"{text!r} is neither a whole number nor `none`.")
+    return int(text)
+
+
+def _limit(key: Record) -> str:
+    per_minute = key["requests_per_minute"]
+    return f"{per_minute}/min" if per_minute is not None else "none"
+
+
+def _last_use(key: Record) -> str:
+    if key["last_used_at"] is None:
+        return "never"
+    return f"{shown_time(key['last_used_at'])} from {key['last_used_from']}"
 
 
 def _key_id(session: Session, key: str) -> str:

@@ -4,10 +4,12 @@ from datetime import datetime, timedelta
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Response
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.identity.actor import Actor
 from moorage.identity.api_keys import repository
 from moorage.identity.api_keys.models import ApiKeyRow
+from moorage.identity.api_keys.uses import KeyUse
 from moorage.identity.authentication import TheActor
 from moorage.kit.errors import NotFoundError
 from moorage.kit.pagination import Page, PageRequest, Position, page_of, page_request
@@ -59,7 +61,8 @@ async def list_api_keys(
 ) -> Page[ApiKey]:
     now = clock.now()
     rows = await repository.list_keys(session, access.project.id, paging)
-    shown = [ApiKey(**_fields(row, now)) for row in rows]
+    uses = await repository.uses_of(session, [row.id for row in rows])
+    shown = [ApiKey(**_fields(row, now, uses.get(row.id))) for row in rows]
     return page_of(shown, paging, lambda item: Position(item.created_at, item.id))
 
 
@@ -79,19 +82,21 @@ async def create_api_key(
 
 @router.get("/api-keys/{key_id}")
 async def get_api_key(
-    access: Annotated[KeyAccess, Depends(key_with(Permission.API_KEY_VIEW))], clock: TheClock
+    access: Annotated[KeyAccess, Depends(key_with(Permission.API_KEY_VIEW))],
+    session: TheSession,
+    clock: TheClock,
 ) -> ApiKey:
-    return ApiKey(**_fields(access.key, clock.now()))
+    return await _shown(session, access.key, clock.now())
 
 
 @router.patch("/api-keys/{key_id}")
 async def change_api_key(
     body: ApiKeyPatch, access: Manageable, session: TheSession, clock: TheClock
 ) -> ApiKey:
-    """Its name, its end, or whether it is disabled."""
+    """Its name, its end, its limit, or whether it is disabled."""
     now = clock.now()
     row = await service.change_api_key(session, access.actor, access.project, access.key.id, body, now)
-    return ApiKey(**_fields(row, now))
+    return await _shown(session, row, now)
 
 
 @router.post("/api-keys/{key_id}/rotate", status_code=201)
@@ -102,7 +107,7 @@ async def rotate_api_key(
     response: Response,
     body: ApiKeyRotate | None = None,
 ) -> ApiKeyCreated:
-    """A new key with the same name, scope and end; the old one works for `overlap_s` more."""
+    """A new key with the same name, scope, limit and end; the old one works for `overlap_s` more."""
     now, overlap = clock.now(), timedelta(seconds=(body or ApiKeyRotate()).overlap_s)
     row, key = await service.rotate_api_key(
         session, access.actor, access.project, access.key.id, overlap, now
@@ -117,6 +122,16 @@ async def revoke_api_key(access: Manageable, session: TheSession) -> None:
     await service.revoke_api_key(session, access.actor, access.project, access.key)
 
 
-def _fields(row: ApiKeyRow, now: datetime) -> dict[str, Any]:
-    names = ApiKey.model_fields.keys() - {"status"}
-    return {name: getattr(row, name) for name in names} | {"status": service.status_of(row, now)}
+async def _shown(session: AsyncSession, row: ApiKeyRow, now: datetime) -> ApiKey:
+    uses = await repository.uses_of(session, [row.id])
+    return ApiKey(**_fields(row, now, uses.get(row.id)))
+
+
+def _fields(row: ApiKeyRow, now: datetime, use: KeyUse | None = None) -> dict[str, Any]:
+    derived = {
+        "status": service.status_of(row, now),
+        "message": service.refusal_of(row, now),
+        "last_used_at": use.at if use else None,
+        "last_used_from": use.client_address if use else None,
+    }
+    return {name: getattr(row, name) for name in ApiKey.model_fields.keys() - derived.keys()} | derived

@@ -1,9 +1,13 @@
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 KeyStatus = Literal["active", "disabled", "expired", "revoked"]
+
+
+RequestsPerMinute = Annotated[int | None, Field(ge=1, le=1_000_000, strict=True)]
+"""To endpoints, at each gateway. The installation's limit for every key holds besides."""
 
 
 class ApiKeyCreate(BaseModel):
@@ -13,16 +17,18 @@ class ApiKeyCreate(BaseModel):
     name: str = Field(default="key", max_length=200)
     scope: Literal["inference", "manage"] = "inference"
     expires_at: datetime | None = None
+    requests_per_minute: RequestsPerMinute = None
 
 
 class ApiKeyPatch(BaseModel):
-    """What is not sent stays as it is; `expires_at: null` means that the key does not expire."""
+    """What is not sent stays as it is; `null` means that the key does not expire, or has no limit of its own."""
 
     model_config = ConfigDict(extra="forbid")
 
     name: str = Field(default="", max_length=200)
     disabled: bool = False
     expires_at: datetime | None = None
+    requests_per_minute: RequestsPerMinute = None
 
 
 class ApiKeyRotate(BaseModel):
@@ -39,12 +45,19 @@ class ApiKey(BaseModel):
     scope: Literal["inference", "manage"]
     hint: str
     status: KeyStatus
+    message: str | None
+    """Why the key is refused, and what to do; null while it works."""
     created_by: str | None
     created_at: datetime
     expires_at: datetime | None
     disabled_at: datetime | None
     revoked_at: datetime | None
     replaces: str | None
+    requests_per_minute: int | None
+    last_used_at: datetime | None
+    """To the minute: at an endpoint, or at this API."""
+    last_used_from: str | None
+    """The client's address."""
 
 
 class ApiKeyCreated(ApiKey):

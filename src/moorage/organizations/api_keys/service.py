@@ -5,6 +5,7 @@ key cannot make it outlive its own end.
 """
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -29,7 +30,15 @@ async def create_api_key(
     check_name(wanted.name)
     _check_scope(actor, wanted.scope)
     _check_expiry(wanted.expires_at, now)
-    row, key = await _new_key(session, actor, project, wanted.name, wanted.scope, wanted.expires_at)
+    row, key = await _new_key(
+        session,
+        actor,
+        project,
+        name=wanted.name,
+        scope=wanted.scope,
+        expires_at=wanted.expires_at,
+        requests_per_minute=wanted.requests_per_minute,
+    )
     _record(session, actor, project, row, "api_key.create", scope=row.scope)
     return row, key
 
@@ -48,6 +57,8 @@ async def change_api_key(
     if "expires_at" in sent:
         _check_expiry(patch.expires_at, now)
         row.expires_at = patch.expires_at
+    if "requests_per_minute" in sent:
+        row.requests_per_minute = patch.requests_per_minute
     if "disabled" in sent and patch.disabled != (row.disabled_at is not None):
         row.disabled_at = now if patch.disabled else None
     await key_changed(session)
@@ -73,7 +84,16 @@ async def rotate_api_key(
             f"The key is {status_of(old, now)}. Only one that works can hand over; make a new one.",
             code="key_not_active",
         )
-    row, key = await _new_key(session, actor, project, old.name, old.scope, old.expires_at, replaces=old.id)
+    row, key = await _new_key(
+        session,
+        actor,
+        project,
+        name=old.name,
+        scope=old.scope,
+        expires_at=old.expires_at,
+        requests_per_minute=old.requests_per_minute,
+        replaces=old.id,
+    )
     end = now + overlap
     old.expires_at = min(old.expires_at, end) if old.expires_at is not None else end
     await key_changed(session)
@@ -94,14 +114,21 @@ def status_of(row: ApiKeyRow, now: datetime) -> KeyStatus:
     return "disabled" if row.disabled_at is not None else "active"
 
 
+def refusal_of(row: ApiKeyRow, now: datetime) -> str | None:
+    """What its owner may know, and a caller with the key is not told: to them every dead key is a wrong one."""
+    match status_of(row, now):
+        case "revoked":
+            return f"Refused: it was revoked at {_shown(row.revoked_at)}, for good. Make a new key."
+        case "expired":
+            return f"Refused: it expired at {_shown(row.expires_at)}. Give it a later end, or make a new key."
+        case "disabled":
+            return f"Refused: it was disabled at {_shown(row.disabled_at)}. Enable it to use it again."
+        case "active":
+            return None
+
+
 async def _new_key(
-    session: AsyncSession,
-    actor: Actor,
-    project: ProjectRow,
-    name: str,
-    scope: str,
-    expires_at: datetime | None,
-    replaces: str | None = None,
+    session: AsyncSession, actor: Actor, project: ProjectRow, **settings: Any
 ) -> tuple[ApiKeyRow, str]:
     if not await hold_project(session, project.id):
         raise NotFoundError("There is no such project.")
@@ -109,16 +136,17 @@ async def _new_key(
     row = ApiKeyRow(
         id=new_api_key_id(),
         project_id=project.id,
-        name=name,
-        scope=scope,
         key_hash=sha256(key),
         hint=key[-4:],
         created_by=actor.id,
-        expires_at=expires_at,
-        replaces=replaces,
+        **settings,
     )
     await add_key(session, row)
     return row, key
+
+
+def _shown(time: datetime | None) -> str:
+    return f"{time:%Y-%m-%d %H:%M} UTC" if time is not None else ""
 
 
 def _check_scope(actor: Actor, scope: str) -> None:
