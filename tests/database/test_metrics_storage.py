@@ -5,9 +5,11 @@ from datetime import datetime, timedelta
 import pytest
 from sqlalchemy import func, select
 
+from moorage.engines.simulated import SimulatedEngine, SimulatedMachine
 from moorage.kit.clock import system_clock
 from moorage.kit.database import Database
 from moorage.kit.errors import LeaseLostError
+from moorage.kit.ids import new_installation_id
 from moorage.reconcile.lease import Lease, LeaseKeeper
 from moorage.telemetry.metrics import repository
 from moorage.telemetry.metrics.keeper import MetricsKeeper
@@ -19,6 +21,11 @@ async def leader(database: Database, holder: str = "a") -> Lease:
     lease = await LeaseKeeper(database, "metrics", holder, system_clock).acquire()
     assert lease is not None
     return lease
+
+
+def keeper_of(database: Database) -> MetricsKeeper:
+    engine = SimulatedEngine(SimulatedMachine(system_clock, {}), new_installation_id())
+    return MetricsKeeper(database, engine, system_clock)
 
 
 async def database_now(database: Database) -> datetime:
@@ -56,10 +63,10 @@ async def test_steps_are_made_and_old_rows_go(database: Database) -> None:
     await store(database, "gtw_a", {now - timedelta(minutes=14 - minute): 4 for minute in range(13)})
     await store(database, "gtw_b", {now - timedelta(minutes=5): 2, now - timedelta(minutes=20): 2})
     lease = await leader(database)
-    keeper = MetricsKeeper(database, system_clock)
+    keeper = keeper_of(database)
     await keeper.reconcile("all", lease)
     await keeper.reconcile("all", lease)
-    restarted = MetricsKeeper(database, system_clock)
+    restarted = keeper_of(database)
     await restarted.reconcile("all", lease)
     since, until = now - timedelta(hours=1), now + timedelta(hours=1)
     async with database.transaction() as session:
@@ -77,4 +84,4 @@ async def test_a_former_leader_writes_nothing(database: Database) -> None:
     await LeaseKeeper(database, "metrics", "a", system_clock).release(lease)
     await leader(database, "b")
     with pytest.raises(LeaseLostError):
-        await MetricsKeeper(database, system_clock).reconcile("all", lease)
+        await keeper_of(database).reconcile("all", lease)

@@ -23,6 +23,8 @@ _COMMANDS = {
     "exits": "sleep 0.3; exit 3",
     "prints": "echo one; sleep 0.1; echo two >&2; sleep 0.1; echo three",
     "runs_out_of_memory": "exec dd if=/dev/zero of=/dev/null bs=300M count=1",
+    "computes": "while :; do :; done",
+    "holds_memory": "head -c 16777216 /dev/zero > /dev/shm/held; while true; do sleep 1; done",
     "ignores_stop": 'trap "" TERM; while true; do sleep 1; done',
 }
 _DEADLINE_S = 20.0

@@ -355,6 +355,39 @@ class EngineContract:
         await world.engine.remove(started.engine_id)
         assert await world.engine.last_lines(started.engine_id, 9) == ()
 
+    async def test_usage(self, world: World) -> None:
+        """What the two of them do is known: one computes as much as it may, the other holds 16 MiB."""
+        busy = await world.engine.start(await spec_of(world, "computes"))
+        holding = await world.engine.start(await spec_of(world, "holds_memory"))
+        engine_ids = {busy.engine_id, holding.engine_id}
+        first = await world.engine.usage(engine_ids)
+        latest = first
+
+        async def known() -> bool:
+            nonlocal latest
+            latest = await world.engine.usage(engine_ids)
+            computed_s = latest[busy.engine_id].cpu_time_s - first[busy.engine_id].cpu_time_s
+            return computed_s > 0.3 and latest[holding.engine_id].memory_bytes >= 16 * MEBIBYTE
+
+        await world.until(known)
+        elapsed_s = latest[busy.engine_id].read_at_s - first[busy.engine_id].read_at_s
+        computed_s = latest[busy.engine_id].cpu_time_s - first[busy.engine_id].cpu_time_s
+        # Half a processor is its limit; a period of the limit may be used up at both ends.
+        assert computed_s <= 0.5 * elapsed_s + 0.1
+        assert latest[holding.engine_id].memory_bytes < 22 * MEBIBYTE
+        assert latest[busy.engine_id].memory_bytes < 6 * MEBIBYTE
+
+    async def test_usage_of_those_that_are_not_there(self, world: World) -> None:
+        spec = await spec_of(world, "serves")
+        started = await world.engine.start(spec)
+        both = {started.engine_id, spec.replica_id, "absent"}
+        assert (await world.engine.usage(both)).keys() == {started.engine_id}
+        assert await world.other_engine.usage(both) == {}
+        await world.engine.stop(started.engine_id, grace_s=2)
+        assert await world.engine.usage(both) == {}
+        assert await world.engine.gpu_usage(()) == {}
+        assert await world.engine.gpu_usage({"GPU-00000000-0000-0000-0000-000000000000"}) == {}
+
     async def test_capacity(self, world: World) -> None:
         (node,) = await world.engine.capacity()
         assert node.cpu_millis >= 1000

@@ -9,11 +9,13 @@ import pytest
 from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
 
-from moorage.engines.base import ListeningSocket
+from moorage.engines.base import ListeningSocket, ReplicaUsage
 from moorage.engines.docker.connection import json_messages
 from moorage.engines.docker.gpus import engine_has_gpu_support
 from moorage.engines.docker.processes import process_limit_reached_by
 from moorage.engines.docker.sockets import listening_sockets_of, parse_table
+from moorage.engines.docker.usage import usage_files_of
+from moorage.kit.clock import VirtualClock
 from moorage.kit.errors import EngineError
 
 _HEADER = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
@@ -75,6 +77,44 @@ def test_the_limit_of_processes_in_both_kinds_of_control_groups(
     (group / "pids.events").write_text("max 7\n")
     assert reached("abc123")
     assert not reached("def456"), "the pid means a stranger here"
+
+
+@pytest.mark.parametrize(
+    ("membership", "files"),
+    [
+        (
+            "4:memory:/docker/abc123\n2:cpu,cpuacct:/docker/abc123\n0::/init\n",
+            {
+                "cpuacct/docker/abc123/cpuacct.usage": "2500000000\n",
+                "memory/docker/abc123/memory.usage_in_bytes": "5000\n",
+                "memory/docker/abc123/memory.stat": "inactive_file 1\ntotal_inactive_file 3000\n",
+            },
+        ),
+        (
+            "0::/system.slice/docker-abc123.scope\n",
+            {
+                "system.slice/docker-abc123.scope/cpu.stat": "usage_usec 2500000\nuser_usec 7\n",
+                "system.slice/docker-abc123.scope/memory.current": "5000\n",
+                "system.slice/docker-abc123.scope/memory.stat": "anon 9\ninactive_file 3000\n",
+            },
+        ),
+    ],
+)
+def test_usage_in_both_kinds_of_control_groups(
+    tmp_path: Path, membership: str, files: dict[str, str]
+) -> None:
+    groups, process = tmp_path / "cgroup", tmp_path / "proc" / "42"
+    process.mkdir(parents=True)
+    (process / "cgroup").write_text(membership)
+    for name, text in files.items():
+        (groups / name).parent.mkdir(parents=True, exist_ok=True)
+        (groups / name).write_text(text)
+    assert usage_files_of(42, "def456", tmp_path / "proc", groups) is None, "the pid means a stranger here"
+    found = usage_files_of(42, "abc123", tmp_path / "proc", groups)
+    assert found is not None
+    assert found.read(VirtualClock()) == ReplicaUsage(0.0, 2.5, 2000)
+    (groups / next(iter(files))).unlink()
+    assert found.read(VirtualClock()) is None, "it has ended"
 
 
 async def test_messages_may_be_longer_than_a_buffer() -> None:

@@ -12,7 +12,7 @@ from moorage.engines.simulated import SimulatedEngine, SimulatedImage, Simulated
 from moorage.kit.clock import VirtualClock
 from moorage.kit.errors import ImageError
 from moorage.kit.ids import new_installation_id
-from tests.engine.contract import EngineContract, Recorder, spec_of
+from tests.engine.contract import MEBIBYTE, EngineContract, Recorder, spec_of
 
 _PRINTS = (
     SimulatedOutput(0.0, LogStream.STDOUT, b"one"),
@@ -26,6 +26,8 @@ IMAGES = {
     "local/exits:test": SimulatedImage(exits_after_s=0.3, exit_code=3),
     "local/prints:test": SimulatedImage(exits_after_s=0.3, output=_PRINTS),
     "local/runs_out_of_memory:test": SimulatedImage(exits_after_s=0.2, out_of_memory=True),
+    "local/computes:test": SimulatedImage(cpu_millis=500),
+    "local/holds_memory:test": SimulatedImage(memory_bytes=17 * MEBIBYTE),
     "local/ignores_stop:test": SimulatedImage(ends_on_request=False),
     "local/slow:test": SimulatedImage(listens_after_s=60, exits_after_s=3600),
     "registry.example/private:1": SimulatedImage(

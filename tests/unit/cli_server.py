@@ -385,7 +385,18 @@ class _Handler(BaseHTTPRequestHandler):
                     "response_time_p50_ms": [41.6],
                     "response_time_p95_ms": [None],
                 }
-                return self._json(200, {"step_s": 10, "times": [CREATED_AT], "series": series})
+                busy = {"utilization_percent": [87.0], "power_watts": [None]}
+                replicas = [
+                    {
+                        "replica_id": f"rep_{number}",
+                        "slot": number,
+                        "series": {"cpu_millis": [250.0], "memory_bytes": [3 * 2**20]},
+                        "gpus": [{"device_id": f"GPU-{number}", "series": busy}],
+                    }
+                    for number in range(2)
+                ]
+                found = {"step_s": 10, "times": [CREATED_AT], "series": series, "replicas": replicas}
+                return self._json(200, found)
             case ["GET", "logs"]:
                 return self._page(fake.log_lines[::-1], query)
             case ["GET", "logs", "stream"]:

@@ -15,7 +15,7 @@ Rules that every engine keeps, shown by one contract suite (`tests/engine/contra
 To add an engine: implement `Engine`, take the limits from `profile.py`, and add it to the contract suite.
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -129,6 +129,28 @@ class LogChunk(NamedTuple):
 
 
 @dataclass(frozen=True)
+class ReplicaUsage:
+    """What a replica has used and holds, at one moment."""
+
+    read_at_s: float
+    """On the monotonic clock."""
+    cpu_time_s: float
+    """Since it started, of all its processes."""
+    memory_bytes: int
+    """Without the pages of files that the kernel would give back at once."""
+
+
+@dataclass(frozen=True)
+class GpuUsage:
+    """A figure that a device does not tell is None."""
+
+    utilization_percent: float | None
+    memory_bytes: int | None
+    temperature_celsius: float | None
+    power_watts: float | None
+
+
+@dataclass(frozen=True)
 class GpuDevice:
     device_id: str
     model: str
@@ -195,6 +217,14 @@ class Engine(Protocol):
 
     async def last_lines(self, engine_id: str, count: int) -> tuple[str, ...]:
         """The end of its output, oldest first, of both streams, for a verdict; empty when it is gone."""
+        ...
+
+    async def usage(self, engine_ids: Collection[str]) -> Mapping[str, ReplicaUsage]:
+        """Of those that run and whose figures can be seen; the others are left out. Cheap: it is asked every second."""
+        ...
+
+    async def gpu_usage(self, device_ids: Collection[str]) -> Mapping[str, GpuUsage]:
+        """The same for GPUs."""
         ...
 
     async def capacity(self) -> list[NodeCapacity]: ...

@@ -18,12 +18,12 @@ from moorage.engines.base import GpuDevice
 from moorage.kit.errors import EngineError
 
 _TIMEOUT_S = 20.0
-_NO_DRIVER = (
+NO_DRIVER = (
     pynvml.NVML_ERROR_LIBRARY_NOT_FOUND,
     pynvml.NVML_ERROR_DRIVER_NOT_LOADED,
     pynvml.NVML_ERROR_UNINITIALIZED,
 )
-_nvml_thread = ThreadPoolExecutor(1, thread_name_prefix="nvml")
+nvml_thread = ThreadPoolExecutor(1, thread_name_prefix="nvml")
 
 Version = tuple[int, ...]
 
@@ -40,7 +40,7 @@ async def find_gpus() -> GpuMachine | None:
     """None where no driver is loaded."""
     try:
         async with asyncio.timeout(_TIMEOUT_S):
-            return await asyncio.get_running_loop().run_in_executor(_nvml_thread, _read)
+            return await asyncio.get_running_loop().run_in_executor(nvml_thread, _read)
     except TimeoutError as exc:
         raise EngineError(f"NVML did not answer within {_TIMEOUT_S:g} s") from exc
 
@@ -49,7 +49,7 @@ def _read() -> GpuMachine | None:
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError as exc:
-        if exc.value in _NO_DRIVER:
+        if exc.value in NO_DRIVER:
             return None
         raise EngineError(f"ask NVML for the GPUs: {exc}") from exc
     try:

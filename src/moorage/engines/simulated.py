@@ -4,11 +4,12 @@
 that a test chooses.
 """
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
 from moorage.engines.base import (
+    GpuUsage,
     Image,
     ImageRequest,
     ListeningSocket,
@@ -18,6 +19,7 @@ from moorage.engines.base import (
     PullProgress,
     ReplicaPhase,
     ReplicaSpec,
+    ReplicaUsage,
 )
 from moorage.engines.simulated_machine import (
     ARCHITECTURE,
@@ -168,6 +170,28 @@ class SimulatedEngine:
         replica = self._own(engine_id)
         written = due_output(replica, self._clock.now()) if replica is not None else []
         return tuple(chunk.data.decode("utf-8", "replace") for chunk in written[-count:])
+
+    async def usage(self, engine_ids: Collection[str]) -> Mapping[str, ReplicaUsage]:
+        now, found = self._clock.now(), {}
+        for engine_id in engine_ids:
+            replica = self._own(engine_id)
+            if replica is not None and replica.started_at is not None and not replica.has_ended(now):
+                ran_s = (now - replica.started_at).total_seconds()
+                cpu_time_s = ran_s * replica.image.cpu_millis / 1000
+                found[engine_id] = ReplicaUsage(
+                    self._clock.monotonic(), cpu_time_s, replica.image.memory_bytes
+                )
+        return found
+
+    async def gpu_usage(self, device_ids: Collection[str]) -> Mapping[str, GpuUsage]:
+        now = self._clock.now()
+        return {
+            device_id: replica.image.gpu_usage
+            for replica in self._all_own()
+            if replica.phase(now) is ReplicaPhase.RUNNING
+            for device_id in replica.spec.gpu_device_ids
+            if device_id in device_ids
+        }
 
     async def capacity(self) -> list[NodeCapacity]:
         machine = self._machine

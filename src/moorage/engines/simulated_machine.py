@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from moorage.engines.base import (
+    GpuUsage,
     LogChunk,
     LogStream,
     ObservedReplica,
@@ -48,6 +49,11 @@ class SimulatedImage:
     reaches_process_limit: bool = False
     ends_on_request: bool = True
     """False: ignores the request to end, and is killed after its grace period."""
+    cpu_millis: int = 0
+    """What it uses of the processor all the time that it runs."""
+    memory_bytes: int = 1_000_000
+    gpu_usage: GpuUsage = field(default_factory=lambda: GpuUsage(0.0, 0, 30.0, 70.0))
+    """Of each of its devices."""
     commands: frozenset[str] | None = None
     """Programs that are in the image; None: any."""
     output: tuple[SimulatedOutput, ...] = ()

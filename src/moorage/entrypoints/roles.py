@@ -106,7 +106,7 @@ async def serve_controller(settings: Settings) -> None:
             LedgerCheck(database, system_clock),
             MailDelivery(database, keyring, settings, system_clock),
             WebhookDelivery(database, keyring, settings, system_clock),
-            MetricsKeeper(database, system_clock),
+            MetricsKeeper(database, engine, system_clock),
             CapsuleWriter(database, system_clock),
             Autoscaler(database, system_clock),
             Housekeeping(database, settings, system_clock),

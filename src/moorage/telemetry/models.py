@@ -4,6 +4,7 @@ from moorage.telemetry.capsules.models import CrashCapsuleRow
 from moorage.telemetry.logs.models import LogCursorRow, LogLineRow
 from moorage.telemetry.metrics.models import ContainerSampleRow, ContainerStepRow, GatewayReportRow
 from moorage.telemetry.requests.models import RequestHistogramRow, RequestRecordRow
+from moorage.telemetry.usage.models import ReplicaUsageRow
 
 __all__ = [
     "ContainerSampleRow",
@@ -12,6 +13,7 @@ __all__ = [
     "GatewayReportRow",
     "LogCursorRow",
     "LogLineRow",
+    "ReplicaUsageRow",
     "RequestHistogramRow",
     "RequestRecordRow",
 ]

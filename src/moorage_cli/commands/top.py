@@ -30,6 +30,9 @@ COLUMNS = (
     "5XX",
     "IN FLIGHT",
     "QUEUED",
+    "CPU",
+    "MEMORY",
+    "GPU",
 )
 
 
@@ -42,7 +45,7 @@ def top(
     every: Annotated[float, typer.Option(min=1, max=3600, help="Seconds between two looks.")] = 5.0,
     once: Annotated[bool, typer.Option("--once", help="One look, then end; so it is in a pipe.")] = False,
 ) -> None:
-    """Show replicas, requests and response times of every container, live."""
+    """Show replicas, requests, response times and what all replicas of every container use, live."""
     if session.output.as_json:
         session.output.result(_look(session))
     elif once or not session.output.is_terminal:
@@ -79,11 +82,23 @@ def _look(session: Session) -> list[Record]:
             if is_absent(exc):
                 continue  # deleted meanwhile
             raise
-        now = {name: values[-1] for name, values in metrics["series"].items()}
         found.append(
-            {**{name: container[name] for name in ("id", "name", "state", "replicas")}, "metrics": now}
+            {
+                **{name: container[name] for name in ("id", "name", "state", "replicas")},
+                "metrics": _last(metrics),
+                "usage": [_last_usage(replica) for replica in metrics["replicas"]],
+            }
         )
     return found
+
+
+def _last_usage(replica: Record) -> Record:
+    gpus = [{"device_id": gpu["device_id"], **_last(gpu)} for gpu in replica["gpus"]]
+    return {"replica_id": replica["replica_id"], **_last(replica), "gpus": gpus}
+
+
+def _last(measured: Record) -> Record:
+    return {name: values[-1] for name, values in measured["series"].items()}
 
 
 def _table(containers: list[Record]) -> Table:
@@ -106,7 +121,24 @@ def _row(container: Record) -> list[str | Text]:
         _number(figures.get("responses_5xx"), 0),
         _number(figures.get("in_flight"), 1),
         _number(figures.get("queued"), 1),
+        *_usage(container["usage"]),
     ]
+
+
+def _usage(replicas: list[Record]) -> list[str]:
+    """Processors and memory of all replicas together, and how busy their GPUs are in the mean."""
+    gpus = [gpu for replica in replicas for gpu in replica["gpus"]]
+    cpu_millis, memory_bytes = _known(replicas, "cpu_millis"), _known(replicas, "memory_bytes")
+    busy = _known(gpus, "utilization_percent")
+    return [
+        f"{sum(cpu_millis) / 1000:.2f}" if cpu_millis else "-",
+        f"{sum(memory_bytes) / 2**20:,.0f} MiB" if memory_bytes else "-",
+        f"{sum(busy) / len(busy):.0f} %" if busy else "-",
+    ]
+
+
+def _known(records: list[Record], name: str) -> list[float]:
+    return [value for record in records if (value := record.get(name)) is not None]
 
 
 def _number(value: Any, digits: int) -> str:

@@ -3,13 +3,14 @@
 import asyncio
 import json
 import math
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from aiodocker.exceptions import DockerError
 
 from moorage.engines.base import (
+    GpuUsage,
     Image,
     ImageRequest,
     ListeningSocket,
@@ -19,6 +20,7 @@ from moorage.engines.base import (
     PullProgress,
     ReplicaPhase,
     ReplicaSpec,
+    ReplicaUsage,
 )
 from moorage.engines.docker import images
 from moorage.engines.docker.connection import CALL_TIMEOUT_S, DockerConnection, json_messages
@@ -30,7 +32,9 @@ from moorage.engines.docker.network import BridgeNetwork, NetworkIsolation
 from moorage.engines.docker.observe import observed_replica
 from moorage.engines.docker.processes import process_limit_reached_by
 from moorage.engines.docker.sockets import listening_sockets_of
+from moorage.engines.docker.usage import UsageFiles, usage_files_of
 from moorage.engines.nvidia import find_gpus
+from moorage.engines.nvidia_usage import read_gpu_usage
 from moorage.kit.clock import Clock
 from moorage.kit.errors import EngineError
 from moorage.kit.ids import ContainerId, InstallationId, ReplicaId
@@ -58,6 +62,7 @@ class DockerEngine:
         self._dns = dns
         self._network = BridgeNetwork(installation_id)
         self._isolation = NetworkIsolation(isolated=False, reason="the network has not been prepared yet")
+        self._usage_files: dict[str, UsageFiles] = {}
 
     @property
     def network_isolation(self) -> NetworkIsolation:
@@ -175,6 +180,18 @@ class DockerEngine:
         tail = read_logs(self._connection, engine_id, 0, follow=False, last=count)
         return tuple([chunk.data.decode("utf-8", "replace") async for chunks in tail for chunk in chunks])
 
+    async def usage(self, engine_ids: Collection[str]) -> Mapping[str, ReplicaUsage]:
+        known = {one: files for one, files in self._usage_files.items() if one in engine_ids}
+        for engine_id in engine_ids:
+            if engine_id not in known and (files := await self._find_usage_files(engine_id)) is not None:
+                known[engine_id] = files
+        found = await asyncio.to_thread(self._read_usage, known)
+        self._usage_files = {engine_id: known[engine_id] for engine_id in found}
+        return found
+
+    async def gpu_usage(self, device_ids: Collection[str]) -> Mapping[str, GpuUsage]:
+        return await read_gpu_usage(device_ids)
+
     async def capacity(self) -> list[NodeCapacity]:
         async with self._connection.call("ask for the machine's size") as docker:
             information = await docker.system.info()
@@ -222,6 +239,15 @@ class DockerEngine:
             # Docker takes the name some time before the object shows, and gives it back some time after.
             await self._clock.sleep(_NAME_RETRY_S)
         raise EngineError(f"{what}: the name is taken, but there is nothing of that name")
+
+    async def _find_usage_files(self, engine_id: str) -> UsageFiles | None:
+        inspected = await self._inspect_own(engine_id)
+        pid = int(inspected["State"]["Pid"]) if inspected is not None else 0
+        return usage_files_of(pid, engine_id) if pid > 0 else None
+
+    def _read_usage(self, known: Mapping[str, UsageFiles]) -> dict[str, ReplicaUsage]:
+        read = {engine_id: files.read(self._clock) for engine_id, files in known.items()}
+        return {engine_id: usage for engine_id, usage in read.items() if usage is not None}
 
     async def _inspect(self, name_or_id: str) -> Mapping[str, Any] | None:
         async with self._connection.call(f"look at {name_or_id}") as docker:

@@ -7,8 +7,9 @@ from pydantic import AwareDatetime
 from moorage.containers.access import ContainerAccess, readable_container
 from moorage.kit.errors import InvalidInputError
 from moorage.kit.web import TheClock, TheSession, TheSettings
-from moorage.telemetry.metrics.schemas import Metrics
+from moorage.telemetry.metrics.schemas import GpuMetrics, Metrics, ReplicaMetrics
 from moorage.telemetry.metrics.service import Wanted, read_metrics
+from moorage.telemetry.usage.service import ReplicaFigures
 
 router = APIRouter(tags=["metrics"])
 
@@ -26,7 +27,8 @@ async def get_metrics(
     to_time: Annotated[_Time, Query(alias="to")] = None,
     step: Annotated[int, Query(ge=1, le=86_400)] = 1,
 ) -> Metrics:
-    """Replicas, requests, response times, statuses, requests in flight and waiting; default: the last 15 minutes.
+    """Replicas, requests, response times, statuses, requests in flight and waiting, and for each replica processor,
+    memory and GPUs; default: the last 15 minutes.
 
     The step is the shortest round one that is no finer than asked for, cuts the range into no more than 500 pieces and
     is still kept: seconds for 15 minutes, 10 s for a day, minutes for 30 days. Response times and statuses come in
@@ -40,5 +42,15 @@ async def get_metrics(
         raise InvalidInputError("from or to is out of range.") from exc
     wanted = Wanted(access.container.id, since, until, step)
     kept = timedelta(days=settings.log_retention_days)
-    steps, series = await read_metrics(session, wanted, now, kept)
-    return Metrics(step_s=steps.step_s, times=list(steps.times), series=series)
+    found = await read_metrics(session, wanted, now, kept)
+    return Metrics(
+        step_s=found.steps.step_s,
+        times=list(found.steps.times),
+        series=found.series,
+        replicas=[_replica(one) for one in found.replicas],
+    )
+
+
+def _replica(figures: ReplicaFigures) -> ReplicaMetrics:
+    gpus = [GpuMetrics(device_id=device_id, series=series) for device_id, series in figures.gpus.items()]
+    return ReplicaMetrics(replica_id=figures.replica_id, slot=figures.slot, series=figures.series, gpus=gpus)

@@ -1,4 +1,4 @@
-"""The metrics reconciler: seconds become steps, and what is too old goes.
+"""The metrics reconciler: seconds become steps, and what is too old goes. Who leads it also looks at what replicas use.
 
 Purpose: what happened can be read at 1 s for 15 minutes, at 10 s for a day, at 60 s for 30 days.
 Invariants: a step is made only from rows that are complete, and made again it is the same, so a pass that died half-way
@@ -8,12 +8,15 @@ is simply repeated. When it fails: the seconds are kept for 15 minutes, within w
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from moorage.engines.base import Engine
 from moorage.kit.clock import Clock
 from moorage.kit.database import Database
 from moorage.reconcile.driver import Due
 from moorage.reconcile.lease import Lease
 from moorage.telemetry.metrics import repository
 from moorage.telemetry.metrics.samples import KEEP_SECONDS, longer_steps, start_of, steps_of_seconds
+from moorage.telemetry.usage.sampler import UsageSampler
+from moorage.telemetry.usage.service import lengthen
 
 EVERY_S = 10.0
 LATE = timedelta(seconds=20)
@@ -24,6 +27,7 @@ STEP_S, LONG_STEP_S = 10, 60
 @dataclass
 class MetricsKeeper:
     database: Database
+    engine: Engine
     clock: Clock
     name: str = "metrics"
     channels: tuple[str, ...] = ()
@@ -49,6 +53,7 @@ class MetricsKeeper:
             steps = await repository.list_steps(session, STEP_S, minutes_since, until)
             await repository.store_steps(session, LONG_STEP_S, longer_steps(steps, STEP_S, LONG_STEP_S))
             await repository.purge(session)
+            await lengthen(session, since, until)
         self._done_until = until
         self._next_s = self.clock.monotonic() + EVERY_S
 
@@ -58,3 +63,4 @@ class MetricsKeeper:
     async def lead(self, lease: Lease) -> None:
         # Somebody else may have led meanwhile, and not to the end.
         self._done_until = None
+        await UsageSampler(self.database, self.engine, self.clock).run(lease)

@@ -11,6 +11,7 @@ from moorage.telemetry.metrics.series import Series, of_requests, of_samples, re
 from moorage.telemetry.requests.figures import STEP_S as REQUESTS_STEP_S
 from moorage.telemetry.requests.repository import list_figures
 from moorage.telemetry.steps import Steps, steps_for
+from moorage.telemetry.usage.service import ReplicaFigures, read_usage
 
 MOST_STEPS = 500
 
@@ -24,9 +25,16 @@ class Wanted:
     """No finer than this."""
 
 
+@dataclass(frozen=True)
+class Found:
+    steps: Steps
+    series: dict[str, Series]
+    replicas: list[ReplicaFigures]
+
+
 async def read_metrics(
     session: AsyncSession, wanted: Wanted, now: datetime, requests_kept: timedelta
-) -> tuple[Steps, dict[str, Series]]:
+) -> Found:
     source_s = _finest_kept_s(now - wanted.from_time)
     steps = steps_for(wanted.from_time, wanted.to_time, MOST_STEPS, max(wanted.step_s, source_s))
     ready = await repository.list_ready_times(session, wanted.container_id, steps.first, steps.end)
@@ -35,7 +43,8 @@ async def read_metrics(
     if steps.step_s >= REQUESTS_STEP_S and steps.first >= now - requests_kept:
         figures = await list_figures(session, wanted.container_id, steps.first, steps.end)
         series |= of_requests(steps, figures, now)
-    return steps, series
+    replicas = await read_usage(session, wanted.container_id, steps, source_s)
+    return Found(steps, series, replicas)
 
 
 async def _rows(session: AsyncSession, container_id: str, steps: Steps, source_s: int) -> list[Step]:

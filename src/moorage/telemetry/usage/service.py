@@ -1,0 +1,71 @@
+"""What the replicas of a container used, in the finest steps that are kept."""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from moorage.telemetry.metrics.samples import start_of
+from moorage.telemetry.steps import Steps
+from moorage.telemetry.usage import repository
+from moorage.telemetry.usage.blocks import RUNGS, Block, Values, device_and_figure, longer_blocks, means
+
+MOST_REPLICAS = 50
+"""Shown at once; the newest."""
+
+
+@dataclass
+class ReplicaFigures:
+    replica_id: str
+    slot: int
+    series: dict[str, Values] = field(default_factory=dict)
+    gpus: dict[str, dict[str, Values]] = field(default_factory=dict)
+    """By device."""
+
+
+async def read_usage(
+    session: AsyncSession, container_id: str, steps: Steps, source_s: int
+) -> list[ReplicaFigures]:
+    """Of the replicas that ran in this time, oldest first."""
+    by_replica: dict[str, list[Block]] = {}
+    for block in await _blocks(session, container_id, steps, source_s):
+        by_replica.setdefault(block.replica_id, []).append(block)
+    slots = await repository.list_slots(session, by_replica.keys())
+    return [
+        _figures(replica_id, slot, steps, by_replica[replica_id])
+        for replica_id, slot in list(slots.items())[-MOST_REPLICAS:]
+    ]
+
+
+async def lengthen(session: AsyncSession, since: datetime, until: datetime) -> None:
+    """Makes the longer blocks that ended between the two, and drops what is too old."""
+    for finer, rung in itertools.pairwise(RUNGS):
+        begin, end = start_of(since, rung.block_s), start_of(until, rung.block_s)
+        if begin < end:
+            blocks = await repository.list_blocks(session, finer, begin, end)
+            await repository.store_blocks(session, longer_blocks(blocks, rung))
+    await repository.purge(session)
+
+
+async def _blocks(session: AsyncSession, container_id: str, steps: Steps, source_s: int) -> list[Block]:
+    """A block is stored when it is over, a long one later than a short one: the newest time comes in short ones."""
+    found: list[Block] = []
+    rungs = [rung for rung in RUNGS if rung.step_s <= source_s]
+    since = steps.first
+    for rung in reversed(rungs):
+        begin = start_of(since, rung.block_s)
+        some = await repository.list_blocks(session, rung, begin, steps.end, container_id)
+        found += some
+        since = max((block.end for block in some), default=since)
+    return found
+
+
+def _figures(replica_id: str, slot: int, steps: Steps, blocks: Sequence[Block]) -> ReplicaFigures:
+    found = ReplicaFigures(replica_id, slot)
+    for name, values in means(steps, blocks).items():
+        device_id, figure = device_and_figure(name)
+        of = found.series if device_id is None else found.gpus.setdefault(device_id, {})
+        of[figure] = values
+    return found
