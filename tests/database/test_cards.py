@@ -122,13 +122,35 @@ async def test_a_dispute_is_owed_and_suspends(api: Api, stripe: Stripe) -> None:
     for _ in range(2):
         assert (await deliver(api, disputed)).status_code == 200
     assert await state(api, home) == (70 * USD, 50 * USD, True)
-    stopped = (await api.get(home.admin, f"/containers/{container['id']}")).json()
-    assert (stopped["state"], stopped["reason"]) == ("STOPPING", "suspended")
+    due = await api.rows("SELECT desired_state, reconcile_at <= now() FROM containers")
+    assert due == [("running", True)], "the next pass stops it; a resume lets it run again"
     refused = await api.post(home.admin, path, container_body("another"))
     assert_problem(refused, 403, "suspended")
-    assert_problem(await api.post(home.admin, f"/containers/{container['id']}/start"), 403, "suspended")
+    assert_problem(await api.post(home.admin, f"/containers/{container['id']}/restart"), 403, "suspended")
+    audit = (await api.get(home.admin, f"/organizations/{home.organization_id}/audit")).json()["items"]
+    assert [(one["actor"], one["details"]) for one in audit if one["action"] == "organization.suspend"] == [
+        ("system", {"reason": "A card payment was disputed."})
+    ]
     await deliver(api, stripe.close_dispute(won=False))
     assert await state(api, home) == (70 * USD, 50 * USD, True)
+
+
+async def test_a_dispute_that_the_operator_decided_about_does_not_suspend_again(
+    api: Api, stripe: Stripe
+) -> None:
+    home = await new_home(api)
+    made = await top_up(api, home)
+    await deliver(api, stripe.pay(session_of(made)))
+    intent_id = stripe.intent_of(session_of(made))
+    disputed = stripe.dispute(intent_id, 2000)
+    await deliver(api, disputed)
+    resumed = await api.post(api.operator, f"/operator/organizations/{home.organization_id}/resume")
+    assert resumed.status_code == 200
+    for event in (disputed, stripe.refund(intent_id, 1000), stripe.close_dispute(won=False)):
+        assert (await deliver(api, event)).status_code == 200
+        assert (await state(api, home))[2] is False
+    await deliver(api, stripe.dispute(intent_id, 500))
+    assert (await state(api, home))[2] is True, "another one"
 
 
 async def test_a_refund_of_what_was_spent_is_owed(api: Api, stripe: Stripe) -> None:

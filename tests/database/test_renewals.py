@@ -25,7 +25,7 @@ from sqlalchemy import text
 
 from moorage.billing.renewals.reconciler import RenewalsReconciler
 from moorage.catalog.defaults import default_catalogue
-from moorage.containers import service
+from moorage.containers import service, suspension
 from moorage.identity.users.repository import create_user
 from moorage.kit.clock import system_clock
 from moorage.kit.database import Database
@@ -288,6 +288,39 @@ async def test_nothing_is_bought_once_a_stop_is_decided_or_after_a_scale_down(wo
         assert (
             await query(world, "SELECT 1 FROM hours WHERE due_at IS NOT NULL AND due_at < expires_at") == []
         )
+
+
+async def test_a_suspension_buys_nothing_and_leaves_what_is_paid(world: World) -> None:
+    """Whatever ran runs again after it, within the hour for nothing; what the credit had stopped does not."""
+    organization_id = world.project.organization_id
+    async with life(world, WatchedEngine(world.machine)) as controller:
+        unpaid = await deploy(world, controller)
+        await leave_credit(world, 0)
+        await change(world, END_SOON)
+        await renew_all(world)
+        assert (await world.container(unpaid)).stop_reason == "stopped_no_credit"
+        await rounds(world, controller, unpaid, 8)
+        await set_available(world, 10 * PRICE)
+        runs = await deploy(world, controller)
+        before = await charged(world)
+        async with world.database.transaction() as session:
+            assert await suspension.suspend(
+                session, organization_id, "system", "A card payment was disputed."
+            )
+        await change(world, END_SOON)
+        await renew_all(world)
+        for container_id in (runs, unpaid):
+            await rounds(world, controller, container_id, 8)
+        row = await world.container(runs)
+        assert (row.desired_state, row.state, row.reason) == ("running", "STOPPED", "suspended")
+        async with world.database.transaction() as session:
+            assert await suspension.resume(session, organization_id, "usr_operator")
+        for container_id in (runs, unpaid):
+            await rounds(world, controller, container_id, 8)
+        assert (await world.container(runs)).state == "RUNNING"
+        row = await world.container(unpaid)
+        assert (row.state, row.reason) == ("STOPPED", "stopped_no_credit")
+        assert await charged(world) == before, "the hour that was paid before is used on"
 
 
 async def test_time_that_nobody_accounted_for_is_not_charged(world: World) -> None:

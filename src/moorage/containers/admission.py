@@ -5,9 +5,10 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from moorage.catalog.repository import find_instance_type
 from moorage.containers.models import ContainerRow
 from moorage.containers.spec import ContainerSettings
-from moorage.kit.errors import ForbiddenError, InsufficientCreditError
+from moorage.containers.suspension import refuse_suspended
+from moorage.kit.errors import InsufficientCreditError
 from moorage.ledger.hours_repository import Buyer, hold_at_admission, list_hours
-from moorage.organizations.repository import find_organization, find_project
+from moorage.organizations.repository import find_project
 
 
 async def hold_hours(session: AsyncSession, row: ContainerRow, *, is_new: bool = False) -> None:
@@ -28,18 +29,6 @@ async def hold_hours(session: AsyncSession, row: ContainerRow, *, is_new: bool =
     try:
         await hold_at_admission(session, buyer, slots, hours)
     except InsufficientCreditError:
-        await _refuse_suspended(session, project.organization_id)
+        # Nothing is held for an organization that was suspended a moment ago; then that is what to say.
+        await refuse_suspended(session, row.project_id)
         raise
-    if not is_new:
-        # Where nothing had to be held, nobody has looked yet.
-        await _refuse_suspended(session, project.organization_id)
-
-
-async def _refuse_suspended(session: AsyncSession, organization_id: str) -> None:
-    organization = await find_organization(session, organization_id)
-    assert organization is not None, "a foreign key says so"
-    if organization.suspended_at is not None:
-        raise ForbiddenError(
-            "The organization is suspended, so nothing can start. Ask the operator of this installation.",
-            code="suspended",
-        )

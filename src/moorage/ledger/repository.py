@@ -1,6 +1,6 @@
 """SQL of accounts and entries. `post` is the only way in which money comes or goes, except for hours (`hours_repository.py`)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +12,7 @@ from moorage.kit.errors import InsufficientCreditError
 from moorage.kit.ids import new_transaction_id
 from moorage.kit.money import MICROUSD_PER_USD, format_usd
 from moorage.ledger.accounts import GRANTS, Kind, credit_of
-from moorage.ledger.models import CreditAccountRow
+from moorage.ledger.models import CreditAccountRow, TransactionRow
 
 INITIAL_CREDIT_MICROUSD = 20 * MICROUSD_PER_USD
 
@@ -63,6 +63,11 @@ async def post(session: AsyncSession, posting: Posting) -> bool:
     if change is not None:
         await _change_available(session, posting.organization_id, change)
     return True
+
+
+async def booked_keys(session: AsyncSession, keys: Sequence[str]) -> set[str]:
+    query = select(TransactionRow.key).where(TransactionRow.key.in_(keys))
+    return set((await session.execute(query)).scalars())
 
 
 async def balance_of(session: AsyncSession, organization_id: str) -> Balance:

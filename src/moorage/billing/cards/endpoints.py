@@ -2,7 +2,6 @@ from fastapi import APIRouter, Request
 
 from moorage.billing.cards import service
 from moorage.billing.cards.provider import CardProvider
-from moorage.billing.suspension_repository import suspend_organization
 from moorage.kit.web import TheDatabase, TheSettings
 
 router = APIRouter(tags=["billing"])
@@ -16,12 +15,7 @@ async def stripe_event(request: Request, database: TheDatabase, settings: TheSet
     facts = await provider.facts(event) if event["type"].startswith(_ABOUT_PAYMENTS) else None
     if facts is not None:
         async with database.transaction() as session:
-            payment = await service.book(session, facts)
-        if any(not dispute.won for dispute in facts.disputes):
-            # Apart, because this locks containers and the ledger is locked after those. A death in between is
-            # answered with another delivery of the event.
-            async with database.transaction() as session:
-                await suspend_organization(session, payment.organization_id)
+            await service.book(session, facts)
     return {"received": True}
 
 

@@ -6,12 +6,14 @@ from moorage.billing.cards import repository
 from moorage.billing.cards.models import CardPaymentRow
 from moorage.billing.cards.provider import CardProvider, Checkout, Dispute, Facts, Refund
 from moorage.billing.top_ups.service import check_amount
+from moorage.containers.activity import SYSTEM
+from moorage.containers.suspension import suspend
 from moorage.identity.actor import UserActor
 from moorage.kit.database import Database
 from moorage.kit.errors import InvalidInputError
 from moorage.kit.ids import new_top_up_id
 from moorage.ledger.accounts import CARD, Kind, credit_of, receivable_of
-from moorage.ledger.repository import Posting, lock_available, post
+from moorage.ledger.repository import Posting, booked_keys, lock_available, post
 from moorage.organizations.audit.repository import record_audit
 from moorage.organizations.models import OrganizationRow
 
@@ -48,25 +50,33 @@ async def begin_payment(
     return row, checkout
 
 
-async def book(session: AsyncSession, facts: Facts) -> CardPaymentRow:
+async def book(session: AsyncSession, facts: Facts) -> None:
     """Make the ledger say what the provider says. Safe to repeat, and in any order."""
     row = await repository.lock_payment(session, facts.top_up_id) if facts.top_up_id else None
     if row is None:
         raise InvalidInputError("The event is about a payment that is not ours.", code="unknown_payment")
     if not facts.paid:
-        return row
+        return
     if facts.currency != "usd" or facts.amount_microusd != row.amount_microusd:
         raise InvalidInputError(
             "The payment is not the one that was asked for: its amount or currency differs.",
             code="payment_mismatch",
         )
+    if await _has_new_dispute(session, facts):
+        # Before anything is booked: this marks containers, and whoever locks those and an account does it in this order.
+        await suspend(session, row.organization_id, SYSTEM, "A card payment was disputed.")
     await _post(session, row, Kind.CARD_TOP_UP, f"card:{row.id}", facts.amount_microusd)
     await repository.mark_paid(session, row.id)
     for refund in facts.refunds:
         await _refund(session, row, refund)
     for dispute in facts.disputes:
         await _dispute(session, row, dispute)
-    return row
+
+
+async def _has_new_dispute(session: AsyncSession, facts: Facts) -> bool:
+    """One that is booked has had its effect: whoever resumed the organization since has decided about it."""
+    keys = [_dispute_key(dispute) for dispute in facts.disputes if not dispute.won]
+    return len(await booked_keys(session, keys)) < len(keys)
 
 
 async def _refund(session: AsyncSession, row: CardPaymentRow, refund: Refund) -> None:
@@ -82,9 +92,13 @@ async def _refund(session: AsyncSession, row: CardPaymentRow, refund: Refund) ->
 
 
 async def _dispute(session: AsyncSession, row: CardPaymentRow, dispute: Dispute) -> None:
-    await _post(session, row, Kind.DISPUTE, f"dispute:{dispute.id}", dispute.amount_microusd)
+    await _post(session, row, Kind.DISPUTE, _dispute_key(dispute), dispute.amount_microusd)
     if dispute.won:
         await _post(session, row, Kind.DISPUTE_WON, f"dispute-won:{dispute.id}", dispute.amount_microusd)
+
+
+def _dispute_key(dispute: Dispute) -> str:
+    return f"dispute:{dispute.id}"
 
 
 async def _post(

@@ -99,7 +99,7 @@ class RenewalsReconciler:
             serves = any(one.state in SERVING for one in replicas)
             match renewal(serves=serves, comes_up=bool(replicas), expires_at=hour.expires_at, now=due.now):
                 case Renewal.BUY | Renewal.HOLD as kind:
-                    if due.suspended or not await self._pay(session, due, hour, kind):
+                    if not await self._pay(session, due, hour, kind):
                         refused.append(hour)
                     hour.due_at = None
                 case Renewal.WAIT:
@@ -135,9 +135,6 @@ class RenewalsReconciler:
         if len(funded) >= ContainerSettings.from_json(container.settings).min_replicas:
             await mark_due(session, [container.id])
             return
-        if due.suspended:
-            await stop_because(session, container, Reason.SUSPENDED)
-            return
         await stop_because(session, container, Reason.STOPPED_NO_CREDIT)
         await tell_admins(
             session,
@@ -153,8 +150,14 @@ class RenewalsReconciler:
 
 
 def _replicas_in(due: DueHours, hour: HourRow) -> list[ReplicaRow]:
-    """Those that the hour, or the one after it, is for. None once it is decided that the slot goes."""
+    """Those that the hour, or the one after it, is for. None once it is decided that the slot goes: all of them do
+    while the organization is suspended, and what is left of their hours is there when it is resumed."""
     row = due.container
-    if row is None or row.desired_state != DesiredState.RUNNING or hour.slot >= row.desired_replicas:
+    if (
+        row is None
+        or due.suspended
+        or row.desired_state != DesiredState.RUNNING
+        or hour.slot >= row.desired_replicas
+    ):
         return []
     return [one for one in due.replicas if one.slot == hour.slot and one.instance_type == hour.instance_type]
