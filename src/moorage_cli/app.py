@@ -17,6 +17,7 @@ from moorage_cli.commands import (
     chat,
     containers,
     deploy,
+    doctor,
     editing,
     instance_types,
     keys,
@@ -92,6 +93,7 @@ def root(
 
 for part in (
     deploy,
+    doctor,
     containers,
     capsules,
     editing,

@@ -1,5 +1,6 @@
 """The real application on a real database, and the people and keys that ask it for things."""
 
+import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -13,7 +14,7 @@ from fastapi.routing import iter_route_contexts
 from sqlalchemy import func, select, text
 
 from moorage.catalog.defaults import default_catalogue
-from moorage.containers.models import ContainerRow
+from moorage.containers.models import ContainerRow, ReplicaRow
 from moorage.containers.secrets import seal
 from moorage.containers.spec import ContainerSecrets, ContainerSettings, RegistryProvider, ResourceMode
 from moorage.entrypoints.api import create_app
@@ -33,6 +34,7 @@ from moorage.kit.ids import (
     new_invitation_id,
     new_organization_id,
     new_project_id,
+    new_replica_id,
     new_request_id,
     new_top_up_id,
     new_webhook_id,
@@ -229,6 +231,23 @@ class Api:
         async with self.database.transaction() as session:
             session.add(row)
         return container_id
+
+    async def new_replica(self, container_id: str, state: str = "routed", node: str = "here") -> str:
+        replica_id = new_replica_id()
+        row = ReplicaRow(
+            id=replica_id,
+            container_id=container_id,
+            slot=0,
+            generation=1,
+            instance_type=SMALL,
+            state=state,
+            node=node,
+            host_port=random.randrange(20_000, 30_000),
+            engine_id=f"engine-{replica_id}",
+        )
+        async with self.database.transaction() as session:
+            session.add(row)
+        return replica_id
 
     async def new_request(self, project_id: str, key_id: str, **changes: Any) -> str:
         request_id = new_request_id()

@@ -135,6 +135,8 @@ ROUTES = {
     "PUT /api/v1/containers/{container_id}/draft": "project",
     "DELETE /api/v1/containers/{container_id}/draft": "project",
     "POST /api/v1/containers/{container_id}/draft/apply": "project",
+    "GET /api/v1/containers/{container_id}/doctor": "project",
+    "POST /api/v1/containers/{container_id}/doctor": "project",
     "POST /api/v1/containers/{container_id}/stop": "project",
     "POST /api/v1/containers/{container_id}/restart": "project",
     "GET /api/v1/containers/{container_id}/replicas": "project",
@@ -219,6 +221,8 @@ class Town:
         named = route if route is not None else str(ids)
         if "container_id" in named:
             ids["container_id"] = await self.container(target, name)
+        if route is not None and route.endswith("/doctor"):
+            await self.api.new_replica(ids["container_id"])
         if "key_id" in named:
             ids["key_id"], _ = await self.api.new_key(target.project_id, "inference", name=name)
         if "request_id" in named:

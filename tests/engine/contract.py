@@ -21,6 +21,7 @@ from moorage.engines.base import (
     ReplicaPhase,
     ReplicaSpec,
 )
+from moorage.engines.diagnosis import Destination, NetworkQuestions, Outcome
 from moorage.kit.errors import EngineError, ImageError, StartError
 from moorage.kit.ids import (
     ContainerId,
@@ -31,6 +32,11 @@ from moorage.kit.ids import (
 )
 
 MEBIBYTE = 1024 * 1024
+QUESTIONS = NetworkQuestions(
+    names=("moorage.test",),
+    outbound=(Destination("127.0.0.1", 9),),
+    forbidden=(Destination("169.254.169.254", 80),),
+)
 
 
 class World(Protocol):
@@ -343,6 +349,22 @@ class EngineContract:
         assert found in (ListeningSocket("0.0.0.0", 8000), ListeningSocket("::", 8000))
         await world.engine.stop(started.engine_id, grace_s=2)
         assert await world.engine.listening_sockets(started.engine_id) == ()
+
+    async def test_diagnose_network(self, world: World) -> None:
+        started = await world.engine.start(await spec_of(world, "serves"))
+        found = await world.engine.diagnose_network(started.engine_id, QUESTIONS)
+        assert [one.name for one in found.names] == ["moorage.test"]
+        assert all((one.failure is None) == bool(one.addresses) for one in found.names)
+        assert found.resolvers
+        assert [(one.address, one.port) for one in found.outbound] == [("127.0.0.1", 9)]
+        assert len(found.forbidden) >= 1
+        assert {one.outcome for one in found.forbidden} <= {Outcome.TIMED_OUT, Outcome.UNREACHABLE}
+        with pytest.raises(EngineError) as foreign:
+            await world.other_engine.diagnose_network(started.engine_id, QUESTIONS)
+        await world.engine.stop(started.engine_id, grace_s=2)
+        with pytest.raises(EngineError) as ended:
+            await world.engine.diagnose_network(started.engine_id, QUESTIONS)
+        assert foreign.value.code == ended.value.code == "replica_gone"
 
     async def test_last_lines(self, world: World) -> None:
         spec = await spec_of(world, "prints")

@@ -50,6 +50,23 @@ AUTOSCALING = {
 }
 
 
+DIAGNOSIS = {
+    "state": "done",
+    "replica_id": "rep_abcdef",
+    "node": "here",
+    "message": "Names resolve. 1.1.1.1:443 does not answer.",
+    "findings": {
+        "resolvers": ["127.0.0.11"],
+        "upstream_resolvers": ["1.1.1.1"],
+        "names": [{"name": "huggingface.co", "addresses": ["18.0.0.1"], "failure": None}],
+        "outbound": [{"address": "1.1.1.1", "port": 443, "outcome": "timed_out"}],
+        "forbidden": [{"address": "169.254.169.254", "port": 80, "outcome": "timed_out"}],
+        "listening": [{"address": "0.0.0.0", "port": 8000}],
+        "egress": "Every public address is allowed.",
+    },
+}
+
+
 _FIGURES = {"hours_bought": 4, "cost_microusd": 80000, "over_target_share": 0.125, "changes": 3}
 REPLAY = {
     "since": CREATED_AT,
@@ -82,6 +99,7 @@ class FakeMoorage:
         self.chat_answers: list[tuple[int, str, bytes]] = []
         self.page_size = 200
         self.draft: dict[str, Any] = {}
+        self.diagnoses: list[dict[str, Any]] = []
 
     def add_container(self, name: str = "chat", **changes: Any) -> dict[str, Any]:
         made = container(f"ctr_{len(self.containers)}", name, self.url) | changes
@@ -373,6 +391,10 @@ class _Handler(BaseHTTPRequestHandler):
                 return self._json(200, REPLAY)
             case ["GET", "autoscaling"]:
                 return self._json(200, {**AUTOSCALING, "next_cursor": None})
+            case ["POST", "doctor"]:
+                return self._json(202, {"state": "asked"})
+            case ["GET", "doctor"]:
+                return self._json(200, fake.diagnoses.pop(0))
             case ["GET", "replicas"]:
                 return self._page([replica(found["generation"])], query)
             case ["GET", "capsules"]:

@@ -10,7 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_server import MANAGE_KEY, OPERATOR_KEY, SESSION_TOKEN, FakeMoorage, Moor, log_line, project, serving
+from cli_server import (
+    DIAGNOSIS,
+    MANAGE_KEY,
+    OPERATOR_KEY,
+    SESSION_TOKEN,
+    FakeMoorage,
+    Moor,
+    log_line,
+    project,
+    serving,
+)
 
 pytest_plugins = ["cli_fixtures"]
 
@@ -248,6 +258,19 @@ def test_replicas_events_and_instance_types(moor: Moor, fake: FakeMoorage) -> No
     types = moor("instance-types").stdout
     assert "1 × NVIDIA H200" in types
     assert "no such GPU" in types
+
+
+def test_doctor_waits_for_the_answer(moor: Moor, fake: FakeMoorage) -> None:
+    fake.add_container()
+    fake.diagnoses = [{"state": "asked"}, DIAGNOSIS]
+    said = moor("doctor", "chat")
+    assert said.exit_code == 0, said.stderr
+    assert "127.0.0.11, which asks 1.1.1.1" in said.stdout
+    assert "169.254.169.254:80  no answer" in said.stdout
+    assert said.stdout.endswith("1.1.1.1:443 does not answer.\n")
+    fake.diagnoses = [{"state": "failed", "message": "No replica of it runs."}]
+    failed = moor("doctor", "chat")
+    assert (failed.exit_code, "No replica of it runs." in failed.stderr) == (1, True)
 
 
 def test_explain_a_request(moor: Moor) -> None:

@@ -21,6 +21,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
+from moorage.engines.diagnosis import NetworkDiagnosis, NetworkQuestions
 from moorage.kit.ids import ContainerId, OrganizationId, ProjectId, ReplicaId
 
 
@@ -213,6 +214,11 @@ class Engine(Protocol):
     async def process_limit_reached(self, engine_id: str) -> bool:
         """Whether it was refused a process or thread because it has as many as it may; false where that cannot
         be seen."""
+        ...
+
+    async def diagnose_network(self, engine_id: str, questions: NetworkQuestions) -> NetworkDiagnosis:
+        """Ask from inside the replica's network namespace, in bounded time. `EngineError` where it does not run
+        (code `replica_gone`) or its namespace cannot be entered."""
         ...
 
     async def last_lines(self, engine_id: str, count: int) -> tuple[str, ...]:

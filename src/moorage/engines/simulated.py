@@ -21,6 +21,7 @@ from moorage.engines.base import (
     ReplicaSpec,
     ReplicaUsage,
 )
+from moorage.engines.diagnosis import Attempt, NameAnswer, NetworkDiagnosis, NetworkQuestions, Outcome
 from moorage.engines.simulated_machine import (
     ARCHITECTURE,
     SimulatedImage,
@@ -38,6 +39,7 @@ __all__ = ["SimulatedEngine", "SimulatedImage", "SimulatedMachine", "SimulatedOu
 
 EXIT_CODE_TERMINATED = 143
 EXIT_CODE_KILLED = 137
+RESOLVER = "192.0.2.53"
 
 
 class SimulatedEngine:
@@ -165,6 +167,25 @@ class SimulatedEngine:
     async def process_limit_reached(self, engine_id: str) -> bool:
         replica = self._own(engine_id)
         return replica is not None and replica.image.reaches_process_limit
+
+    async def diagnose_network(self, engine_id: str, questions: NetworkQuestions) -> NetworkDiagnosis:
+        replica, online = self._own(engine_id), self._machine.online
+        if replica is None or replica.phase(self._clock.now()) is not ReplicaPhase.RUNNING:
+            raise EngineError(f"look at the network of {engine_id}: it does not run", code="replica_gone")
+        silence = f"{RESOLVER} did not answer"
+        return NetworkDiagnosis(
+            resolvers=(RESOLVER,),
+            upstream_resolvers=(),
+            names=tuple(
+                NameAnswer(name, ("192.0.2.1",) if online else (), None if online else silence)
+                for name in questions.names
+            ),
+            outbound=tuple(
+                Attempt(one.address, one.port, Outcome.CONNECTED if online else Outcome.TIMED_OUT)
+                for one in questions.outbound
+            ),
+            forbidden=tuple(Attempt(one.address, one.port, Outcome.TIMED_OUT) for one in questions.forbidden),
+        )
 
     async def last_lines(self, engine_id: str, count: int) -> tuple[str, ...]:
         replica = self._own(engine_id)

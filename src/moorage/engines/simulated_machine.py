@@ -110,6 +110,8 @@ class SimulatedMachine:
     images: Mapping[str, SimulatedImage]
     cpu_millis: int = 8000
     memory_bytes: int = 32 * 1024**3
+    online: bool = True
+    """Whether public addresses can be reached from it."""
     replicas: dict[str, SimulatedReplica] = field(default_factory=dict)
     """By engine id."""
     removals: list[tuple[datetime, SimulatedReplica]] = field(default_factory=list)

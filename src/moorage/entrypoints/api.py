@@ -20,6 +20,7 @@ from moorage.containers import endpoints as containers
 from moorage.containers import instance_type_endpoints as instance_types
 from moorage.containers import project_endpoints as projects
 from moorage.containers import suspension_endpoints as suspension
+from moorage.containers.doctor import endpoints as doctor
 from moorage.containers.drafts import endpoints as drafts
 from moorage.containers.replica_limits import endpoints as replica_limits
 from moorage.entrypoints import device_page, health, operator_endpoints, operator_metrics, sign_in_page
@@ -70,6 +71,7 @@ _PARTS = (
     instance_types,
     containers,
     drafts,
+    doctor,
     capsules,
     replica_limits,
     autoscaling,

@@ -20,6 +20,7 @@ EXPECTED_RECONCILERS = (
     "autoscaling",
     "capsules",
     "containers",
+    "doctor",
     "housekeeping",
     "ledger",
     "logs",

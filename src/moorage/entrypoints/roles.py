@@ -15,6 +15,7 @@ import uvloop
 from moorage.autoscaling.reconciler import Autoscaler
 from moorage.billing.ledger_check import LedgerCheck
 from moorage.billing.renewals.reconciler import RenewalsReconciler
+from moorage.containers.doctor.reconciler import Doctor
 from moorage.containers.reconciler.reconciler import ContainersReconciler
 from moorage.engines.docker.engine import DockerEngine
 from moorage.entrypoints.api import create_app
@@ -107,6 +108,7 @@ async def serve_controller(settings: Settings) -> None:
             MailDelivery(database, keyring, settings, system_clock),
             WebhookDelivery(database, keyring, settings, system_clock),
             MetricsKeeper(database, engine, system_clock),
+            Doctor(database, engine, settings),
             CapsuleWriter(database, system_clock),
             Autoscaler(database, system_clock),
             Housekeeping(database, settings, system_clock),

@@ -5,6 +5,7 @@ from moorage.billing.cards import models as cards
 from moorage.billing.top_ups import models as top_ups
 from moorage.catalog import models as catalog
 from moorage.containers import models as containers
+from moorage.containers.doctor import models as doctor
 from moorage.containers.replica_limits import models as replica_limits
 from moorage.identity.api_keys import models as api_keys
 from moorage.identity.device import models as device
@@ -33,6 +34,7 @@ __all__ = [
     "catalog",
     "containers",
     "device",
+    "doctor",
     "idempotency",
     "installation",
     "invitations",

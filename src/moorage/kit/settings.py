@@ -4,6 +4,7 @@
 Every setting is here, with its default and its reason; nothing else reads the environment.
 """
 
+import ipaddress
 import os
 import tomllib
 from pathlib import Path
@@ -63,6 +64,13 @@ class Settings(BaseSettings):
     """How long requests in flight may take to finish when a replica goes."""
     stop_grace_s: int = Field(default=10, ge=1, le=300)
     """Between the request to end and the kill of a replica's process."""
+
+    doctor_name: str = Field(
+        default="huggingface.co", pattern=r"^[A-Za-z0-9-]{1,63}(\.[A-Za-z0-9-]{1,63}){0,8}$"
+    )
+    """The name that `moor doctor` resolves from inside a replica."""
+    doctor_target: str = "1.1.1.1:443"
+    """The public address and port that it connects to; no name, so that it tells of the way out alone."""
 
     allowed_registries: tuple[str, ...] = ()
     """Registries (`host` or `host:port`) that may be used although they are at a private address."""
@@ -124,6 +132,18 @@ class Settings(BaseSettings):
         host, separator, port = value.rpartition(":")
         if not separator or not host or not port.isdigit() or not 1 <= int(port) <= 65535:
             raise ValueError("must be host:port, e.g. 127.0.0.1:8080")
+        return value
+
+    @field_validator("doctor_target")
+    @classmethod
+    def _is_an_address_and_a_port(cls, value: str) -> str:
+        address, _, port = value.rpartition(":")
+        try:
+            ipaddress.IPv4Address(address)
+        except ValueError:
+            address = ""
+        if not address or not port.isdigit() or not 1 <= int(port) <= 65535:
+            raise ValueError("must be an IPv4 address and a port, e.g. 1.1.1.1:443")
         return value
 
     @field_validator("replica_ports")

@@ -22,9 +22,11 @@ from moorage.engines.base import (
     ReplicaSpec,
     ReplicaUsage,
 )
+from moorage.engines.diagnosis import NetworkDiagnosis, NetworkQuestions
 from moorage.engines.docker import images
 from moorage.engines.docker.connection import CALL_TIMEOUT_S, DockerConnection, json_messages
 from moorage.engines.docker.create import LABEL_CONTAINER, LABEL_INSTALLATION, LABEL_REPLICA, create_body
+from moorage.engines.docker.diagnose import diagnose
 from moorage.engines.docker.failures import is_about_gpus, start_failure
 from moorage.engines.docker.gpus import check_driver, engine_has_gpu_support, lost_gpu, no_gpu
 from moorage.engines.docker.logs import LogPosition, read_logs
@@ -174,6 +176,9 @@ class DockerEngine:
         pid = int(inspected["State"]["Pid"]) if inspected is not None else 0
         return pid > 0 and process_limit_reached_by(pid, engine_id)
 
+    async def diagnose_network(self, engine_id: str, questions: NetworkQuestions) -> NetworkDiagnosis:
+        return await diagnose(await self._require_own(engine_id, "look at the network of"), questions)
+
     async def last_lines(self, engine_id: str, count: int) -> tuple[str, ...]:
         if await self._inspect_own(engine_id) is None:
             return ()
@@ -265,12 +270,10 @@ class DockerEngine:
             return None
         return inspected
 
-    async def _require_own(self, engine_id: str) -> Mapping[str, Any]:
+    async def _require_own(self, engine_id: str, what: str = "read the log of") -> Mapping[str, Any]:
         inspected = await self._inspect_own(engine_id)
         if inspected is None:
-            raise EngineError(
-                f"read the log of {engine_id[:12]}: there is no such replica", code="replica_gone"
-            )
+            raise EngineError(f"{what} {engine_id[:12]}: there is no such replica", code="replica_gone")
         return inspected
 
     def _is_ours(self, inspected: Mapping[str, Any], replica_id: ReplicaId | None = None) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 from moorage.engines.base import ListeningSocket
 
 _LISTENING = "0A"
-_ENGINE_DNS = "127.0.0.11"
+ENGINE_DNS = "127.0.0.11"
 """Docker's own resolver listens there, inside every container of a user-defined network."""
 
 
@@ -35,7 +35,7 @@ def parse_table(table: str) -> list[ListeningSocket]:
             continue
         address, _, port = fields[1].partition(":")
         socket = ListeningSocket(_address(address), int(port, 16))
-        if socket.address != _ENGINE_DNS:
+        if socket.address != ENGINE_DNS:
             sockets.append(socket)
     return sockets
 

@@ -1,0 +1,70 @@
+"""`moor doctor`: what a container's network looks like from inside."""
+
+import time
+
+import typer
+
+from moorage_cli.client import Record
+from moorage_cli.command import ContainerArgument, command
+from moorage_cli.errors import CliError
+from moorage_cli.session import Session
+
+_LONGEST_S = 60.0
+_PAUSE_S = 0.3
+_OUTCOMES = {
+    "connected": "answers",
+    "refused": "refuses connections",
+    "timed_out": "no answer",
+    "unreachable": "no way to it",
+}
+
+
+def register(app: typer.Typer) -> None:
+    command(app)(doctor)
+
+
+def doctor(session: Session, container: ContainerArgument) -> None:
+    """Test names and connections from inside a container's network."""
+    found = session.container(container)
+    path = f"/containers/{found['id']}/doctor"
+    diagnosis: Record = session.client.post(path)
+    session.output.note(f"Looking from inside {found['name']} …")
+    deadline_s = time.monotonic() + _LONGEST_S
+    while diagnosis["state"] == "asked":
+        if time.monotonic() > deadline_s:
+            raise CliError(
+                f"Nobody answered within {_LONGEST_S:g} s. Is the controller up? See `moor status`.",
+                code="doctor_timeout",
+            )
+        time.sleep(_PAUSE_S)
+        diagnosis = session.client.get(path)
+    if diagnosis["state"] == "failed":
+        raise CliError(diagnosis["message"], code="doctor_failed")
+    if session.output.as_json:
+        session.output.result(diagnosis)
+        return
+    session.output.pairs(_findings(diagnosis))
+    session.output.line()
+    session.output.line(diagnosis["message"])
+
+
+def _findings(diagnosis: Record) -> list[tuple[str, str]]:
+    findings = diagnosis["findings"]
+    upstream = ", ".join(findings["upstream_resolvers"])
+    listening = ", ".join(f"{one['address']}:{one['port']}" for one in findings["listening"])
+    return [
+        ("from", f"{diagnosis['replica_id']} on {diagnosis['node']}"),
+        ("resolver", ", ".join(findings["resolvers"]) + (f", which asks {upstream}" if upstream else "")),
+        *(
+            (f"name {one['name']}", ", ".join(one["addresses"]) or one["failure"])
+            for one in findings["names"]
+        ),
+        *(("outbound", _attempt(one)) for one in findings["outbound"]),
+        *(("kept from it", _attempt(one)) for one in findings["forbidden"]),
+        ("listening", listening or "nothing"),
+        ("egress", findings["egress"]),
+    ]
+
+
+def _attempt(attempt: Record) -> str:
+    return f"{attempt['address']}:{attempt['port']}  {_OUTCOMES[attempt['outcome']]}"
