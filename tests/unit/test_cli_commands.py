@@ -422,6 +422,13 @@ def test_stop_start_and_restart_wait(moor: Moor, fake: FakeMoorage) -> None:
     assert moor("restart", "chat", "--no-wait").stdout == "chat is PENDING.\n"
 
 
+def test_restart_elsewhere(moor: Moor, fake: FakeMoorage) -> None:
+    fake.add_container()
+    assert moor("restart", "chat", "--elsewhere", "--no-wait").exit_code == 0
+    assert moor("restart", "chat", "--no-wait").exit_code == 0
+    assert fake.asked("POST", "/containers/ctr_0/restart") == [{"avoid_current_nodes": True}, None]
+
+
 def test_delete_asks_for_the_name(moor: Moor, fake: FakeMoorage) -> None:
     fake.add_container()
     assert moor("delete", "chat", stdin="other\n").exit_code == 2

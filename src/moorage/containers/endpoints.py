@@ -10,6 +10,7 @@ from moorage.containers.access import (
     readable_container,
     startable_container,
 )
+from moorage.containers.avoidance import AVOID_FOR
 from moorage.containers.preflight import look_ahead
 from moorage.containers.schemas import (
     Activity,
@@ -20,6 +21,7 @@ from moorage.containers.schemas import (
     PreflightRequest,
     PreflightResult,
     Replica,
+    RestartRequest,
 )
 from moorage.containers.shown import answer, container_json, shown
 from moorage.containers.spec import RegistryProvider
@@ -148,9 +150,18 @@ async def stop_container(
 
 @router.post("/containers/{container_id}/restart", status_code=202)
 async def restart_container(
-    access: Startable, session: TheSession, settings: TheSettings, response: Response
+    access: Startable,
+    session: TheSession,
+    settings: TheSettings,
+    clock: TheClock,
+    response: Response,
+    body: RestartRequest | None = None,
 ) -> Container:
-    changed = await service.restart_container(session, access.actor, access.container.id)
+    """A new generation takes over slot by slot."""
+    avoid_until = clock.now() + AVOID_FOR if body is not None and body.avoid_current_nodes else None
+    changed = await service.restart_container(
+        session, access.actor, access.container.id, avoid_until=avoid_until
+    )
     return await answer(session, changed, settings, response)
 
 

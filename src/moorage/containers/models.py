@@ -57,6 +57,8 @@ class ContainerRow(Base):
     generation: Mapped[int]
     """Grows with every start and restart: one generation is one deployment."""
 
+    avoidance: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
+    """Machines that one generation stays away from: `avoidance.Avoidance`."""
     stop_reason: Mapped[str | None]
     """Why it should be stopped, if not because somebody asked for it."""
 

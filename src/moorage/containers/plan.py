@@ -79,6 +79,8 @@ class ContainerView:
     """(slot, ended_at) of replicas of this generation that ended badly in the last minutes."""
     last_failure: Verdict | None
     """Why the newest of those ended; of a generation that was given up, why it was."""
+    avoids_nodes: bool = False
+    """Its new replicas stay away from the machines of its old ones, so it gains nothing by ending those first."""
     unpayable_slots: frozenset[int] = frozenset()
     """Slots without an hour that the organization's credit does not stretch to."""
     stopped_because: Verdict | None = None
@@ -374,7 +376,7 @@ def _shape(
         )
         if wanted is None or replica.slot not in slots or superseded or replica.unfunded:
             drains[replica.id] = Transition(replica.id, ReplicaState.DRAINING)
-    if startable and missing and not create and not drains:
+    if startable and missing and not create and not drains and not container.avoids_nodes:
         drains = _make_room(container, seen, missing)
     return create, drains, tuple(slots) if wanted == container.generation else ()
 
@@ -469,7 +471,8 @@ def _describe(
         )
     went_back = _went_back(container.trial_failure) if container.trial_failure is not None else None
     if routed:
-        return replace(plan, state=ContainerState.RUNNING, verdict=_why_failing(container, seen) or went_back)
+        verdict = _why_failing(container, seen) or _why_not_elsewhere(container, seen) or went_back
+        return replace(plan, state=ContainerState.RUNNING, verdict=verdict)
     if container.approval is not None and not present:
         return replace(plan, state=ContainerState.PENDING, verdict=container.approval)
     waits_for_engine = ENGINE_SILENT if container.engine_failing else None
@@ -489,6 +492,19 @@ def _describe(
         or went_back
     )
     return replace(plan, state=ContainerState.STARTING, verdict=verdict)
+
+
+def _why_not_elsewhere(container: ContainerView, seen: Sequence[ReplicaView]) -> Verdict | None:
+    """The replicas from before serve on, because there is no other machine to move to."""
+    moved = {
+        replica.slot
+        for replica in seen
+        if replica.state in LIVE and replica.generation == container.generation
+    }
+    waits = container.avoids_nodes and container.image_known and container.room_for <= 0
+    if not waits or moved >= set(range(container.desired_replicas)):
+        return None
+    return Verdict(Reason.NO_CAPACITY, container.no_room_message)
 
 
 def _went_back(failure: Verdict) -> Verdict:

@@ -72,6 +72,17 @@ async def mark_organization_due(session: AsyncSession, organization_id: str) -> 
     await mark_due(session, query)
 
 
+async def current_nodes(session: AsyncSession, container_id: str) -> list[str]:
+    """Where its replicas are; if none is there, where those of its last deployment were."""
+    its = select(ReplicaRow.node).where(ReplicaRow.container_id == container_id).distinct()
+    present = sorted((await session.execute(its.where(ReplicaRow.state.in_(LIVE)))).scalars())
+    if present:
+        return present
+    newest = select(func.max(ReplicaRow.generation)).where(ReplicaRow.container_id == container_id)
+    last = its.where(ReplicaRow.generation == newest.scalar_subquery())
+    return sorted((await session.execute(last)).scalars())
+
+
 async def list_container_ids(session: AsyncSession, project_id: str) -> list[str]:
     query = select(ContainerRow.id).where(
         ContainerRow.project_id == project_id, ContainerRow.deleted_at.is_(None)

@@ -135,6 +135,11 @@ class ReplicaCounts(BaseModel):
     ready: int
 
 
+class RestartRequest(_Strict):
+    avoid_current_nodes: bool = False
+    """Start on other machines than those where its replicas are, or were last."""
+
+
 class FixRead(_Strict):
     """A change of one setting that would likely mend a failed container."""
 

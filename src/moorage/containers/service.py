@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
 from sqlalchemy import func
 from sqlalchemy.exc import IntegrityError
@@ -10,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from moorage.containers import repository, trial
 from moorage.containers.activity import SYSTEM, record_activity
 from moorage.containers.admission import hold_hours
+from moorage.containers.avoidance import Avoidance
 from moorage.containers.channels import CONTAINERS, ROUTES
 from moorage.containers.edit import merged, patch_of
 from moorage.containers.models import ContainerRow
@@ -148,12 +150,19 @@ async def start_container(session: AsyncSession, actor: Actor, container_id: str
     return await begin_generation(session, actor, row, "container.start")
 
 
-async def restart_container(session: AsyncSession, actor: Actor, container_id: str) -> Changed:
-    """A new generation takes over slot by slot; from stopped or failed it is a start."""
+async def restart_container(
+    session: AsyncSession, actor: Actor, container_id: str, *, avoid_until: datetime | None = None
+) -> Changed:
+    """A new generation takes over slot by slot; from stopped or failed it is a start. With a time, on other machines
+    than now for as long."""
     row = await repository.lock_container(session, container_id)
     refuse_deleted(row)
     refuse_on_trial(row)
-    return await begin_generation(session, actor, row, "container.restart")
+    if avoid_until is None:
+        return await begin_generation(session, actor, row, "container.restart")
+    nodes = await repository.current_nodes(session, row.id)
+    row.avoidance = Avoidance(row.generation + 1, tuple(nodes), avoid_until).to_json()
+    return await begin_generation(session, actor, row, "container.restart", {"avoided_nodes": nodes})
 
 
 async def stop_container(session: AsyncSession, actor: Actor, container_id: str) -> Changed:

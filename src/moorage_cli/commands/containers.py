@@ -66,9 +66,18 @@ def start(session: Session, container: ContainerArgument, no_wait: NoWaitOption 
     _deploy_again(session, container, "start", no_wait)
 
 
-def restart(session: Session, container: ContainerArgument, no_wait: NoWaitOption = False) -> None:
+def restart(
+    session: Session,
+    container: ContainerArgument,
+    elsewhere: Annotated[
+        bool, typer.Option("--elsewhere", help="On other machines than those it is on, or was last.")
+    ] = False,
+    no_wait: NoWaitOption = False,
+) -> None:
     """Replace a container's replicas by new ones, one at a time."""
-    _deploy_again(session, container, "restart", no_wait)
+    _deploy_again(
+        session, container, "restart", no_wait, {"avoid_current_nodes": True} if elsewhere else None
+    )
 
 
 def stop(session: Session, container: ContainerArgument, no_wait: NoWaitOption = False) -> None:
@@ -159,9 +168,11 @@ def shown_fix(container: Record) -> str:
     return f"{fix['field']} from {fix['from']} to {fix['to']}; accept it with `moor fix {name}`"
 
 
-def _deploy_again(session: Session, reference: str, verb: str, no_wait: bool) -> None:
+def _deploy_again(
+    session: Session, reference: str, verb: str, no_wait: bool, body: Record | None = None
+) -> None:
     found = session.container(reference)
-    answer = session.client.request("POST", f"/containers/{found['id']}/{verb}")
+    answer = session.client.request("POST", f"/containers/{found['id']}/{verb}", body=body)
     container: Record = answer.body
     if not no_wait:
         report_deployment(session, wait_for_deployment(session, container))

@@ -20,6 +20,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from moorage.catalog.capacity import Used, place, room_for, why_no_room
 from moorage.catalog.repository import list_instance_types
 from moorage.containers import capacity_repository
+from moorage.containers.avoidance import Avoidance, avoided_nodes, why_no_other_room
 from moorage.containers.capacity_repository import Room
 from moorage.containers.channels import CONTAINERS
 from moorage.containers.fixes import next_larger
@@ -144,7 +145,18 @@ class ContainersReconciler:
         if loaded.desired_state != DesiredState.RUNNING or len(live) >= row.desired_replicas:
             return Room()
         async with self.database.reading() as session:
-            return await capacity_repository.load_room(session)
+            room = await capacity_repository.load_room(session)
+        avoided = self._avoided(loaded)
+        return replace(room, nodes=[node for node in room.nodes if node.name not in avoided])
+
+    def _avoided(self, loaded: Loaded) -> tuple[str, ...]:
+        row = loaded.container
+        return avoided_nodes(
+            Avoidance.from_json(row.avoidance),
+            generation=row.generation,
+            serving_generation=row.serving_generation,
+            now=loaded.now,
+        )
 
     async def _larger_type(self, loaded: Loaded, seen: Seen, room: Room) -> str | None:
         """The next larger type that some machine could hold; asked for only where memory was too small."""
@@ -219,7 +231,8 @@ class ContainersReconciler:
             trial=trial_step(row),
             trial_failure=_trial_failure(row),
             room_for=room_for(loaded.instance_type, room.nodes, room.used, self.settings.cpu_overcommit),
-            no_room_message=why_no_room(loaded.instance_type, room.nodes),
+            no_room_message=self._why_no_room(loaded, room),
+            avoids_nodes=bool(self._avoided(loaded)),
             recent_failures=[(failure.slot, failure.ended_at) for failure in loaded.failures],
             last_failure=last_failure,
             unpayable_slots=self._funding.unpayable_slots(loaded),
@@ -228,6 +241,13 @@ class ContainersReconciler:
                 self._operations.engine_failing(key) for key in (row.id, *(one.id for one in loaded.replicas))
             ),
         )
+
+    def _why_no_room(self, loaded: Loaded, room: Room) -> str:
+        instance_type, avoidance = loaded.instance_type, Avoidance.from_json(loaded.container.avoidance)
+        avoided = self._avoided(loaded)
+        if avoidance is None or not avoided:
+            return why_no_room(instance_type, room.nodes)
+        return why_no_other_room(instance_type.gpu_model or instance_type.name, avoided, avoidance.until)
 
     def _replica_views(self, loaded: Loaded, seen: Seen) -> list[ReplicaView]:
         return [
