@@ -51,7 +51,7 @@ class Cpu:
 
 @contextlib.asynccontextmanager
 async def collecting(world: World, replicas: dict[str, Replica]) -> AsyncIterator[Database]:
-    database = Database(world.dsn, pool_size=world.settings.database_pool_size, ask_before_use=False)
+    database = Database(world.dsn, pool_size=world.settings.database_pool_size)
     listener = Listener(world.dsn)
     logs = LogCollector(database, StandInEngine(replicas), KEYRING, Settings(), system_clock)
     driver = Driver(logs, database, listener, "bench", system_clock)

@@ -1,6 +1,7 @@
 """The three roles, wired: `api`, `controller`, `gateway`. Each is one process and may run in several copies."""
 
 import asyncio
+import gc
 import os
 import signal
 import socket
@@ -52,6 +53,8 @@ def serve(settings: Settings, role: str) -> None:
     }
     if role not in roles:
         raise SettingsError(f"There is no role {role!r}. The roles are {', '.join(roles)}.")
+    # What the imports made stays for good: a collection that looks through all of it holds up everything else.
+    gc.freeze()
     uvloop.run(_until_stopped(roles[role](settings)))
 
 
@@ -84,7 +87,7 @@ async def serve_api(settings: Settings) -> None:
 
 async def serve_controller(settings: Settings) -> None:
     dsn = database_dsn(settings)
-    database = Database(dsn, pool_size=settings.database_pool_size, ask_before_use=False)
+    database = Database(dsn, pool_size=settings.database_pool_size)
     listener = Listener(dsn)
     async with database.transaction() as session:
         installation_id = await ensure_installation_id(session)
@@ -128,7 +131,7 @@ async def serve_controller(settings: Settings) -> None:
 
 async def serve_gateway(settings: Settings) -> None:
     dsn = database_dsn(settings)
-    database = Database(dsn, pool_size=2, ask_before_use=False)
+    database = Database(dsn, pool_size=2)
     listener = Listener(dsn)
     dataplane = create_dataplane(settings)
     gateway_id = stable_gateway_id(settings.home)

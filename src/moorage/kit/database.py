@@ -13,8 +13,9 @@ from typing import Annotated, Any
 
 import asyncpg
 import structlog
-from sqlalchemy import DateTime, MetaData, String, func, select
+from sqlalchemy import DateTime, MetaData, String, event, func, select
 from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.exc import DisconnectionError
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
 from sqlalchemy.orm import DeclarativeBase, mapped_column
 
@@ -43,18 +44,18 @@ class Base(DeclarativeBase):
 
 
 class Database:
-    def __init__(self, dsn: str, *, pool_size: int = 10, ask_before_use: bool = True) -> None:
-        """`ask_before_use` finds out about a restarted server before a request notices. Whoever tries again by
-        itself (a reconciler, the gateway's agent) can do without that question before every transaction."""
+    def __init__(self, dsn: str, *, pool_size: int = 10) -> None:
         self.dsn = dsn
         self._engine = create_async_engine(
             dsn.replace("postgresql://", "postgresql+asyncpg://", 1),
             pool_size=pool_size,
             max_overflow=pool_size,
             pool_timeout=10,
-            pool_pre_ping=ask_before_use,
+            # The connection used last has the statements prepared; in turn, each would prepare them all again.
+            pool_use_lifo=True,
             connect_args={"timeout": 10, "command_timeout": 30},
         )
+        event.listen(self._engine.sync_engine, "checkout", _refuse_closed)
         self._sessions = async_sessionmaker(self._engine, expire_on_commit=False)
         single_statements = self._engine.execution_options(isolation_level="AUTOCOMMIT")
         self._reading_sessions = async_sessionmaker(single_statements, expire_on_commit=False)
@@ -93,6 +94,13 @@ async def copy_binary(session: AsyncSession, table: type[Base], columns: Sequenc
     """The same with rows that are in the format of COPY already."""
     driver = await _driver_of(session)
     await driver.copy_to_table(table.__tablename__, source=BytesIO(data), columns=columns, format="binary")
+
+
+def _refuse_closed(connection: Any, record: object, proxy: object) -> None:
+    """After a restart of the server the pool's connections are closed, which each of them was told: then the pool
+    takes another, and no request notices. To ask the server instead would cost every request a question."""
+    if connection.driver_connection.is_closed():
+        raise DisconnectionError
 
 
 async def _driver_of(session: AsyncSession) -> Any:
@@ -158,5 +166,5 @@ class Listener:
                 await connection.close(timeout=2)
 
     def _wake(self, channel: str) -> None:
-        for event in self._events[channel]:
-            event.set()
+        for waiting in self._events[channel]:
+            waiting.set()
