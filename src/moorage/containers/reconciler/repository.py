@@ -156,7 +156,7 @@ async def load(session: AsyncSession, container_id: str) -> Loaded | None:
         suspended=suspended,
         instance_type=instance_type,
         replicas=rows,
-        routes=await _routes(session, container_id) if rows else {},
+        routes=await _routes(session, container_id) if any(map(_may_be_at_gateways, rows)) else {},
         failures=failures,
         failed_starts=failed_starts,
         approval=await _approval(session, container, replica_limit),
@@ -164,6 +164,10 @@ async def load(session: AsyncSession, container_id: str) -> Loaded | None:
         hours=hours_from_json(hours),
         available_microusd=available_microusd,
     )
+
+
+def _may_be_at_gateways(replica: ReplicaRow) -> bool:
+    return replica.state not in (ReplicaState.REQUESTED, ReplicaState.STARTING)
 
 
 def _knows_image(container: ContainerRow) -> bool:
