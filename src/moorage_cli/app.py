@@ -13,6 +13,7 @@ from moorage_cli.command import JsonOption, ProjectOption, UrlOption
 from moorage_cli.commands import (
     account,
     billing,
+    billing_limits,
     capsules,
     chat,
     containers,
@@ -112,4 +113,5 @@ app.add_typer(members.app, name="members")
 app.add_typer(scaling.app, name="autoscaling")
 app.add_typer(projects.app, name="project")
 app.add_typer(keys.app, name="keys")
+billing_limits.register(billing.app)
 app.add_typer(billing.app, name="billing")

@@ -162,6 +162,9 @@ ROUTES = {
     "GET /api/v1/organizations/{organization_id}/billing/usage/export": "member",
     "GET /api/v1/organizations/{organization_id}/billing/top-ups": "admin",
     "POST /api/v1/organizations/{organization_id}/billing/top-ups": "admin",
+    "GET /api/v1/organizations/{organization_id}/billing/limits": "admin",
+    "PUT /api/v1/organizations/{organization_id}/billing/limits": "admin",
+    "PUT /api/v1/organizations/{organization_id}/billing/limits/{project_id}": "admin",
     "POST /api/v1/webhooks/stripe": "anybody",
     "GET /api/v1/operator/bank-transfers": "operator",
     "POST /api/v1/operator/bank-transfers/{transfer_id}/confirm": "operator",
@@ -328,6 +331,8 @@ def good_body(route: str, name: str) -> dict[str, Any]:
         return {"device_code": "moor_dev_wrong"}
     if route.endswith("/top-ups"):
         return {"method": "bank_transfer", "amount_microusd": 5_000_000}
+    if "/billing/limits" in route:
+        return {"limit_microusd": 1_000_000_000}
     if route.endswith("/confirm"):
         return {"received_microusd": 5_000_000}
     if route.endswith("/operator/credits"):

@@ -5,6 +5,8 @@ import json
 import pytest
 from cli_server import CREATED_AT, FakeMoorage, Moor
 
+from moorage_cli.errors import ExitCode
+
 pytest_plugins = ["cli_fixtures"]
 
 BILLING = "/organizations/org_one/billing"
@@ -77,4 +79,65 @@ def test_what_is_not_an_amount(moor: Moor, fake: FakeMoorage, amount: str) -> No
 
 def test_an_organization_that_is_not_there(moor: Moor, fake: FakeMoorage) -> None:
     result = moor("billing", "balance", "--organization", "acme", "--json")
-    assert json.loads(result.stderr)["error"]["code"] == "no_organization"
+    assert json.loads(result.stderr)["error"]["code"] == "not_found"
+
+
+LIMITS = {
+    "month": "2026-11-01",
+    "resets_on": "2026-12-01",
+    "organization": {
+        "scope_id": "org_one",
+        "name": "acme",
+        "limit_microusd": 50_000_000,
+        "spent_microusd": 12_500_000,
+        "held_microusd": 500_000,
+        "left_microusd": 37_000_000,
+    },
+    "projects": [
+        {
+            "scope_id": "prj_one",
+            "name": "main",
+            "limit_microusd": None,
+            "spent_microusd": 12_500_000,
+            "held_microusd": 0,
+            "left_microusd": None,
+        }
+    ],
+}
+
+
+def test_limits(moor: Moor, fake: FakeMoorage) -> None:
+    fake.refusals["GET", f"{BILLING}/limits"] = (200, LIMITS)
+    result = moor("billing", "limits")
+    assert [line.split() for line in result.stdout.splitlines()[1:]] == [
+        ["acme", "50.00", "12.50", "0.50", "37.00"],
+        ["main", "-", "12.50", "0.00", "-"],
+    ]
+    assert "2026-12-01" in result.stderr
+    assert json.loads(moor("billing", "limits", "--json").stdout)["projects"] == LIMITS["projects"]
+
+
+@pytest.mark.parametrize(
+    ("options", "path", "sent"),
+    [
+        (["--set", "50"], "limits", 50_000_000),
+        (["--set", "0"], "limits", 0),
+        (["--remove"], "limits", None),
+        (["--set", "12.50", "--project", "main"], "limits/prj_one", 12_500_000),
+        (["--remove", "--project", "prj_one"], "limits/prj_one", None),
+    ],
+)
+def test_changing_a_limit(
+    moor: Moor, fake: FakeMoorage, options: list[str], path: str, sent: int | None
+) -> None:
+    fake.refusals["GET", f"{BILLING}/limits"] = (200, LIMITS)
+    fake.refusals["PUT", f"{BILLING}/{path}"] = (200, LIMITS)
+    assert moor("billing", "limits", *options).exit_code == 0
+    assert fake.asked("PUT", f"{BILLING}/{path}") == [{"limit_microusd": sent}]
+
+
+def test_limits_that_make_no_sense(moor: Moor, fake: FakeMoorage) -> None:
+    fake.refusals["GET", f"{BILLING}/limits"] = (200, LIMITS)
+    assert moor("billing", "limits", "--set", "5", "--remove").exit_code == 2
+    assert moor("billing", "limits", "--set", "a lot").exit_code == 2
+    assert moor("billing", "limits", "--set", "5", "--project", "nothing").exit_code == ExitCode.NOT_FOUND

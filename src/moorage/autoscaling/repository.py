@@ -19,7 +19,7 @@ from moorage.containers.repository import mark_due
 from moorage.containers.spec import ContainerSettings, ResourceMode
 from moorage.containers.states import ContainerState, DesiredState, ReplicaState
 from moorage.kit.pagination import PageRequest
-from moorage.ledger.repository import available_credit
+from moorage.ledger.spending_repository import spendable_credit
 from moorage.organizations.models import ProjectRow
 from moorage.telemetry.metrics.repository import list_reports
 
@@ -117,14 +117,15 @@ async def startup_times_s(session: AsyncSession, container_ids: Sequence[str]) -
 
 
 async def without_credit(session: AsyncSession, container_ids: Sequence[str]) -> set[str]:
-    """Containers whose organization cannot pay for an hour of one more replica."""
+    """Containers whose organization cannot pay for an hour of one more replica, or may not within its limits."""
     query = (
         select(ContainerRow.id)
         .join(ProjectRow, ProjectRow.id == ContainerRow.project_id)
         .join(InstanceTypeRow, InstanceTypeRow.name == ContainerRow.instance_type)
         .where(
             ContainerRow.id.in_(container_ids),
-            available_credit(ProjectRow.organization_id) < InstanceTypeRow.price_per_hour_microusd,
+            spendable_credit(ProjectRow.organization_id, ProjectRow.id)
+            < InstanceTypeRow.price_per_hour_microusd,
         )
     )
     return set((await session.execute(query)).scalars())

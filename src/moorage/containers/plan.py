@@ -51,6 +51,11 @@ _ENDED = frozenset({ReplicaState.STOPPED, ReplicaState.COLLECTED, ReplicaState.R
 NO_CREDIT = Verdict(
     Reason.INSUFFICIENT_CREDIT, "The credit does not cover an hour of it. Top up, and it starts."
 )
+OVER_LIMIT = Verdict(
+    Reason.SPENDING_LIMIT,
+    "The monthly spending limit does not leave room for an hour of it. Raise it under Billing, or with "
+    "`moor billing limits`, and it starts.",
+)
 ENGINE_SILENT = Verdict(Reason.ENGINE_ERROR, "The container engine does not answer. Trying again.")
 
 
@@ -82,7 +87,8 @@ class ContainerView:
     avoids_nodes: bool = False
     """Its new replicas stay away from the machines of its old ones, so it gains nothing by ending those first."""
     unpayable_slots: frozenset[int] = frozenset()
-    """Slots without an hour that the organization's credit does not stretch to."""
+    """Slots without an hour that the organization's credit, or what may be spent of it, does not stretch to."""
+    unpayable_because: Verdict = NO_CREDIT
     stopped_because: Verdict | None = None
     """Why it was stopped, if not by whoever manages it."""
     engine_failing: bool = False
@@ -345,7 +351,7 @@ def _why_not_tried(container: ContainerView, seen: Sequence[ReplicaView]) -> Ver
     if container.trial is not TrialStep.PROVE or _present(seen):
         return None
     if len(container.unpayable_slots) >= container.desired_replicas:
-        return NO_CREDIT
+        return container.unpayable_because
     return Verdict(Reason.NO_CAPACITY, container.no_room_message) if container.room_for <= 0 else None
 
 
@@ -480,7 +486,7 @@ def _describe(
         state = ContainerState.PULLING if container.pulling else ContainerState.PENDING
         return replace(plan, state=state, verdict=waits_for_engine)
     if not present and not plan.create_slots and container.unpayable_slots:
-        return replace(plan, state=ContainerState.PENDING, verdict=NO_CREDIT)
+        return replace(plan, state=ContainerState.PENDING, verdict=container.unpayable_because)
     if not present and not plan.create_slots and container.room_for <= 0:
         return replace(
             plan, state=ContainerState.PENDING, verdict=Verdict(Reason.NO_CAPACITY, container.no_room_message)

@@ -77,5 +77,6 @@ class Reason(StrEnum):
     PORT_TAKEN = "port_taken"
     STOPPED_BY_USER = "stopped_by_user"
     STOPPED_NO_CREDIT = "stopped_no_credit"
+    SPENDING_LIMIT = "spending_limit"
     SUSPENDED = "suspended"
     ENGINE_ERROR = "engine_error"

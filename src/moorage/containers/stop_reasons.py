@@ -5,6 +5,10 @@ from moorage.containers.verdict import Verdict
 
 _SENTENCES = {
     Reason.STOPPED_NO_CREDIT: "Stopped because the credit ran out. Top up, then start it again.",
+    Reason.SPENDING_LIMIT: (
+        "Stopped because the monthly spending limit is reached. Raise it under Billing, or with "
+        "`moor billing limits`, then start it again."
+    ),
     Reason.SUSPENDED: "Stopped because the organization is suspended. Ask the operator of this installation.",
 }
 

@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from moorage.autoscaling import endpoints as autoscaling
 from moorage.billing.cards import endpoints as cards
+from moorage.billing.limits import endpoints as spending_limits
 from moorage.billing.top_ups import endpoints as top_ups
 from moorage.billing.top_ups import operator_endpoints as operator_money
 from moorage.billing.views import endpoints as billing_views
@@ -80,6 +81,7 @@ _PARTS = (
     requests,
     operator_endpoints,
     billing_views,
+    spending_limits,
     top_ups,
     cards,
     operator_money,

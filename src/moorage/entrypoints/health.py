@@ -17,6 +17,7 @@ root_router = APIRouter(tags=["health"])
 operator_router = APIRouter(tags=["operator"])
 
 EXPECTED_RECONCILERS = (
+    "alerts",
     "autoscaling",
     "capsules",
     "containers",

@@ -14,6 +14,7 @@ import uvicorn
 import uvloop
 
 from moorage.autoscaling.reconciler import Autoscaler
+from moorage.billing.alerts.reconciler import AlertsReconciler
 from moorage.billing.ledger_check import LedgerCheck
 from moorage.billing.renewals.reconciler import RenewalsReconciler
 from moorage.containers.doctor.reconciler import Doctor
@@ -107,6 +108,7 @@ async def serve_controller(settings: Settings) -> None:
             containers,
             logs,
             renewals,
+            AlertsReconciler(database, keyring, settings, system_clock),
             LedgerCheck(database, system_clock),
             MailDelivery(database, keyring, settings, system_clock),
             WebhookDelivery(database, keyring, settings, system_clock),

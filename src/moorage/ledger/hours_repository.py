@@ -13,10 +13,13 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.types import BigInteger, Integer, Interval, String
 
+from moorage.kit.errors import ConflictError
 from moorage.kit.ids import new_hour_id
 from moorage.ledger.models import HourRow
 from moorage.ledger.repository import balance_of, insufficient, lock_available
 from moorage.ledger.rules import Coverage, Hour, cover
+from moorage.ledger.spending import Limit, Refused, over_limit_sentence
+from moorage.ledger.spending_repository import lock_tightest_limit
 
 
 @dataclass(frozen=True)
@@ -58,15 +61,21 @@ async def list_hours(session: AsyncSession, container_id: str) -> tuple[Hour, ..
 async def hold_at_admission(
     session: AsyncSession, buyer: Buyer, slots: Sequence[int], hours: Sequence[Hour]
 ) -> None:
-    """The funding gate: an hour for each slot that has none, or 402 and nothing at all. `hours` are not over."""
+    """The funding gate: an hour for each slot that has none, or an error and nothing at all. `hours` are not over."""
     other_type = [hour.id for hour in hours if hour.is_held and hour.instance_type != buyer.instance_type]
     if other_type:
         # Held for a deployment that is over; a slot holds one hour at a time.
         await release(session, other_type)
     coverage = cover(slots, slots, hours, buyer.instance_type, _EPOCH)
-    if coverage.hold and not await _hold(session, buyer, coverage.hold):
+    if not coverage.hold:
+        return
+    needed_microusd = len(coverage.hold) * buyer.price_microusd
+    limit = await lock_tightest_limit(session, buyer.organization_id, buyer.project_id)
+    if limit is not None and limit.left_microusd < needed_microusd:
+        raise ConflictError(over_limit_sentence(limit, needed_microusd), code="spending_limit")
+    if not await _hold(session, buyer, coverage.hold):
         balance = await balance_of(session, buyer.organization_id)
-        raise insufficient(len(coverage.hold) * buyer.price_microusd, balance.available_microusd)
+        raise insufficient(needed_microusd, balance.available_microusd)
 
 
 async def cover_slots(
@@ -111,8 +120,11 @@ async def renew(
     begins_at: datetime,
     hour: timedelta,
     lead: timedelta,
-) -> bool:
-    """Buy the hour that follows. False when the credit does not cover it."""
+) -> Refused | None:
+    """Buy the hour that follows."""
+    over = await _refusing_limit(session, buyer)
+    if over is not None:
+        return Refused(over)
     values = {
         **_buyer_values(buyer),
         "id": new_hour_id(),
@@ -121,12 +133,22 @@ async def renew(
         "expires_at": begins_at + hour,
         "due_at": begins_at + hour - lead,
     }
-    return (await session.execute(_RENEW, values)).scalar_one_or_none() is not None
+    bought = (await session.execute(_RENEW, values)).scalar_one_or_none()
+    return Refused(limit=None) if bought is None else None
 
 
-async def hold_next(session: AsyncSession, renewed: HourRow, buyer: Buyer) -> bool:
+async def hold_next(session: AsyncSession, renewed: HourRow, buyer: Buyer) -> Refused | None:
     """Hold the hour that follows, for a replica that is still coming up."""
-    return await _hold(session, buyer, (renewed.slot,))
+    over = await _refusing_limit(session, buyer)
+    if over is not None:
+        return Refused(over)
+    return None if await _hold(session, buyer, (renewed.slot,)) else Refused(limit=None)
+
+
+async def _refusing_limit(session: AsyncSession, buyer: Buyer) -> Limit | None:
+    """One that another hour does not fit into."""
+    limit = await lock_tightest_limit(session, buyer.organization_id, buyer.project_id)
+    return limit if limit is not None and limit.left_microusd < buyer.price_microusd else None
 
 
 async def _hold(session: AsyncSession, buyer: Buyer, slots: Sequence[int]) -> bool:
@@ -141,7 +163,9 @@ async def _hold(session: AsyncSession, buyer: Buyer, slots: Sequence[int]) -> bo
 
 async def _lock_and_count_affordable(session: AsyncSession, buyer: Buyer, coverage: Coverage) -> int:
     available = await lock_available(session, buyer.organization_id)
-    return min(available // buyer.price_microusd, len(coverage.hold))
+    limit = await lock_tightest_limit(session, buyer.organization_id, buyer.project_id)
+    spendable = min(available, limit.left_microusd) if limit is not None else available
+    return min(spendable // buyer.price_microusd, len(coverage.hold))
 
 
 def _buyer_values(buyer: Buyer) -> dict[str, Any]:

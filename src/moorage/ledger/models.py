@@ -5,7 +5,7 @@ or delete them, and a trigger refuses it to everybody else. Balances are kept be
 constraint, and must equal the sum of the entries; `check_repository.py` compares the two.
 """
 
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, UniqueConstraint, text
@@ -29,6 +29,26 @@ class CreditAccountRow(Base):
     """May be spent."""
     held_microusd: Mapped[int] = mapped_column(BigInteger, default=0)
     """Set aside for hours of replicas that are not ready yet."""
+    low_credit_told_h: Mapped[int | None]
+    """The last warning that the credit ends within so many hours; none since money came in."""
+
+
+class SpendingLimitRow(Base):
+    """What may be spent in a month, by an organization or by one of its projects."""
+
+    __tablename__ = "spending_limits"
+    __table_args__ = (
+        CheckConstraint("limit_microusd >= 0", name="not_negative"),
+        Index("ix_spending_limits_organization_id", "organization_id"),
+    )
+
+    scope_id: Mapped[str] = mapped_column(primary_key=True)
+    """The organization's id or the project's."""
+    organization_id: Mapped[str] = mapped_column(ForeignKey("organizations.id"))
+    limit_microusd: Mapped[int] = mapped_column(BigInteger)
+    told_month: Mapped[date | None]
+    """When its admins were last told how much of it is spent, and how much that was."""
+    told_percent: Mapped[int] = mapped_column(default=0)
 
 
 class TransactionRow(Base):

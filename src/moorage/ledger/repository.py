@@ -134,7 +134,11 @@ async def _change_available(session: AsyncSession, organization_id: str, amount_
             .values(organization_id=organization_id, available_microusd=amount_microusd, held_microusd=0)
             .on_conflict_do_update(
                 index_elements=[account.organization_id],
-                set_={"available_microusd": account.available_microusd + amount_microusd},
+                set_={
+                    "available_microusd": account.available_microusd + amount_microusd,
+                    # There is more again: whoever is warned of its end is warned anew.
+                    "low_credit_told_h": None,
+                },
             )
         )
         return

@@ -1,4 +1,4 @@
-"""`moor billing balance`, `usage`, `entries` and `top-up`."""
+"""`moor billing balance`, `usage`, `entries` and `top-up`; `billing_limits.py` adds `limits`."""
 
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
@@ -9,7 +9,8 @@ import typer
 from moorage_cli.amounts import shown_price
 from moorage_cli.client import Record
 from moorage_cli.command import command
-from moorage_cli.errors import CliError, ExitCode, UsageError
+from moorage_cli.errors import UsageError
+from moorage_cli.organization_choice import choose_organization
 from moorage_cli.session import Session
 from moorage_cli.times import shown_time
 
@@ -36,7 +37,7 @@ class Transfer(StrEnum):
 @command(app, "balance")
 def balance(session: Session, organization: OrganizationOption = None) -> None:
     """Show the credit, what it is spent on now, and how long it lasts."""
-    found: Record = session.client.get(_path(session, organization))
+    found: Record = session.client.get(billing_path(session, organization))
     if session.output.as_json:
         session.output.result(found)
         return
@@ -61,7 +62,7 @@ def usage(
 ) -> None:
     """Show the hours that were bought; by default those of this month."""
     days = {name: day for name, day in (("from", first), ("to", last)) if day is not None}
-    found: Record = session.client.get(f"{_path(session, organization)}/usage", days)
+    found: Record = session.client.get(f"{billing_path(session, organization)}/usage", days)
     if session.output.as_json:
         session.output.result(found)
         return
@@ -84,7 +85,7 @@ def usage(
 @command(app, "entries")
 def entries(session: Session, organization: OrganizationOption = None) -> None:
     """List every movement of money, newest first."""
-    items = list(session.client.pages(f"{_path(session, organization)}/entries"))
+    items = list(session.client.pages(f"{billing_path(session, organization)}/entries"))
     if session.output.as_json:
         session.output.result(items)
         return
@@ -104,10 +105,10 @@ def top_up(
     transfer: Annotated[Transfer, typer.Option(help="Which kind of bank transfer.")] = Transfer.LOCAL,
 ) -> None:
     """Get more credit: by card on a page that opens, or by bank transfer with a reference."""
-    wanted: Record = {"method": method.value, "amount_microusd": _microusd(amount)}
+    wanted: Record = {"method": method.value, "amount_microusd": microusd_of(amount)}
     if method is Method.BANK_TRANSFER:
         wanted["transfer"] = transfer.value
-    created: Record = session.client.post(f"{_path(session, organization)}/top-ups", wanted)
+    created: Record = session.client.post(f"{billing_path(session, organization)}/top-ups", wanted)
     if session.output.as_json:
         session.output.result(created)
         return
@@ -125,21 +126,11 @@ def top_up(
     session.output.note("Write the reference on the transfer: it says whose money it is.")
 
 
-def _path(session: Session, wish: str | None) -> str:
-    organizations = list(session.client.pages("/organizations"))
-    if wish is not None:
-        organizations = [one for one in organizations if wish in (one["name"], one["id"])]
-    if not organizations:
-        raise CliError(
-            f"There is no organization {wish!r}." if wish else "You belong to no organization.",
-            ExitCode.NOT_FOUND,
-            code="no_organization",
-        )
-    first = min(organizations, key=lambda one: str(one["created_at"]))
-    return f"/organizations/{first['id']}/billing"
+def billing_path(session: Session, wish: str | None) -> str:
+    return f"/organizations/{choose_organization(session.client, wish)['id']}/billing"
 
 
-def _microusd(text: str) -> int:
+def microusd_of(text: str) -> int:
     try:
         amount = Decimal(text) * 1_000_000
         whole = amount.is_finite() and amount == amount.to_integral_value()

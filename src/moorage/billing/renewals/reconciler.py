@@ -4,15 +4,20 @@ Purpose: every slot that serves has an hour that is paid for, bought shortly bef
 Invariants: an hour is renewed at most once; nothing is bought once a stop is decided; of an organization's
 containers the oldest comes first. What passed while nobody was here to account for it is not charged.
 When it fails: a container is one transaction, so a death leaves each either renewed or due. A slot that cannot be paid
-drains within the time that is paid; a container that falls below its minimum stops, and its admins are told.
+drains within the time that is paid; a container that falls below its minimum stops, and its admins are told. The same
+goes for one that a monthly spending limit leaves no room for.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 import structlog
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from moorage.billing.alerts.rules import LIMIT_REACHED_PERCENT
+from moorage.billing.alerts.service import tell_of_limit
+from moorage.billing.alerts.words import stop_mail
 from moorage.billing.mails import tell_admins
 from moorage.billing.renewals import repository
 from moorage.billing.renewals.repository import DueHours
@@ -30,6 +35,7 @@ from moorage.kit.settings import Settings
 from moorage.ledger.hours_repository import Buyer, hold_next, renew
 from moorage.ledger.models import HourRow
 from moorage.ledger.rules import Renewal, next_hour, renewal, renewal_lead
+from moorage.ledger.spending import Refused
 from moorage.reconcile.driver import Due
 from moorage.reconcile.lease import Lease
 
@@ -92,15 +98,16 @@ class RenewalsReconciler:
 
     async def _renew_container(self, session: AsyncSession, container_id: str) -> None:
         due = await repository.lock_due_hours(session, container_id)
-        refused: list[HourRow] = []
+        refused: dict[str, Refused] = {}
         for hour in due.hours:
             assert hour.expires_at is not None, "a constraint says so"
             replicas = _replicas_in(due, hour)
             serves = any(one.state in SERVING for one in replicas)
             match renewal(serves=serves, comes_up=bool(replicas), expires_at=hour.expires_at, now=due.now):
                 case Renewal.BUY | Renewal.HOLD as kind:
-                    if not await self._pay(session, due, hour, kind):
-                        refused.append(hour)
+                    refusal = await self._pay(session, due, hour, kind)
+                    if refusal is not None:
+                        refused[hour.id] = refusal
                     hour.due_at = None
                 case Renewal.WAIT:
                     hour.due_at = hour.expires_at
@@ -109,7 +116,9 @@ class RenewalsReconciler:
         if refused and due.container is not None:
             await self._drain(session, due, due.container, refused)
 
-    async def _pay(self, session: AsyncSession, due: DueHours, hour: HourRow, kind: Renewal) -> bool:
+    async def _pay(
+        self, session: AsyncSession, due: DueHours, hour: HourRow, kind: Renewal
+    ) -> Refused | None:
         instance_type = await find_instance_type(session, hour.instance_type)
         assert instance_type is not None, "hours of a type keep it in the catalogue"
         assert hour.expires_at is not None, "a constraint says so"
@@ -125,28 +134,26 @@ class RenewalsReconciler:
         return await renew(session, hour, buyer, begins_at, length, lead)
 
     async def _drain(
-        self, session: AsyncSession, due: DueHours, container: ContainerRow, refused: list[HourRow]
+        self, session: AsyncSession, due: DueHours, container: ContainerRow, refused: Mapping[str, Refused]
     ) -> None:
         """What cannot be paid goes; below its minimum, all of it does."""
-        unpaid = {one.id for hour in refused for one in _replicas_in(due, hour)}
+        unpaid = {one.id for hour in due.hours if hour.id in refused for one in _replicas_in(due, hour)}
         await repository.mark_unfunded(session, sorted(unpaid))
         funded = {one.slot for one in due.replicas if one.id not in unpaid}
-        log.warning("renewal_refused", container_id=container.id, slots=[hour.slot for hour in refused])
+        organization_id = due.hours[0].organization_id
+        log.warning("renewal_refused", container_id=container.id, hours=sorted(refused))
+        limit = next((one.limit for one in refused.values() if one.limit is not None), None)
+        if limit is not None:
+            await tell_of_limit(
+                session, self.keyring, self.settings, organization_id, limit, LIMIT_REACHED_PERCENT
+            )
         if len(funded) >= ContainerSettings.from_json(container.settings).min_replicas:
             await mark_due(session, [container.id])
             return
-        await stop_because(session, container, Reason.STOPPED_NO_CREDIT)
-        await tell_admins(
-            session,
-            self.keyring,
-            refused[0].organization_id,
-            subject=f"{container.name} stops: the credit has run out",
-            text=(
-                f"The credit does not cover another hour of the container {container.name}. It finishes the requests that "
-                "are under way and stops within the hour that is paid.\n\n"
-                "It does not start again by itself: top up your credit, then start it.\n"
-            ),
-        )
+        reason = Reason.STOPPED_NO_CREDIT if limit is None else Reason.SPENDING_LIMIT
+        await stop_because(session, container, reason)
+        subject, text = stop_mail(container.name, limit)
+        await tell_admins(session, self.keyring, organization_id, subject=subject, text=text)
 
 
 def _replicas_in(due: DueHours, hour: HourRow) -> list[ReplicaRow]:

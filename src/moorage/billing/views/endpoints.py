@@ -7,6 +7,7 @@ from fastapi.responses import StreamingResponse
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.billing.views import repository
+from moorage.billing.views.outlook import outlook
 from moorage.billing.views.schemas import Billing, LedgerEntry, UsageItem, UsageList
 from moorage.billing.views.words import describe, forecast_sentence
 from moorage.kit.csv import csv_line
@@ -14,8 +15,6 @@ from moorage.kit.database import Database
 from moorage.kit.errors import FieldError, InvalidInputError
 from moorage.kit.pagination import Page, PageRequest, Position, page_of, page_request
 from moorage.kit.web import TheClock, TheDatabase, TheSession, TheSettings
-from moorage.ledger.repository import balance_of
-from moorage.ledger.rules import forecast
 from moorage.organizations.access import OrganizationAccess, organization_with
 from moorage.organizations.permissions import Permission, Role
 from moorage.organizations.repository import joined_project_ids
@@ -54,20 +53,16 @@ TheDays = Annotated[Days, Depends(days_of)]
 @router.get("/organizations/{organization_id}/billing")
 async def get_billing(access: Viewer, session: TheSession, settings: TheSettings) -> Billing:
     """What is there, what it is spent on, and how long it lasts."""
-    organization_id = access.organization.id
-    balance = await balance_of(session, organization_id)
-    burning, now = await repository.burning_slots(session, organization_id)
-    hour = timedelta(seconds=settings.billing_hour_s)
-    most = await repository.burn_maximum(session, organization_id)
-    outlook = forecast(balance.available_microusd, burning, most, now, hour)
+    found = await outlook(session, access.organization.id, timedelta(seconds=settings.billing_hour_s))
+    balance, ahead = found.balance, found.forecast
     return Billing(
         balance_microusd=balance.total_microusd,
         available_microusd=balance.available_microusd,
         held_microusd=balance.held_microusd,
-        burn_per_hour_microusd=outlook.burn_now_microusd,
-        burn_maximum_per_hour_microusd=outlook.burn_maximum_microusd,
-        runs_out_at=outlook.runs_out_at,
-        forecast=forecast_sentence(outlook),
+        burn_per_hour_microusd=ahead.burn_now_microusd,
+        burn_maximum_per_hour_microusd=ahead.burn_maximum_microusd,
+        runs_out_at=ahead.runs_out_at,
+        forecast=forecast_sentence(ahead),
         suspended=access.organization.suspended_at is not None,
     )
 

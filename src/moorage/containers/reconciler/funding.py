@@ -11,9 +11,10 @@ from datetime import timedelta
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from moorage.containers.plan import Plan
+from moorage.containers.plan import NO_CREDIT, OVER_LIMIT, Plan
 from moorage.containers.reconciler.repository import Loaded
 from moorage.containers.states import LIVE, ReplicaState
+from moorage.containers.verdict import Verdict
 from moorage.kit.settings import Settings
 from moorage.ledger import hours_repository
 from moorage.ledger.hours_repository import Buyer
@@ -28,8 +29,11 @@ class Funding:
         """Slots that have no hour and that the credit does not stretch to, as far as one can see without a lock."""
         slots = range(loaded.container.desired_replicas)
         bare = cover(slots, _busy_slots(loaded), loaded.hours, loaded.instance_type.name, loaded.now).hold
-        affordable = loaded.available_microusd // loaded.instance_type.price_per_hour_microusd
+        affordable = loaded.spendable_microusd // loaded.instance_type.price_per_hour_microusd
         return frozenset(bare[affordable:])
+
+    def unpayable_because(self, loaded: Loaded) -> Verdict:
+        return OVER_LIMIT if loaded.spendable_microusd < loaded.available_microusd else NO_CREDIT
 
     async def admit(self, session: AsyncSession, loaded: Loaded, slots: Sequence[int]) -> list[int]:
         """Those of the slots that a replica may be started in."""

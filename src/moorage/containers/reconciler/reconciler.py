@@ -236,6 +236,7 @@ class ContainersReconciler:
             recent_failures=[(failure.slot, failure.ended_at) for failure in loaded.failures],
             last_failure=last_failure,
             unpayable_slots=self._funding.unpayable_slots(loaded),
+            unpayable_because=self._funding.unpayable_because(loaded),
             stopped_because=stopped_because(loaded.stop_reason),
             engine_failing=any(
                 self._operations.engine_failing(key) for key in (row.id, *(one.id for one in loaded.replicas))

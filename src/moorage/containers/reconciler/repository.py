@@ -28,6 +28,7 @@ from moorage.kit.errors import EngineError
 from moorage.ledger.hours_repository import hours_from_json, usable_hours
 from moorage.ledger.repository import available_credit
 from moorage.ledger.rules import Hour
+from moorage.ledger.spending_repository import spendable_credit
 from moorage.organizations.models import OrganizationRow, ProjectRow
 
 RECENT = timedelta(minutes=10)
@@ -92,7 +93,9 @@ class Loaded:
     hours: tuple[Hour, ...]
     """Held, or paid and not over."""
     available_microusd: int
-    """What its organization may spend."""
+    """What its organization has."""
+    spendable_microusd: int
+    """Of that, what the spending limits leave for it."""
 
     @property
     def desired_state(self) -> DesiredState:
@@ -126,6 +129,7 @@ async def load(session: AsyncSession, container_id: str) -> Loaded | None:
             ProjectRow.replica_limit,
             usable_hours(ContainerRow.id),
             available_credit(ProjectRow.organization_id),
+            spendable_credit(ProjectRow.organization_id, ProjectRow.id),
             InstanceTypeRow,
         )
         .join(ProjectRow, ProjectRow.id == ContainerRow.project_id)
@@ -136,7 +140,7 @@ async def load(session: AsyncSession, container_id: str) -> Loaded | None:
     found = (await session.execute(query)).one_or_none()
     if found is None:
         return None
-    container, organization_id, suspended, now, replica_limit, hours, available_microusd, _ = found
+    container, organization_id, suspended, now, replica_limit, hours, available, spendable, _ = found
     # Already in the session, so this asks nobody.
     instance_type = await find_instance_type(session, container.instance_type)
     assert instance_type is not None, "a foreign key says so"
@@ -162,7 +166,8 @@ async def load(session: AsyncSession, container_id: str) -> Loaded | None:
         approval=await _approval(session, container, replica_limit),
         now=now,
         hours=hours_from_json(hours),
-        available_microusd=available_microusd,
+        available_microusd=available,
+        spendable_microusd=spendable,
     )
 
 
