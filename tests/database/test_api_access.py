@@ -301,7 +301,7 @@ def good_body(route: str, name: str) -> dict[str, Any]:
         return {"image": "local/chat", "registry": {"provider": "local"}}
     if route.endswith("/replica-limit-requests"):
         return {"replicas": 40}
-    if route.endswith(("/approve", "/refuse")):
+    if route.endswith(("/approve", "/refuse", "/restart")):
         return {}
     if route.endswith("/replay"):
         return {"since": datetime.now(UTC).isoformat()}
