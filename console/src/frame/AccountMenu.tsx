@@ -1,6 +1,7 @@
 import { Menu, SegmentedControl, UnstyledButton, useMantineColorScheme } from "@mantine/core";
 import { useSuspenseQuery } from "@tanstack/react-query";
-import { LogOut } from "lucide-react";
+import { useNavigate } from "@tanstack/react-router";
+import { LogOut, ShieldCheck } from "lucide-react";
 
 import { api, body } from "@/api/client";
 import { meQuery, queryClient } from "@/api/queries";
@@ -12,6 +13,7 @@ import classes from "./Frame.module.css";
 export function AccountMenu() {
   const { data: me } = useSuspenseQuery(meQuery);
   const { colorScheme, setColorScheme } = useMantineColorScheme();
+  const navigate = useNavigate();
   const email = me.user?.email ?? "";
   return (
     <Menu width={256} closeOnItemClick={false}>
@@ -37,6 +39,15 @@ export function AccountMenu() {
           ]}
         />
         <Menu.Divider />
+        {me.user?.is_operator ? (
+          <Menu.Item
+            closeMenuOnClick
+            leftSection={<ShieldCheck size={16} strokeWidth={1.5} />}
+            onClick={() => navigate({ to: paths.operator() })}
+          >
+            Operator area
+          </Menu.Item>
+        ) : null}
         <Menu.Item leftSection={<LogOut size={16} strokeWidth={1.5} />} onClick={signOut}>
           Sign out
         </Menu.Item>

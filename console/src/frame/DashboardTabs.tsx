@@ -9,6 +9,7 @@ import { dashboardTabs } from "@/routes/dashboardTabs";
 import { type DashboardTab, paths } from "@/routes/paths";
 
 import classes from "./Frame.module.css";
+import { TabRow } from "./TabRow";
 
 /** Inside a container its tabs stand where the sections were, and its state and actions at the right. */
 export function DashboardTabs({ containerId, current }: { containerId: string; current: DashboardTab }) {
@@ -22,19 +23,14 @@ export function DashboardTabs({ containerId, current }: { containerId: string; c
       >
         <ArrowLeft size={16} strokeWidth={1.5} />
       </LinkTo>
-      <nav className={classes.tabs} aria-label="Dashboard">
-        {dashboardTabs.map(({ tab, label }) => (
-          <LinkTo
-            key={tab}
-            to={paths.dashboard(container.project_id, container.id, tab)}
-            className={classes.tab}
-            data-active={tab === current || undefined}
-            aria-current={tab === current ? "page" : undefined}
-          >
-            {label}
-          </LinkTo>
-        ))}
-      </nav>
+      <TabRow
+        label="Dashboard"
+        tabs={dashboardTabs.map(({ tab, label }) => ({
+          to: paths.dashboard(container.project_id, container.id, tab),
+          label,
+          active: tab === current,
+        }))}
+      />
       <div className={classes.tabsRight}>
         <span role="status" aria-live="polite" className={classes.tabState}>
           <StateBadge state={container.state} bare />

@@ -1,5 +1,5 @@
 import { Outlet, useLocation, useParams } from "@tanstack/react-router";
-import { Suspense, useEffect } from "react";
+import { type ReactNode, Suspense, useEffect } from "react";
 
 import { Waiting } from "@/components/Patterns";
 import { dashboardTab } from "@/routes/dashboardTabs";
@@ -10,11 +10,19 @@ import { rememberProject } from "./lastProject";
 import { TopBar } from "./TopBar";
 import { Tabs } from "./Tabs";
 
-/** Two bars, never a third, and the page below them. */
 export function Frame() {
   const { projectId, containerId } = useParams({ strict: false }) as { projectId: string; containerId?: string };
   const tab = dashboardTab(useLocation().pathname);
   useEffect(() => rememberProject(projectId), [projectId]);
+  return (
+    <Shell top={<TopBar />}>
+      {containerId && tab ? <DashboardTabs containerId={containerId} current={tab} /> : <Tabs />}
+    </Shell>
+  );
+}
+
+/** Two bars, never a third, and the page below them. */
+export function Shell({ top, children }: { top: ReactNode; children?: ReactNode }) {
   return (
     <Suspense fallback={<Waiting rows={2} height={32} />}>
       <div className={classes.frame}>
@@ -22,8 +30,8 @@ export function Frame() {
           Skip to the page
         </a>
         <header className={classes.bars}>
-          <TopBar />
-          {containerId && tab ? <DashboardTabs containerId={containerId} current={tab} /> : <Tabs />}
+          {top}
+          {children}
         </header>
         <div id="page" className={classes.page} tabIndex={-1}>
           <Suspense fallback={<Waiting />}>

@@ -14,7 +14,8 @@ export const paths = {
   /** What the link in an invitation opens. */
   invitation: (token: string) => `/invitations/${encodeURIComponent(token)}`,
   account: () => "/account",
-  operator: () => "/operator",
+  /** A page of the operator's area. */
+  operator: (page: OperatorPage = "organizations") => `/operator/${page}`,
 };
 
 export type DashboardTab =
@@ -28,3 +29,11 @@ export type DashboardTab =
   | "capsules";
 
 export type Section = "containers" | "api-keys" | "members" | "billing" | "audit" | "webhooks";
+
+export type OperatorPage =
+  | "organizations"
+  | "users"
+  | "transfers"
+  | "requests"
+  | "revenue"
+  | "outbox";

@@ -6,8 +6,8 @@ import { zone } from "@/components/times";
 import { useProject } from "@/frame/useProject";
 
 import classes from "./Billing.module.css";
+import { Credit } from "./Credit";
 import { Entries } from "./Entries";
-import { Figures } from "./Figures";
 import { OnTheirWay } from "./OnTheirWay";
 import { TopUpCard } from "./TopUpCard";
 import { Usage } from "./Usage";
@@ -21,7 +21,7 @@ export function Billing() {
     <Page title="Billing" hint={hint}>
       <div className={classes.columns}>
         <div className={classes.column}>
-          <Figures billing={billing} />
+          <Credit billing={billing} />
           <Usage organizationId={project.organization_id} />
           {isAdmin ? <Entries organizationId={project.organization_id} /> : null}
         </div>

@@ -1,9 +1,10 @@
-import { Button, NumberInput, SegmentedControl, Stack } from "@mantine/core";
+import { Button, SegmentedControl, Stack } from "@mantine/core";
 import { useState } from "react";
 
 import { messageOf, Problem } from "@/api/problem";
 import type { Billing } from "@/api/queries";
 import { dollars } from "@/components/Money";
+import { MoneyInput } from "@/components/MoneyInput";
 import { Card, Facts } from "@/components/Page";
 import { done } from "@/components/toasts";
 
@@ -20,8 +21,7 @@ export function TopUpCard({ organizationId, billing }: { organizationId: string;
   const [chosen, setChosen] = useState("100");
   const [other, setOther] = useState<number | null>(null);
   const pay = useTopUp(organizationId);
-  // Whole cents first: a fraction of a dollar times a million is not always a whole number.
-  const microusd = chosen === "other" ? Math.round((other ?? 0) * 100) * (MICROUSD / 100) : Number(chosen) * MICROUSD;
+  const microusd = chosen === "other" ? (other ?? 0) : Number(chosen) * MICROUSD;
   const change = (set: () => void) => {
     pay.reset();
     set();
@@ -58,15 +58,11 @@ export function TopUpCard({ organizationId, billing }: { organizationId: string;
             data={AMOUNTS.map((value) => ({ value, label: value === "other" ? "Other" : `$${value}` }))}
           />
           {chosen === "other" ? (
-            <NumberInput
+            <MoneyInput
               label="Amount in USD"
               description="From $5 to $10,000."
-              prefix="$"
-              decimalScale={2}
-              allowDecimal
-              hideControls
-              value={other ?? ""}
-              onChange={(value) => change(() => setOther(typeof value === "number" ? value : null))}
+              microusd={other}
+              change={(value) => change(() => setOther(value))}
             />
           ) : null}
           {method === "bank_transfer" ? (

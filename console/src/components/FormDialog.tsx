@@ -1,0 +1,48 @@
+import { Button, Group, Modal, Stack } from "@mantine/core";
+import type { ReactNode } from "react";
+
+interface FormDialogProps {
+  opened: boolean;
+  close: () => void;
+  title: string;
+  children: ReactNode;
+  /** A verb: what the button does. */
+  action: string;
+  submit: () => void;
+  busy: boolean;
+  disabled?: boolean;
+  /** For what takes something away: the button is red. */
+  destructive?: boolean;
+}
+
+/** A few fields and one button. */
+export function FormDialog(props: FormDialogProps) {
+  return (
+    <Modal opened={props.opened} onClose={props.close} title={props.title} closeButtonProps={{ "aria-label": "Close" }}>
+      <form
+        noValidate
+        onSubmit={(event) => {
+          event.preventDefault();
+          props.submit();
+        }}
+      >
+        <Stack gap={16}>
+          {props.children}
+          <Group justify="flex-end" gap={8}>
+            <Button variant="default" onClick={props.close}>
+              Cancel
+            </Button>
+            <Button
+              type="submit"
+              color={props.destructive ? "red.8" : undefined}
+              loading={props.busy}
+              disabled={props.disabled}
+            >
+              {props.action}
+            </Button>
+          </Group>
+        </Stack>
+      </form>
+    </Modal>
+  );
+}

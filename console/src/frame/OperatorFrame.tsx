@@ -1,0 +1,24 @@
+import { useLocation } from "@tanstack/react-router";
+
+import { operatorPages } from "@/routes/operatorPages";
+import { paths } from "@/routes/paths";
+
+import { Shell } from "./Frame";
+import { PlainTopBar } from "./PlainTopBar";
+import { TabRow } from "./TabRow";
+
+/** The area of whoever runs the installation. */
+export function OperatorFrame() {
+  const { pathname } = useLocation();
+  return (
+    <Shell top={<PlainTopBar title="Operator" />}>
+      <TabRow
+        label="Operator"
+        tabs={operatorPages.map(({ page, label }) => {
+          const to = paths.operator(page);
+          return { to, label, active: pathname.startsWith(to) };
+        })}
+      />
+    </Shell>
+  );
+}

@@ -1,0 +1,33 @@
+import { Button } from "@mantine/core";
+import { ArrowLeft } from "lucide-react";
+
+import { LinkTo } from "@/components/LinkTo";
+import { paths } from "@/routes/paths";
+
+import { AccountMenu } from "./AccountMenu";
+import classes from "./Frame.module.css";
+import { Logo } from "./Logo";
+
+/** For pages that belong to no project: where one is, the way back, the account. */
+export function PlainTopBar({ title }: { title: string }) {
+  return (
+    <div className={classes.topBar}>
+      <LinkTo to={paths.home()} className={classes.logo} aria-label="Moorage, containers">
+        <Logo />
+      </LinkTo>
+      <span className={classes.place}>{title}</span>
+      <div className={classes.right}>
+        <Button
+          component={LinkTo}
+          to={paths.home()}
+          variant="subtle"
+          color="var(--m-ink-2)"
+          leftSection={<ArrowLeft size={16} strokeWidth={1.5} />}
+        >
+          Containers
+        </Button>
+        <AccountMenu />
+      </div>
+    </div>
+  );
+}

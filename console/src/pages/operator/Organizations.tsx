@@ -1,0 +1,60 @@
+import { TextInput } from "@mantine/core";
+import { useSuspenseQuery } from "@tanstack/react-query";
+import { Search } from "lucide-react";
+import { useState } from "react";
+
+import { Card, Page } from "@/components/Page";
+import { Table } from "@/components/Table";
+import { longDate } from "@/components/times";
+import { useNow } from "@/components/useNow";
+
+import classes from "./Operator.module.css";
+import { OrganizationActions } from "./OrganizationActions";
+import { allOrganizationsQuery, type OrganizationSummary } from "./queries";
+
+/** Every organization of the installation: who is there, never what is theirs. */
+export function Organizations() {
+  const { data: organizations } = useSuspenseQuery(allOrganizationsQuery);
+  const [text, setText] = useState("");
+  const now = useNow(60_000);
+  const wanted = text.trim().toLowerCase();
+  const shown = organizations.filter((one) => `${one.name} ${one.id}`.toLowerCase().includes(wanted));
+  return (
+    <Page title="Organizations" hint={String(organizations.length)} actions={<Filter text={text} setText={setText} />}>
+      <Card flush label="Organizations">
+        <Table
+          rows={shown}
+          rowKey={(row) => row.id}
+          empty="No organization has that name."
+          columns={[
+            { head: "Name", cell: (row) => <span className={classes.name}>{row.name}</span> },
+            { head: "Id", wide: true, cell: (row) => <code>{row.id}</code> },
+            { head: "State", cell: (row) => <State organization={row} /> },
+            { head: "Members", right: true, wide: true, cell: (row) => row.member_count },
+            { head: "Projects", right: true, wide: true, cell: (row) => row.project_count },
+            { head: "Since", wide: true, cell: (row) => longDate(row.created_at, now) },
+            { head: "Actions", right: true, cell: (row) => <OrganizationActions organization={row} /> },
+          ]}
+        />
+      </Card>
+    </Page>
+  );
+}
+
+function State({ organization }: { organization: OrganizationSummary }) {
+  if (organization.suspended_at) return <span data-tone="bad">Suspended</span>;
+  return <span data-tone="ok">Works</span>;
+}
+
+function Filter({ text, setText }: { text: string; setText: (text: string) => void }) {
+  return (
+    <TextInput
+      className={classes.filter}
+      aria-label="Filter organizations"
+      placeholder="Name or id"
+      leftSection={<Search size={16} strokeWidth={1.5} />}
+      value={text}
+      onChange={(event) => setText(event.currentTarget.value)}
+    />
+  );
+}

@@ -1,0 +1,109 @@
+/** What the operator reads and decides. */
+import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
+
+import { api, body, type Schemas } from "@/api/client";
+import { allPages, page } from "@/api/queries";
+import { done } from "@/components/toasts";
+
+export type OrganizationSummary = Schemas["OrganizationSummary"];
+export type UserSummary = Schemas["UserSummary"];
+export type Transfer = Schemas["TopUp"];
+export type LimitRequest = Schemas["OperatorReplicaLimitRequest"];
+
+const LIVE_MS = 10_000;
+
+export const allOrganizationsQuery = queryOptions({
+  queryKey: ["operator", "organizations"],
+  queryFn: () => allPages((cursor) => body(api.GET("/api/v1/operator/organizations", { params: { query: page(cursor) } }))),
+});
+
+export const usersQuery = queryOptions({
+  queryKey: ["operator", "users"],
+  queryFn: () => allPages((cursor) => body(api.GET("/api/v1/operator/users", { params: { query: page(cursor) } }))),
+});
+
+export const transfersQuery = (state: Transfer["state"]) =>
+  queryOptions({
+    queryKey: ["operator", "transfers", state],
+    queryFn: () =>
+      allPages((cursor) =>
+        body(api.GET("/api/v1/operator/bank-transfers", { params: { query: { ...page(cursor), state } } })),
+      ),
+    refetchInterval: LIVE_MS,
+  });
+
+export const limitRequestsQuery = (state: LimitRequest["state"]) =>
+  queryOptions({
+    queryKey: ["operator", "limit-requests", state],
+    queryFn: () =>
+      allPages((cursor) =>
+        body(api.GET("/api/v1/operator/replica-limit-requests", { params: { query: { ...page(cursor), state } } })),
+      ),
+    refetchInterval: LIVE_MS,
+  });
+
+/** Both days inclusive, in UTC. */
+export const revenueQuery = (from: string, to: string) =>
+  queryOptions({
+    queryKey: ["operator", "revenue", from, to],
+    queryFn: () => body(api.GET("/api/v1/operator/revenue", { params: { query: { from, to } } })),
+    refetchInterval: 60_000,
+  });
+
+export const outboxQuery = queryOptions({
+  queryKey: ["operator", "outbox"],
+  queryFn: async () => (await body(api.GET("/api/v1/operator/outbox", { params: { query: { limit: 50 } } }))).items,
+  refetchInterval: LIVE_MS,
+});
+
+/** One change by the operator: says that it is done, and everything that the operator sees is read again. */
+export function useDecision<Wanted>(decide: (wanted: Wanted) => Promise<unknown>, sentence: string, after: () => void) {
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: decide,
+    onSuccess: async () => {
+      await queries.invalidateQueries({ queryKey: ["operator"] });
+      done(sentence);
+      after();
+    },
+  });
+}
+
+export const decisions = {
+  suspend: (organization: OrganizationSummary, reason: string) =>
+    body(api.POST("/api/v1/operator/organizations/{organization_id}/suspend", { params: of(organization), body: { reason } })),
+  resume: (organization: OrganizationSummary) =>
+    body(api.POST("/api/v1/operator/organizations/{organization_id}/resume", { params: of(organization) })),
+  giveCredit: (credit: Schemas["CreditCreate"]) => body(api.POST("/api/v1/operator/credits", { body: credit })),
+  confirm: (transfer: Transfer, receivedMicrousd: number) =>
+    body(
+      api.POST("/api/v1/operator/bank-transfers/{transfer_id}/confirm", {
+        params: { path: { transfer_id: transfer.id } },
+        body: { received_microusd: receivedMicrousd },
+      }),
+    ),
+  expire: (transfer: Transfer) =>
+    body(
+      api.POST("/api/v1/operator/bank-transfers/{transfer_id}/expire", {
+        params: { path: { transfer_id: transfer.id } },
+      }),
+    ),
+  approve: (request: LimitRequest, answer: string | null) =>
+    body(
+      api.POST("/api/v1/operator/replica-limit-requests/{approval_id}/approve", {
+        params: { path: { approval_id: request.id } },
+        body: { answer },
+      }),
+    ),
+  refuse: (request: LimitRequest, answer: string | null) =>
+    body(
+      api.POST("/api/v1/operator/replica-limit-requests/{approval_id}/refuse", {
+        params: { path: { approval_id: request.id } },
+        body: { answer },
+      }),
+    ),
+};
+
+function of(organization: OrganizationSummary) {
+  return { path: { organization_id: organization.id } };
+}

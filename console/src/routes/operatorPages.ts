@@ -1,0 +1,11 @@
+import type { OperatorPage } from "./paths";
+
+/** The tabs of the operator's area, in their order. A page appears here together with its route in router.tsx. */
+export const operatorPages: { page: OperatorPage; label: string }[] = [
+  { page: "organizations", label: "Organizations" },
+  { page: "users", label: "Users" },
+  { page: "transfers", label: "Bank transfers" },
+  { page: "requests", label: "Replica limits" },
+  { page: "revenue", label: "Revenue" },
+  { page: "outbox", label: "Outbox" },
+];
