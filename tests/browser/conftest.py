@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -101,6 +102,20 @@ def visit(browser: Browser, stack: Stack, **options: object) -> Iterator[Visitor
     yield one
     context.close()
     assert one.complaints == []
+
+
+@contextmanager
+def browsing(browser: Browser, world: World, token: str) -> Iterator[Page]:
+    """Somebody who is signed in, in a browser of their own."""
+    context = browser.new_context(viewport={"width": 1280, "height": 800}, reduced_motion="reduce")
+    context.set_default_timeout(15_000)
+    context.add_cookies([{"name": "moorage_session", "value": token, "url": world.url}])
+    errors: list[str] = []
+    page = context.new_page()
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    yield page
+    context.close()
+    assert errors == []
 
 
 def build_console() -> None:

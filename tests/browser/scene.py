@@ -49,7 +49,7 @@ class Scene:
     pulling: str
     stopped: str
     invitation: str = ""
-    """The token of one to another organization, for the same person."""
+    """The token of one to another organization, for the same person, who also runs the installation."""
 
     @property
     def project(self) -> str:
@@ -134,7 +134,11 @@ async def _people_keys_and_money(api: Api, home: Home) -> None:
     await api.post(home.admin, f"{organization}/invitations", {"email": "otto@northwind.example"})
     credit = {"organization_id": home.organization_id, "amount_microusd": 200_000_000, "reason": "A trial"}
     await api.post(api.operator, "/operator/credits", credit)
-    await api.new_bank_transfer(home.organization_id)
+    transfer = {"method": "bank_transfer", "amount_microusd": 500_000_000, "transfer": "local"}
+    await api.post(home.admin, f"{organization}/billing/top-ups", transfer)
+    more = {"replicas": 60, "note": "Launch day: four times the usual traffic."}
+    await api.post(home.admin, f"/projects/{home.project_id}/replica-limit-requests", more)
+    await api.execute("UPDATE users SET is_operator = true WHERE id = :id", id=home.user_id)
     await api.execute(
         "INSERT INTO hours (id, organization_id, project_id, container_id, instance_type, slot, price_microusd, state, "
         "held_at, bought_at, expires_at) SELECT 'hr_' || c.id || n, :organization, c.project_id, c.id, c.instance_type, 0, "

@@ -32,6 +32,12 @@ def addresses(scene: Scene) -> dict[str, str]:
         "activity": f"{running}/activity",
         "playground": f"{running}/playground",
         "settings": f"{scene.project}/containers/{scene.stopped}/settings",
+        "operator-organizations": "/operator/organizations",
+        "operator-users": "/operator/users",
+        "operator-transfers": "/operator/transfers",
+        "operator-requests": "/operator/requests",
+        "operator-revenue": "/operator/revenue",
+        "operator-outbox": "/operator/outbox",
     }
 
 

@@ -1,27 +1,12 @@
 """Keys and members, as an admin handles them: what the page says has happened has happened in the API."""
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from playwright.sync_api import Browser, Page, expect
 
+from tests.browser.conftest import browsing
 from tests.browser.world import World
 from tests.database.api_support import bearer
-
-
-@contextmanager
-def browsing(browser: Browser, world: World, token: str) -> Iterator[Page]:
-    """Somebody who is signed in, in a browser of their own."""
-    context = browser.new_context(viewport={"width": 1280, "height": 800}, reduced_motion="reduce")
-    context.set_default_timeout(15_000)
-    context.add_cookies([{"name": "moorage_session", "value": token, "url": world.url}])
-    errors: list[str] = []
-    page = context.new_page()
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    yield page
-    context.close()
-    assert errors == []
 
 
 def status_with(world: World, key: str) -> int:

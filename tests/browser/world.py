@@ -72,6 +72,10 @@ class World:
 
         return self.do(make())
 
+    def operator(self) -> str:
+        """A session's token of whoever runs the installation."""
+        return self.do(self.api.new_person(self.api.settings.operator_email))[1]
+
     def container(self, home: Home, name: str, state: str, *, ready: int = 0, **columns: Any) -> str:
         """One in that state. `settings` changes some of them; `logs` are its replica's lines."""
         return self.do(self._container(home, name, state, ready, columns))
@@ -168,7 +172,11 @@ class World:
             await session.execute(insert, rows)
 
     async def _start(self) -> None:
-        settings = Settings(home=self._folder / "home", api_listen=f"127.0.0.1:{self.port}")
+        settings = Settings(
+            home=self._folder / "home",
+            api_listen=f"127.0.0.1:{self.port}",
+            bank_details_local="Moorage at the Example Bank\nIBAN XX00 1234 5678 9012 3456",
+        )
         prepare_home(settings)
         self._postgres = EmbeddedPostgres(settings, options=("fsync=off",))
         await self._postgres.start()

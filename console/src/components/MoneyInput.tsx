@@ -2,13 +2,14 @@ import { NumberInput, type NumberInputProps } from "@mantine/core";
 
 const MICROUSD_A_CENT = 10_000;
 
-interface MoneyInputProps extends Omit<NumberInputProps, "value" | "onChange" | "prefix"> {
-  microusd: number | null;
+interface MoneyInputProps extends Omit<NumberInputProps, "value" | "defaultValue" | "onChange" | "prefix"> {
+  /** What it begins with. The field keeps what is typed ("7.0" on the way to "7.05"), and tells only the amount. */
+  initialMicrousd?: number | null;
   change: (microusd: number | null) => void;
 }
 
 /** An amount in dollars and cents. */
-export function MoneyInput({ microusd, change, ...rest }: MoneyInputProps) {
+export function MoneyInput({ initialMicrousd = null, change, ...rest }: MoneyInputProps) {
   return (
     <NumberInput
       prefix="$"
@@ -17,9 +18,9 @@ export function MoneyInput({ microusd, change, ...rest }: MoneyInputProps) {
       allowNegative={false}
       thousandSeparator=","
       hideControls
-      value={microusd === null ? "" : microusd / 1e6}
+      defaultValue={initialMicrousd === null ? "" : initialMicrousd / 1e6}
       // Whole cents first: a fraction of a dollar times a million is not always a whole number.
-      onChange={(value) => change(typeof value === "number" ? Math.round(value * 100) * MICROUSD_A_CENT : null)}
+      onChange={(value) => change(value === "" ? null : Math.round(Number(value) * 100) * MICROUSD_A_CENT)}
       {...rest}
     />
   );

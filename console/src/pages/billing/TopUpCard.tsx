@@ -61,7 +61,7 @@ export function TopUpCard({ organizationId, billing }: { organizationId: string;
             <MoneyInput
               label="Amount in USD"
               description="From $5 to $10,000."
-              microusd={other}
+              initialMicrousd={other}
               change={(value) => change(() => setOther(value))}
             />
           ) : null}

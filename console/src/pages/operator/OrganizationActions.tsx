@@ -73,7 +73,6 @@ function GrantCredit({ organization, close }: DialogProps) {
       <MoneyInput
         label="Amount in USD"
         data-autofocus
-        microusd={amount}
         change={setAmount}
         error={fields["amount_microusd"] ?? (grant.error && !fields["reason"] ? messageOf(grant.error) : null)}
       />

@@ -26,6 +26,7 @@ export function Organizations() {
           rows={shown}
           rowKey={(row) => row.id}
           empty="No organization has that name."
+          phoneLine={(row) => `${row.member_count} members, ${row.project_count} projects`}
           columns={[
             { head: "Name", cell: (row) => <span className={classes.name}>{row.name}</span> },
             { head: "Id", wide: true, cell: (row) => <code>{row.id}</code> },

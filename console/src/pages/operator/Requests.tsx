@@ -63,7 +63,15 @@ function RequestTable({ state }: { state: LimitRequest["state"] }) {
   ];
   if (state === "pending")
     columns.push({ head: "Actions", right: true, cell: (row) => <Decide request={row} from={nameOf(row.organization_id)} /> });
-  return <Table rows={requests} rowKey={(row) => row.id} empty={EMPTY[state]} columns={columns} />;
+  return (
+    <Table
+      rows={requests}
+      rowKey={(row) => row.id}
+      empty={EMPTY[state]}
+      columns={columns}
+      phoneLine={(row) => row.note ?? `limit now ${row.current_limit}`}
+    />
+  );
 }
 
 function Decide({ request, from }: { request: LimitRequest; from: string }) {

@@ -59,7 +59,7 @@ function TransferTable({ state }: { state: Transfer["state"] }) {
   const now = useNow(60_000);
   const columns: Column<Transfer>[] = [
     { head: "Reference", cell: (row) => <code>{row.reference}</code> },
-    { head: "Organization", cell: (row) => <span className={classes.name}>{nameOf(row.organization_id)}</span> },
+    { head: "Organization", wide: true, cell: (row) => <span className={classes.name}>{nameOf(row.organization_id)}</span> },
     { head: "Kind", wide: true, cell: (row) => (row.transfer === "international" ? "International" : "Local") },
     { head: "Announced", wide: true, cell: (row) => longDate(row.created_at, now) },
     { head: "Amount", right: true, cell: (row) => <Money microusd={row.amount_microusd} /> },
@@ -69,7 +69,15 @@ function TransferTable({ state }: { state: Transfer["state"] }) {
   else columns.push({ head: "Decided", right: true, wide: true, cell: (row) => (row.decided_at ? longDate(row.decided_at, now) : "") });
   if (state === "confirmed")
     columns.push({ head: "Received", right: true, cell: (row) => <Money microusd={row.received_microusd ?? 0} /> });
-  return <Table rows={transfers} rowKey={(row) => row.id} empty={EMPTY[state]} columns={columns} />;
+  return (
+    <Table
+      rows={transfers}
+      rowKey={(row) => row.id}
+      empty={EMPTY[state]}
+      columns={columns}
+      phoneLine={(row) => nameOf(row.organization_id)}
+    />
+  );
 }
 
 function Decide({ transfer, from }: { transfer: Transfer; from: string }) {
@@ -127,7 +135,7 @@ function ConfirmArrival({ transfer, from, close }: { transfer: Transfer; from: s
         label="Amount received in USD"
         description="What arrived becomes credit, also where it is more or less than was announced."
         data-autofocus
-        microusd={received}
+        initialMicrousd={received}
         change={setReceived}
         error={confirm.error ? messageOf(confirm.error) : null}
       />

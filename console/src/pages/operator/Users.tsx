@@ -20,6 +20,7 @@ export function Users() {
           rows={users}
           rowKey={(row) => row.id}
           empty="Nobody signed up yet."
+          phoneLine={(row) => `since ${longDate(row.created_at, now)}`}
           columns={[
             { head: "E-mail", cell: (row) => <span className={classes.name}>{row.email}</span> },
             {

@@ -1,0 +1,122 @@
+"""The operator's area: what is decided there is what customers find."""
+
+import re
+
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from tests.browser.conftest import browsing
+from tests.browser.world import World
+
+
+def test_a_bank_top_up_is_confirmed_by_the_operator(browser: Browser, world: World) -> None:
+    """Less arrives than was announced, and that is what becomes credit."""
+    home = world.home("payer@example.com", "Tidewater", "production")
+    with (
+        browsing(browser, world, home.token) as customer,
+        browsing(browser, world, world.operator()) as operator,
+    ):
+        customer.goto(f"{world.url}/projects/{home.project_id}/billing")
+        expect(balance(customer)).to_contain_text("$20.00")
+        customer.get_by_text("Bank transfer", exact=True).click()
+        customer.get_by_text("$250", exact=True).click()
+        customer.get_by_role("button", name="Get details for $250.00").click()
+        waiting = customer.get_by_role("region", name="On their way")
+        expect(waiting).to_contain_text("Awaits the transfer")
+        expect(waiting).to_contain_text("IBAN XX00")
+        reference = waiting.locator("code").inner_text()
+
+        operator.goto(f"{world.url}/operator/transfers")
+        row = operator.get_by_role("row").filter(has_text=reference)
+        expect(row).to_contain_text("Tidewater")
+        row.get_by_role("button", name="Confirm").click()
+        dialog = operator.get_by_role("dialog")
+        expect(dialog.get_by_label("Amount received in USD")).to_have_value("$250")
+        dialog.get_by_label("Amount received in USD").fill("240.50")
+        dialog.get_by_role("button", name="Credit $240.50").click()
+        expect(row).to_have_count(0)
+        operator.get_by_text("Arrived", exact=True).click()
+        expect(row).to_contain_text("$240.50")
+
+        customer.reload()
+        expect(balance(customer)).to_contain_text("$260.50")
+        expect(waiting).to_have_count(0)
+
+
+def test_credit_is_granted_with_a_reason_and_an_organization_suspended_and_resumed(
+    browser: Browser, world: World
+) -> None:
+    home = world.home("granted@example.com", "Lighthouse", "production")
+    with browsing(browser, world, world.operator()) as page:
+        page.goto(f"{world.url}/operator")
+        page.wait_for_url(re.compile("/operator/organizations"))
+        page.get_by_label("Filter organizations").fill("lighth")
+        row = page.get_by_role("row").filter(has_text="Lighthouse")
+        act(page, "Grant credit")
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_label("Amount in USD").fill("7.25")
+        expect(dialog.get_by_role("button", name="Grant $7.25")).to_be_disabled()
+        dialog.get_by_label("Reason").fill("An outage of ours")
+        dialog.get_by_role("button", name="Grant $7.25").click()
+        expect(dialog).to_be_hidden()
+        entries = world.do(
+            world.api.get(home.admin, f"/organizations/{home.organization_id}/billing/entries")
+        )
+        assert "An outage of ours" in entries.text
+
+        act(page, "Suspend")
+        dialog.get_by_label("Reason").fill("Abuse")
+        dialog.get_by_role("button", name="Suspend").click()
+        expect(row).to_contain_text("Suspended")
+        assert is_suspended(world, home.organization_id)
+        act(page, "Resume")
+        expect(row).to_contain_text("Works")
+        assert not is_suspended(world, home.organization_id)
+
+
+def test_more_replicas_are_granted_or_refused(browser: Browser, world: World) -> None:
+    home = world.home("many-replicas@example.com", "Breakwater", "production")
+    requests = f"/projects/{home.project_id}/replica-limit-requests"
+    world.do(world.api.post(home.admin, requests, {"replicas": 64, "note": "a launch"}))
+    with browsing(browser, world, world.operator()) as page:
+        page.goto(f"{world.url}/operator/requests")
+        row = page.get_by_role("row").filter(has_text="Breakwater")
+        expect(row).to_contain_text("a launch")
+        row.get_by_role("button", name="Grant").click()
+        page.get_by_label("Answer").fill("For the launch.")
+        page.get_by_role("dialog").get_by_role("button", name="Grant").click()
+        expect(row).to_have_count(0)
+        asked = world.do(world.api.get(home.admin, requests)).json()["items"]
+        assert [(one["state"], one["answer"]) for one in asked] == [("approved", "For the launch.")]
+
+        world.do(world.api.post(home.admin, requests, {"replicas": 99}))
+        page.reload()
+        row.get_by_role("button", name="Refuse").click()
+        page.get_by_role("dialog").get_by_role("button", name="Refuse").click()
+        expect(row).to_have_count(0)
+        page.get_by_text("Refused", exact=True).click()
+        expect(row).to_contain_text("99")
+
+
+def test_for_anybody_else_there_is_nothing_there(browser: Browser, world: World) -> None:
+    home = world.home("curious@example.com", "Curious", "production")
+    with browsing(browser, world, home.token) as page:
+        page.goto(f"{world.url}/operator/organizations")
+        expect(page.get_by_role("heading", name="There is nothing at this address.")).to_be_visible()
+        page.goto(f"{world.url}/projects/{home.project_id}/containers")
+        page.get_by_role("button", name="Account of curious@example.com").click()
+        expect(page.get_by_role("menuitem", name="Sign out")).to_be_visible()
+        expect(page.get_by_role("menuitem", name="Operator area")).to_have_count(0)
+
+
+def balance(page: Page) -> Locator:
+    return page.get_by_role("group", name="Credit")
+
+
+def act(page: Page, action: str) -> None:
+    page.get_by_role("button", name="Actions of Lighthouse").click()
+    page.get_by_role("menuitem", name=action).click()
+
+
+def is_suspended(world: World, organization_id: str) -> bool:
+    answer = world.do(world.api.get(world.api.operator, "/operator/organizations?limit=200")).json()
+    return any(one["id"] == organization_id and one["suspended_at"] for one in answer["items"])
