@@ -21,7 +21,7 @@ export function SettingsCard({ container }: { container: Container }) {
       size="xs"
       leftSection={<Pencil size={14} strokeWidth={1.5} />}
     >
-      {isStopped(container.state) ? "Edit" : "View"}
+      {isStopped(container.state) ? "Edit" : container.draft ? "Staged changes" : "Stage a change"}
     </Button>
   );
   return (

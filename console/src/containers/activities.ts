@@ -10,6 +10,11 @@ const KINDS: Record<string, string> = {
   "container.restart": "Restart asked for",
   "container.stop": "Stop asked for",
   "container.delete": "Delete asked for",
+  "container.draft_save": "Changes staged",
+  "container.draft_discard": "Staged changes discarded",
+  "container.draft_apply": "Applying staged changes",
+  "container.draft_applied": "Staged changes applied",
+  "container.draft_failed": "Staged changes taken back",
 };
 
 /** An activity as a person would say it: what happened, then why or by how much. */

@@ -32,14 +32,15 @@ function providerOf(image: string): Provider | null {
   return null;
 }
 
-export function BaseFields({ draft, change, errors }: FieldsProps) {
+export function BaseFields({ draft, change, errors, isNameFixed = false }: FieldsProps) {
   const provider = PROVIDERS.find((one) => one.value === draft.provider);
   return (
     <div className={classes.fields}>
       <div className={classes.pair}>
         <TextInput
           label="Name"
-          description="Unique in its project."
+          description={isNameFixed ? "Changes while it is stopped." : "Unique in its project."}
+          disabled={isNameFixed}
           placeholder="llama-3.1-8b-chat"
           value={draft.name}
           error={errors["name"]}

@@ -71,6 +71,8 @@ export interface FieldsProps {
   change: (changes: Partial<Draft>) => void;
   /** By the API's name of the field. */
   errors: Errors;
+  /** While it runs, a container keeps its name. */
+  isNameFixed?: boolean;
 }
 
 export function registryOf(draft: Draft): Schemas["RegistryWrite"] {

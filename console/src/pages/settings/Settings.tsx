@@ -1,19 +1,40 @@
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+
+import type { Container } from "@/api/queries";
 import { Page } from "@/components/Page";
 import { isStopped } from "@/components/state";
 import { SettingsCard } from "@/containers/SettingsCard";
 import { useContainer } from "@/frame/useContainer";
 
+import { DraftCard } from "./DraftCard";
+import { draftQuery } from "./queries";
 import classes from "./Settings.module.css";
 import { SettingsForm } from "./SettingsForm";
+import { StageForm } from "./StageForm";
 
-/** Editable while nothing runs; otherwise shown, with the way to edit them. */
+/** Edited in place while nothing runs; staged, compared and applied while it does. */
 export function Settings() {
   const container = useContainer();
   if (isStopped(container.state)) return <SettingsForm key={container.id} container={container} />;
+  if (container.draft) return <Staged key={container.id} container={container} />;
+  if (container.state === "DELETING") return <Shown container={container} />;
+  return <StageForm key={container.id} container={container} />;
+}
+
+function Staged({ container }: { container: Container }) {
+  const [isEditing, setEditing] = useState(false);
+  const { data: staged } = useQuery(draftQuery(container));
+  if (isEditing && staged && !container.draft?.applying)
+    return <StageForm container={container} staged={staged} leave={() => setEditing(false)} />;
+  return <Shown container={container} edit={() => setEditing(true)} />;
+}
+
+function Shown({ container, edit }: { container: Container; edit?: () => void }) {
   return (
     <Page title="Settings">
-      <p className={classes.notice}>Settings change while a container is stopped. Stop it to edit them.</p>
-      <div className={classes.narrow}>
+      <div className={classes.columns}>
+        {container.draft ? <DraftCard container={container} {...(edit ? { edit } : {})} /> : null}
         <SettingsCard container={container} />
       </div>
     </Page>

@@ -1,0 +1,60 @@
+/** A staged draft as the form and the page show it. */
+import type { Draft } from "@/containers/form/draft";
+
+import type { StagedDraft } from "./queries";
+
+type Change = StagedDraft["changes"][number];
+
+const NAMES: Record<string, string> = {
+  "registry.provider": "Registry",
+  "registry.username": "Registry user",
+  "registry.password": "Registry password",
+  "resources.mode": "Replicas",
+  "resources.instance_type": "Instance type",
+  "resources.min_replicas": "Minimum replicas",
+  "resources.max_replicas": "Maximum replicas",
+  "resources.target_concurrency": "Target in flight",
+  "resources.scale_down_delay_s": "Scale down after, s",
+  "health_check.path": "Health path",
+  "health_check.timeout_s": "Health timeout, s",
+};
+
+export function fieldName(field: string): string {
+  if (field.startsWith("env.")) return field.slice("env.".length);
+  const words = field.replaceAll("_", " ").replace(".", " ");
+  return NAMES[field] ?? words.charAt(0).toUpperCase() + words.slice(1);
+}
+
+/** The form as the draft would leave it. Values of secrets are not known here: `secretsOf` names them. */
+export function withChanges(form: Draft, changes: Change[]): Draft {
+  const to = new Map(changes.map((one) => [one.field, one.to]));
+  const text = (field: string, before: string) => (to.has(field) ? String(to.get(field) ?? "") : before);
+  const number = (field: string, before: number) => (to.has(field) ? Number(to.get(field) ?? before) : before);
+  const port = to.has("port") ? to.get("port") : form.port;
+  return {
+    ...form,
+    category: text("category", form.category),
+    image: text("image", form.image),
+    provider: text("registry.provider", form.provider) as Draft["provider"],
+    username: text("registry.username", form.username),
+    infrastructure: text("infrastructure", form.infrastructure) as Draft["infrastructure"],
+    mode: text("resources.mode", form.mode) as Draft["mode"],
+    instanceType: text("resources.instance_type", form.instanceType),
+    min: number("resources.min_replicas", form.min),
+    max: number("resources.max_replicas", form.max),
+    target: number("resources.target_concurrency", form.target),
+    delay: number("resources.scale_down_delay_s", form.delay),
+    startCommand: text("start_command", form.startCommand),
+    port: typeof port === "number" ? port : null,
+    healthPath: text("health_check.path", form.healthPath),
+    healthTimeout: number("health_check.timeout_s", form.healthTimeout),
+    env: form.env.filter((one) => to.get(`env.${one.name}`) !== null),
+  };
+}
+
+/** What the draft sets and nobody can read again. */
+export function secretsOf(changes: Change[]): string[] {
+  return changes
+    .filter((one) => one.to !== null && (one.field.startsWith("env.") || one.field === "registry.password"))
+    .map((one) => fieldName(one.field));
+}
