@@ -16,9 +16,11 @@ interface TableProps<Row> {
   columns: Column<Row>[];
   rowKey: (row: Row) => string;
   empty: string;
+  /** What the columns that a phone leaves out say, in one line below the first cell. */
+  phoneLine?: (row: Row) => ReactNode;
 }
 
-export function Table<Row>({ rows, columns, rowKey, empty }: TableProps<Row>) {
+export function Table<Row>({ rows, columns, rowKey, empty, phoneLine }: TableProps<Row>) {
   if (rows.length === 0) return <p className={classes.empty}>{empty}</p>;
   return (
     <div className={classes.scroll} tabIndex={0} role="region" aria-label="Table">
@@ -35,9 +37,10 @@ export function Table<Row>({ rows, columns, rowKey, empty }: TableProps<Row>) {
         <tbody>
           {rows.map((row) => (
             <tr key={rowKey(row)}>
-              {columns.map((column) => (
+              {columns.map((column, index) => (
                 <td key={column.head} data-right={column.right || undefined} data-wide={column.wide || undefined}>
                   {column.cell(row)}
+                  {index === 0 && phoneLine ? <span className={classes.phoneLine}>{phoneLine(row)}</span> : null}
                 </td>
               ))}
             </tr>

@@ -18,15 +18,17 @@ export function TopBar() {
   const { containerId } = useParams({ strict: false }) as { containerId?: string };
   const tab = dashboardTab(useLocation().pathname);
   return (
-    <div className={classes.topBar}>
+    <div className={classes.topBar} data-inside={(containerId && tab) || undefined}>
       <LinkTo to={paths.service(project.id)} className={classes.logo} aria-label="Moorage, containers">
         <Logo />
       </LinkTo>
-      <OrganizationSwitcher />
-      <span className={classes.separator} aria-hidden>
-        /
-      </span>
-      <ProjectSwitcher />
+      <div className={classes.outer}>
+        <OrganizationSwitcher />
+        <span className={classes.separator} aria-hidden>
+          /
+        </span>
+        <ProjectSwitcher />
+      </div>
       {containerId && tab ? (
         <>
           <span className={classes.separator} aria-hidden>

@@ -49,7 +49,7 @@ export const theme = createTheme({
         },
       }),
     }),
-    ActionIcon: ActionIcon.extend({ defaultProps: { variant: "subtle", color: "gray", size: 28 } }),
+    ActionIcon: ActionIcon.extend({ defaultProps: { variant: "subtle", color: "var(--m-ink-2)", size: 28 } }),
     Input: Input.extend({
       vars: (_, props) => ({
         wrapper: {

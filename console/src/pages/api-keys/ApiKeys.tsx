@@ -76,6 +76,11 @@ function KeyTable({ keys, rotate }: { keys: ApiKey[]; rotate: (key: ApiKey) => v
     <Table
       rows={keys}
       rowKey={(key) => key.id}
+      phoneLine={(key) => (
+        <>
+          {key.scope === "manage" ? "Manage" : "Inference"}, {key.expires_at ? `until ${longDate(key.expires_at, now)}` : "no end"}
+        </>
+      )}
       empty="Every key has ended. Create a new one, or look at all of them."
       columns={[
         { head: "Name", cell: (key) => <span className={classes.name}>{key.name}</span> },

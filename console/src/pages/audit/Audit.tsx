@@ -2,7 +2,8 @@ import { Button } from "@mantine/core";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { Download } from "lucide-react";
 
-import { api, body } from "@/api/client";
+import { api, body, type Schemas } from "@/api/client";
+import { dollars } from "@/components/Money";
 import { Card, Page } from "@/components/Page";
 import { Empty, ErrorNotice, Waiting } from "@/components/Patterns";
 import { Table } from "@/components/Table";
@@ -68,13 +69,22 @@ function Records({ organizationId }: { organizationId: string }) {
           <Table
             rows={rows}
             rowKey={(row) => row.id}
+            phoneLine={by}
             empty="Nothing was changed yet. Keys, members and payments appear here."
             columns={[
-              { head: "Time", cell: (row) => `${longDate(row.at, now)} ${clockTime(row.at)}` },
               { head: "What", cell: (row) => <code>{row.action}</code> },
-              { head: "By", cell: (row) => <span className={classes.long}>{row.actor_email ?? row.actor}</span> },
+              { head: "By", wide: true, cell: (row) => <span className={classes.long}>{by(row)}</span> },
               { head: "Target", wide: true, cell: (row) => <code>{row.target}</code> },
-              { head: "Detail", wide: true, cell: (row) => <span className={classes.long}>{shown(row.details)}</span> },
+              {
+                head: "Detail",
+                wide: true,
+                cell: (row) => (
+                  <span className={classes.long} title={shown(row.details)}>
+                    {shown(row.details)}
+                  </span>
+                ),
+              },
+              { head: "Time", right: true, cell: (row) => `${longDate(row.at, now)} ${clockTime(row.at)}` },
             ]}
           />
         </Card>
@@ -88,10 +98,18 @@ function Records({ organizationId }: { organizationId: string }) {
   );
 }
 
-/** "scope inference, name my-app": what is empty is left out. */
+function by(row: Schemas["AuditRecord"]): string {
+  return row.actor_email ?? row.actor;
+}
+
+/** "scope inference, name my-app": what is empty is left out, and amounts are dollars. */
 function shown(details: Record<string, unknown>): string {
   return Object.entries(details)
     .filter(([, value]) => value !== null && value !== "" && !(Array.isArray(value) && value.length === 0))
-    .map(([name, value]) => `${name.replaceAll("_", " ")} ${typeof value === "string" ? value : JSON.stringify(value)}`)
+    .map(([name, value]) => {
+      if (name.endsWith("_microusd") && typeof value === "number")
+        return `${name.slice(0, -"_microusd".length).replaceAll("_", " ")} ${dollars(value)}`;
+      return `${name.replaceAll("_", " ")} ${typeof value === "string" ? value : JSON.stringify(value)}`;
+    })
     .join(", ");
 }

@@ -21,6 +21,7 @@ export function Invitations({ organizationId }: { organizationId: string }) {
         rows={invitations}
         rowKey={(row) => row.id}
         empty="Nobody is invited now. Invite somebody by their e-mail address."
+        phoneLine={(row) => (row.state === "expired" ? "Expired" : `Until ${longDate(row.expires_at, now)}`)}
         columns={[
           { head: "E-mail", cell: (row) => <span className={classes.email}>{row.email}</span> },
           { head: "Role", wide: true, cell: (row) => (row.role === "admin" ? "Admin" : "User") },

@@ -64,6 +64,7 @@ function MemberTable({ organizationId }: { organizationId: string }) {
         rows={members}
         rowKey={(row) => row.user_id}
         empty="Nobody is here."
+        phoneLine={(row) => (row.project_ids ? row.project_ids.map(nameOf).join(", ") || "no project yet" : "all projects")}
         columns={[
           {
             head: "E-mail",
