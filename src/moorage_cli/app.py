@@ -24,6 +24,8 @@ from moorage_cli.commands import (
     keys,
     logs,
     members,
+    nodes,
+    operator_types,
     organizations,
     projects,
     requests,
@@ -106,8 +108,12 @@ for part in (
     status,
     top,
     instance_types,
+    nodes,
 ):
     part.register(app)
+operator = typer.Typer(help="For the operator of the installation.", no_args_is_help=True)
+operator.add_typer(operator_types.app, name="instance-type")
+app.add_typer(operator, name="operator")
 app.add_typer(organizations.app, name="org")
 app.add_typer(members.app, name="members")
 app.add_typer(scaling.app, name="autoscaling")

@@ -14,6 +14,7 @@ from fastapi.routing import iter_route_contexts
 from sqlalchemy import func, select, text
 
 from moorage.catalog.defaults import default_catalogue
+from moorage.catalog.models import InstanceTypeRow
 from moorage.containers.models import ContainerRow, ReplicaRow
 from moorage.containers.secrets import seal
 from moorage.containers.spec import ContainerSecrets, ContainerSettings, RegistryProvider, ResourceMode
@@ -248,6 +249,19 @@ class Api:
         async with self.database.transaction() as session:
             session.add(row)
         return replica_id
+
+    async def new_instance_type(self, name: str) -> str:
+        entry = InstanceTypeRow(
+            name=name,
+            position=100,
+            vcpu_millis=500,
+            memory_bytes=2**29,
+            disk_bytes=2**30,
+            price_per_hour_microusd=10_000,
+        )
+        async with self.database.transaction() as session:
+            session.add(entry)
+        return name
 
     async def new_request(self, project_id: str, key_id: str, **changes: Any) -> str:
         request_id = new_request_id()

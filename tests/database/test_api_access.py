@@ -177,6 +177,12 @@ ROUTES = {
     "POST /api/v1/operator/organizations/{organization_id}/resume": "operator",
     "GET /api/v1/operator/users": "operator",
     "GET /api/v1/operator/outbox": "operator",
+    "GET /api/v1/operator/audit": "operator",
+    "GET /api/v1/operator/nodes": "operator",
+    "GET /api/v1/operator/instance-types": "operator",
+    "POST /api/v1/operator/instance-types": "operator",
+    "PATCH /api/v1/operator/instance-types/{instance_type}": "operator",
+    "DELETE /api/v1/operator/instance-types/{instance_type}": "operator",
     "GET /api/v1/operator/status": "operator",
 }
 
@@ -248,6 +254,8 @@ class Town:
             )
         if "transfer_id" in named:
             ids["transfer_id"] = await self.api.new_bank_transfer(target.organization_id)
+        if route is not None and "{instance_type}" in route:
+            ids["instance_type"] = await self.api.new_instance_type(f"size-{self.made}")
         # The operator's alone: nobody else can have one that is foreign to them.
         if route is not None and "approval_id" in route:
             ids["approval_id"] = await self.limit_request(target)
@@ -315,6 +323,15 @@ def good_body(route: str, name: str) -> dict[str, Any]:
         return {"overlap_s": 60}
     if "/webhooks" in route:
         return {} if route.endswith("/test") else {"url": f"https://{name}.example/hook"}
+    if route.endswith("/operator/instance-types"):
+        return {
+            "name": name,
+            "vcpu_millis": 1000,
+            "memory_bytes": 2**30,
+            "price_per_hour_microusd": 20_000,
+        }
+    if "{instance_type}" in route:
+        return {"price_per_hour_microusd": 30_000}
     if route.endswith("/suspend"):
         return {"reason": "abuse"}
     if "/members/" in route:
@@ -396,6 +413,7 @@ def absent_ids() -> dict[str, str]:
         "request_id": new_request_id(),
         "transfer_id": new_top_up_id(),
         "approval_id": new_replica_limit_request_id(),
+        "instance_type": "absent",
     }
 
 

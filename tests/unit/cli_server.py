@@ -67,6 +67,22 @@ DIAGNOSIS = {
 }
 
 
+NODE = {
+    "name": "rack-1",
+    "state": "silent",
+    "seen_s_ago": 71.2,
+    "infrastructure": "operator",
+    "architecture": "amd64",
+    "gpu_driver": "580.65.06",
+    "cuda_version": "13.0",
+    "gpus": [{"device_id": "GPU-4711", "model": "NVIDIA H200", "memory_bytes": 150 * 2**30, "in_use": True}],
+    "total": {"cpu_millis": 16_000, "memory_bytes": 128 * 2**30, "gpus": 1},
+    "promised": {"cpu_millis": 16_000, "memory_bytes": 28 * 2**30, "gpus": 1},
+    "free": {"cpu_millis": 240_000, "memory_bytes": 100 * 2**30, "gpus": 0},
+    "cpu_overcommit": 16.0,
+}
+
+
 _FIGURES = {"hours_bought": 4, "cost_microusd": 80000, "over_target_share": 0.125, "changes": 3}
 REPLAY = {
     "since": CREATED_AT,
@@ -270,6 +286,16 @@ class _Handler(BaseHTTPRequestHandler):
                 self._json(204, None)
             case ["GET", "operator", "status"] if token == OPERATOR_KEY:
                 self._json(200, OPERATOR_STATUS)
+            case ["GET", "operator", "nodes"]:
+                self._page([NODE], query)
+            case ["GET", "operator", "instance-types"]:
+                self._page([one | {"enabled": True} for one in INSTANCE_TYPES], query)
+            case ["POST", "operator", "instance-types"]:
+                self._json(201, body | {"enabled": True})
+            case ["PATCH", "operator", "instance-types", name]:
+                self._json(200, {"name": name, "price_per_hour_microusd": 10_000, "enabled": True} | body)
+            case ["DELETE", "operator", "instance-types", _]:
+                self._json(204, None)
             case ["GET", "operator", "status"]:
                 self._problem(403, "forbidden", "Only the operator of this installation can do this.")
             case ["GET", "organizations"]:

@@ -20,6 +20,7 @@ class InstanceType:
     disk_bytes: int
     price_per_hour_microusd: int
     infrastructure: str
+    enabled: bool = True
 
 
 @dataclass(frozen=True)

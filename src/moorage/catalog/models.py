@@ -1,7 +1,7 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, CheckConstraint
+from sqlalchemy import BigInteger, CheckConstraint, true
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
@@ -27,6 +27,8 @@ class InstanceTypeRow(Base):
     disk_bytes: Mapped[int] = mapped_column(BigInteger)
     price_per_hour_microusd: Mapped[int] = mapped_column(BigInteger)
     infrastructure: Mapped[str] = mapped_column(default="operator")
+    enabled: Mapped[bool] = mapped_column(default=True, server_default=true())
+    """Offered for new settings; what runs on it already may go on when it is not."""
 
 
 class NodeRow(Base):
@@ -40,4 +42,6 @@ class NodeRow(Base):
     cpu_millis: Mapped[int] = mapped_column(BigInteger)
     memory_bytes: Mapped[int] = mapped_column(BigInteger)
     gpus: Mapped[list[dict[str, Any]]] = mapped_column(JSONB)
+    gpu_driver: Mapped[str | None]
+    cuda_version: Mapped[str | None]
     seen_at: Mapped[datetime]

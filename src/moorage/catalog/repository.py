@@ -40,9 +40,28 @@ async def list_nodes(session: AsyncSession) -> list[NodeCapacity]:
             row.cpu_millis,
             row.memory_bytes,
             tuple(GpuDevice(**gpu) for gpu in row.gpus),
+            row.gpu_driver,
+            row.cuda_version,
         )
         for row in rows.scalars()
     ]
+
+
+async def nodes_seen_s_ago(session: AsyncSession) -> dict[str, float]:
+    """By machine: for how long its engine has not described it."""
+    age_s = func.extract("epoch", func.clock_timestamp() - NodeRow.seen_at)
+    return {name: float(seconds) for name, seconds in await session.execute(select(NodeRow.name, age_s))}
+
+
+async def lock_instance_type(session: AsyncSession, name: str) -> InstanceTypeRow | None:
+    query = select(InstanceTypeRow).where(InstanceTypeRow.name == name).with_for_update()
+    return (await session.execute(query)).scalar_one_or_none()
+
+
+async def next_position(session: AsyncSession) -> int:
+    return (
+        await session.execute(select(func.coalesce(func.max(InstanceTypeRow.position), -1) + 1))
+    ).scalar_one()
 
 
 async def replace_nodes(session: AsyncSession, nodes: Sequence[NodeCapacity]) -> None:
@@ -66,4 +85,5 @@ def _instance_type(row: InstanceTypeRow) -> InstanceType:
         row.disk_bytes,
         row.price_per_hour_microusd,
         row.infrastructure,
+        row.enabled,
     )

@@ -3,11 +3,12 @@
 from fastapi import APIRouter
 from pydantic import BaseModel
 
-from moorage.catalog.capacity import room_for, why_no_room
-from moorage.catalog.repository import list_instance_types, list_nodes
-from moorage.containers.capacity_repository import used_capacity
+from moorage.catalog.capacity import InstanceType, room_for, why_no_room
+from moorage.catalog.repository import list_instance_types
+from moorage.containers.capacity_repository import Room, load_room
 from moorage.identity.authentication import TheActor
 from moorage.kit.pagination import Page
+from moorage.kit.settings import Settings
 from moorage.kit.web import TheSession, TheSettings
 
 router = APIRouter(tags=["instance-types"])
@@ -22,6 +23,8 @@ class InstanceTypeRead(BaseModel):
     disk_bytes: int
     price_per_hour_microusd: int
     infrastructure: str
+    enabled: bool
+    """Offered for new settings."""
     available: bool
     free: int
     """How many replicas of it could start now."""
@@ -32,12 +35,12 @@ class InstanceTypeRead(BaseModel):
 async def get_instance_types(
     _: TheActor, session: TheSession, settings: TheSettings
 ) -> Page[InstanceTypeRead]:
-    nodes, used = await list_nodes(session), await used_capacity(session)
-    items = []
-    for entry in await list_instance_types(session):
-        free = room_for(entry, nodes, used, settings.cpu_overcommit)
-        reason = None if free else why_no_room(entry, nodes)
-        items.append(
-            InstanceTypeRead(**vars(entry), available=free > 0, free=free, unavailable_reason=reason)
-        )
-    return Page(items=items)
+    room = await load_room(session)
+    offered = [entry for entry in await list_instance_types(session) if entry.enabled]
+    return Page(items=[instance_type_json(entry, room, settings) for entry in offered])
+
+
+def instance_type_json(entry: InstanceType, room: Room, settings: Settings) -> InstanceTypeRead:
+    free = room_for(entry, room.nodes, room.used, settings.cpu_overcommit)
+    reason = None if free else why_no_room(entry, room.nodes)
+    return InstanceTypeRead(**vars(entry), available=free > 0, free=free, unavailable_reason=reason)

@@ -87,6 +87,9 @@ async def _resource_problems(session: AsyncSession, wanted: ContainerCreate) -> 
     if instance_type is None:
         message = f"{resources.instance_type[:63]!r} is not an instance type here; see GET /instance-types"
         problems.append(FieldError("resources.instance_type", message))
+    elif not instance_type.enabled:
+        message = f"{instance_type.name} is not offered any more; see GET /instance-types"
+        problems.append(FieldError("resources.instance_type", message))
     elif wanted.infrastructure not in (instance_type.infrastructure, "any"):
         message = f"must be '{instance_type.infrastructure}', which {instance_type.name} is, or 'any'"
         problems.append(FieldError("infrastructure", message))

@@ -168,6 +168,9 @@ class NodeCapacity:
     cpu_millis: int
     memory_bytes: int
     gpus: tuple[GpuDevice, ...]
+    gpu_driver: str | None = None
+    cuda_version: str | None = None
+    """The newest CUDA that its driver runs."""
 
 
 class Engine(Protocol):

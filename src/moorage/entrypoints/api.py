@@ -23,6 +23,7 @@ from moorage.containers import project_endpoints as projects
 from moorage.containers import suspension_endpoints as suspension
 from moorage.containers.doctor import endpoints as doctor
 from moorage.containers.drafts import endpoints as drafts
+from moorage.containers.operator import endpoints as machines
 from moorage.containers.replica_limits import endpoints as replica_limits
 from moorage.entrypoints import device_page, health, operator_endpoints, operator_metrics, sign_in_page
 from moorage.entrypoints.api_counts import ApiCounts, ApiCountsMiddleware
@@ -86,6 +87,7 @@ _PARTS = (
     cards,
     operator_money,
     operator_lists,
+    machines,
     suspension,
 )
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")

@@ -164,7 +164,11 @@ class ContainersReconciler:
             return None
         async with self.database.reading() as session:
             catalogue = await list_instance_types(session)
-        possible = [one for one in catalogue if room_for(one, room.nodes, {}, self.settings.cpu_overcommit)]
+        possible = [
+            one
+            for one in catalogue
+            if one.enabled and room_for(one, room.nodes, {}, self.settings.cpu_overcommit)
+        ]
         larger = next_larger(loaded.instance_type, possible)
         return larger.name if larger is not None else None
 

@@ -210,6 +210,8 @@ class DockerEngine:
                 cpu_millis=int(information["NCPU"]) * 1000,
                 memory_bytes=int(information["MemTotal"]),
                 gpus=machine.gpus if machine is not None else (),
+                gpu_driver=machine.driver if machine is not None else None,
+                cuda_version=".".join(map(str, machine.cuda)) if machine is not None else None,
             )
         ]
 

@@ -5,6 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends
 from fastapi.responses import StreamingResponse
 
+from moorage.identity.authentication import TheOperator
 from moorage.kit.csv import csv_line
 from moorage.kit.database import Database
 from moorage.kit.pagination import Page, PageRequest, Position, page_of, page_request
@@ -27,6 +28,15 @@ async def list_audit(
 ) -> Page[AuditRecord]:
     """Who changed what, newest first."""
     found = await repository.list_audit(session, access.organization.id, paging)
+    return page_of([_shown(one) for one in found], paging, lambda item: Position(item.at, item.id))
+
+
+@router.get("/operator/audit")
+async def list_installation_audit(
+    _: TheOperator, session: TheSession, paging: Annotated[PageRequest, Depends(page_request)]
+) -> Page[AuditRecord]:
+    """Who changed what of the installation itself, such as prices; newest first."""
+    found = await repository.list_audit(session, None, paging)
     return page_of([_shown(one) for one in found], paging, lambda item: Position(item.at, item.id))
 
 

@@ -8,13 +8,14 @@ from moorage.kit.database import Base, CreatedAt
 
 
 class AuditRecordRow(Base):
-    """Who did what to whom in an organization. Written once, never changed."""
+    """Who did what to whom in an organization, or to the installation. Written once, never changed."""
 
     __tablename__ = "audit_records"
     __table_args__ = (Index("ix_audit_records_organization_id_at", "organization_id", "at", "id"),)
 
     id: Mapped[str] = mapped_column(primary_key=True)
-    organization_id: Mapped[str] = mapped_column(ForeignKey("organizations.id"))
+    organization_id: Mapped[str | None] = mapped_column(ForeignKey("organizations.id"))
+    """None: the installation's own, such as the price of an instance type."""
     at: Mapped[CreatedAt]
     actor: Mapped[str]
     """`usr_…`, `key_…`, or `system`."""

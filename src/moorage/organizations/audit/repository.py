@@ -15,7 +15,13 @@ Entry = tuple[AuditRecordRow, str | None]
 
 
 def record_audit(
-    session: AsyncSession, organization_id: str, *, actor: str, action: str, target: str, **details: Any
+    session: AsyncSession,
+    organization_id: str | None,
+    *,
+    actor: str,
+    action: str,
+    target: str,
+    **details: Any,
 ) -> None:
     """In the transaction of the change itself: neither exists without the other."""
     session.add(
@@ -30,7 +36,7 @@ def record_audit(
     )
 
 
-async def list_audit(session: AsyncSession, organization_id: str, page: PageRequest) -> list[Entry]:
+async def list_audit(session: AsyncSession, organization_id: str | None, page: PageRequest) -> list[Entry]:
     query = (
         select(AuditRecordRow, UserRow.email)
         .outerjoin(UserRow, UserRow.id == AuditRecordRow.actor)

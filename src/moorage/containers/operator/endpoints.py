@@ -1,0 +1,106 @@
+"""The operator's machines and catalogue. Here, and not in `catalog`, because what is free is known from the replicas."""
+
+from fastapi import APIRouter
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from moorage.catalog import instance_types
+from moorage.catalog.capacity import Used
+from moorage.catalog.models import InstanceTypeRow
+from moorage.catalog.repository import find_instance_type, list_instance_types, list_nodes, nodes_seen_s_ago
+from moorage.containers.capacity_repository import load_room, used_capacity
+from moorage.containers.instance_type_endpoints import InstanceTypeRead, instance_type_json
+from moorage.containers.operator.schemas import (
+    Amounts,
+    GpuRead,
+    InstanceTypePatch,
+    InstanceTypeWrite,
+    NodeRead,
+)
+from moorage.engines.base import NodeCapacity
+from moorage.identity.authentication import TheOperator
+from moorage.kit.pagination import Page
+from moorage.kit.settings import Settings
+from moorage.kit.web import TheSession, TheSettings
+
+router = APIRouter(tags=["operator"])
+
+SILENT_AFTER_S = 45.0
+"""Three sweeps of the reconciler that describes them."""
+
+
+@router.get("/operator/nodes")
+async def list_machines(_: TheOperator, session: TheSession, settings: TheSettings) -> Page[NodeRead]:
+    """The machines, what they have, what is promised to replicas and what is free."""
+    used, ages_s = await used_capacity(session), await nodes_seen_s_ago(session)
+    return Page(
+        items=[
+            _node(node, used.get(node.name, Used()), ages_s[node.name], settings.cpu_overcommit)
+            for node in await list_nodes(session)
+        ]
+    )
+
+
+@router.get("/operator/instance-types")
+async def list_catalogue(
+    _: TheOperator, session: TheSession, settings: TheSettings
+) -> Page[InstanceTypeRead]:
+    """All of it, also what is not offered any more."""
+    room = await load_room(session)
+    return Page(
+        items=[instance_type_json(entry, room, settings) for entry in await list_instance_types(session)]
+    )
+
+
+@router.post("/operator/instance-types", status_code=201)
+async def create_instance_type(
+    body: InstanceTypeWrite, operator: TheOperator, session: TheSession, settings: TheSettings
+) -> InstanceTypeRead:
+    row = await instance_types.add(session, operator, InstanceTypeRow(**body.model_dump()))
+    return await _shown(session, row.name, settings)
+
+
+@router.patch("/operator/instance-types/{instance_type}")
+async def change_instance_type(
+    instance_type: str,
+    body: InstanceTypePatch,
+    operator: TheOperator,
+    session: TheSession,
+    settings: TheSettings,
+) -> InstanceTypeRead:
+    """Its price for hours bought from now on, and whether it is offered."""
+    await instance_types.change(session, operator, instance_type, **body.model_dump())
+    return await _shown(session, instance_type, settings)
+
+
+@router.delete("/operator/instance-types/{instance_type}", status_code=204)
+async def delete_instance_type(instance_type: str, operator: TheOperator, session: TheSession) -> None:
+    """One that nobody ever used; others can be disabled."""
+    await instance_types.delete(session, operator, instance_type)
+
+
+async def _shown(session: AsyncSession, name: str, settings: Settings) -> InstanceTypeRead:
+    entry = await find_instance_type(session, name)
+    assert entry is not None, "it was just written"
+    return instance_type_json(entry, await load_room(session), settings)
+
+
+def _node(node: NodeCapacity, used: Used, seen_s_ago: float, cpu_overcommit: float) -> NodeRead:
+    gpus_in_use = [gpu for gpu in node.gpus if gpu.device_id in used.gpu_device_ids]
+    return NodeRead(
+        name=node.name,
+        state="silent" if seen_s_ago > SILENT_AFTER_S else "ready",
+        seen_s_ago=round(seen_s_ago, 1),
+        infrastructure=node.infrastructure,
+        architecture=node.architecture,
+        gpu_driver=node.gpu_driver,
+        cuda_version=node.cuda_version,
+        gpus=[GpuRead(**vars(gpu), in_use=gpu in gpus_in_use) for gpu in node.gpus],
+        total=Amounts(cpu_millis=node.cpu_millis, memory_bytes=node.memory_bytes, gpus=len(node.gpus)),
+        promised=Amounts(cpu_millis=used.cpu_millis, memory_bytes=used.memory_bytes, gpus=len(gpus_in_use)),
+        free=Amounts(
+            cpu_millis=max(int(node.cpu_millis * cpu_overcommit) - used.cpu_millis, 0),
+            memory_bytes=max(node.memory_bytes - used.memory_bytes, 0),
+            gpus=len(node.gpus) - len(gpus_in_use),
+        ),
+        cpu_overcommit=cpu_overcommit,
+    )

@@ -1,0 +1,73 @@
+"""Machines and the catalogue, as the operator sees them."""
+
+from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from moorage.containers.schemas import Text
+
+_LARGEST = 2**50
+
+
+class GpuRead(BaseModel):
+    device_id: str
+    model: str
+    memory_bytes: int
+    in_use: bool
+
+
+class Amounts(BaseModel):
+    cpu_millis: int
+    memory_bytes: int
+    gpus: int
+
+
+class NodeRead(BaseModel):
+    name: str
+    state: Literal["ready", "silent"]
+    """Silent: its engine has not described it for a while."""
+    seen_s_ago: float
+    infrastructure: str
+    architecture: str
+    gpu_driver: str | None
+    cuda_version: str | None
+    """The newest that the driver runs."""
+    gpus: list[GpuRead]
+    total: Amounts
+    promised: Amounts
+    """To replicas. CPU is promised `cpu_overcommit` times over, memory and GPUs once."""
+    free: Amounts
+    """What may still be promised."""
+    cpu_overcommit: float
+
+
+class InstanceTypeWrite(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9.-]{0,62}$")
+    gpu_model: Text | None = Field(default=None, min_length=1, max_length=100)
+    """As NVIDIA's driver names it, e.g. `NVIDIA L4`: what machines report."""
+    gpu_count: int = Field(default=0, ge=0, le=64)
+    vcpu_millis: int = Field(ge=250, le=1_000_000)
+    memory_bytes: int = Field(ge=2**20, le=_LARGEST)
+    disk_bytes: int = Field(default=10 * 2**30, ge=2**20, le=_LARGEST)
+    price_per_hour_microusd: int = Field(ge=1, le=10**12)
+    infrastructure: Literal["operator", "community"] = "operator"
+    enabled: bool = True
+
+    @model_validator(mode="after")
+    def _gpus_have_a_model(self) -> Self:
+        if (self.gpu_model is None) != (self.gpu_count == 0):
+            raise ValueError("gpu_model and gpu_count go together")
+        return self
+
+
+class InstanceTypePatch(BaseModel):
+    """What is not sent stays as it is. Sizes cannot change: replicas that run were promised them."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    price_per_hour_microusd: int | None = Field(default=None, ge=1, le=10**12)
+    """For hours that are bought from now on."""
+    enabled: bool | None = None
+    """False: not offered for new settings any more; what uses it goes on."""

@@ -1,0 +1,51 @@
+"""`moor nodes`."""
+
+import typer
+
+from moorage_cli.amounts import shown_bytes
+from moorage_cli.client import Record
+from moorage_cli.command import command
+from moorage_cli.session import Session
+
+
+def register(app: typer.Typer) -> None:
+    command(app)(nodes)
+
+
+def nodes(session: Session) -> None:
+    """List the machines: what they have, what is promised and what is free. For the operator."""
+    items = list(session.client.pages("/operator/nodes"))
+    if session.output.as_json:
+        session.output.result(items)
+        return
+    rows = [
+        [
+            one["name"],
+            one["state"] if one["state"] == "ready" else f"{one['state']} for {one['seen_s_ago']:.0f} s",
+            one["infrastructure"],
+            f"{one['free']['cpu_millis'] / 1000:g} of {_promisable_cpu(one):g}",
+            f"{shown_bytes(one['free']['memory_bytes'])} of {shown_bytes(one['total']['memory_bytes'])}",
+            f"{one['free']['gpus']} of {one['total']['gpus']}" if one["gpus"] else "-",
+            _driver(one),
+        ]
+        for one in items
+    ]
+    columns = ("NAME", "STATE", "KIND", "VCPU FREE", "MEMORY FREE", "GPUS FREE", "DRIVER")
+    session.output.table(columns, rows, "No machine has reported yet.")
+    for one in items:
+        for gpu in one["gpus"]:
+            use = "in use" if gpu["in_use"] else "free"
+            session.output.line(
+                f"{one['name']}: {gpu['model']}, {shown_bytes(gpu['memory_bytes'])}, {gpu['device_id']}, {use}"
+            )
+
+
+def _promisable_cpu(node: Record) -> float:
+    millis: float = node["total"]["cpu_millis"] * node["cpu_overcommit"]
+    return millis / 1000
+
+
+def _driver(node: Record) -> str:
+    if node["gpu_driver"] is None:
+        return "-"
+    return f"{node['gpu_driver']}, CUDA up to {node['cuda_version']}"

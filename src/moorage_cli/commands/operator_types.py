@@ -1,0 +1,124 @@
+"""`moor operator instance-type …`: the catalogue, for the operator."""
+
+from decimal import Decimal, InvalidOperation
+from typing import Annotated
+
+import typer
+
+from moorage_cli.amounts import shown_bytes, shown_price
+from moorage_cli.client import Record
+from moorage_cli.command import command
+from moorage_cli.errors import UsageError
+from moorage_cli.session import Session, path_part
+
+app = typer.Typer(help="What replicas can run on, and what it costs.", no_args_is_help=True)
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The instance type.")]
+PriceArgument = Annotated[str, typer.Argument(metavar="USD", help="For one replica and hour, e.g. 0.80.")]
+_PATH = "/operator/instance-types"
+_GIBIBYTE = 2**30
+
+
+@command(app, "list")
+def list_types(session: Session) -> None:
+    """List the whole catalogue, also what is not offered any more."""
+    items = list(session.client.pages(_PATH))
+    if session.output.as_json:
+        session.output.result(items)
+        return
+    rows = [
+        [
+            one["name"],
+            "yes" if one["enabled"] else "no",
+            f"{one['gpu_count']} × {one['gpu_model']}" if one["gpu_count"] else "-",
+            f"{one['vcpu_millis'] / 1000:g}",
+            shown_bytes(one["memory_bytes"]),
+            shown_price(one["price_per_hour_microusd"]),
+            str(one["free"]),
+        ]
+        for one in items
+    ]
+    columns = ("NAME", "OFFERED", "GPU", "VCPU", "MEMORY", "USD/HOUR", "FREE")
+    session.output.table(
+        columns, rows, "There are no instance types. Add one: moor operator instance-type add"
+    )
+
+
+@command(app, "add")
+def add(
+    session: Session,
+    name: NameArgument,
+    price: PriceArgument,
+    vcpu: Annotated[float, typer.Option(min=0.25, help="vCPUs.")],
+    memory: Annotated[float, typer.Option(min=0.001, metavar="GIB", help="Memory in GiB.")],
+    disk: Annotated[float, typer.Option(min=0.001, metavar="GIB", help="Disk in GiB.")] = 10,
+    gpu: Annotated[
+        str | None, typer.Option(help="The model as its driver names it, e.g. 'NVIDIA L4'.")
+    ] = None,
+    gpu_count: Annotated[int | None, typer.Option(min=1, help="How many of it.", show_default="1")] = None,
+    community: Annotated[bool, typer.Option("--community", help="On community machines.")] = False,
+) -> None:
+    """Add an instance type."""
+    if gpu is None and gpu_count is not None:
+        raise UsageError("Say which GPU: --gpu.")
+    body: Record = {
+        "name": name,
+        "price_per_hour_microusd": _microusd(price),
+        "vcpu_millis": round(vcpu * 1000),
+        "memory_bytes": round(memory * _GIBIBYTE),
+        "disk_bytes": round(disk * _GIBIBYTE),
+        "gpu_model": gpu,
+        "gpu_count": (gpu_count or 1) if gpu is not None else 0,
+        "infrastructure": "community" if community else "operator",
+    }
+    _say(session, session.client.post(_PATH, body))
+
+
+@command(app, "set-price")
+def set_price(session: Session, name: NameArgument, price: PriceArgument) -> None:
+    """Change the price of hours that are bought from now on."""
+    _change(session, name, {"price_per_hour_microusd": _microusd(price)})
+
+
+@command(app, "enable")
+def enable(session: Session, name: NameArgument) -> None:
+    """Offer it."""
+    _change(session, name, {"enabled": True})
+
+
+@command(app, "disable")
+def disable(session: Session, name: NameArgument) -> None:
+    """Offer it no more; containers that use it go on."""
+    _change(session, name, {"enabled": False})
+
+
+@command(app, "delete")
+def delete(session: Session, name: NameArgument) -> None:
+    """Delete one that nobody ever used."""
+    session.client.request("DELETE", f"{_PATH}/{path_part(name)}")
+    if session.output.as_json:
+        session.output.result({"name": name, "deleted": True})
+    else:
+        session.output.line(f"{name} is deleted.")
+
+
+def _change(session: Session, name: str, changes: Record) -> None:
+    _say(session, session.client.request("PATCH", f"{_PATH}/{path_part(name)}", body=changes).body)
+
+
+def _say(session: Session, entry: Record) -> None:
+    if session.output.as_json:
+        session.output.result(entry)
+        return
+    offered = "" if entry["enabled"] else ", not offered"
+    price = shown_price(entry["price_per_hour_microusd"])
+    session.output.line(f"{entry['name']}: {price} USD per replica and hour{offered}.")
+
+
+def _microusd(text: str) -> int:
+    try:
+        amount = Decimal(text) * 1_000_000
+    except InvalidOperation:
+        raise UsageError(f"{text!r} is no amount in USD. Write it like 0.80.") from None
+    if not amount.is_finite() or amount != amount.to_integral_value() or amount <= 0:
+        raise UsageError(f"{text!r} must be above zero, with at most six decimals.")
+    return int(amount)

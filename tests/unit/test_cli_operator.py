@@ -1,0 +1,44 @@
+"""The operator's commands."""
+
+import json
+
+from cli_server import FakeMoorage, Moor
+
+pytest_plugins = ["cli_fixtures"]
+
+
+def test_nodes(moor: Moor) -> None:
+    said = moor("nodes")
+    assert said.exit_code == 0, said.stderr
+    assert "silent for 71 s" in said.stdout
+    assert "240 of 256" in said.stdout
+    assert "100 GiB of 128 GiB" in said.stdout
+    assert "0 of 1" in said.stdout
+    assert "580.65.06, CUDA up to 13.0" in said.stdout
+    assert "rack-1: NVIDIA H200, 150 GiB, GPU-4711, in use" in said.stdout
+    assert json.loads(moor("nodes", "--json").stdout)[0]["gpus"][0]["device_id"] == "GPU-4711"
+
+
+def test_the_catalogue(moor: Moor, fake: FakeMoorage) -> None:
+    assert "1 × NVIDIA H200" in moor("operator", "instance-type", "list").stdout
+    price = moor("operator", "instance-type", "set-price", "cpu-small", "0.0125")
+    assert price.stdout == "cpu-small: 0.0125 USD per replica and hour.\n"
+    assert moor("operator", "instance-type", "disable", "cpu-small").stdout.endswith("hour, not offered.\n")
+    assert moor("operator", "instance-type", "enable", "cpu-small").exit_code == 0
+    assert fake.asked("PATCH", "/operator/instance-types/cpu-small") == [
+        {"price_per_hour_microusd": 12_500},
+        {"enabled": False},
+        {"enabled": True},
+    ]
+    sizes = ("--vcpu", "8", "--memory", "32", "--gpu", "NVIDIA L4")
+    added = moor("operator", "instance-type", "add", "l4", "0.80", *sizes)
+    assert added.stdout == "l4: 0.80 USD per replica and hour.\n"
+    [body] = fake.asked("POST", "/operator/instance-types")
+    assert (body["gpu_model"], body["gpu_count"], body["memory_bytes"]) == ("NVIDIA L4", 1, 32 * 2**30)
+    assert moor("operator", "instance-type", "delete", "l4").stdout == "l4 is deleted.\n"
+
+
+def test_wrong_amounts(moor: Moor, fake: FakeMoorage) -> None:
+    for amount in ("free", "0", "-1", "0.0000001", "NaN"):
+        assert moor("operator", "instance-type", "set-price", "cpu-small", "--", amount).exit_code == 2
+    assert fake.asked("PATCH", "/operator/instance-types/cpu-small") == []
