@@ -27,7 +27,9 @@ from moorage_cli.commands import (
     nodes,
     operator_types,
     organizations,
+    preflight,
     projects,
+    replica_limits,
     requests,
     scaling,
     status,
@@ -96,6 +98,7 @@ def root(
 
 for part in (
     deploy,
+    preflight,
     doctor,
     containers,
     capsules,
@@ -113,7 +116,9 @@ for part in (
     part.register(app)
 operator = typer.Typer(help="For the operator of the installation.", no_args_is_help=True)
 operator.add_typer(operator_types.app, name="instance-type")
+operator.add_typer(replica_limits.operator_app, name="replica-limit")
 app.add_typer(operator, name="operator")
+app.add_typer(replica_limits.app, name="replica-limit")
 app.add_typer(organizations.app, name="org")
 app.add_typer(members.app, name="members")
 app.add_typer(scaling.app, name="autoscaling")

@@ -85,7 +85,7 @@ def deploy_body(body: Record, options: DeployOptions, environment: Mapping[str, 
     if not isinstance(body.get("image"), str) or not body["image"]:
         raise UsageError("Say what to deploy: --image REF, or -f FILE with an image in it.")
     body.setdefault("name", name_of_image(body["image"]))
-    body["registry"] = _with_registry_options(body, options)
+    body["registry"] = registry_of(body, options)
     body["resources"] = _with_resource_options(body, options)
     health = {"path": options.health_path, "timeout_s": options.health_timeout_s}
     if any(value is not None for value in health.values()):
@@ -139,7 +139,8 @@ def _env_value(name: str, value: Any, path: Path, environment: Mapping[str, str]
     raise UsageError(f'{where} must be a text, a number, or {{ file = "PATH" }}.')
 
 
-def _with_registry_options(body: Record, options: DeployOptions) -> Record:
+def registry_of(body: Record, options: DeployOptions) -> Record:
+    """The file's registry with the options laid over it; the provider follows from the image unless it is named."""
     registry = dict(body.get("registry") or {})
     if options.provider is not None:
         registry["provider"] = options.provider

@@ -84,3 +84,62 @@ async def test_a_draft_does_not_stop_what_runs_to_wait(api: Api) -> None:
     assert saved.status_code == 200, saved.text
     applied = await api.post(home.admin, f"/containers/{container_id}/draft/apply")
     assert_problem(applied, 409, "replica_limit")
+
+
+async def scale(api: Api, home: Home, container_id: str, **policy: int) -> Any:
+    return await api.post(home.admin, f"/containers/{container_id}/scale", policy)
+
+
+async def running(api: Api, home: Home) -> str:
+    created = await api.post(home.admin, f"/projects/{home.project_id}/containers", wide(20))
+    await api.execute("UPDATE containers SET state = 'RUNNING', reason = NULL, message = NULL")
+    container_id: str = created.json()["id"]
+    return container_id
+
+
+async def test_one_that_runs_scales_on_once_it_may(api: Api) -> None:
+    home = await new_home(api)
+    container_id = await running(api, home)
+    asked = await scale(api, home, container_id, max_replicas=40, min_replicas=2)
+    assert (asked.status_code, asked.json()["reason"]) == (202, "awaiting_approval"), asked.text
+    assert "scales as before" in asked.json()["message"]
+    shown = (await api.get(home.admin, f"/containers/{container_id}")).json()
+    assert (shown["state"], shown["reason"], shown["resources"]["max_replicas"]) == ("RUNNING", None, 20)
+    again = await scale(api, home, container_id, max_replicas=50)
+    assert again.json()["reason"] == "awaiting_approval"
+    [request] = await requests(api, home)
+    assert (request["replicas"], request["container_id"]) == (50, container_id), "one request, the last wish"
+
+    approved = await decide(api, request["id"], "approve")
+    assert approved.json()["current_limit"] == 50
+    shown = (await api.get(home.admin, f"/containers/{container_id}")).json()
+    assert shown["resources"]["max_replicas"] == 50
+    kinds = [
+        one["kind"]
+        for one in (await api.get(home.admin, f"/containers/{container_id}/activity")).json()["items"]
+    ]
+    assert set(kinds[:2]) == {"container.scale", "replica_limit.approved"}
+    within = await scale(api, home, container_id, max_replicas=45)
+    assert (within.json()["reason"], within.json()["resources"]["max_replicas"]) == (None, 45)
+
+
+async def test_one_that_runs_stays_as_it_is_when_refused(api: Api) -> None:
+    home = await new_home(api)
+    container_id = await running(api, home)
+    await scale(api, home, container_id, max_replicas=40)
+    [request] = await requests(api, home)
+    await decide(api, request["id"], "refuse", "The GPUs are all taken.")
+    shown = (await api.get(home.admin, f"/containers/{container_id}")).json()
+    assert (shown["state"], shown["resources"]["max_replicas"]) == ("RUNNING", 20)
+    assert (await scale(api, home, container_id, max_replicas=1001)).status_code == 422
+
+
+async def test_one_that_is_stopped_asks_when_it_starts(api: Api) -> None:
+    home = await new_home(api)
+    container_id = await api.new_container(home.project_id, "chat")
+    scaled = await scale(api, home, container_id, max_replicas=40)
+    assert (scaled.json()["resources"]["max_replicas"], scaled.json()["reason"]) == (40, None)
+    assert await requests(api, home) == []
+    started = await api.post(home.admin, f"/containers/{container_id}/start")
+    assert started.json()["reason"] == "awaiting_approval"
+    assert len(await requests(api, home)) == 1

@@ -67,6 +67,26 @@ DIAGNOSIS = {
 }
 
 
+LIMIT_REQUEST = {
+    "id": "rlr_1",
+    "project_id": "prj_one",
+    "container_id": None,
+    "replicas": 40,
+    "note": "launch day",
+    "state": "pending",
+    "created_at": CREATED_AT,
+    "answer": None,
+}
+PREFLIGHT = {
+    "reason": "image_not_found",
+    "message": "As the registry says.",
+    "digest": "sha256:4711",
+    "platforms": ["linux/amd64"],
+    "size_bytes": 2**30,
+    "exposed_ports": [8000],
+    "port": 9000,
+    "warnings": ["The image exposes 8000, not 9000."],
+}
 NODE = {
     "name": "rack-1",
     "state": "silent",
@@ -286,6 +306,17 @@ class _Handler(BaseHTTPRequestHandler):
                 self._json(204, None)
             case ["GET", "operator", "status"] if token == OPERATOR_KEY:
                 self._json(200, OPERATOR_STATUS)
+            case ["POST", "projects", _, "containers", "preflight"]:
+                self._json(200, PREFLIGHT | {"image": body["image"], "ok": "absent" not in body["image"]})
+            case ["POST", "projects", _, "replica-limit-requests"]:
+                self._json(201, LIMIT_REQUEST | body)
+            case ["GET", "projects", _, "replica-limit-requests"]:
+                self._page([LIMIT_REQUEST], query)
+            case ["GET", "operator", "replica-limit-requests"]:
+                self._page([LIMIT_REQUEST], query)
+            case ["POST", "operator", "replica-limit-requests", "rlr_1", "approve" | "refuse" as verb]:
+                state = "approved" if verb == "approve" else "refused"
+                self._json(200, LIMIT_REQUEST | {"state": state, "current_limit": 40} | body)
             case ["GET", "operator", "nodes"]:
                 self._page([NODE], query)
             case ["GET", "operator", "instance-types"]:

@@ -1,6 +1,7 @@
-"""The operator's commands."""
+"""The operator's commands, and those that ask the operator or a registry for something."""
 
 import json
+from pathlib import Path
 
 from cli_server import FakeMoorage, Moor
 
@@ -42,3 +43,34 @@ def test_wrong_amounts(moor: Moor, fake: FakeMoorage) -> None:
     for amount in ("free", "0", "-1", "0.0000001", "NaN"):
         assert moor("operator", "instance-type", "set-price", "cpu-small", "--", amount).exit_code == 2
     assert fake.asked("PATCH", "/operator/instance-types/cpu-small") == []
+
+
+def test_more_replicas_asked_for_and_decided(moor: Moor, fake: FakeMoorage) -> None:
+    asked = moor("replica-limit", "ask", "40", "--note", "launch day")
+    assert "rlr_1" in asked.stdout
+    assert fake.asked("POST", "/projects/prj_one/replica-limit-requests") == [
+        {"replicas": 40, "note": "launch day"}
+    ]
+    assert "launch day" in moor("replica-limit", "list").stdout
+    assert "rlr_1" in moor("operator", "replica-limit", "list").stdout
+    assert fake.queries("/operator/replica-limit-requests")[0]["state"] == "pending"
+    granted = moor("operator", "replica-limit", "grant", "rlr_1")
+    assert granted.stdout == "rlr_1 is approved; a container of the project may have 40.\n"
+    refused = moor("operator", "replica-limit", "refuse", "rlr_1", "--answer", "All taken.")
+    assert "refused" in refused.stdout
+    assert fake.asked("POST", "/operator/replica-limit-requests/rlr_1/refuse") == [{"answer": "All taken."}]
+
+
+def test_preflight(moor: Moor, fake: FakeMoorage, tmp_path: Path) -> None:
+    password = tmp_path / "password"
+    password.write_text("secret\n")
+    secret = ("--username", "ann", "--password-file", str(password))
+    found = moor("preflight", "--image", "ghcr.io/acme/chat:1", "--port", "9000", *secret)
+    assert found.exit_code == 0, found.stderr
+    assert "sha256:4711" in found.stdout
+    assert "exposes 8000, not 9000" in found.stdout
+    [body] = fake.asked("POST", "/projects/prj_one/containers/preflight")
+    assert body["registry"] == {"provider": "github", "username": "ann", "password": "secret"}
+    assert "secret" not in found.stdout
+    absent = moor("preflight", "--image", "ghcr.io/acme/absent:1", "--json")
+    assert (absent.exit_code, json.loads(absent.stderr)["error"]["code"]) == (1, "image_not_found")

@@ -61,9 +61,13 @@ async def get_autoscaling(
 async def scale_container(
     body: ScaleRequest, access: Manageable, session: TheSession, settings: TheSettings, response: Response
 ) -> Container:
-    """Changes how it scales, also while it runs; 200 when nothing changed."""
-    changed = await service.change_scaling(session, access.actor, access.container.id, body)
-    return await answer(session, changed, settings, response)
+    """Changes how it scales, also while it runs; 200 when nothing changed. More replicas than its project may have
+    wait for the operator (`awaiting_approval` in this answer), and it scales as before until then."""
+    changed, waits = await service.change_scaling(session, access.actor, access.container.id, body)
+    shown = await answer(session, changed, settings, response)
+    if waits is None:
+        return shown
+    return shown.model_copy(update={"reason": waits.reason, "message": waits.message})
 
 
 @router.post("/containers/{container_id}/autoscaling/replay")

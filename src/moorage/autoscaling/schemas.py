@@ -3,7 +3,7 @@ from typing import Any
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
-from moorage.containers.spec import MAX_REPLICAS
+from moorage.containers.spec import MOST_REPLICAS
 
 
 class ScalingPolicy(BaseModel):
@@ -18,8 +18,8 @@ class ScaleRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    min_replicas: int | None = Field(default=None, ge=1, le=MAX_REPLICAS)
-    max_replicas: int | None = Field(default=None, ge=1, le=MAX_REPLICAS)
+    min_replicas: int | None = Field(default=None, ge=1, le=MOST_REPLICAS)
+    max_replicas: int | None = Field(default=None, ge=1, le=MOST_REPLICAS)
     target_concurrency: int | None = Field(default=None, ge=1, le=1000)
     scale_down_delay_s: int | None = Field(default=None, ge=0, le=86400)
 

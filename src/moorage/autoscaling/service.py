@@ -7,18 +7,21 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from moorage.autoscaling.schemas import ScaleRequest
 from moorage.containers.activity import record_activity
 from moorage.containers.models import ContainerRow
+from moorage.containers.replica_limits.service import ask_to_scale
 from moorage.containers.repository import lock_container, mark_due
 from moorage.containers.service import Changed
 from moorage.containers.spec import ContainerSettings, ResourceMode
 from moorage.containers.states import DesiredState
+from moorage.containers.verdict import Verdict
 from moorage.identity.actor import Actor
 from moorage.kit.errors import ConflictError, FieldError, InvalidInputError
 
 
 async def change_scaling(
     session: AsyncSession, actor: Actor, container_id: str, wanted: ScaleRequest
-) -> Changed:
-    """Takes effect while it runs. A container of one replica becomes one that scales."""
+) -> tuple[Changed, Verdict | None]:
+    """Takes effect while it runs. A container of one replica becomes one that scales. A verdict says what it waits
+    for, if that is more than its project may have."""
     row = await lock_container(session, container_id)
     if row.desired_state == DesiredState.DELETED:
         raise ConflictError("The container is being deleted.", code="container_deleting")
@@ -27,14 +30,16 @@ async def change_scaling(
     after = replace(before, resource_mode=ResourceMode.AUTOSCALING, **sent)
     _check(before, after, wanted)
     if after == before:
-        return Changed(row, anything=False)
+        return Changed(row, anything=False), None
+    if (waits := await ask_to_scale(session, actor, row, after, sent)) is not None:
+        return Changed(row, anything=True), waits
     row.settings = after.to_json()
     row.desired_replicas = min(max(row.desired_replicas, after.min_replicas), after.max_replicas)
     _record(session, actor, row, sent)
     await session.flush()
     await mark_due(session, [row.id])
     await session.refresh(row)
-    return Changed(row, anything=True)
+    return Changed(row, anything=True), None
 
 
 def _check(before: ContainerSettings, after: ContainerSettings, wanted: ScaleRequest) -> None:

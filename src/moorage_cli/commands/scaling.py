@@ -60,6 +60,9 @@ def scale(
     if session.output.as_json:
         session.output.result(scaled)
         return
+    if scaled["reason"] == "awaiting_approval":
+        session.output.line(scaled["message"])
+        return
     session.output.line(f"{scaled['name']} scales {shown_policy(scaled['resources'])}.")
 
 

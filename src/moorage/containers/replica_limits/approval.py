@@ -12,6 +12,14 @@ def awaiting(replicas: int, limit: int) -> Verdict:
     )
 
 
+def scaling_waits(replicas: int, limit: int) -> Verdict:
+    return Verdict(
+        Reason.AWAITING_APPROVAL,
+        f"Scaling to {replicas} replicas waits for the operator to allow it; the project's limit is {limit}. "
+        "Until then it scales as before.",
+    )
+
+
 def refused(replicas: int, limit: int, answer: str | None) -> Verdict:
     said = f" ({answer})" if answer else ""
     return Verdict(

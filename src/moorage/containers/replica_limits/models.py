@@ -1,6 +1,8 @@
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import CheckConstraint, ForeignKey, Index, text
+from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
 from moorage.kit.database import Base, CreatedAt
@@ -30,6 +32,8 @@ class ReplicaLimitRequestRow(Base):
     replicas: Mapped[int]
     note: Mapped[str | None]
     """Why they are needed, in the asker's words."""
+    scaling: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
+    """How a container that runs meanwhile is to scale once it is allowed to."""
     state: Mapped[str] = mapped_column(default="pending")
     requested_by: Mapped[str]
     created_at: Mapped[CreatedAt]

@@ -24,6 +24,11 @@ async def newest_request_of(session: AsyncSession, container_id: str) -> Replica
     return (await session.execute(query)).scalar_one_or_none()
 
 
+async def container_of(session: AsyncSession, request_id: str) -> str | None:
+    query = select(ReplicaLimitRequestRow.container_id).where(ReplicaLimitRequestRow.id == request_id)
+    return (await session.execute(query)).scalar_one_or_none()
+
+
 async def lock_request(
     session: AsyncSession, request_id: str
 ) -> tuple[ReplicaLimitRequestRow, ProjectRow] | None:

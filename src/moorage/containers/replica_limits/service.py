@@ -4,15 +4,19 @@ A container over the limit waits as `awaiting_approval`. The reconciler reads th
 decision needs nothing but its row: what was granted starts by itself, what was refused fails with the answer.
 """
 
+from dataclasses import replace
+
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.containers.activity import record_activity
 from moorage.containers.models import ContainerRow
 from moorage.containers.replica_limits import repository
-from moorage.containers.replica_limits.approval import awaiting
+from moorage.containers.replica_limits.approval import awaiting, scaling_waits
 from moorage.containers.replica_limits.models import ReplicaLimitRequestRow
-from moorage.containers.repository import mark_due
-from moorage.containers.spec import MAX_REPLICAS, ContainerSettings
+from moorage.containers.repository import lock_container, mark_due
+from moorage.containers.spec import MAX_REPLICAS, ContainerSettings, ResourceMode
+from moorage.containers.states import DesiredState
+from moorage.containers.verdict import Verdict
 from moorage.identity.actor import Actor
 from moorage.kit.clock import Clock
 from moorage.kit.errors import ConflictError, NotFoundError
@@ -40,8 +44,27 @@ async def ask_where_needed(session: AsyncSession, actor: Actor, row: ContainerRo
         newest.replicas = replicas
 
 
+async def ask_to_scale(
+    session: AsyncSession, actor: Actor, row: ContainerRow, after: ContainerSettings, sent: dict[str, int]
+) -> Verdict | None:
+    """What a container that runs has to wait for before it may scale so far; None if it may. Unlike one that is to
+    start, it goes on as it is: what was sent is laid over its settings when the operator allows it."""
+    limit = await repository.replica_limit(session, row.project_id)
+    within = ContainerSettings.from_json(row.settings).max_replicas <= limit
+    if after.max_replicas <= limit or not within or row.desired_state != DesiredState.RUNNING:
+        return None
+    newest = await repository.newest_request_of(session, row.id)
+    if newest is None or newest.state != "pending":
+        newest = _add(session, actor, row.project_id, row.id, after.max_replicas, None)
+    newest.replicas, newest.scaling = after.max_replicas, sent
+    return scaling_waits(after.max_replicas, limit)
+
+
 async def find_request(session: AsyncSession, request_id: str) -> Found:
-    """Locked, because it can be decided once."""
+    """Locked, because it can be decided once; its container before it, as everybody does."""
+    container_id = await repository.container_of(session, request_id)
+    if container_id is not None:
+        await lock_container(session, container_id)
     found = await repository.lock_request(session, request_id)
     if found is None:
         raise NotFoundError("There is no such request.")
@@ -72,6 +95,7 @@ async def decide(
     row.decided_at, row.decided_by, row.answer = clock.now(), actor.id, answer
     if approve:
         project.replica_limit = max(project.replica_limit, row.replicas)
+        await _scale(session, actor, row)
     record_activity(
         session,
         project_id=project.id,
@@ -84,6 +108,27 @@ async def decide(
     await session.flush()
     await mark_due(session, await repository.waiting_containers(session, project.id))
     return row, project
+
+
+async def _scale(session: AsyncSession, actor: Actor, request: ReplicaLimitRequestRow) -> None:
+    """What a container that runs was waiting for."""
+    if request.container_id is None or request.scaling is None:
+        return
+    row = await lock_container(session, request.container_id)
+    if row.desired_state == DesiredState.DELETED:
+        return
+    before = ContainerSettings.from_json(row.settings)
+    after = replace(before, resource_mode=ResourceMode.AUTOSCALING, **request.scaling)
+    row.settings = after.to_json()
+    row.desired_replicas = min(max(row.desired_replicas, after.min_replicas), after.max_replicas)
+    record_activity(
+        session,
+        project_id=row.project_id,
+        container_id=row.id,
+        actor=actor.id,
+        kind="container.scale",
+        details=dict(request.scaling),
+    )
 
 
 def _add(

@@ -1,0 +1,51 @@
+"""`moor preflight`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from moorage_cli.amounts import shown_bytes
+from moorage_cli.client import Record
+from moorage_cli.command import command
+from moorage_cli.container_file import DeployOptions, registry_of
+from moorage_cli.errors import CliError
+from moorage_cli.session import Session
+
+
+def register(app: typer.Typer) -> None:
+    command(app)(preflight)
+
+
+def preflight(
+    session: Session,
+    image: Annotated[str, typer.Option(help="The image, e.g. ghcr.io/acme/chat:1.2.")],
+    provider: Annotated[
+        str | None, typer.Option(help="The registry's provider.", show_default="by image")
+    ] = None,
+    username: Annotated[str | None, typer.Option(help="For a private registry.")] = None,
+    password_file: Annotated[Path | None, typer.Option(help="File with its password; - is stdin.")] = None,
+    port: Annotated[int | None, typer.Option(help="Where it listens.")] = None,
+) -> None:
+    """Ask an image's registry what a deployment would find; nothing is pulled or charged."""
+    options = DeployOptions(image=image, provider=provider, username=username, password_file=password_file)
+    body: Record = {"image": image, "registry": registry_of({"image": image}, options), "port": port}
+    found: Record = session.client.post(f"/projects/{session.project['id']}/containers/preflight", body)
+    if not found["ok"]:
+        raise CliError(found["message"], code=found["reason"])
+    if session.output.as_json:
+        session.output.result(found)
+        return
+    size = shown_bytes(found["size_bytes"]) if found["size_bytes"] is not None else ""
+    pairs = [
+        ("image", found["image"]),
+        ("digest", found["digest"] or ""),
+        ("platforms", ", ".join(found["platforms"])),
+        ("size", size),
+        ("exposes", ", ".join(str(one) for one in found["exposed_ports"])),
+        ("port", str(found["port"] or "")),
+    ]
+    session.output.pairs([(name, value) for name, value in pairs if value])
+    for warning in found["warnings"]:
+        session.output.line(warning, style="yellow")
+    session.output.line(found["message"])
