@@ -38,6 +38,7 @@ from moorage.kit.logging import configure_logging
 from moorage.kit.postgres import EmbeddedPostgres
 from moorage.kit.settings import Settings
 from moorage.reconcile.driver import Driver
+from moorage.telemetry.metrics.keeper import MetricsKeeper
 
 INSTALLATION = InstallationId("ins_scale")
 
@@ -76,14 +77,17 @@ async def run_controller(settings: Settings, dsn: str) -> None:
     before_kib = resident_kib("self")
     await _preload(machine, dsn)
     database, listener = Database(dsn, pool_size=settings.database_pool_size), Listener(dsn)
-    reconciler = ContainersReconciler(database, ToldEngine(machine), KEYRING, settings, system_clock)
+    engine = ToldEngine(machine)
+    reconciler = ContainersReconciler(database, engine, KEYRING, settings, system_clock)
     driver = Driver(reconciler, database, listener, "scale", system_clock)
+    metrics = Driver(MetricsKeeper(database, engine, system_clock), database, listener, "scale", system_clock)
     reconciler.wake_driver = driver.wake
     tell("ready", machine_kib=resident_kib("self") - before_kib)
     try:
         async with asyncio.TaskGroup() as group:
             group.create_task(listener.run())
             group.create_task(driver.run())
+            group.create_task(metrics.run())
     finally:
         await reconciler.close()
         await database.close()

@@ -59,7 +59,10 @@ def _handle(device_id: str) -> Any:
 def _usage(handle: Any) -> GpuUsage:
     return GpuUsage(
         utilization_percent=_told(lambda: float(pynvml.nvmlDeviceGetUtilizationRates(handle).gpu)),
-        memory_bytes=_told(lambda: int(pynvml.nvmlDeviceGetMemoryInfo(handle).used)),
+        # The second version leaves out what the driver keeps for itself.
+        memory_bytes=_told(
+            lambda: int(pynvml.nvmlDeviceGetMemoryInfo(handle, version=pynvml.nvmlMemory_v2).used)
+        ),
         temperature_celsius=_told(
             lambda: float(pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU))
         ),

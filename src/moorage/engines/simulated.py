@@ -208,7 +208,7 @@ class SimulatedEngine:
         now = self._clock.now()
         return {
             device_id: replica.image.gpu_usage
-            for replica in self._all_own()
+            for replica in (self._all_own() if device_ids else ())
             if replica.phase(now) is ReplicaPhase.RUNNING
             for device_id in replica.spec.gpu_device_ids
             if device_id in device_ids

@@ -83,16 +83,23 @@ def longer_blocks(blocks: Iterable[Block], rung: Rung) -> list[Block]:
 
 def means(steps: Steps, blocks: Iterable[Block]) -> dict[str, Values]:
     """For each figure and step the mean of the values that lie in it; those of longer steps weigh more."""
-    sums: dict[str, list[tuple[float, float]]] = {}
+    totals: dict[str, list[float]] = {}
+    weights: dict[str, list[int]] = {}
     for block in blocks:
+        # In whole seconds, because dates are slow and there are many values.
+        begin_s = int((block.at - steps.first).total_seconds())
+        indexes = [
+            (begin_s + number * block.step_s) // steps.step_s
+            for number in range(max(map(len, block.figures.values()), default=0))
+        ]
         for name, values in block.figures.items():
-            found = sums.setdefault(name, [(0.0, 0.0)] * steps.count)
-            for number, value in enumerate(values):
-                index = steps.index_of(block.at + timedelta(seconds=number * block.step_s))
+            total = totals.setdefault(name, [0.0] * steps.count)
+            weight = weights.setdefault(name, [0] * steps.count)
+            for index, value in zip(indexes, values, strict=False):
                 if value is not None and 0 <= index < steps.count:
-                    total, weight = found[index]
-                    found[index] = (total + value * block.step_s, weight + block.step_s)
+                    total[index] += value * block.step_s
+                    weight[index] += block.step_s
     return {
-        name: [round(total / weight, 1) if weight else None for total, weight in found]
-        for name, found in sums.items()
+        name: [round(one / by, 1) if by else None for one, by in zip(total, weights[name], strict=True)]
+        for name, total in totals.items()
     }
