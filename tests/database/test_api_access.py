@@ -183,6 +183,7 @@ ROUTES = {
     "POST /api/v1/operator/instance-types": "operator",
     "PATCH /api/v1/operator/instance-types/{instance_type}": "operator",
     "DELETE /api/v1/operator/instance-types/{instance_type}": "operator",
+    "GET /api/v1/operator/logs": "operator",
     "GET /api/v1/operator/status": "operator",
 }
 

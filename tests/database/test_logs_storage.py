@@ -12,7 +12,7 @@ from moorage.kit.database import Database
 from moorage.kit.errors import LeaseLostError
 from moorage.kit.settings import Settings
 from moorage.telemetry.logs import repository
-from moorage.telemetry.logs.collector import STORAGE, LogCollector
+from moorage.telemetry.logs.collector import BUDGETS, STORAGE, LogCollector
 from moorage.telemetry.logs.models import LogCursorRow, LogLineRow
 from moorage.telemetry.partition_repository import create_partition, drop_partition, list_partitions
 
@@ -72,13 +72,14 @@ async def test_days_are_made_ahead(world: World) -> None:
         assert (await list_partitions(session, LOG_LINES))[0] == today_and_tomorrow
 
 
-async def test_storage_is_due_once_a_minute(world: World) -> None:
+async def test_storage_and_budgets_are_due_now_and_then(world: World) -> None:
     logs = collector(world)
-    assert list((await logs.due(10)).keys) == [STORAGE]
-    await logs.reconcile(STORAGE, world.lease)
+    assert list((await logs.due(10)).keys) == [STORAGE, BUDGETS]
+    for key in (STORAGE, BUDGETS):
+        await logs.reconcile(key, world.lease)
     due = await logs.due(10)
     assert not due.keys
-    assert due.next_in_s == pytest.approx(60, abs=5)
+    assert due.next_in_s == pytest.approx(10, abs=5)
     await logs.postpone(STORAGE, RuntimeError("locked"), world.lease)
     assert (await logs.due(10)).next_in_s == pytest.approx(5, abs=1)
 

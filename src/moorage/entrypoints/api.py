@@ -50,6 +50,7 @@ from moorage.organizations.operator import endpoints as operator_lists
 from moorage.organizations.service import create_first_organization
 from moorage.telemetry.capsules import endpoints as capsules
 from moorage.telemetry.logs import endpoints as logs
+from moorage.telemetry.logs.budget import endpoints as log_budget
 from moorage.telemetry.metrics import endpoints as metrics
 from moorage.telemetry.requests import endpoints as requests
 from moorage.webhooks import endpoints as webhooks
@@ -78,6 +79,7 @@ _PARTS = (
     replica_limits,
     autoscaling,
     logs,
+    log_budget,
     metrics,
     requests,
     operator_endpoints,

@@ -15,8 +15,10 @@ from moorage.kit.exposition import Family, Value, exposition
 from moorage.kit.web import TheSession
 from moorage.reconcile.status import reconciler_statuses
 from moorage.telemetry import operator_repository as watched
+from moorage.telemetry.logs.budget.repository import list_largest
 
 router = APIRouter(tags=["operator"])
+LARGEST_LOGS = 20
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -69,6 +71,12 @@ async def _of_the_database(session: AsyncSession) -> list[Family]:
         _gauge("node_cpu_millis", "What a machine has.", "node", {n.name: n.cpu_millis for n in nodes}),
         _gauge("node_memory_bytes", "What a machine has.", "node", {n.name: n.memory_bytes for n in nodes}),
         _gauge("node_gpus", "What a machine has.", "node", {n.name: len(n.gpus) for n in nodes}),
+        _gauge(
+            "log_bytes",
+            "Of the containers whose output takes most.",
+            "container",
+            {one.container_id: one.bytes for one in await list_largest(session, LARGEST_LOGS)},
+        ),
         _gauge("stored_bytes", "Size in the database.", "table", await watched.sizes_bytes(session)),
     ]
 

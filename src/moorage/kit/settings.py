@@ -122,6 +122,8 @@ class Settings(BaseSettings):
     """For GitHub Enterprise, `https://your-host/api/v3`."""
 
     log_retention_days: int = Field(default=7, ge=1, le=365)
+    log_bytes_per_container: int = Field(default=2**30, ge=2**20)
+    """Of its output, counted about as it lies on disk; beyond it the oldest lines go."""
 
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["json", "console"] = "console"

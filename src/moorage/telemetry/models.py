@@ -1,6 +1,7 @@
 """Tables of telemetry."""
 
 from moorage.telemetry.capsules.models import CrashCapsuleRow
+from moorage.telemetry.logs.budget.models import LogVolumeRow
 from moorage.telemetry.logs.models import LogCursorRow, LogLineRow
 from moorage.telemetry.metrics.models import ContainerSampleRow, ContainerStepRow, GatewayReportRow
 from moorage.telemetry.requests.models import RequestHistogramRow, RequestRecordRow
@@ -13,6 +14,7 @@ __all__ = [
     "GatewayReportRow",
     "LogCursorRow",
     "LogLineRow",
+    "LogVolumeRow",
     "ReplicaUsageRow",
     "RequestHistogramRow",
     "RequestRecordRow",

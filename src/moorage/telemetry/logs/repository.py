@@ -13,6 +13,8 @@ from moorage.containers.states import ReplicaState
 from moorage.engines.base import LogStream
 from moorage.kit.database import copy_binary
 from moorage.kit.errors import ConflictError
+from moorage.telemetry.logs.budget.plan import volume_of
+from moorage.telemetry.logs.budget.repository import add_volume
 from moorage.telemetry.logs.copying import COLUMNS, Source, binary_rows
 from moorage.telemetry.logs.cursor import Cursor, RawLine, StreamPosition
 from moorage.telemetry.logs.models import LogCursorRow, LogLineRow
@@ -70,6 +72,7 @@ async def store_lines(
     """Lines, each with its text made harmless, and cursor, together. `cursor` is the one behind the last of them."""
     await _move_cursor(session, source, lines[0].sequence, cursor)
     await copy_binary(session, LogLineRow, COLUMNS, binary_rows(source, lines, texts))
+    await add_volume(session, source.container_id, volume_of(texts), len(texts))
 
 
 async def finish(session: AsyncSession, source: Source) -> None:
