@@ -25,6 +25,7 @@ from moorage_cli.commands import (
     logs,
     members,
     nodes,
+    operator,
     operator_types,
     organizations,
     preflight,
@@ -34,6 +35,7 @@ from moorage_cli.commands import (
     scaling,
     status,
     top,
+    webhooks,
 )
 from moorage_cli.errors import ExitCode, UsageError, exit_codes_text
 from moorage_cli.session import GlobalOptions
@@ -114,10 +116,8 @@ for part in (
     nodes,
 ):
     part.register(app)
-operator = typer.Typer(help="For the operator of the installation.", no_args_is_help=True)
-operator.add_typer(operator_types.app, name="instance-type")
-operator.add_typer(replica_limits.operator_app, name="replica-limit")
-app.add_typer(operator, name="operator")
+operator.app.add_typer(operator_types.app, name="instance-type")
+operator.app.add_typer(replica_limits.operator_app, name="replica-limit")
 app.add_typer(replica_limits.app, name="replica-limit")
 app.add_typer(organizations.app, name="org")
 app.add_typer(members.app, name="members")
@@ -126,3 +126,5 @@ app.add_typer(projects.app, name="project")
 app.add_typer(keys.app, name="keys")
 billing_limits.register(billing.app)
 app.add_typer(billing.app, name="billing")
+app.add_typer(webhooks.app, name="webhooks")
+app.add_typer(operator.app, name="operator")

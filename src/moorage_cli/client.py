@@ -1,10 +1,12 @@
 """The one HTTP client: requests below `/api/v1`, answers as JSON, failures as `CliError`.
 
-A GET is repeated for up to two seconds when the connection breaks, because the API may be restarting. Anything
-else is repeated only while no connection could be made at all: then it cannot have happened twice.
+A GET is repeated for up to two seconds when the connection breaks, because the API may be restarting; so is the POST of
+somebody who is signed in, under one Idempotency-Key, so that it happens once. Anything else is repeated only while no
+connection could be made at all: then it cannot have happened twice.
 """
 
 import time
+import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -38,6 +40,7 @@ class ApiClient:
     def __init__(self, url: str, token: str | None = None, *, retry_for_s: float = RETRY_FOR_S) -> None:
         self.url = url
         self._retry_for_s = retry_for_s
+        self._is_signed_in = token is not None
         try:
             self._http = http_client(url, token, _TIMEOUT)
         except (ValueError, httpx.InvalidURL) as exc:
@@ -110,16 +113,20 @@ class ApiClient:
     ) -> httpx.Response:
         deadline = time.monotonic() + self._retry_for_s
         asked = {name: value for name, value in (params or {}).items() if value is not None}
+        headers = {}
+        if method == "POST" and self._is_signed_in:
+            headers["Idempotency-Key"] = str(uuid.uuid4())
+        repeatable = method == "GET" or "Idempotency-Key" in headers
         while True:
             try:
-                response = self._http.request(method, path, params=asked or None, json=body)
+                response = self._http.request(method, path, params=asked or None, json=body, headers=headers)
             except httpx.TransportError as exc:
-                repeatable = method == "GET" or isinstance(exc, httpx.ConnectError)
-                if not repeatable or isinstance(exc, httpx.TimeoutException) or time.monotonic() > deadline:
+                once_more = repeatable or isinstance(exc, httpx.ConnectError)
+                if not once_more or isinstance(exc, httpx.TimeoutException) or time.monotonic() > deadline:
                     raise UnreachableError(self.url, _why(exc)) from exc
             else:
                 # A proxy in front of the API says so when nothing is behind it for a moment.
-                restarting = response.status_code in (502, 503, 504) and method == "GET" and repeat_on_status
+                restarting = response.status_code in (502, 503, 504) and repeatable and repeat_on_status
                 if not restarting or time.monotonic() > deadline:
                     return response
             time.sleep(_RETRY_PAUSE_S)

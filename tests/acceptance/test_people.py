@@ -73,6 +73,8 @@ async def test_two_people(town: Town) -> None:
     (organization,) = (await ada.get("/organizations")).json()["items"]
     assert organization["role"] == "admin"
     organization_path = f"/organizations/{organization['id']}"
+    money = await made(await ada.get(f"{organization_path}/billing"))
+    assert (money["balance_microusd"], money["available_microusd"]) == (20_000_000, 20_000_000)
     project = await made(await ada.post(f"{organization_path}/projects", json={"name": "models"}))
     secret = await made(await ada.post(f"{organization_path}/projects", json={"name": "secret"}))
 

@@ -132,6 +132,10 @@ class FakeMoorage:
         self.ready = True
         self.refusals: dict[tuple[str, str], tuple[int, dict[str, Any]]] = {}
         self.unanswered_gets = 0
+        self.unanswered_posts = 0
+        """Done, but the connection breaks before the answer."""
+        self.done: dict[str, Any] = {}
+        """Answers by Idempotency-Key."""
         self.chat_answers: list[tuple[int, str, bytes]] = []
         self.page_size = 200
         self.draft: dict[str, Any] = {}
@@ -256,6 +260,10 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command == "GET" and self.moorage.unanswered_gets > 0:
             self.moorage.unanswered_gets -= 1
             self.close_connection = True
+            return
+        key = self.headers.get("Idempotency-Key")
+        if key in self.moorage.done:
+            self._json(*self.moorage.done[key])
             return
         if parts.path.startswith("/c/"):
             self._chat()
@@ -509,6 +517,13 @@ class _Handler(BaseHTTPRequestHandler):
         self._json(status, {"status": status, "code": code, "detail": detail, "request_id": "req_1"})
 
     def _json(self, status: int, body: Any) -> None:
+        key = self.headers.get("Idempotency-Key")
+        if key is not None:
+            self.moorage.done[key] = status, body
+        if self.command == "POST" and self.moorage.unanswered_posts > 0:
+            self.moorage.unanswered_posts -= 1
+            self.close_connection = True
+            return
         self._send(status, "application/json", b"" if body is None else json.dumps(body).encode())
 
     def _send(self, status: int, kind: str, content: bytes, headers: dict[str, str] | None = None) -> None:

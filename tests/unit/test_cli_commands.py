@@ -164,6 +164,15 @@ def test_a_get_survives_a_broken_connection(moor: Moor, fake: FakeMoorage) -> No
     assert moor("whoami").exit_code == 0
 
 
+def test_a_post_is_repeated_and_happens_once(moor: Moor, fake: FakeMoorage) -> None:
+    fake.unanswered_posts = 3
+    assert moor("keys", "create", "--name", "ci").stdout == "moor_secret\n"
+    assert len(fake.asked("POST", "/projects/prj_one/api-keys")) == 4
+    assert len(fake.keys) == 1
+    assert moor("keys", "create", "--name", "ci").exit_code == 0
+    assert len(fake.keys) == 2, "the next one is another"
+
+
 # Projects
 
 

@@ -1,15 +1,13 @@
 """`moor billing balance`, `usage`, `entries` and `top-up`; `billing_limits.py` adds `limits`."""
 
-from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from typing import Annotated
 
 import typer
 
-from moorage_cli.amounts import shown_price
+from moorage_cli.amounts import microusd_of, shown_price
 from moorage_cli.client import Record
 from moorage_cli.command import command
-from moorage_cli.errors import UsageError
 from moorage_cli.organization_choice import choose_organization
 from moorage_cli.session import Session
 from moorage_cli.times import shown_time
@@ -128,14 +126,3 @@ def top_up(
 
 def billing_path(session: Session, wish: str | None) -> str:
     return f"/organizations/{choose_organization(session.client, wish)['id']}/billing"
-
-
-def microusd_of(text: str) -> int:
-    try:
-        amount = Decimal(text) * 1_000_000
-        whole = amount.is_finite() and amount == amount.to_integral_value()
-    except InvalidOperation:
-        whole = False
-    if not whole:
-        raise UsageError(f"{text!r} is not an amount in US dollars.", hint="Write it like 50 or 12.50.")
-    return int(amount)

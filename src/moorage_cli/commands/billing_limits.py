@@ -4,10 +4,10 @@ from typing import Annotated
 
 import typer
 
-from moorage_cli.amounts import shown_price
+from moorage_cli.amounts import microusd_of, shown_price
 from moorage_cli.client import Record
 from moorage_cli.command import command
-from moorage_cli.commands.billing import OrganizationOption, billing_path, microusd_of
+from moorage_cli.commands.billing import OrganizationOption, billing_path
 from moorage_cli.errors import CliError, ExitCode, UsageError
 from moorage_cli.session import Session
 

@@ -1,4 +1,4 @@
-"""`moor members list`, `invite`, `withdraw`, `role` and `remove`."""
+"""`moor members list`, `invite`, `resend`, `withdraw`, `role` and `remove`."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -20,6 +20,7 @@ class Role(StrEnum):
     USER = "user"
 
 
+InvitedArgument = Annotated[str, typer.Argument(metavar="ADDRESS|ID", help="The invited.")]
 WhoArgument = Annotated[str, typer.Argument(metavar="ADDRESS|ID", help="The member.")]
 
 
@@ -59,13 +60,21 @@ def invite(
         session.output.line(f"Invited {made['email']} until {shown_time(made['expires_at'])}.")
 
 
+@command(app, "resend")
+def resend(session: Session, address: InvitedArgument) -> None:
+    """Mail an invitation anew, with a new link and another 7 days."""
+    found = _invitation(session, address)
+    sent = session.client.post(f"{_path(session)}/invitations/{path_part(found['id'])}/resend")
+    if session.output.as_json:
+        session.output.result(sent)
+    else:
+        session.output.line(f"Invited {sent['email']} again, until {shown_time(sent['expires_at'])}.")
+
+
 @command(app, "withdraw")
-def withdraw(
-    session: Session, address: Annotated[str, typer.Argument(metavar="ADDRESS|ID", help="The invited.")]
-) -> None:
+def withdraw(session: Session, address: InvitedArgument) -> None:
     """Withdraw an invitation that was not accepted yet."""
-    waiting = session.client.pages(f"{_path(session)}/invitations")
-    found = _one(waiting, address, "id", "invitation")
+    found = _invitation(session, address)
     session.client.request("DELETE", f"{_path(session)}/invitations/{path_part(found['id'])}")
     if session.output.as_json:
         session.output.result({"id": found["id"], "withdrawn": True})
@@ -108,6 +117,10 @@ def remove(
 
 def _member(session: Session, who: str) -> Record:
     return _one(session.client.pages(f"{_path(session)}/members"), who, "user_id", "member")
+
+
+def _invitation(session: Session, address: str) -> Record:
+    return _one(session.client.pages(f"{_path(session)}/invitations"), address, "id", "invitation")
 
 
 def _one(found: Iterable[Record], wish: str, id_field: str, what: str) -> Record:

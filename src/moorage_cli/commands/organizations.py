@@ -46,6 +46,7 @@ def create(session: Session, name: Annotated[str, typer.Argument(help="Its name.
         session.output.line(f"Created the organization {created['name']} ({created['id']}).")
 
 
+@command(app, "switch", hidden=True)
 @command(app, "use")
 def use(
     session: Session, name: Annotated[str, typer.Argument(metavar="NAME|ID", help="The organization.")]

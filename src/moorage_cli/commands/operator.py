@@ -1,0 +1,99 @@
+"""`moor operator organizations`, `users`, `suspend`, `resume` and `credit`, for the operator of the installation."""
+
+from typing import Annotated
+
+import typer
+
+from moorage_cli.amounts import microusd_of, shown_price
+from moorage_cli.command import command
+from moorage_cli.session import Session, path_part
+from moorage_cli.times import shown_time
+
+app = typer.Typer(help="For the operator of this installation.", no_args_is_help=True)
+
+OrganizationArgument = Annotated[str, typer.Argument(metavar="ID", help="The organization.")]
+
+
+@command(app, "organizations")
+def organizations(session: Session) -> None:
+    """List all organizations."""
+    found = list(session.client.pages("/operator/organizations"))
+    if session.output.as_json:
+        session.output.result(found)
+        return
+    rows = [
+        [
+            one["name"],
+            one["id"],
+            str(one["member_count"]),
+            str(one["project_count"]),
+            f"suspended {shown_time(one['suspended_at'])}" if one["suspended_at"] else "active",
+            shown_time(one["created_at"]),
+        ]
+        for one in found
+    ]
+    columns = ("NAME", "ID", "MEMBERS", "PROJECTS", "STATUS", "CREATED")
+    session.output.table(columns, rows, "There are no organizations.")
+
+
+@command(app, "users")
+def users(session: Session) -> None:
+    """List all people."""
+    found = list(session.client.pages("/operator/users"))
+    if session.output.as_json:
+        session.output.result(found)
+        return
+    rows = [
+        [
+            one["email"],
+            one["id"],
+            "operator" if one["is_operator"] else "",
+            ", ".join(one["organization_ids"]),
+            shown_time(one["created_at"]),
+        ]
+        for one in found
+    ]
+    columns = ("ADDRESS", "ID", "", "ORGANIZATIONS", "SINCE")
+    session.output.table(columns, rows, "There is nobody.")
+
+
+@command(app, "suspend")
+def suspend(
+    session: Session,
+    organization: OrganizationArgument,
+    reason: Annotated[str, typer.Option(help="For the organization's audit log.")],
+) -> None:
+    """Stop an organization's containers; nothing of it starts until it is resumed."""
+    path = f"/operator/organizations/{path_part(organization)}/suspend"
+    suspended = session.client.post(path, {"reason": reason})
+    if session.output.as_json:
+        session.output.result(suspended)
+    else:
+        session.output.line(f"Suspended {suspended['id']}.")
+
+
+@command(app, "resume")
+def resume(session: Session, organization: OrganizationArgument) -> None:
+    """Let a suspended organization go on: what was to run starts again."""
+    resumed = session.client.post(f"/operator/organizations/{path_part(organization)}/resume")
+    if session.output.as_json:
+        session.output.result(resumed)
+    else:
+        session.output.line(f"Resumed {resumed['id']}.")
+
+
+@command(app, "credit")
+def credit(
+    session: Session,
+    organization: OrganizationArgument,
+    amount: Annotated[str, typer.Argument(metavar="USD", help="How much, e.g. 50 or 12.50.")],
+    reason: Annotated[str, typer.Option(help="What the organization sees.")],
+) -> None:
+    """Give an organization credit that nobody paid for."""
+    wanted = {"organization_id": organization, "amount_microusd": microusd_of(amount), "reason": reason}
+    given = session.client.post("/operator/credits", wanted)
+    if session.output.as_json:
+        session.output.result(given)
+    else:
+        amount_shown = shown_price(given["amount_microusd"])
+        session.output.line(f"Gave {given['organization_id']} {amount_shown} USD ({given['id']}).")

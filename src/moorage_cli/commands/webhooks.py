@@ -1,0 +1,102 @@
+"""`moor webhooks create`, `list`, `delete`, `test` and `deliveries`."""
+
+from typing import Annotated
+
+import typer
+
+from moorage_cli.client import Record
+from moorage_cli.command import command
+from moorage_cli.session import Session, path_part
+from moorage_cli.times import shown_time
+
+app = typer.Typer(help="Receivers of an organization's events.", no_args_is_help=True)
+
+WebhookArgument = Annotated[str, typer.Argument(metavar="ID", help="The webhook.")]
+
+
+@command(app, "create")
+def create(
+    session: Session,
+    receiver: Annotated[str, typer.Argument(metavar="RECEIVER", help="The URL that events are sent to.")],
+    event: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PATTERN", help="Such as container.* or member.remove; can be repeated."),
+    ] = None,
+) -> None:
+    """Send events to a URL. The secret that signs them goes alone to stdout."""
+    body: Record = {"url": receiver} | ({"events": event} if event else {})
+    created = session.client.post(_path(session), body)
+    if session.output.as_json:
+        session.output.result(created)
+        return
+    session.output.note(f"Created {created['id']} for {', '.join(created['events'])}.")
+    session.output.note("Check signatures with this secret; it is shown this once.")
+    session.output.line(created["secret"])
+
+
+@command(app, "list")
+def list_them(session: Session) -> None:
+    """List the organization's webhooks."""
+    webhooks = list(session.client.pages(_path(session)))
+    if session.output.as_json:
+        session.output.result(webhooks)
+        return
+    rows = [
+        [
+            one["id"],
+            one["url"],
+            ", ".join(one["events"]),
+            "enabled" if one["enabled"] else f"disabled: {one['disabled_reason'] or 'by an admin'}",
+            shown_time(one["created_at"]),
+        ]
+        for one in webhooks
+    ]
+    columns = ("ID", "URL", "EVENTS", "STATUS", "CREATED")
+    session.output.table(columns, rows, "There are no webhooks. Create one with `moor webhooks create`.")
+
+
+@command(app, "delete")
+def delete(session: Session, webhook: WebhookArgument) -> None:
+    """Delete a webhook; what waits for it is not sent any more."""
+    session.client.request("DELETE", f"{_path(session)}/{path_part(webhook)}")
+    if session.output.as_json:
+        session.output.result({"id": webhook, "deleted": True})
+    else:
+        session.output.line(f"Deleted {webhook}.")
+
+
+@command(app, "test")
+def test(session: Session, webhook: WebhookArgument) -> None:
+    """Send a `webhook.test` event; `moor webhooks deliveries` shows how it went."""
+    sent = session.client.post(f"{_path(session)}/{path_part(webhook)}/test")
+    if session.output.as_json:
+        session.output.result(sent)
+    else:
+        session.output.line(f"{sent['id']} is on its way.")
+
+
+@command(app, "deliveries")
+def deliveries(session: Session, webhook: WebhookArgument) -> None:
+    """List what was sent in the last seven days, newest first."""
+    found = list(session.client.pages(f"{_path(session)}/{path_part(webhook)}/deliveries"))
+    if session.output.as_json:
+        session.output.result(found)
+        return
+    rows = [
+        [shown_time(one["created_at"]), one["event"], _outcome(one), str(one["tries"]), one["id"]]
+        for one in found
+    ]
+    session.output.table(("TIME", "EVENT", "OUTCOME", "TRIES", "ID"), rows, "Nothing was sent yet.")
+
+
+def _outcome(delivery: Record) -> str:
+    if delivery["delivered_at"] is not None:
+        return f"delivered ({delivery['status']})"
+    why = delivery["error"] or (f"answered {delivery['status']}" if delivery["status"] else "not tried yet")
+    if delivery["next_try_at"] is not None:
+        return f"{why}; next try {shown_time(delivery['next_try_at'])}"
+    return f"given up: {why}"
+
+
+def _path(session: Session) -> str:
+    return f"/organizations/{session.organization['id']}/webhooks"
