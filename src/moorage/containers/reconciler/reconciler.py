@@ -28,6 +28,7 @@ from moorage.containers.models import ContainerRow, ReplicaRow
 from moorage.containers.plan import ContainerView, Plan, ReplicaView, make_plan
 from moorage.containers.reconciler import repository, trials
 from moorage.containers.reconciler.engine_calls import EngineCalls
+from moorage.containers.reconciler.failure_mail import tell_of_failure
 from moorage.containers.reconciler.funding import Funding
 from moorage.containers.reconciler.observation import Observer, Seen
 from moorage.containers.reconciler.operations import Operations
@@ -99,6 +100,7 @@ class ContainersReconciler:
             created = await self._admit(session, loaded, room, plan)
             await self._funding.settle(session, loaded, plan, unchanged=unchanged)
             await trials.advance(session, loaded, plan)
+            await tell_of_failure(session, self.keyring, self.settings, loaded, plan)
         self._begin_operations(loaded, seen, plan, created, lease)
 
     async def postpone(self, key: str, error: Exception, lease: Lease) -> None:
