@@ -13,6 +13,7 @@ from moorage_cli.command import JsonOption, ProjectOption, UrlOption
 from moorage_cli.commands import (
     account,
     billing,
+    billing_cards,
     billing_limits,
     capsules,
     chat,
@@ -125,6 +126,7 @@ app.add_typer(scaling.app, name="autoscaling")
 app.add_typer(projects.app, name="project")
 app.add_typer(keys.app, name="keys")
 billing_limits.register(billing.app)
+billing_cards.register(billing.app)
 app.add_typer(billing.app, name="billing")
 app.add_typer(webhooks.app, name="webhooks")
 app.add_typer(operator.app, name="operator")

@@ -211,6 +211,21 @@ class Api:
         )
         return transfer_id
 
+    async def new_saved_card(self, organization_id: str) -> None:
+        """And what may be charged to it."""
+        await self.execute(
+            "INSERT INTO saved_cards (organization_id, customer_id, payment_method_id, brand, last4)"
+            " VALUES (:id, :customer_id, 'pm_1', 'visa', '4242') ON CONFLICT DO NOTHING",
+            id=organization_id,
+            customer_id=f"cus_{organization_id}",
+        )
+        await self.execute(
+            "INSERT INTO auto_top_ups (organization_id, threshold_microusd, amount_microusd,"
+            " monthly_cap_microusd, agreed_by)"
+            " VALUES (:id, 5000000, 5000000, 50000000, 'usr_somebody') ON CONFLICT DO NOTHING",
+            id=organization_id,
+        )
+
     async def new_container(self, project_id: str, name: str) -> str:
         container_id = new_container_id()
         settings = ContainerSettings(

@@ -24,41 +24,94 @@ WEBHOOK_SECRET = "whsec_stand_in"
 Event = dict[str, Any]
 
 
+Answer = tuple[int, dict[str, Any]]
+
+
 class Stripe:
     def __init__(self) -> None:
         self.url = ""
+        self.customers: dict[str, dict[str, Any]] = {}
         self.sessions: dict[str, dict[str, Any]] = {}
         self.intents: dict[str, dict[str, Any]] = {}
+        self.methods: dict[str, dict[str, Any]] = {}
         self.refunds: list[dict[str, Any]] = []
         self.disputes: list[dict[str, Any]] = []
-        self.by_key: dict[str, tuple[dict[str, str], dict[str, Any]]] = {}
+        self.by_key: dict[str, tuple[str, dict[str, str], Answer]] = {}
+        self.refusal: str | None = None
+        """The code with which cards are refused when nobody is present; None: they are charged."""
         self.lost_answers = 0
         """So many answers are not sent, although what was asked for is done."""
+        self.down = False
+        """Every request is answered with 500, and nothing is done."""
         self._numbers = itertools.count(1)
 
-    def create_session(self, form: dict[str, str], key: str | None) -> tuple[int, dict[str, Any]]:
-        if key in self.by_key:
-            before, answer = self.by_key[key]
-            if before != form:
-                return 400, _error("idempotency_error", "Keys can only be used with the same parameters.")
-            return 200, answer
-        cents = int(form["line_items[0][price_data][unit_amount]"])
+    def create_session(self, form: dict[str, str]) -> Answer:
         session_id = f"cs_test_{next(self._numbers)}"
-        session = {
+        session: dict[str, Any] = {
             "id": session_id,
             "object": "checkout.session",
+            "mode": form["mode"],
             "url": f"{self.url}/pay/{session_id}",
-            "client_reference_id": form["client_reference_id"],
-            "amount_total": cents,
-            "currency": form["line_items[0][price_data][currency]"],
-            "payment_status": "unpaid",
+            "customer": form.get("customer"),
             "payment_intent": None,
-            "top_up_id": form["payment_intent_data[metadata][top_up_id]"],
         }
+        if form["mode"] == "payment":
+            session |= {
+                "client_reference_id": form["client_reference_id"],
+                "amount_total": int(form["line_items[0][price_data][unit_amount]"]),
+                "currency": form["line_items[0][price_data][currency]"],
+                "payment_status": "unpaid",
+                "top_up_id": form["payment_intent_data[metadata][top_up_id]"],
+            }
+        elif form["customer"] not in self.customers:
+            return 404, _error("invalid_request_error", "No such customer.")
         self.sessions[session_id] = session
-        if key is not None:
-            self.by_key[key] = (form, dict(session))
         return 200, session
+
+    def create_customer(self, form: dict[str, str]) -> Answer:
+        customer_id = f"cus_{next(self._numbers)}"
+        metadata = {"organization_id": form["metadata[organization_id]"]}
+        self.customers[customer_id] = {"id": customer_id, "object": "customer", "metadata": metadata}
+        return 200, self.customers[customer_id]
+
+    def create_intent(self, form: dict[str, str]) -> Answer:
+        """A card is charged with nobody present."""
+        method = self.methods.get(form["payment_method"])
+        if method is None or method["customer"] != form["customer"] or form["off_session"] != "true":
+            return 400, _error("invalid_request_error", "The customer has no such card.")
+        intent_id = f"pi_{next(self._numbers)}"
+        intent = {
+            "id": intent_id,
+            "object": "payment_intent",
+            "status": "requires_payment_method" if self.refusal else "succeeded",
+            "currency": form["currency"],
+            "amount_received": 0 if self.refusal else int(form["amount"]),
+            "metadata": {"top_up_id": form["metadata[top_up_id]"]},
+        }
+        self.intents[intent_id] = intent
+        if self.refusal is None:
+            return 200, intent
+        refused = _error("card_error", f"Your card was refused ({self.refusal}).")
+        refused["error"] |= {"code": self.refusal, "payment_intent": intent}
+        return 402, refused
+
+    def save_card(self, session_id: str, last4: str = "4242") -> Event:
+        """Somebody enters a card on a page that charges nothing."""
+        session = self.sessions[session_id]
+        number = next(self._numbers)
+        self.methods[f"pm_{number}"] = {
+            "id": f"pm_{number}",
+            "object": "payment_method",
+            "type": "card",
+            "customer": session["customer"],
+            "created": number,
+            "card": {"brand": "visa", "last4": last4, "exp_month": 12, "exp_year": 2030},
+        }
+        return self._event("checkout.session.completed", session)
+
+    def charged(self) -> list[int]:
+        """Of payments that went through, in cents."""
+        return [one["amount_received"] for one in self.intents.values() if one["status"] == "succeeded"]
 
     def pay(self, session_id: str, **changes: Any) -> Event:
         """Somebody enters a card that works on the page."""
@@ -115,12 +168,39 @@ class Stripe:
             "data": {"object": dict(about)},
         }
 
-    def answer(
-        self, method: str, path: str, form: dict[str, str], key: str | None
-    ) -> tuple[int, dict[str, Any]]:
+    def event_of(self, intent_id: str) -> Event:
+        succeeded = self.intents[intent_id]["status"] == "succeeded"
+        kind = "payment_intent.succeeded" if succeeded else "payment_intent.payment_failed"
+        return self._event(kind, self.intents[intent_id])
+
+    def answer(self, method: str, path: str, form: dict[str, str], key: str | None) -> Answer:
+        """A repeated key gets the answer of the first time, refusals included."""
+        if self.down:
+            return 500, _error("api_error", "Out of order.")
+        if method != "POST" or key is None:
+            return self._answer(method, path, form)
+        if key not in self.by_key:
+            status, body = self._answer(method, path, form)
+            self.by_key[key] = (path, form, (status, json.loads(json.dumps(body))))
+        known_path, known_form, answer = self.by_key[key]
+        if (known_path, known_form) != (path, form):
+            return 400, _error("idempotency_error", "Keys can only be used with the same parameters.")
+        return answer
+
+    def _answer(self, method: str, path: str, form: dict[str, str]) -> Answer:
         match [method, *path.strip("/").split("/")]:
+            case ["POST", "v1", "customers"]:
+                return self.create_customer(form)
             case ["POST", "v1", "checkout", "sessions"]:
-                return self.create_session(form, key)
+                return self.create_session(form)
+            case ["POST", "v1", "payment_intents"]:
+                return self.create_intent(form)
+            case ["GET", "v1", "payment_methods"]:
+                mine = [one for one in self.methods.values() if one["customer"] == form["customer"]]
+                return 200, {"object": "list", "data": mine, "has_more": False, "url": path}
+            case ["POST", "v1", "payment_methods", method_id, "detach"] if method_id in self.methods:
+                self.methods[method_id]["customer"] = None
+                return 200, self.methods[method_id]
             case ["GET", "v1", "checkout", "sessions", session_id] if session_id in self.sessions:
                 return 200, self.sessions[session_id]
             case ["GET", "v1", "payment_intents", intent_id] if intent_id in self.intents:

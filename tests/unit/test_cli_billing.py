@@ -141,3 +141,42 @@ def test_limits_that_make_no_sense(moor: Moor, fake: FakeMoorage) -> None:
     assert moor("billing", "limits", "--set", "5", "--remove").exit_code == 2
     assert moor("billing", "limits", "--set", "a lot").exit_code == 2
     assert moor("billing", "limits", "--set", "5", "--project", "nothing").exit_code == ExitCode.NOT_FOUND
+
+
+CARD = {"brand": "visa", "last4": "4242", "expires_month": 2, "expires_year": 2030}
+ON = {
+    "state": "on",
+    "message": "The card is charged $50.00 whenever less than $10.00 of credit is available.",
+    "threshold_microusd": 10_000_000,
+    "amount_microusd": 50_000_000,
+    "monthly_cap_microusd": 200_000_000,
+    "charged_this_month_microusd": 50_000_000,
+    "tries_again_at": None,
+}
+
+
+def test_card(moor: Moor, fake: FakeMoorage) -> None:
+    fake.refusals["GET", f"{BILLING}/card"] = (200, CARD)
+    assert "visa ending in 4242, until 02/2030" in moor("billing", "card").stdout
+    fake.refusals["POST", f"{BILLING}/card"] = (201, {"checkout_url": "https://pay.example/cs_2"})
+    assert moor("billing", "card", "--save").stdout == "https://pay.example/cs_2\n"
+    fake.refusals["DELETE", f"{BILLING}/card"] = (204, {})
+    fake.refusals["GET", f"{BILLING}/card"] = (200, dict.fromkeys(CARD))
+    assert "No card is saved" in moor("billing", "card", "--remove").stdout
+    assert moor("billing", "card", "--save", "--remove").exit_code == 2
+
+
+def test_auto_top_up(moor: Moor, fake: FakeMoorage) -> None:
+    path = f"{BILLING}/auto-top-up"
+    fake.refusals["GET", path] = fake.refusals["PUT", path] = (200, ON)
+    shown = moor("billing", "auto-top-up").stdout
+    assert "50.00 of 200.00 USD" in shown
+    assert "whenever less than" in shown
+    assert moor("billing", "auto-top-up", "--below", "10", "--amount", "50", "--cap", "200").exit_code == 0
+    wanted = {name: ON[name] for name in ("threshold_microusd", "amount_microusd", "monthly_cap_microusd")}
+    assert fake.asked("PUT", path) == [wanted]
+    fake.refusals["GET", path] = (200, {"state": "off", "message": "The card is left alone."})
+    fake.refusals["DELETE", path] = (204, {})
+    assert "left alone" in moor("billing", "auto-top-up", "--off").stdout
+    assert moor("billing", "auto-top-up", "--off", "--amount", "50").exit_code == 2
+    assert moor("billing", "auto-top-up", "--amount", "50").exit_code == 2

@@ -11,7 +11,9 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from moorage.autoscaling import endpoints as autoscaling
+from moorage.billing.auto_top_ups import endpoints as auto_top_ups
 from moorage.billing.cards import endpoints as cards
+from moorage.billing.cards import saved_endpoints as saved_cards
 from moorage.billing.limits import endpoints as spending_limits
 from moorage.billing.top_ups import endpoints as top_ups
 from moorage.billing.top_ups import operator_endpoints as operator_money
@@ -85,6 +87,8 @@ _PARTS = (
     operator_endpoints,
     billing_views,
     spending_limits,
+    saved_cards,
+    auto_top_ups,
     top_ups,
     cards,
     operator_money,

@@ -27,6 +27,7 @@ EXPECTED_RECONCILERS = (
     "logs",
     "metrics",
     "renewals",
+    "top-ups",
 )
 SILENT_AFTER_S = 15.0
 

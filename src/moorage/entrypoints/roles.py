@@ -15,6 +15,7 @@ import uvloop
 
 from moorage.autoscaling.reconciler import Autoscaler
 from moorage.billing.alerts.reconciler import AlertsReconciler
+from moorage.billing.auto_top_ups.reconciler import AutoTopUpsReconciler
 from moorage.billing.ledger_check import LedgerCheck
 from moorage.billing.renewals.reconciler import RenewalsReconciler
 from moorage.containers.doctor.reconciler import Doctor
@@ -109,6 +110,7 @@ async def serve_controller(settings: Settings) -> None:
             logs,
             renewals,
             AlertsReconciler(database, keyring, settings, system_clock),
+            AutoTopUpsReconciler(database, keyring, settings, system_clock),
             LedgerCheck(database, system_clock),
             MailDelivery(database, keyring, settings, system_clock),
             WebhookDelivery(database, keyring, settings, system_clock),

@@ -1,6 +1,7 @@
 """Every table of Moorage, gathered: importing a module of models registers its tables."""
 
 from moorage.autoscaling import models as autoscaling
+from moorage.billing.auto_top_ups import models as auto_top_ups
 from moorage.billing.cards import models as cards
 from moorage.billing.top_ups import models as top_ups
 from moorage.catalog import models as catalog
@@ -29,6 +30,7 @@ metadata = Base.metadata
 __all__ = [
     "api_keys",
     "audit",
+    "auto_top_ups",
     "autoscaling",
     "cards",
     "catalog",

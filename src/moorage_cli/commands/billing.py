@@ -1,4 +1,4 @@
-"""`moor billing balance`, `usage`, `entries` and `top-up`; `billing_limits.py` adds `limits`."""
+"""`moor billing balance`, `usage`, `entries` and `top-up`; `billing_limits.py` and `billing_cards.py` add more."""
 
 from enum import StrEnum
 from typing import Annotated

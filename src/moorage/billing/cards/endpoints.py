@@ -1,21 +1,26 @@
 from fastapi import APIRouter, Request
 
-from moorage.billing.cards import service
+from moorage.billing.cards import saved_service, service
 from moorage.billing.cards.provider import CardProvider
-from moorage.kit.web import TheDatabase, TheSettings
+from moorage.kit.web import TheDatabase, TheKeyring, TheSettings
 
 router = APIRouter(tags=["billing"])
 
 
 @router.post("/webhooks/stripe", include_in_schema=False)
-async def stripe_event(request: Request, database: TheDatabase, settings: TheSettings) -> dict[str, bool]:
+async def stripe_event(
+    request: Request, database: TheDatabase, settings: TheSettings, keyring: TheKeyring
+) -> dict[str, bool]:
     """What the card payments' provider tells us. Nobody is signed in here: the signature says who it is."""
     provider = CardProvider(settings)
     event = provider.verified(await request.body(), request.headers.get("stripe-signature", ""))
     facts = await provider.facts(event) if event["type"].startswith(_ABOUT_PAYMENTS) else None
     if facts is not None:
         async with database.transaction() as session:
-            await service.book(session, facts)
+            await service.book(session, facts, keyring)
+    customer_id = provider.customer_of(event)
+    if customer_id is not None:
+        await saved_service.look_again(database, provider, customer_id)
     return {"received": True}
 
 

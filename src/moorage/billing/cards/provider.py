@@ -3,6 +3,8 @@
 An event is only a hint that something changed. What did is asked for, so events may come late, twice or in any order.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,6 +51,39 @@ class Facts:
     disputes: tuple[Dispute, ...]
 
 
+@dataclass(frozen=True)
+class Card:
+    """What is shown of one that the provider keeps. Its number never comes here."""
+
+    payment_method_id: str
+    brand: str
+    last4: str
+    expires_month: int
+    expires_year: int
+
+
+@dataclass(frozen=True)
+class Charge:
+    """Of a saved card, with nobody present."""
+
+    top_up_id: str
+    customer_id: str
+    payment_method_id: str
+    amount_microusd: int
+
+
+@dataclass(frozen=True)
+class Declined:
+    code: str
+    why: str
+    """The provider's words."""
+
+    @property
+    def needs_person(self) -> bool:
+        """Their bank wants to see them."""
+        return self.code == "authentication_required"
+
+
 class CardProvider:
     def __init__(self, settings: Settings) -> None:
         if settings.stripe_secret_key is None or settings.stripe_webhook_secret is None:
@@ -65,7 +100,7 @@ class CardProvider:
             max_network_retries=2,
         )
 
-    async def begin(self, top_up_id: str, amount_microusd: int) -> Checkout:
+    async def begin(self, top_up_id: str, amount_microusd: int, *, key: str | None = None) -> Checkout:
         """A page where the card is entered. The same top-up always gives the same page."""
         line = {
             "quantity": 1,
@@ -75,7 +110,7 @@ class CardProvider:
                 "product_data": {"name": "Moorage credit"},
             },
         }
-        wanted: Any = {
+        wanted = {
             "mode": "payment",
             "client_reference_id": top_up_id,
             "line_items": [line],
@@ -83,14 +118,58 @@ class CardProvider:
             "success_url": f"{self._return_url}?paid={top_up_id}",
             "cancel_url": f"{self._return_url}?cancelled={top_up_id}",
         }
+        return await self._page(wanted, key or top_up_id)
+
+    async def customer(self, organization_id: str) -> str:
+        """The organization's id at the provider; the same one whenever it is asked for."""
+        wanted: Any = {"metadata": {"organization_id": organization_id}}
+        key: Any = {"idempotency_key": f"customer:{organization_id}"}
+        with _reachable():
+            return (await self._client.v1.customers.create_async(wanted, key)).id
+
+    async def begin_saving(self, customer_id: str, key: str) -> Checkout:
+        """A page where a card is entered that may be charged later."""
+        wanted = {
+            "mode": "setup",
+            "currency": "usd",
+            "customer": customer_id,
+            "success_url": f"{self._return_url}?card=saved",
+            "cancel_url": f"{self._return_url}?card=cancelled",
+        }
+        return await self._page(wanted, key)
+
+    async def saved_card(self, customer_id: str) -> Card | None:
+        """The one that was saved last."""
+        newest = max(await self._cards(customer_id), key=lambda one: (one.created, one.id), default=None)
+        if newest is None:
+            return None
+        card = newest.card
+        return Card(newest.id, card.brand, card.last4, card.exp_month, card.exp_year)
+
+    async def forget_cards(self, customer_id: str) -> None:
+        with _reachable():
+            for one in await self._cards(customer_id):
+                await self._client.v1.payment_methods.detach_async(one.id)
+
+    async def charge(self, charge: Charge) -> str | Declined:
+        """The payment's id at the provider. The same top-up is charged once, however often this is asked for."""
+        wanted: Any = {
+            "amount": charge.amount_microusd // CENT_MICROUSD,
+            "currency": "usd",
+            "customer": charge.customer_id,
+            "payment_method": charge.payment_method_id,
+            "confirm": True,
+            "off_session": True,
+            "metadata": {"top_up_id": charge.top_up_id},
+        }
         try:
-            session = await self._client.v1.checkout.sessions.create_async(
-                wanted, {"idempotency_key": top_up_id}
-            )
-        except stripe.StripeError as exc:
-            raise _unavailable() from exc
-        assert session.url is not None, "a page that was just made is open"
-        return Checkout(session.id, session.url)
+            with _reachable(stripe.CardError):
+                made = await self._client.v1.payment_intents.create_async(
+                    wanted, {"idempotency_key": charge.top_up_id}
+                )
+        except stripe.CardError as exc:
+            return Declined(exc.code or "card_declined", exc.user_message or "The card was declined.")
+        return made.id
 
     def verified(self, payload: bytes, signature: str) -> dict[str, Any]:
         """The event, if the provider signed it within the last five minutes."""
@@ -107,20 +186,43 @@ class CardProvider:
         """Of the payment that an event is about; None where there is nothing to know yet."""
         about = event["data"]["object"]
         try:
-            intent_id = about.get("payment_intent")
-            if about.get("object") == "checkout.session":
-                intent_id = (
-                    await self._client.v1.checkout.sessions.retrieve_async(about["id"])
-                ).payment_intent
-            if not isinstance(intent_id, str):
-                return None
-            return await self._facts(intent_id)
+            with _reachable(stripe.InvalidRequestError):
+                intent_id = about.get("payment_intent")
+                if about.get("object") == "payment_intent" and "top_up_id" in (about.get("metadata") or {}):
+                    intent_id = about["id"]
+                if about.get("object") == "checkout.session":
+                    intent_id = (
+                        await self._client.v1.checkout.sessions.retrieve_async(about["id"])
+                    ).payment_intent
+                return await self._facts(intent_id) if isinstance(intent_id, str) else None
         except stripe.InvalidRequestError as exc:
             raise InvalidInputError(
                 "The event is about something that the provider does not know.", code="unknown_payment"
             ) from exc
-        except stripe.StripeError as exc:
-            raise _unavailable() from exc
+
+    async def facts_of(self, intent_id: str) -> Facts:
+        with _reachable():
+            return await self._facts(intent_id)
+
+    def customer_of(self, event: dict[str, Any]) -> str | None:
+        """Whose saved cards an event may be about."""
+        about, before = event["data"]["object"], event["data"].get("previous_attributes") or {}
+        is_page = about.get("object") == "checkout.session"
+        if (is_page and about.get("mode") != "setup") or not event["type"].startswith(_ABOUT_CARDS):
+            return None
+        found = about.get("customer") or before.get("customer")
+        return found if isinstance(found, str) else None
+
+    async def _page(self, wanted: Any, key: str) -> Checkout:
+        with _reachable():
+            session = await self._client.v1.checkout.sessions.create_async(wanted, {"idempotency_key": key})
+        assert session.url is not None, "a page that was just made is open"
+        return Checkout(session.id, session.url)
+
+    async def _cards(self, customer_id: str) -> list[Any]:
+        wanted: Any = {"customer": customer_id, "type": "card", "limit": MOST_AT_ONCE}
+        with _reachable():
+            return list((await self._client.v1.payment_methods.list_async(wanted)).data)
 
     async def _facts(self, intent_id: str) -> Facts:
         intent = await self._client.v1.payment_intents.retrieve_async(intent_id)
@@ -144,8 +246,18 @@ class CardProvider:
         )
 
 
-def _unavailable() -> UnavailableError:
-    return UnavailableError(
-        "The card payments' provider does not answer as it should. Try again in a moment.",
-        code="card_payments_unavailable",
-    )
+@contextmanager
+def _reachable(*expected: type[stripe.StripeError]) -> Iterator[None]:
+    """Whatever the provider does that we did not expect is something to try again later."""
+    try:
+        yield
+    except expected:
+        raise
+    except stripe.StripeError as exc:
+        raise UnavailableError(
+            "The card payments' provider does not answer as it should. Try again in a moment.",
+            code="card_payments_unavailable",
+        ) from exc
+
+
+_ABOUT_CARDS = ("checkout.session.completed", "setup_intent.succeeded", "payment_method.")

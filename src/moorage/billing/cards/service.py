@@ -5,10 +5,13 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from moorage.billing.cards import repository
 from moorage.billing.cards.models import CardPaymentRow
 from moorage.billing.cards.provider import CardProvider, Checkout, Dispute, Facts, Refund
+from moorage.billing.cards.words import charged_mail
+from moorage.billing.mails import tell_admins
 from moorage.billing.top_ups.service import check_amount
 from moorage.containers.activity import SYSTEM
 from moorage.containers.suspension import suspend
 from moorage.identity.actor import UserActor
+from moorage.kit.crypto import Keyring
 from moorage.kit.database import Database
 from moorage.kit.errors import InvalidInputError
 from moorage.kit.ids import new_top_up_id
@@ -50,7 +53,7 @@ async def begin_payment(
     return row, checkout
 
 
-async def book(session: AsyncSession, facts: Facts) -> None:
+async def book(session: AsyncSession, facts: Facts, keyring: Keyring) -> None:
     """Make the ledger say what the provider says. Safe to repeat, and in any order."""
     row = await repository.lock_payment(session, facts.top_up_id) if facts.top_up_id else None
     if row is None:
@@ -65,8 +68,11 @@ async def book(session: AsyncSession, facts: Facts) -> None:
     if await _has_new_dispute(session, facts):
         # Before anything is booked: this marks containers, and whoever locks those and an account does it in this order.
         await suspend(session, row.organization_id, SYSTEM, "A card payment was disputed.")
-    await _post(session, row, Kind.CARD_TOP_UP, f"card:{row.id}", facts.amount_microusd)
+    is_new = await _post(session, row, Kind.CARD_TOP_UP, f"card:{row.id}", facts.amount_microusd)
     await repository.mark_paid(session, row.id)
+    if is_new and row.automatic:
+        subject, text = charged_mail(row.amount_microusd)
+        await tell_admins(session, keyring, row.organization_id, subject=subject, text=text)
     for refund in facts.refunds:
         await _refund(session, row, refund)
     for dispute in facts.disputes:

@@ -58,17 +58,18 @@ def shown_payment(row: CardPaymentRow, checkout_url: str | None) -> TopUp:
         id=row.id,
         organization_id=row.organization_id,
         method="card",
-        state="confirmed" if paid else "pending",
+        state="confirmed" if paid else "failed" if row.failed_at and not checkout_url else "pending",
         amount_microusd=row.amount_microusd,
         received_microusd=row.amount_microusd if paid else None,
         checkout_url=None if paid else checkout_url,
+        automatic=row.automatic,
         created_at=row.created_at,
-        decided_at=row.paid_at,
+        decided_at=row.paid_at or row.failed_at,
     )
 
 
 def shown_transfer(row: BankTransferRow, settings: Settings) -> TopUp:
     instructions = service.instructions_of(settings, row.transfer) if row.state == "pending" else None
-    names = set(TopUp.model_fields) - {"method", "instructions", "checkout_url"}
+    names = set(TopUp.model_fields) - {"method", "instructions", "checkout_url", "automatic"}
     values = {name: getattr(row, name) for name in names}
     return TopUp(method="bank_transfer", instructions=instructions, **values)

@@ -18,7 +18,7 @@ class TopUp(BaseModel):
     id: str
     organization_id: str
     method: Literal["card", "bank_transfer"]
-    state: Literal["pending", "confirmed", "expired"]
+    state: Literal["pending", "confirmed", "expired", "failed"]
     amount_microusd: int
     received_microusd: int | None
     transfer: Literal["local", "international"] | None = None
@@ -28,6 +28,8 @@ class TopUp(BaseModel):
     """The account to pay to."""
     checkout_url: str | None = None
     """The page where the card is entered."""
+    automatic: bool = False
+    """With the saved card, because the credit was low."""
     created_at: datetime
     decided_at: datetime | None
 

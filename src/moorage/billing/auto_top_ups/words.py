@@ -1,0 +1,56 @@
+"""What is said about automatic top-ups. Pure."""
+
+from datetime import datetime
+
+from moorage.billing.auto_top_ups.rules import Policy, Step
+from moorage.kit.money import format_usd
+
+Mail = tuple[str, str]
+"""Subject and text."""
+
+
+def step_sentence(step: Step, policy: Policy, again_at: datetime | None) -> str:
+    amount, threshold = format_usd(policy.amount_microusd), format_usd(policy.threshold_microusd)
+    match step:
+        case Step.CHARGE | Step.ENOUGH:
+            return f"The card is charged {amount} whenever less than {threshold} of credit is available."
+        case Step.WAITING:
+            return f"The last charge failed. It is tried again at {again_at:%Y-%m-%d %H:%M} UTC."
+        case Step.PAUSED:
+            return "Paused, because the card was refused three times. Save another card, then switch it on again."
+        case Step.CAPPED:
+            cap = format_usd(policy.monthly_cap_microusd)
+            return (
+                f"Another {amount} would exceed the monthly cap of {cap}. Raise the cap, or top up yourself."
+            )
+        case Step.NO_CARD:
+            return "There is no saved card. Save one first."
+        case Step.SUSPENDED:
+            return "The organization is suspended, so its card is left alone."
+
+
+def failed_mail(
+    amount_microusd: int, why: str, again_at: datetime | None, page_url: str | None, billing_url: str
+) -> Mail:
+    amount = format_usd(amount_microusd)
+    subject = f"Your card could not be charged {amount}"
+    if page_url is not None:
+        subject = f"Your bank wants you to confirm {amount}"
+        todo = f"To confirm the payment, go to {page_url}\n\n"
+    else:
+        todo = f"To save another card or top up yourself, go to {billing_url}\n\n"
+    then = (
+        f"It is tried again at {again_at:%Y-%m-%d %H:%M} UTC.\n"
+        if again_at is not None
+        else "Automatic top-up is paused: it was the third time. Switch it on again when the card works.\n"
+    )
+    return subject, f"An automatic top-up of {amount} failed: {why}\n\n{todo}{then}"
+
+
+def capped_mail(policy: Policy, billing_url: str) -> Mail:
+    cap = format_usd(policy.monthly_cap_microusd)
+    text = (
+        f"The credit is low, and charging your card once more would exceed the monthly cap of {cap}. "
+        f"To raise it or to top up yourself: {billing_url}\n"
+    )
+    return "The monthly cap of automatic top-ups is reached", text

@@ -1,0 +1,55 @@
+from typing import Annotated
+
+from fastapi import APIRouter, Depends
+from pydantic import BaseModel
+
+from moorage.billing.cards import saved_service
+from moorage.billing.cards.provider import CardProvider
+from moorage.billing.cards.repository import find_saved_card
+from moorage.kit.web import TheDatabase, TheSession, TheSettings
+from moorage.organizations.access import OrganizationAccess, organization_with
+from moorage.organizations.permissions import Permission
+
+router = APIRouter(tags=["billing"])
+Payer = Annotated[OrganizationAccess, Depends(organization_with(Permission.BILLING_MANAGE))]
+
+
+class SavedCard(BaseModel):
+    """All of it is null while no card is saved."""
+
+    brand: str | None = None
+    last4: str | None = None
+    expires_month: int | None = None
+    expires_year: int | None = None
+
+
+class CardPage(BaseModel):
+    checkout_url: str
+    """Where the card is entered."""
+
+
+@router.get("/organizations/{organization_id}/billing/card")
+async def get_card(access: Payer, session: TheSession) -> SavedCard:
+    """What is known of the saved card. Its number is with the card payments' provider alone."""
+    row = await find_saved_card(session, access.organization.id)
+    return SavedCard.model_validate(row, from_attributes=True) if row is not None else SavedCard()
+
+
+@router.post("/organizations/{organization_id}/billing/card", status_code=201)
+async def save_card(
+    access: Payer, session: TheSession, database: TheDatabase, settings: TheSettings
+) -> CardPage:
+    """Nothing is charged. A card that is entered there takes the place of the one before."""
+    provider = CardProvider(settings)
+    await session.commit()  # nothing stays open while somebody else is asked
+    return CardPage(checkout_url=await saved_service.begin_saving(database, provider, access))
+
+
+@router.delete("/organizations/{organization_id}/billing/card", status_code=204)
+async def remove_card(
+    access: Payer, session: TheSession, database: TheDatabase, settings: TheSettings
+) -> None:
+    """It is removed at the provider too, and automatic top-ups are switched off."""
+    provider = CardProvider(settings)
+    await session.commit()
+    await saved_service.forget(database, provider, access)

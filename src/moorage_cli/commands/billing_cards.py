@@ -1,0 +1,85 @@
+"""`moor billing card` and `moor billing auto-top-up`."""
+
+from typing import Annotated
+
+import typer
+
+from moorage_cli.amounts import microusd_of, shown_price
+from moorage_cli.client import Record
+from moorage_cli.command import command
+from moorage_cli.commands.billing import OrganizationOption, billing_path
+from moorage_cli.errors import UsageError
+from moorage_cli.session import Session
+
+
+def register(app: typer.Typer) -> None:
+    command(app, "card")(card)
+    command(app, "auto-top-up")(auto_top_up)
+
+
+def card(
+    session: Session,
+    organization: OrganizationOption = None,
+    save: Annotated[bool, typer.Option("--save", help="Get the page where a card is entered.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove it; ends automatic top-ups.")] = False,
+) -> None:
+    """Show, save or remove the card that automatic top-ups charge."""
+    if save and remove:
+        raise UsageError("A card cannot be saved and removed at once.")
+    path = f"{billing_path(session, organization)}/card"
+    if save:
+        page: Record = session.client.post(path)
+        if session.output.as_json:
+            session.output.result(page)
+            return
+        session.output.note("Enter the card on this page; nothing is charged.")
+        session.output.line(page["checkout_url"])
+        return
+    if remove:
+        session.client.request("DELETE", path)
+    found: Record = session.client.get(path)
+    if session.output.as_json:
+        session.output.result(found)
+    elif found["last4"] is None:
+        session.output.line("No card is saved. `moor billing card --save` gives the page to enter one.")
+    else:
+        until = f"{found['expires_month']:02d}/{found['expires_year']}"
+        session.output.line(f"{found['brand']} ending in {found['last4']}, until {until}")
+
+
+def auto_top_up(
+    session: Session,
+    organization: OrganizationOption = None,
+    below: Annotated[
+        str | None, typer.Option(metavar="USD", help="Charge the card when less credit is available.")
+    ] = None,
+    amount: Annotated[str | None, typer.Option(metavar="USD", help="How much to charge each time.")] = None,
+    cap: Annotated[str | None, typer.Option(metavar="USD", help="At most so much in a month.")] = None,
+    off: Annotated[bool, typer.Option("--off", help="Switch it off.")] = False,
+) -> None:
+    """Show or change whether the saved card is charged when the credit gets low.
+
+    To switch it on, or on again after it was paused, give --below, --amount and --cap.
+    """
+    wanted = (below, amount, cap)
+    if any(one is not None for one in wanted) and (off or None in wanted):
+        raise UsageError("Give --below, --amount and --cap together, or --off.")
+    path = f"{billing_path(session, organization)}/auto-top-up"
+    if off:
+        session.client.request("DELETE", path)
+    if below is not None and amount is not None and cap is not None:
+        body = {
+            "threshold_microusd": microusd_of(below),
+            "amount_microusd": microusd_of(amount),
+            "monthly_cap_microusd": microusd_of(cap),
+        }
+        session.client.request("PUT", path, body=body)
+    found: Record = session.client.get(path)
+    if session.output.as_json:
+        session.output.result(found)
+        return
+    pairs = [("State", found["state"]), ("", found["message"])]
+    if found["state"] != "off":
+        charged, most = found["charged_this_month_microusd"], found["monthly_cap_microusd"]
+        pairs.append(("This month", f"{shown_price(charged)} of {shown_price(most)} USD"))
+    session.output.pairs(pairs)
