@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from moorage.kit.clock import system_clock
+from tests.browser.history import add_history
 from tests.browser.world import World
 from tests.database.api_support import Api, Home
 
@@ -117,6 +118,7 @@ def paint(world: World) -> Scene:
         },
         logs=CHAT_LINES,
     )
+    world.do(add_history(world.api, running, now))
     world.do(_people_keys_and_money(world.api, home))
     other = world.home("lea@harbour.example", "Harbour Labs", "research")
     _, invitation = world.do(world.api.new_invitation(other.organization_id, "mara@northwind.example"))

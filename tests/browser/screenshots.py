@@ -28,6 +28,8 @@ def addresses(scene: Scene) -> dict[str, str]:
         "audit": f"{scene.project}/audit",
         "invitation": f"/invitations/{scene.invitation}",
         "overview": f"{running}/overview",
+        "metrics": f"{running}/metrics",
+        "metrics-empty": f"{scene.project}/containers/{scene.stopped}/metrics",
         "logs": f"{running}/logs",
         "activity": f"{running}/activity",
         "playground": f"{running}/playground",

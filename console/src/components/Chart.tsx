@@ -1,49 +1,72 @@
 import { useComputedColorScheme } from "@mantine/core";
-import { useEffect, useRef } from "react";
-import uPlot, { type AlignedData, type Options, type Series } from "uplot";
+import { useEffect, useRef, useState } from "react";
+import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 
-import { type Token, tokens } from "@/theme/tokens";
-
 import classes from "./Chart.module.css";
+import { type Pin, Pins } from "./chart/Pins";
+import { dataOf, type Drawing, optionsOf } from "./chart/plot";
+import { Reading } from "./chart/Reading";
 
-export interface Line {
-  label: string;
-  color: Token;
-  values: (number | null)[];
-  /** Filled to zero: one line per chart at most. */
-  filled?: boolean;
-  dashed?: boolean;
-  stepped?: boolean;
-}
+export type { Line } from "./chart/plot";
 
-interface ChartProps {
+interface ChartProps extends Drawing {
   /** For those who do not see it; the page offers the numbers as a table. */
   label: string;
-  /** Seconds since 1970, ascending. */
-  times: number[];
-  lines: Line[];
-  height: number;
-  unit?: (value: number) => string;
-  /** How a time is written below; hours and minutes unless said. */
-  time?: (seconds: number) => string;
-  /** No axes and no crosshair: a shape behind a figure. */
-  sparkline?: boolean;
-  /** Charts of the same name share one crosshair. */
-  sync?: string;
+  /** How a value is written beside the crosshair; as on the axis unless said. */
+  exact?: (value: number) => string;
+  /** How the time beside the crosshair is written. */
+  moment?: (seconds: number) => string;
+  /** Moments with a number, above the chart. */
+  pins?: Pin[];
 }
 
-/** Zero base, horizontal grid, gaps stay gaps. */
+const PINS_HEIGHT = 28;
+
+/** Where the lines are within the chart, in CSS pixels, and which times its edges are. */
+export interface Area {
+  left: number;
+  top: number;
+  width: number;
+  height: number;
+  from: number;
+  to: number;
+}
+
+export interface Cursor {
+  index: number;
+  left: number;
+}
+
 export function Chart(props: ChartProps) {
   const host = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
+  const latest = useRef(props);
+  const [area, setArea] = useState<Area | null>(null);
+  const [cursor, setCursor] = useState<Cursor | null>(null);
   const scheme = useComputedColorScheme("light");
-  const shape = JSON.stringify([scheme, props.height, props.sparkline, props.sync, props.lines.map(({ label, color }) => [label, color])]);
+  const above = props.pins ? PINS_HEIGHT : undefined;
+  const shape = JSON.stringify([scheme, props.height, props.sparkline, props.sync, props.whole, above, props.lines.map(looks)]);
+
+  useEffect(() => {
+    latest.current = props;
+    plot.current?.setData(dataOf(props));
+  }, [props]);
 
   useEffect(() => {
     const element = host.current;
     if (!element) return;
-    const made = new uPlot(options(props, scheme, element.clientWidth), data(props), element);
+    const options = optionsOf({ ...props, above }, () => latest.current, scheme, element.clientWidth);
+    options.hooks?.draw?.push((made) => setArea((before) => unlessSame(before, areaOf(made))));
+    // The crosshair is in every chart of the page, the numbers are in the one under the pointer.
+    let isHere = false;
+    options.hooks = { ...options.hooks, setCursor: [(made) => setCursor(isHere ? cursorOf(made) : null)] };
+    const made = new uPlot(options, dataOf(props), element);
+    made.over.addEventListener("mouseenter", () => (isHere = true));
+    made.over.addEventListener("mouseleave", () => {
+      isHere = false;
+      setCursor(null);
+    });
     plot.current = made;
     const watcher = new ResizeObserver(() => made.setSize({ width: element.clientWidth, height: props.height }));
     watcher.observe(element);
@@ -55,71 +78,38 @@ export function Chart(props: ChartProps) {
     // eslint-disable-next-line react-hooks/exhaustive-deps -- `shape` says everything that needs a new plot
   }, [shape]);
 
-  useEffect(() => {
-    plot.current?.setData(data(props));
-  }, [props]);
-
-  return <div ref={host} className={classes.chart} role="img" aria-label={props.label} style={{ height: props.height }} />;
+  return (
+    <div className={classes.frame}>
+      <div ref={host} className={classes.chart} role="img" aria-label={props.label} style={{ height: props.height }} />
+      {area && props.pins ? <Pins area={area} pins={props.pins} /> : null}
+      {area && cursor ? <Reading area={area} cursor={cursor} {...props} /> : null}
+    </div>
+  );
 }
 
-function data(props: ChartProps): AlignedData {
-  return [props.times, ...props.lines.map((line) => line.values)] as AlignedData;
+/** All of a line but its values. */
+function looks(line: Drawing["lines"][number]) {
+  return { ...line, values: undefined };
 }
 
-function options(props: ChartProps, scheme: "light" | "dark", width: number): Options {
-  const color = (name: Token) => tokens[name][scheme === "light" ? 0 : 1];
-  const axis = {
-    font: "11px 'Inter Variable'",
-    stroke: color("ink-3"),
-    ticks: { show: false },
-    border: { show: false },
-  };
+function cursorOf({ cursor }: uPlot): Cursor | null {
+  return typeof cursor.idx === "number" && cursor.left !== undefined && cursor.left >= 0
+    ? { index: cursor.idx, left: cursor.left }
+    : null;
+}
+
+function areaOf({ bbox, scales }: uPlot): Area {
+  const ratio = uPlot.pxRatio;
   return {
-    width,
-    height: props.height,
-    legend: { show: false },
-    // A date may stand below the right edge, and is wider than a time.
-    padding: props.sparkline ? [4, 0, 0, 0] : [8, props.time ? 20 : 8, 0, 0],
-    cursor: props.sparkline
-      ? { show: false }
-      : { drag: { x: false, y: false }, points: { size: 6 }, ...(props.sync ? { sync: { key: props.sync } } : {}) },
-    scales: { y: { range: (_, __, max) => [0, niceMax(max)] } },
-    series: [{}, ...props.lines.map((line) => series(line, color))],
-    axes: props.sparkline
-      ? [{ show: false }, { show: false }]
-      : [
-          { ...axis, grid: { show: false }, size: 28, space: 90, values: (_, times) => times.map(props.time ?? hourAndMinute) },
-          {
-            ...axis,
-            grid: { stroke: color("line"), width: 1 },
-            size: 52,
-            space: 32,
-            values: (_, values) => values.map((value) => (props.unit ? props.unit(value) : String(value))),
-          },
-        ],
+    left: bbox.left / ratio,
+    top: bbox.top / ratio,
+    width: bbox.width / ratio,
+    height: bbox.height / ratio,
+    from: scales["x"]?.min ?? 0,
+    to: scales["x"]?.max ?? 0,
   };
 }
 
-function series(line: Line, color: (name: Token) => string): Series {
-  const stroke = color(line.color);
-  return {
-    label: line.label,
-    stroke,
-    width: 1.5,
-    points: { show: false },
-    spanGaps: false,
-    ...(line.filled ? { fill: `${stroke}17` } : {}),
-    ...(line.dashed ? { dash: [3, 3] } : {}),
-    ...(line.stepped && uPlot.paths.stepped ? { paths: uPlot.paths.stepped({ align: 1 }) } : {}),
-  };
-}
-
-function niceMax(max: number | null): number {
-  if (!max || max <= 0) return 1;
-  const power = 10 ** Math.floor(Math.log10(max));
-  return [1, 2, 2.5, 5, 10].map((step) => step * power).find((step) => step >= max * 1.05) ?? max * 1.2;
-}
-
-function hourAndMinute(time: number): string {
-  return new Date(time * 1000).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
+function unlessSame(before: Area | null, now: Area): Area {
+  return before && JSON.stringify(before) === JSON.stringify(now) ? before : now;
 }

@@ -3,6 +3,7 @@ import type { DashboardTab } from "./paths";
 /** The tabs of a container's dashboard, in their order; each has its route in router.tsx. */
 export const dashboardTabs: { tab: DashboardTab; label: string }[] = [
   { tab: "overview", label: "Overview" },
+  { tab: "metrics", label: "Metrics" },
   { tab: "logs", label: "Logs" },
   { tab: "activity", label: "Activity" },
   { tab: "playground", label: "Playground" },

@@ -182,6 +182,12 @@ const overview = createRoute({
   component: lazyRouteComponent(() => import("@/pages/overview/Overview"), "Overview"),
 });
 
+const metrics = createRoute({
+  getParentRoute: () => project,
+  path: "/containers/$containerId/metrics",
+  component: lazyRouteComponent(() => import("@/pages/metrics/Metrics"), "Metrics"),
+});
+
 const logs = createRoute({
   getParentRoute: () => project,
   path: "/containers/$containerId/logs",
@@ -229,6 +235,7 @@ const routeTree = root.addChildren([
       billing,
       audit,
       overview,
+      metrics,
       logs,
       activity,
       playground,

@@ -1,0 +1,38 @@
+import type { Area, Cursor } from "../Chart";
+import classes from "../Chart.module.css";
+import { clockTime } from "../times";
+import type { Drawing } from "./plot";
+
+interface ReadingProps extends Drawing {
+  area: Area;
+  cursor: Cursor;
+  exact?: (value: number) => string;
+  moment?: (seconds: number) => string;
+}
+
+/** The numbers under the crosshair, on the side where there is room. */
+export function Reading({ area, cursor, times, lines, unit = String, exact = unit, moment = clock }: ReadingProps) {
+  const at = times[cursor.index];
+  if (at === undefined) return null;
+  const isRight = cursor.left < area.width / 2;
+  const place = isRight ? { left: area.left + cursor.left + 12 } : { right: `calc(100% - ${area.left + cursor.left - 12}px)` };
+  return (
+    <div className={classes.reading} style={{ top: area.top + 4, ...place }} aria-hidden>
+      <time>{moment(at)}</time>
+      {lines.toReversed().map((line) => {
+        const value = line.values[cursor.index];
+        return (
+          <p key={line.label}>
+            <i style={{ background: `var(--m-${line.color})` }} />
+            <span>{line.label}</span>
+            <b>{typeof value === "number" ? exact(value) : "–"}</b>
+          </p>
+        );
+      })}
+    </div>
+  );
+}
+
+function clock(seconds: number): string {
+  return clockTime(new Date(seconds * 1000).toISOString());
+}

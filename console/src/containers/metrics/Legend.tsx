@@ -1,0 +1,25 @@
+import type { Line } from "@/components/Chart";
+
+import classes from "./Metrics.module.css";
+
+/** Which line is which, in the order in which they are read. */
+export function Legend({ lines, decision = false }: { lines: Line[]; decision?: boolean }) {
+  return (
+    <ul className={classes.legend}>
+      {lines.map((line) => (
+        <li key={line.label}>
+          <i
+            data-dashed={line.dashed || undefined}
+            style={line.dashed ? { borderColor: `var(--m-${line.color})` } : { background: `var(--m-${line.color})` }}
+          />
+          {line.label}
+        </li>
+      ))}
+      {decision ? (
+        <li>
+          <b /> decision
+        </li>
+      ) : null}
+    </ul>
+  );
+}

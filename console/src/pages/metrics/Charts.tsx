@@ -1,0 +1,54 @@
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+
+import type { Container } from "@/api/queries";
+import { LinkTo } from "@/components/LinkTo";
+import { Card } from "@/components/Page";
+import { DecisionList } from "@/containers/metrics/DecisionList";
+import { numbered } from "@/containers/metrics/decisions";
+import { autoscalingQuery, type Measured } from "@/containers/metrics/queries";
+import type { Span } from "@/containers/metrics/range";
+import { ReplicaChart } from "@/containers/metrics/ReplicaChart";
+import { paths } from "@/routes/paths";
+
+import classes from "./Metrics.module.css";
+import { Panel } from "./Panel";
+import { panelsOf } from "./panels";
+
+const REPLICAS_HEIGHT = 272;
+
+export function Charts({ container, measured, span }: { container: Container; measured: Measured; span: Span }) {
+  const { data: autoscaling } = useQuery(autoscalingQuery(container.id));
+  const [selected, setSelected] = useState<number | null>(null);
+  const decisions = autoscaling?.policy ? numbered(autoscaling.items, measured.range) : [];
+  const select = (number: number) => setSelected(number === selected ? null : number);
+  const panels = panelsOf(measured);
+  const choice = { decisions, selected, select };
+  return (
+    <>
+      <div className={classes.first} data-alone={autoscaling?.policy ? undefined : true}>
+        <ReplicaChart measured={measured} autoscaling={autoscaling} span={span} height={REPLICAS_HEIGHT} {...choice} />
+        {autoscaling?.policy ? (
+          <Card
+            title="Autoscaler decisions"
+            action={<LinkTo to={paths.dashboard(container.project_id, container.id, "autoscaling")}>Replay</LinkTo>}
+            flush
+          >
+            {decisions.length > 0 ? (
+              <div className={classes.decisions}>
+                <DecisionList {...choice} />
+              </div>
+            ) : (
+              <p className={classes.none}>The number did not change in this time.</p>
+            )}
+          </Card>
+        ) : null}
+      </div>
+      <div className={classes.panels} data-even={panels.length === 4 || undefined}>
+        {panels.map((panel) => (
+          <Panel key={panel.title} panel={panel} measured={measured} span={span} />
+        ))}
+      </div>
+    </>
+  );
+}

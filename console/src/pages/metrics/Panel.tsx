@@ -1,0 +1,51 @@
+import { Chart } from "@/components/Chart";
+import { Card } from "@/components/Page";
+import { Legend } from "@/containers/metrics/Legend";
+import type { Measured } from "@/containers/metrics/queries";
+import { axisTime, exactTime, type Span } from "@/containers/metrics/range";
+
+import classes from "./Metrics.module.css";
+import type { PanelOf } from "./panels";
+
+const HEIGHT = 240;
+
+/** One chart in its card: its figure of now, its lines, or a sentence where there are none. */
+export function Panel({ panel, measured, span }: { panel: PanelOf; measured: Measured; span: Span }) {
+  const { title, unit, now, lines, nothing } = panel;
+  const isEmpty = lines.every((line) => line.values.every((value) => value === null));
+  return (
+    <Card
+      title={
+        now === undefined ? (
+          title
+        ) : (
+          <>
+            {title} <span className={classes.now}>{now}</span>
+          </>
+        )
+      }
+      label={title}
+      hint={lines.length > 1 ? unit : undefined}
+      action={lines.length > 1 ? <Legend lines={lines} /> : <span className={classes.unit}>{unit}</span>}
+    >
+      {isEmpty ? (
+        <p className={classes.nothing} style={{ height: HEIGHT }}>
+          {nothing ?? "Nothing is known of this time."}
+        </p>
+      ) : (
+        <Chart
+          label={`${title}${unit ? `, ${unit}` : ""}, over time${now === undefined ? "" : `. ${now} now`}`}
+          times={panel.times ?? measured.times}
+          range={measured.range}
+          lines={lines}
+          height={HEIGHT}
+          sync="metrics"
+          unit={panel.axis}
+          exact={panel.exact}
+          time={axisTime(span)}
+          moment={exactTime(span)}
+        />
+      )}
+    </Card>
+  );
+}

@@ -1,0 +1,115 @@
+/** Which charts there are below the replicas, made of the series that the API has for this range. */
+import type { Line, Values } from "@/components/chart/plot";
+import type { Measured } from "@/containers/metrics/queries";
+
+export interface PanelOf {
+  title: string;
+  unit?: string;
+  now?: string;
+  lines: Line[];
+  /** Where they are others than those of the page. */
+  times?: number[];
+  axis?: (value: number) => string;
+  exact?: (value: number) => string;
+  nothing?: string;
+}
+
+const BARS = 60;
+const NO_REQUESTS = "No request ended in this time.";
+
+export function panelsOf(measured: Measured): PanelOf[] {
+  const { series } = measured;
+  const panels: PanelOf[] = [];
+  if (series["request_rate"]) panels.push(requestRate(series["request_rate"]));
+  if (series["response_time_p50_ms"]) panels.push(responseTime(measured));
+  if (series["responses_2xx"]) panels.push(statuses(measured));
+  if (series["in_flight"]) panels.push(inFlight(measured));
+  return panels;
+}
+
+function requestRate(values: Values): PanelOf {
+  return {
+    title: "Request rate",
+    unit: "per second",
+    now: figure(values.at(-1)),
+    lines: [{ label: "requests/s", color: "series-1", values, filled: true }],
+    axis: short,
+    exact: (value) => figure(value) ?? "",
+  };
+}
+
+function responseTime({ series }: Measured): PanelOf {
+  const line = (name: "p50" | "p95" | "p99"): Line => ({
+    label: name,
+    color: name,
+    values: series[`response_time_${name}_ms`] ?? [],
+    named: true,
+  });
+  return {
+    title: "Response time",
+    lines: [line("p50"), line("p95"), line("p99")],
+    axis: (value) => (value >= 1000 ? `${short(value / 1000)} s` : value === 0 ? "0" : `${short(value)} ms`),
+    exact: (value) => `${Math.round(value).toLocaleString("en-US")} ms`,
+    nothing: NO_REQUESTS,
+  };
+}
+
+/** Few bars that can be told apart, each the mean of its steps. */
+function statuses({ series, times, stepS }: Measured): PanelOf {
+  const each = Math.max(1, Math.ceil(times.length / BARS));
+  const bar = (label: string, color: Line["color"], name: string): Line => ({
+    label,
+    color,
+    values: meansOf(series[name] ?? [], each).map((value) => (value === null ? null : value / stepS)),
+    stacked: true,
+  });
+  const lines = [
+    bar("2xx", "series-2", "responses_2xx"),
+    bar("3xx", "series-4", "responses_3xx"),
+    bar("4xx", "series-3", "responses_4xx"),
+    bar("5xx", "bad", "responses_5xx"),
+    bar("no answer", "series-5", "responses_none"),
+  ];
+  const isSeen = (line: Line) => line.values.some((value) => value !== null && value > 0);
+  return {
+    title: "Status classes",
+    unit: "per second",
+    times: times.filter((_, index) => index % each === 0),
+    // The usual ones are always named; the others where there are some.
+    lines: lines.filter((line) => ["2xx", "4xx", "5xx"].includes(line.label) || isSeen(line)),
+    axis: short,
+    exact: (value) => figure(value) ?? "",
+    nothing: NO_REQUESTS,
+  };
+}
+
+function inFlight({ series }: Measured): PanelOf {
+  return {
+    title: "In flight and queue",
+    unit: "requests",
+    lines: [
+      { label: "in flight", color: "series-1", values: series["in_flight"] ?? [], filled: true },
+      { label: "queued", color: "series-3", values: series["queued"] ?? [] },
+    ],
+    axis: short,
+    exact: (value) => figure(value) ?? "",
+  };
+}
+
+function meansOf(values: Values, each: number): Values {
+  const means: Values = [];
+  for (let at = 0; at < values.length; at += each) {
+    const known = values.slice(at, at + each).filter((value) => value !== null);
+    means.push(known.length === 0 ? null : known.reduce((sum, value) => sum + value, 0) / known.length);
+  }
+  return means;
+}
+
+function figure(value: number | null | undefined): string | undefined {
+  if (typeof value !== "number") return undefined;
+  return value.toLocaleString("en-US", { maximumFractionDigits: value < 10 ? 2 : value < 100 ? 1 : 0 });
+}
+
+function short(value: number): string {
+  return value >= 1e4 ? `${Math.round(value / 100) / 10}k` : String(Math.round(value * 1000) / 1000);
+}

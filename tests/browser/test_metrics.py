@@ -1,0 +1,83 @@
+"""A container's charts: the same numbers as the API's, one crosshair through all of them, decisions that explain."""
+
+import csv
+from pathlib import Path
+
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser.history import DECISIONS
+from tests.browser.scene import Scene
+from tests.browser.test_people import browsing
+from tests.browser.world import World
+
+
+def crosshair_share(page: Page, card: str) -> float | None:
+    """How far along the time axis the crosshair of that chart stands; None where it has none."""
+    found = (
+        page.get_by_role("region", name=card, exact=True)
+        .locator(".u-over")
+        .evaluate(
+            """over => {
+            const line = over.querySelector(".u-cursor-x");
+            if (line.classList.contains("u-off")) return null;
+            const x = new DOMMatrix(getComputedStyle(line).transform).m41;
+            return x < 0 ? null : x / over.clientWidth;
+        }"""
+        )
+    )
+    return None if found is None else float(found)
+
+
+def test_one_crosshair_goes_through_all_charts(browser: Browser, world: World, scene: Scene) -> None:
+    with browsing(browser, world, scene.home.token) as page:
+        page.goto(f"{world.url}{scene.project}/containers/{scene.running}/metrics")
+        rate = page.get_by_role("region", name="Request rate", exact=True)
+        rate.locator(".u-over").hover(position={"x": 120, "y": 60})
+        expect(rate.get_by_text("requests/s")).to_be_visible()
+        here = crosshair_share(page, "Request rate")
+        assert here is not None
+        for card in ("Replicas", "Response time", "Status classes", "In flight and queue"):
+            there = crosshair_share(page, card)
+            assert there is not None, f"{card} has no crosshair"
+            assert abs(there - here) < 0.05, f"{card}: {there}, Request rate: {here}"
+
+
+def test_pin_and_decision_select_each_other(browser: Browser, world: World, scene: Scene) -> None:
+    with browsing(browser, world, scene.home.token) as page:
+        page.goto(f"{world.url}{scene.project}/containers/{scene.running}/metrics")
+        decisions = page.get_by_role("list", name="Autoscaler decisions")
+        expect(decisions.get_by_role("listitem")).to_have_count(len(DECISIONS))
+        page.get_by_role("button", name="Decision 2 at").click()
+        capped = decisions.get_by_role("button", pressed=True)
+        expect(capped).to_contain_text("Wants 6, capped by max 4")
+        decisions.get_by_role("button").last.click()
+        expect(page.get_by_role("button", name="Decision 1 at")).to_have_attribute("aria-pressed", "true")
+        expect(page.get_by_role("button", name="Decision 2 at")).to_have_attribute("aria-pressed", "false")
+
+
+def test_the_numbers_are_the_apis(browser: Browser, world: World, scene: Scene) -> None:
+    with browsing(browser, world, scene.home.token) as page:
+        page.goto(f"{world.url}{scene.project}/containers/{scene.running}/metrics")
+        page.get_by_role("switch", name="Live").uncheck()
+        with page.expect_download() as download:
+            page.get_by_role("button", name="Download as CSV").click()
+        rows = list(csv.DictReader(Path(download.value.path()).read_text().splitlines()))
+        query = {"from": rows[0]["time"], "to": rows[-1]["time"], "step": "10"}
+        answer = world.do(
+            world.api.get(scene.home.admin, f"/containers/{scene.running}/metrics", params=query)
+        ).json()
+        asked = dict(zip(answer["times"], answer["series"]["response_time_p95_ms"], strict=True))
+        shown = {row["time"].replace(".000Z", "Z"): float(row["response_time_p95_ms"]) for row in rows[:-1]}
+        assert len(shown) > 300
+        assert {time: asked[time] for time in shown} == shown
+
+        page.get_by_role("button", name="Show as a table").click()
+        expect(page.get_by_role("columnheader", name="p95 ms")).to_be_visible()
+        expect(page.get_by_role("row")).to_have_count(len(rows) + 1)
+
+
+def test_without_a_replica_the_page_says_so(browser: Browser, world: World, scene: Scene) -> None:
+    with browsing(browser, world, scene.home.token) as page:
+        page.goto(f"{world.url}{scene.project}/containers/{scene.stopped}/metrics")
+        expect(page.get_by_text("It was not running in the last hour.")).to_be_visible()
+        expect(page.get_by_text("moor start mistral-nemo-eval")).to_be_visible()
