@@ -5,9 +5,9 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, expect
 
+from tests.browser.conftest import browsing
 from tests.browser.history import DECISIONS
 from tests.browser.scene import Scene
-from tests.browser.test_people import browsing
 from tests.browser.world import World
 
 
