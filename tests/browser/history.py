@@ -9,6 +9,8 @@ from sqlalchemy import text
 from moorage.kit.ids import new_replica_id
 from moorage.telemetry.partition_repository import create_partition
 from moorage.telemetry.requests.histogram import bucket_of
+from moorage.telemetry.usage.blocks import Block
+from moorage.telemetry.usage.repository import store_blocks
 from tests.database.api_support import Api
 
 STEP = timedelta(seconds=10)
@@ -30,6 +32,7 @@ async def add_history(api: Api, container_id: str, now: datetime) -> None:
     first = datetime.fromtimestamp(now.timestamp() // 10 * 10, now.tzinfo) - STEP * STEPS
     await _add_demand(api, container_id, first, now)
     await _add_requests(api, container_id, first)
+    await _add_usage(api, container_id, first)
     for minutes_ago, before, after, wanted, limit, reason in DECISIONS:
         await api.execute(
             "INSERT INTO autoscaling_decisions (container_id, at, replicas_before, replicas, wanted, limited_by, reason, "
@@ -106,6 +109,28 @@ async def _add_demand(api: Api, container_id: str, first: datetime, now: datetim
             ),
             seconds,
         )
+
+
+async def _add_usage(api: Api, container_id: str, first: datetime) -> None:
+    """Of the replicas that are there: processor, memory and one GPU each."""
+    found = await api.rows("SELECT id FROM replicas WHERE container_id = :id ORDER BY slot", id=container_id)
+    begin = datetime.fromtimestamp(first.timestamp() // 60 * 60, first.tzinfo)
+    blocks = []
+    for number, (replica_id,) in enumerate(found):
+        for minute in range(60):
+            load = [
+                min(demand(minute * 6 + step) / 22, 1) + 0.02 * math.sin(step * 2 + number)
+                for step in range(6)
+            ]
+            figures = {
+                "cpu_millis": [1200 + 2600 * one + 90 * number for one in load],
+                "memory_bytes": [(21 + number + one) * 2**30 for one in load],
+                "gpu/0/utilization_percent": [52 + 42 * one - 3 * number for one in load],
+                "gpu/0/memory_bytes": [(36.5 + 4 * one + number) * 2**30 for one in load],
+            }
+            blocks.append(Block(container_id, replica_id, begin + timedelta(minutes=minute), 10, figures))
+    async with api.database.transaction() as session:
+        await store_blocks(session, blocks)
 
 
 async def _add_requests(api: Api, container_id: str, first: datetime) -> None:

@@ -2,11 +2,13 @@ import type { Line } from "@/components/Chart";
 
 import classes from "./Metrics.module.css";
 
+const MOST = 5;
+
 /** Which line is which, in the order in which they are read. */
 export function Legend({ lines, decision = false }: { lines: Line[]; decision?: boolean }) {
   return (
     <ul className={classes.legend}>
-      {lines.map((line) => (
+      {lines.slice(0, MOST).map((line) => (
         <li key={line.label}>
           <i
             data-dashed={line.dashed || undefined}
@@ -15,6 +17,7 @@ export function Legend({ lines, decision = false }: { lines: Line[]; decision?: 
           {line.label}
         </li>
       ))}
+      {lines.length > MOST ? <li>and {lines.length - MOST} more</li> : null}
       {decision ? (
         <li>
           <b /> decision

@@ -23,6 +23,16 @@ export interface Measured {
   times: number[];
   range: [number, number];
   series: Record<string, Values>;
+  replicas: Used[];
+}
+
+/** What a replica used; of several GPUs, all of them together. */
+export interface Used {
+  id: string;
+  cpuMillis: Values;
+  memoryBytes: Values;
+  gpuPercent: Values | null;
+  gpuMemoryBytes: Values | null;
 }
 
 export const metricsQuery = (containerId: string, span: Span) =>
@@ -61,10 +71,28 @@ function measured(found: Schemas["Metrics"], from: number, to: number): Measured
   const all = found.times.map((time) => Date.parse(time) / 1000);
   const settledUntil = Date.now() / 1000 - SETTLED_AFTER_S - Math.min(found.step_s, FINEST_S);
   const count = all.filter((time) => time <= settledUntil).length;
+  const settled = (values: Values | undefined) => values?.slice(0, count) ?? [];
   return {
     stepS: found.step_s,
     times: all.slice(0, count),
     range: [Math.max(from / 1000, all[0] ?? 0), Math.min(to / 1000, Date.now() / 1000)],
-    series: Object.fromEntries(Object.entries(found.series).map(([name, values]) => [name, values.slice(0, count)])),
+    series: Object.fromEntries(Object.entries(found.series).map(([name, values]) => [name, settled(values)])),
+    replicas: found.replicas.map(({ replica_id, series, gpus }) => ({
+      id: replica_id,
+      cpuMillis: settled(series["cpu_millis"]),
+      memoryBytes: settled(series["memory_bytes"]),
+      gpuPercent: together(gpus.map((gpu) => settled(gpu.series["utilization_percent"])), gpus.length),
+      gpuMemoryBytes: together(gpus.map((gpu) => settled(gpu.series["memory_bytes"])), 1),
+    })),
   };
+}
+
+/** The sum of several series, divided: by their number it is their mean. */
+function together(several: Values[], divisor: number): Values | null {
+  const [first] = several;
+  if (!first) return null;
+  return first.map((_, index) => {
+    const known = several.map((values) => values[index]).filter((value) => typeof value === "number");
+    return known.length === 0 ? null : known.reduce((sum, value) => sum + value, 0) / divisor;
+  });
 }

@@ -16,6 +16,8 @@ import { Panel } from "./Panel";
 import { panelsOf } from "./panels";
 
 const REPLICAS_HEIGHT = 272;
+/** How many of the last ones are as wide as a half, so that thirds leave no hole: by what is left of three. */
+const HALVES = [0, 4, 2];
 
 export function Charts({ container, measured, span }: { container: Container; measured: Measured; span: Span }) {
   const { data: autoscaling } = useQuery(autoscalingQuery(container.id));
@@ -44,9 +46,15 @@ export function Charts({ container, measured, span }: { container: Container; me
           </Card>
         ) : null}
       </div>
-      <div className={classes.panels} data-even={panels.length === 4 || undefined}>
-        {panels.map((panel) => (
-          <Panel key={panel.title} panel={panel} measured={measured} span={span} />
+      <div className={classes.panels}>
+        {panels.map((panel, index) => (
+          <Panel
+            key={panel.title}
+            panel={panel}
+            measured={measured}
+            span={span}
+            wide={index >= panels.length - HALVES[panels.length % 3]!}
+          />
         ))}
       </div>
     </>

@@ -9,43 +9,54 @@ import type { PanelOf } from "./panels";
 
 const HEIGHT = 240;
 
+interface PanelProps {
+  panel: PanelOf;
+  measured: Measured;
+  span: Span;
+  /** Half of the page and not a third of it. */
+  wide: boolean;
+}
+
 /** One chart in its card: its figure of now, its lines, or a sentence where there are none. */
-export function Panel({ panel, measured, span }: { panel: PanelOf; measured: Measured; span: Span }) {
+export function Panel({ panel, measured, span, wide }: PanelProps) {
   const { title, unit, now, lines, nothing } = panel;
+  const isNamed = lines.length > 1 || panel.ofReplicas;
   const isEmpty = lines.every((line) => line.values.every((value) => value === null));
   return (
-    <Card
-      title={
-        now === undefined ? (
-          title
+    <div className={classes.panel} data-wide={wide || undefined}>
+      <Card
+        title={
+          now === undefined ? (
+            title
+          ) : (
+            <>
+              {title} <span className={classes.now}>{now}</span>
+            </>
+          )
+        }
+        label={title}
+        hint={isNamed ? unit : undefined}
+        action={isNamed ? <Legend lines={lines} /> : <span className={classes.unit}>{unit}</span>}
+      >
+        {isEmpty ? (
+          <p className={classes.nothing} style={{ height: HEIGHT }}>
+            {nothing ?? "Nothing is known of this time."}
+          </p>
         ) : (
-          <>
-            {title} <span className={classes.now}>{now}</span>
-          </>
-        )
-      }
-      label={title}
-      hint={lines.length > 1 ? unit : undefined}
-      action={lines.length > 1 ? <Legend lines={lines} /> : <span className={classes.unit}>{unit}</span>}
-    >
-      {isEmpty ? (
-        <p className={classes.nothing} style={{ height: HEIGHT }}>
-          {nothing ?? "Nothing is known of this time."}
-        </p>
-      ) : (
-        <Chart
-          label={`${title}${unit ? `, ${unit}` : ""}, over time${now === undefined ? "" : `. ${now} now`}`}
-          times={panel.times ?? measured.times}
-          range={measured.range}
-          lines={lines}
-          height={HEIGHT}
-          sync="metrics"
-          unit={panel.axis}
-          exact={panel.exact}
-          time={axisTime(span)}
-          moment={exactTime(span)}
-        />
-      )}
-    </Card>
+          <Chart
+            label={`${title}${unit ? `, ${unit}` : ""}, over time${now === undefined ? "" : `. ${now} now`}`}
+            times={panel.times ?? measured.times}
+            range={measured.range}
+            lines={lines}
+            height={HEIGHT}
+            sync="metrics"
+            unit={panel.axis}
+            exact={panel.exact}
+            time={axisTime(span)}
+            moment={exactTime(span)}
+          />
+        )}
+      </Card>
+    </div>
   );
 }

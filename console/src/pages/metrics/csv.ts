@@ -1,10 +1,20 @@
+import type { Values } from "@/components/chart/plot";
 import type { Measured } from "@/containers/metrics/queries";
 
 /** A line for each step, a column for each series; what is not known is empty. */
-export function csvOf({ times, series }: Measured): string {
-  const names = Object.keys(series);
+export function csvOf({ times, series, replicas }: Measured): string {
+  const columns: [string, Values | null][] = [
+    ...Object.entries(series),
+    ...replicas.flatMap((one): [string, Values | null][] => [
+      [`${one.id} cpu_millis`, one.cpuMillis],
+      [`${one.id} memory_bytes`, one.memoryBytes],
+      [`${one.id} gpu_percent`, one.gpuPercent],
+      [`${one.id} gpu_memory_bytes`, one.gpuMemoryBytes],
+    ]),
+  ];
+  const known = columns.filter(([, values]) => values?.some((value) => value !== null));
   const lines = times.map((time, index) =>
-    [new Date(time * 1000).toISOString(), ...names.map((name) => series[name]?.[index] ?? "")].join(","),
+    [new Date(time * 1000).toISOString(), ...known.map(([, values]) => values?.[index] ?? "")].join(","),
   );
-  return [["time", ...names].join(","), ...lines, ""].join("\r\n");
+  return [["time", ...known.map(([name]) => name)].join(","), ...lines, ""].join("\r\n");
 }

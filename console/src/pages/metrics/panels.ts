@@ -1,6 +1,7 @@
 /** Which charts there are below the replicas, made of the series that the API has for this range. */
 import type { Line, Values } from "@/components/chart/plot";
-import type { Measured } from "@/containers/metrics/queries";
+import type { Measured, Used } from "@/containers/metrics/queries";
+import { shortId } from "@/containers/ReplicaTable";
 
 export interface PanelOf {
   title: string;
@@ -12,9 +13,13 @@ export interface PanelOf {
   axis?: (value: number) => string;
   exact?: (value: number) => string;
   nothing?: string;
+  /** A line for each replica, however many there are. */
+  ofReplicas?: boolean;
 }
 
 const BARS = 60;
+const GIB = 2 ** 30;
+const COLORS = ["series-1", "series-2", "series-3", "series-4", "series-5"] as const;
 const NO_REQUESTS = "No request ended in this time.";
 
 export function panelsOf(measured: Measured): PanelOf[] {
@@ -24,7 +29,7 @@ export function panelsOf(measured: Measured): PanelOf[] {
   if (series["response_time_p50_ms"]) panels.push(responseTime(measured));
   if (series["responses_2xx"]) panels.push(statuses(measured));
   if (series["in_flight"]) panels.push(inFlight(measured));
-  return panels;
+  return [...panels, ...used(measured)];
 }
 
 function requestRate(values: Values): PanelOf {
@@ -94,6 +99,26 @@ function inFlight({ series }: Measured): PanelOf {
     axis: short,
     exact: (value) => figure(value) ?? "",
   };
+}
+
+/** A line for each replica. */
+function used({ replicas }: Measured): PanelOf[] {
+  const panel = (title: string, unit: string, divisor: number, pick: (one: Used) => Values | null): PanelOf | null => {
+    const known = replicas.filter((one) => pick(one)?.some((value) => value !== null));
+    if (known.length === 0) return null;
+    const lines = known.map((one, index) => ({
+      label: shortId(one.id),
+      color: COLORS[index % COLORS.length] ?? "series-5",
+      values: (pick(one) ?? []).map((value) => (value === null ? null : value / divisor)),
+    }));
+    return { title, unit, lines, axis: short, exact: (value) => `${figure(value)} ${unit}`, ofReplicas: true };
+  };
+  return [
+    panel("CPU", "vCPU", 1000, (one) => one.cpuMillis),
+    panel("Memory", "GiB", GIB, (one) => one.memoryBytes),
+    panel("GPU", "%", 1, (one) => one.gpuPercent),
+    panel("GPU memory", "GiB", GIB, (one) => one.gpuMemoryBytes),
+  ].filter((one) => one !== null);
 }
 
 function meansOf(values: Values, each: number): Values {
