@@ -58,7 +58,7 @@ def test_pin_and_decision_select_each_other(browser: Browser, world: World, scen
 def test_the_numbers_are_the_apis(browser: Browser, world: World, scene: Scene) -> None:
     with browsing(browser, world, scene.home.token) as page:
         page.goto(f"{world.url}{scene.project}/containers/{scene.running}/metrics")
-        page.get_by_role("switch", name="Live").uncheck()
+        page.get_by_role("switch", name="Live").press("Space")
         with page.expect_download() as download:
             page.get_by_role("button", name="Download as CSV").click()
         rows = list(csv.DictReader(Path(download.value.path()).read_text().splitlines()))
