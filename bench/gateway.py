@@ -196,6 +196,7 @@ def our_gateway(folder: Path, table: GatewayTable) -> Iterator[Candidate]:
         f"127.0.0.1:{port}",
         folder / "gateway" / "current",
         run_dir / "haproxy.sock",
+        console_origin="http://127.0.0.1:8080",
         request_log_socket=run_dir / "requests.sock",
         # Counted as always, and never reached.
         key_requests_per_s=1_000_000,

@@ -9,8 +9,11 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from gateway_log import RequestLog
+
 from moorage.gateway.config import GatewayConfig
 from moorage.gateway.layout import Layout, place
+from moorage.gateway.map_values import PROJECT
 from moorage.gateway.process import find_haproxy
 from moorage.gateway.render import CONFIG_FILE, render_files
 from moorage.gateway.table import GatewayTable
@@ -28,6 +31,9 @@ class Plain:
     argv: list[str]
 
 
+UPSTREAM_ANSWER = '{"ok":true}'
+
+
 def upstream_haproxy(folder: Path, port: int) -> Plain:
     """The cheapest HTTP server at hand, so that it is never the bottleneck."""
     config = folder / "upstream.cfg"
@@ -39,17 +45,24 @@ defaults
     timeout client 60s
 frontend upstream
     bind 127.0.0.1:{port}
-    http-request return status 200 content-type application/json string '{{"ok":true}}'
+    http-request return status 200 content-type application/json string '{UPSTREAM_ANSWER}'
 """)
     return Plain("upstream", [str(find_haproxy()), "-db", "-f", str(config)])
 
 
 def same_haproxy(folder: Path, port: int, table: GatewayTable) -> Plain:
-    """What the gateway renders, less the rules of the key and of its project."""
+    """What the gateway renders, less the rules of the key, of its project and of its share."""
     state_dir = folder / "same"
     state_dir.mkdir()
-    user = "nobody" if os.geteuid() == 0 else None
-    config = GatewayConfig(f"127.0.0.1:{port}", state_dir, folder / "same.sock", user=user)
+    RequestLog(folder / "same-log.sock")
+    config = GatewayConfig(
+        f"127.0.0.1:{port}",
+        state_dir,
+        folder / "same.sock",
+        console_origin="http://127.0.0.1:8080",
+        request_log_socket=folder / "same-log.sock",
+        user="nobody" if os.geteuid() == 0 else None,
+    )
     files = render_files(config, place(table, Layout(64), frozenset()))
     files[CONFIG_FILE] = without_key_check(files[CONFIG_FILE])
     for name, text in files.items():
@@ -62,16 +75,16 @@ def without_key_check(configuration: str) -> str:
     rules, second, after = rest.partition("    # 2. A container of that key's project.")
     assert "sha2(256)" in rules, "the rules of the key moved"
     assert second, "the rules of the key have no end"
-    of_its_project = "unless { var(txn.route),field(1,:),strcmp(txn.project) eq 0 }"
+    of_its_project = f"unless {{ var(txn.route),{PROJECT},strcmp(txn.project) eq 0 }}"
     assert of_its_project in after, "the project's rule moved"
     after = after.replace(of_its_project, "unless { var(txn.route) -m found }")
-    after = after.replace("    http-request set-var(txn.project) var(txn.key),field(1,:)\n", "")
+    after = after.replace(f"    http-request set-var(txn.project) var(txn.key),{PROJECT}\n", "")
     container, fourth, rest = after.partition("    # 4. Not more than its share.")
     _, fifth, rest = rest.partition("    # 5. What the container sees")
     assert fourth, "the rules of a key's share moved"
     assert fifth, "the rules of a key's share have no end"
-    remaining = before + second + container + fifth + rest
-    for name in ("txn.key", "txn.project", "sha2", "sess."):
+    remaining = (before + second + container + fifth + rest).replace(" %[var(txn.key)] ", " - ")
+    for name in ("txn.key", "txn.project", "sha2", "sess.hash"):
         assert name not in remaining, f"{name} is left of the key check"
     return remaining
 

@@ -91,6 +91,7 @@ async def started(folder: Path, size: int, upstream_port: int) -> Sized:
         f"127.0.0.1:{port}",
         folder / "gateway" / "current",
         run_dir / "haproxy.sock",
+        console_origin="http://127.0.0.1:8080",
         request_log_socket=run_dir / "requests.sock",
         key_requests_per_s=1_000_000,
         organization_requests_per_s=1_000_000,

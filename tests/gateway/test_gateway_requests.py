@@ -31,7 +31,12 @@ FOREIGN = ids.new_container_id()
 
 
 def with_id(key: Key) -> Key:
-    return Key(key.secret, dataclasses.replace(key.entry, key_id=ids.new_api_key_id()))
+    return Key(
+        key.secret,
+        dataclasses.replace(
+            key.entry, key_id=ids.new_api_key_id(), organization_id=ids.new_organization_id()
+        ),
+    )
 
 
 KEY = with_id(new_key(PROJECT))

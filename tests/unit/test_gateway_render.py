@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from moorage.gateway import haproxy, render
 from moorage.gateway.config import GatewayConfig
 from moorage.gateway.layout import Layout, PlacedServer, Placement, ServerState, place, without_departing
+from moorage.gateway.map_values import KEY_ID, KEY_ORGANIZATION
 from moorage.gateway.process import find_haproxy
-from moorage.gateway.statefiles import keys_from
 from moorage.gateway.table import GatewayTable, KeyEntry, Route, Server
 from moorage.kit import ids
 from moorage.kit.ids import ContainerId, ProjectId, ReplicaId
@@ -202,26 +202,18 @@ def test_rendering_is_deterministic_and_ready_servers_are_in_it() -> None:
     assert draining.server.replica_id not in text
 
 
-def test_a_key_survives_the_map() -> None:
-    key_id, organization_id = "key_" + "a" * 20, "org_" + "b" * 20
-    for entry in (
-        *(KeyEntry("0" * 64, PROJECT, expires_at_epoch_s) for expires_at_epoch_s in (0, 1, 2**53 - 1)),
-        KeyEntry("0" * 64, PROJECT, 0, key_id, organization_id),
-        KeyEntry("0" * 64, PROJECT, 0, key_id, organization_id, requests_per_minute=60),
-    ):
-        map_key, _, value = render.key_line(entry).partition(" ")
-        assert keys_from({map_key: value}) == {entry.key_hash_hex: entry}
-
-
 def test_a_credential_is_remembered_by_its_connection_alone() -> None:
     """`proc` would be the whole process, and a map or a stick table outlives the connection too."""
     text = render.render_config(CONFIG, Layout(1))
     stored = {line.split("set-var(")[1].split(")")[0] for line in text.splitlines() if "set-var(" in line}
-    assert {name for name in stored if not name.startswith("txn.")} == {"sess.hash_and_header"}
+    assert {name for name in stored if not name.startswith("txn.")} == {
+        "sess.hash_and_header",
+        "sess.client",
+    }
     assert "set-map" not in text
     # What is counted by: the ids that our map holds, never what the client sent.
     tracked = [line.split()[2] for line in text.splitlines() if "track-sc" in line]
-    assert sorted(set(tracked)) == ["var(txn.key),field(3,:)", "var(txn.key),field(4,:)"]
+    assert sorted(set(tracked)) == [f"var(txn.key),{KEY_ID}", f"var(txn.key),{KEY_ORGANIZATION}"]
 
 
 replica_sets = st.lists(st.lists(st.booleans(), max_size=3), max_size=8)

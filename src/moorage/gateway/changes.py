@@ -13,6 +13,7 @@ from moorage.gateway.config import GatewayConfig
 from moorage.gateway.endpoint_rules import HEALTH_MAP, KEYS_MAP, ROUTES_MAP
 from moorage.gateway.haproxy import HaproxyError, Worker, Workers
 from moorage.gateway.layout import Layout, PlacedServer, ServerKey, ServerState
+from moorage.gateway.map_values import NO_SLOT, key_value, map_key_of, route_key, route_value
 from moorage.gateway.workers import AllWorkers, TotalLoad
 from moorage.kit.clock import Clock
 
@@ -39,8 +40,8 @@ class Changes:
     async def keys(self, live: Layout, target: Layout) -> Layout:
         if live.keys == target.keys:
             return live  # A hundred thousand of them are not spelled out because a route changed.
-        before = {render.map_key_of(key): render.key_value(entry) for key, entry in live.keys.items()}
-        after = {render.map_key_of(key): render.key_value(entry) for key, entry in target.keys.items()}
+        before = {map_key_of(key): key_value(entry) for key, entry in live.keys.items()}
+        after = {map_key_of(key): key_value(entry) for key, entry in target.keys.items()}
         path = self._config.map_path(KEYS_MAP)
         revoked = [haproxy.delete_from_map(path, key) for key in before if key not in after]
         altered = [
@@ -59,11 +60,11 @@ class Changes:
         health_after = {render.slot_name(slot): path for slot, path in target.health_paths.items()}
         await self._map(HEALTH_MAP, health_before, health_before | health_after)
 
-        routes_before = {str(name): render.route_value(name, placed) for name, placed in live.routes.items()}
-        routes_after = {str(name): render.route_value(name, placed) for name, placed in target.routes.items()}
+        routes_before = {route_key(name): route_value(name, placed) for name, placed in live.routes.items()}
+        routes_after = {route_key(name): route_value(name, placed) for name, placed in target.routes.items()}
         # A route that ends or leads nowhere is changed before the servers, any other one after them.
         unchanged = {name: value for name, value in routes_before.items() if name in routes_after}
-        nowhere = {name: value for name, value in routes_after.items() if value.endswith(":-")}
+        nowhere = {name: value for name, value in routes_after.items() if value.endswith(f":{NO_SLOT}")}
         await self._map(ROUTES_MAP, routes_before, unchanged | nowhere)
 
         servers = await self._remove(live, target)

@@ -25,8 +25,9 @@ from moorage.gateway.endpoint_rules import HEALTH_MAP, KEYS_MAP, ROUTES_MAP
 from moorage.gateway.haproxy import HaproxyError, Workers
 from moorage.gateway.layout import Layout, ServerKey, ServerState, place, without_departing
 from moorage.gateway.liveness import Health, Liveness
+from moorage.gateway.map_values import keys_from, routes_from
 from moorage.gateway.process import HaproxyProcess
-from moorage.gateway.statefiles import StateFiles, health_paths_from, keys_from, routes_from
+from moorage.gateway.statefiles import StateFiles, health_paths_from
 from moorage.gateway.table import GatewayTable
 from moorage.gateway.usage import ContainerUse
 from moorage.gateway.usage_reader import UsageReader

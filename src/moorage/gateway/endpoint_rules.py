@@ -9,8 +9,21 @@ from pathlib import Path
 from moorage.gateway.answers import endpoint_error
 from moorage.gateway.config import GatewayConfig
 from moorage.gateway.console_access import console_access
+from moorage.gateway.map_values import (
+    KEY_EXPIRY,
+    KEY_ID,
+    KEY_LENGTH_WITHOUT_RATE,
+    KEY_ORGANIZATION,
+    KEY_OWN_RATE,
+    NO_SLOT,
+    PATH_PREFIX,
+    PROJECT,
+    RETRY,
+    ROUTE_LIMITS,
+    ROUTE_SLOT,
+)
 from moorage.gateway.request_log import LOG_FORMAT
-from moorage.gateway.table import CONTAINER_ID_LENGTH, USUAL_LIMITS
+from moorage.gateway.table import ID_LENGTH, USUAL_LIMITS
 
 KEYS_MAP = "keys.map"
 ROUTES_MAP = "routes.map"
@@ -18,10 +31,14 @@ HEALTH_MAP = "health.map"
 MESSAGES_MAP = "messages.map"
 ENDPOINT_FRONTEND = "endpoints"
 
-_PREFIX_LENGTH = len("/c/") + CONTAINER_ID_LENGTH
+_PREFIX_LENGTH = len(PATH_PREFIX) + ID_LENGTH
 _SCHEME_LENGTH = len("Bearer ")
 _HASH_LENGTH = 64
 """In hex. A fixed length is what keeps a remembered hash and its header apart."""
+_RANDOM = "%[rand,bytes(4,4),hex]"
+_REQUEST_ID = f"req_%Ts-{_RANDOM}{_RANDOM}"
+"""A second and 64 random bits: among 10,000 requests of one second no two are alike (1 in 10¹¹). A UUID, which HAProxy
+prints by way of printf, costs eight times as much as a header."""
 _RATE_WINDOW_S = 10
 _OWN_RATE_WINDOW_S = 60
 
@@ -31,7 +48,8 @@ def endpoint_frontend(config: GatewayConfig) -> str:
         [
             f"frontend {ENDPOINT_FRONTEND} from base",
             f"    {bind(config.endpoint_listen, config.endpoint_certificate)}",
-            f"    unique-id-format req_%[uuid]{_log_requests(config)}",
+            f"    unique-id-format {_REQUEST_ID}",
+            f"    unique-id-header X-Request-ID{_log_requests(config)}",
             f"    http-error status 400 {endpoint_error('bad_request')}",
             f"    http-error status 408 {endpoint_error('request_timeout')}",
             f"    http-error status 500 {endpoint_error('internal_error')}",
@@ -41,7 +59,7 @@ def endpoint_frontend(config: GatewayConfig) -> str:
             _container(config),
             _rate(config),
             _what_the_container_sees(config),
-            "    use_backend slot_%[var(txn.route),field(3,:)]",
+            f"    use_backend slot_%[var(txn.route),{ROUTE_SLOT}]",
             "    default_backend nowhere",
             "",
             "backend nowhere from base",
@@ -67,16 +85,18 @@ defaults slots from base
     timeout check {config.health_timeout_s}s
     retry-on conn-failure empty-response
     http-request return status 503 {endpoint_error("queue_full")} hdr Retry-After 1 if {{ queue ge {config.queue_limit} }}
-    # The container's own limits stand behind its slot in the map, where they are not the usual ones.
-    http-request set-var(txn.limits) var(txn.route),field(4,:,4)
+    # The container's own limits stand behind its slot in the map, where they are not the usual ones. Whether a request
+    # that got no answer may be sent again, only its owner can say.
+    acl retries var(txn.route) -m end :{RETRY}
+    http-request disable-l7-retry unless retries
+    http-request set-var(txn.limits) var(txn.route),{ROUTE_LIMITS}
     acl own_limits var(txn.limits) -m found
-    http-request set-var(txn.body) req.body_size if own_limits
-    http-request {too_large} if own_limits {{ var(txn.limits),field(1,:),sub(txn.body) lt 0 }}
-    http-request {too_large} if !own_limits {{ req.body_size gt {USUAL_LIMITS.max_body_bytes} }}
-    http-request set-timeout server var(txn.limits),field(2,:) if own_limits
-    http-request set-timeout tunnel var(txn.limits),field(3,:) if own_limits
-    # Whether a request that got no answer may be sent again, only its owner can say.
-    http-request disable-l7-retry unless own_limits {{ var(txn.limits),field(4,:) -m str retry }}
+    http-request {too_large} if {{ req.body_size gt {USUAL_LIMITS.max_body_bytes} }} !own_limits
+    http-request allow unless own_limits
+    http-request set-var(txn.body) req.body_size
+    http-request {too_large} if {{ var(txn.limits),field(1,:),sub(txn.body) lt 0 }}
+    http-request set-timeout server var(txn.limits),field(2,:)
+    http-request set-timeout tunnel var(txn.limits),field(3,:)
     http-error status 500 {endpoint_error("internal_error")}
     http-error status 502 {endpoint_error("container_closed_connection")}
     http-error status 503 {endpoint_error(None, messages_map=config.map_path(MESSAGES_MAP))} hdr Retry-After %[nbsrv,bool,iif(1,5)]
@@ -85,13 +105,13 @@ defaults slots from base
 """
 
 
-def forwarded_headers(certificate: Path | None) -> str:
+def forwarded_headers(certificate: Path | None, source: str = "%[src]") -> str:
     """Ours, and not the client's version of them. What was deleted need not be looked for again when it is added."""
     return f"""\
     http-request del-header x-forwarded- -m beg
     http-request del-header forwarded
     http-request del-header x-real-ip
-    http-request add-header X-Forwarded-For %[src]
+    http-request add-header X-Forwarded-For {source}
     http-request add-header X-Forwarded-Proto {"https" if certificate else "http"}
     http-request add-header X-Forwarded-Host %[req.fhdr(host)]"""
 
@@ -110,48 +130,51 @@ def _log_requests(config: GatewayConfig) -> str:
 
 def _key(config: GatewayConfig) -> str:
     unauthorized = f"return status 401 {endpoint_error('authentication_failed')} hdr WWW-Authenticate Bearer"
+    keys_map = config.map_path(KEYS_MAP)
     return f"""\
     # 1. The key. What comes without one is nobody's and not logged. The whole rest of the only Authorization header
     # is hashed, so nothing can hide behind it.
     http-request set-log-level silent
     http-request set-var(txn.header) req.fhdr(authorization)
-    http-request {unauthorized} unless {{ var(txn.header) -m beg -i "bearer " }} {{ req.fhdr_cnt(authorization) eq 1 }}
+    http-request {unauthorized} unless {{ req.fhdr_cnt(authorization) eq 1 }}
     # A hash costs a quarter of a request, and a client repeats its key: its connection remembers the last valid header
     # and the hash of it, in one variable so that they can never belong to different requests. Only the hash is
     # remembered; whether that key is valid is looked up every time.
     acl hashed_before var(sess.hash_and_header),bytes({_HASH_LENGTH}),secure_memcmp(txn.header)
-    http-request set-var(txn.hash) var(sess.hash_and_header),bytes(0,{_HASH_LENGTH}) if hashed_before
-    acl hash_is_known var(txn.hash) -m found
-    http-request set-var(txn.new_hash) var(txn.header),bytes({_SCHEME_LENGTH}),sha2(256),hex unless hash_is_known
-    http-request set-var(txn.hash) var(txn.new_hash)
-    http-request set-var(txn.key) var(txn.hash),map_str({config.map_path(KEYS_MAP)})
+    http-request set-var(txn.key) var(sess.hash_and_header),bytes(0,{_HASH_LENGTH}),map_str({keys_map}) if hashed_before
+    http-request set-var(txn.new_hash) var(txn.header),bytes({_SCHEME_LENGTH}),sha2(256),hex if !{{ var(txn.key) -m found }} {{ var(txn.header) -m beg -i "bearer " }}
+    http-request set-var(txn.key) var(txn.new_hash),map_str({keys_map})
     http-request set-var(txn.now) date
-    http-request {unauthorized} unless {{ var(txn.key),field(2,:),sub(txn.now) gt 0 }}
+    http-request {unauthorized} unless {{ var(txn.key),{KEY_EXPIRY},sub(txn.now) gt 0 }}
     http-request set-log-level info
     http-request set-var(sess.hash_and_header) var(txn.new_hash),concat(,txn.header)"""
 
 
 def _container(config: GatewayConfig) -> str:
     routes_map = config.map_path(ROUTES_MAP)
+    # With the character behind it, so that an id followed by anything but a slash is another one.
     by_path = (
-        f"http-request set-var(txn.route) path,field(3,/),map_str({routes_map}) if {{ path -m beg /c/ }}"
+        f"http-request set-var(txn.route) path,bytes(0,{_PREFIX_LENGTH + 1}),rtrim(/),map_str({routes_map})"
     )
     find = f"    {by_path}"
     if config.apps_domain is not None:
         find = f"""\
     # By its host, whose first label is the id with a hyphen; then the whole path is the container's. Else by the path.
     http-request set-var(txn.host) req.fhdr(host),host_only,lower
-    acl below_our_domain var(txn.host),bytes({CONTAINER_ID_LENGTH}) -m str .{config.apps_domain}
-    http-request set-var(txn.id) var(txn.host),bytes(4,{CONTAINER_ID_LENGTH - 4}) if below_our_domain {{ var(txn.host) -m beg ctr- }}
-    http-request set-var(txn.route) str(ctr_),concat(,txn.id),map_str({routes_map}) if {{ var(txn.id) -m found }}
-    {by_path} !{{ var(txn.id) -m found }}"""
+    acl below_our_domain var(txn.host),bytes({ID_LENGTH}) -m str .{config.apps_domain}
+    http-request set-var(txn.id) var(txn.host),bytes(4,{ID_LENGTH - 4}) if below_our_domain {{ var(txn.host) -m beg ctr- }}
+    acl by_host var(txn.id) -m found
+    http-request set-var(txn.route) str({PATH_PREFIX}ctr_),concat(,txn.id),map_str({routes_map}) if by_host
+    {by_path} unless by_host"""
     return f"""\
-    # 2. A container of that key's project.
-    http-request set-var(txn.project) var(txn.key),field(1,:)
+    # 2. A container of that key's project. The client's address, for the log and the container, is spelled once for a
+    # connection: to print it costs more than to add its header.
+    http-request set-var(sess.client) src,ltrim(0) unless {{ var(sess.client) -m found }}
+    http-request set-var(txn.project) var(txn.key),{PROJECT}
 {find}
-    http-request return status 404 {endpoint_error("not_found")} unless {{ var(txn.route),field(1,:),strcmp(txn.project) eq 0 }}
+    http-request return status 404 {endpoint_error("not_found")} unless {{ var(txn.route),{PROJECT},strcmp(txn.project) eq 0 }}
     # 3. Running.
-    http-request return status 503 {endpoint_error("container_not_running")} hdr Retry-After 5 if {{ var(txn.route) -m end :- }}"""
+    http-request return status 503 {endpoint_error("container_not_running")} hdr Retry-After 5 if {{ var(txn.route) -m end :{NO_SLOT} }}"""
 
 
 def _rate(config: GatewayConfig) -> str:
@@ -160,15 +183,15 @@ def _rate(config: GatewayConfig) -> str:
     )
     return f"""\
     # 4. Not more than its share. Only what is admitted counts: counting the refused too would lock a client out for good.
-    http-request track-sc0 var(txn.key),field(3,:) table key_requests
-    http-request track-sc1 var(txn.key),field(4,:) table organization_requests
+    http-request track-sc0 var(txn.key),{KEY_ID} table key_requests
+    http-request track-sc1 var(txn.key),{KEY_ORGANIZATION} table organization_requests
     http-request return status 429 {endpoint_error("rate_limited")} hdr Retry-After 1 if {{ sc0_gpc0_rate ge {of_key} }} or {{ sc1_gpc0_rate ge {of_organization} }}
     # A key may have a limit of its own besides, per minute; it stands last in the map. A share comes free every 60/limit s.
-    http-request set-var(txn.own_rate) var(txn.key),field(5,:)
+    http-request set-var(txn.own_rate) var(txn.key),{KEY_OWN_RATE} if {{ var(txn.key) -m len gt {KEY_LENGTH_WITHOUT_RATE} }}
     acl own_rate var(txn.own_rate) -m found
-    http-request track-sc2 var(txn.key),field(3,:) table limited_keys if own_rate
-    http-request return status 429 {endpoint_error("rate_limited")} hdr Retry-After %[int({_OWN_RATE_WINDOW_S}),div(txn.own_rate),add(1)] if own_rate {{ sc2_gpc0_rate,sub(txn.own_rate) ge 0 }}
-    http-request sc-inc-gpc0(2) if own_rate
+    http-request track-sc2 var(txn.key),{KEY_ID} table limited_keys if own_rate
+    http-request return status 429 {endpoint_error("rate_limited")} hdr Retry-After %[int({_OWN_RATE_WINDOW_S}),div(txn.own_rate),add(1)] if {{ sc2_gpc0_rate,sub(txn.own_rate) ge 0 }}
+    http-request sc-inc-gpc0(2)
     http-request sc-inc-gpc0(0)
     http-request sc-inc-gpc0(1)"""
 
@@ -188,13 +211,13 @@ backend {name} from base
 
 
 def _what_the_container_sees(config: GatewayConfig) -> str:
-    unless_by_host = " unless { var(txn.id) -m found }" if config.apps_domain is not None else ""
+    unless_by_host = " unless by_host" if config.apps_domain is not None else ""
     return f"""\
     # 5. What the container sees: our headers and not the client's version of them, no credentials, no prefix.
-{forwarded_headers(config.endpoint_certificate)}
+{forwarded_headers(config.endpoint_certificate, "%[var(sess.client)]")}
     http-request del-header authorization
     http-request del-header cookie
-    http-request set-header X-Request-ID %[unique-id]
+    http-request del-header x-request-id
     http-request set-uri %[pathq] unless {{ url -m beg / }}
     # The slash is our own, because nothing at all may follow the prefix; behind a prefix there is always one.
     http-request set-path /%[path,bytes({_PREFIX_LENGTH + 1})]{unless_by_host}"""

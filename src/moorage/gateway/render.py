@@ -22,8 +22,8 @@ from moorage.gateway.endpoint_rules import (
     forwarded_headers,
     slot_defaults,
 )
-from moorage.gateway.layout import Layout, PlacedServer, Placement
-from moorage.gateway.table import USUAL_LIMITS, KeyEntry, TrafficLimits
+from moorage.gateway.layout import Layout, PlacedServer
+from moorage.gateway.map_values import key_value, map_key_of, route_key, route_value
 
 CONFIG_FILE = "haproxy.cfg"
 SERVERS_LIST = "servers.list"
@@ -32,17 +32,15 @@ NEVER_DOWN = 1_000_000
 
 _RING_BYTES = 8 * 2**20
 """About 30,000 requests."""
-_NEVER_EPOCH_S = 2**53
-"""How the map says that a key does not expire, so that the rules need no exception; no KeyEntry can expire then."""
 
 
 def render_files(config: GatewayConfig, layout: Layout) -> dict[str, str]:
     """Every file of the state by its name."""
     return {
         CONFIG_FILE: render_config(config, layout),
-        KEYS_MAP: _map(key_line(entry) for _, entry in sorted(layout.keys.items())),
+        KEYS_MAP: _map(f"{map_key_of(key)} {key_value(entry)}" for key, entry in sorted(layout.keys.items())),
         ROUTES_MAP: _map(
-            f"{name} {route_value(name, placed)}" for name, placed in sorted(layout.routes.items())
+            f"{route_key(name)} {route_value(name, placed)}" for name, placed in sorted(layout.routes.items())
         ),
         HEALTH_MAP: _map(f"{slot_name(slot)} {path}" for slot, path in sorted(layout.health_paths.items())),
         MESSAGES_MAP: _map(f"{code} {message}" for code, message in status_503_by_cause().items()),
@@ -69,46 +67,6 @@ def slot_name(slot: int) -> str:
 def slot_number(name: str) -> int | None:
     prefix, _, number = name.partition("_")
     return int(number) if prefix == "slot" and number.isdigit() else None
-
-
-def map_key_of(key_hash_hex: str) -> str:
-    # HAProxy's `hex` converter writes capitals; storing them saves a conversion on every request.
-    return key_hash_hex.upper()
-
-
-def key_line(entry: KeyEntry) -> str:
-    return f"{map_key_of(entry.key_hash_hex)} {key_value(entry)}"
-
-
-def key_value(entry: KeyEntry) -> str:
-    expires_at = entry.expires_at_epoch_s or _NEVER_EPOCH_S
-    value = f"{entry.project_id}:{expires_at}:{entry.key_id}:{entry.organization_id}"
-    return f"{value}:{entry.requests_per_minute}" if entry.requests_per_minute else value
-
-
-def expiry_from(text: str) -> int:
-    """As `KeyEntry` has it: 0 for never."""
-    expires_at_epoch_s = int(text)
-    return 0 if expires_at_epoch_s == _NEVER_EPOCH_S else expires_at_epoch_s
-
-
-def route_value(container_id: str, placement: Placement) -> str:
-    """The id again, because the log takes it from here: what stands in the path is the client's. Limits only where
-    they are not the usual ones, which the rules know."""
-    value = f"{placement.project_id}:{container_id}:{'-' if placement.slot is None else placement.slot}"
-    limits = placement.limits
-    if limits == USUAL_LIMITS:
-        return value
-    retry = "retry" if limits.retry_unanswered else "once"
-    request_ms, idle_ms = limits.request_timeout_s * 1000, limits.idle_timeout_s * 1000
-    return f"{value}:{limits.max_body_bytes}:{request_ms}:{idle_ms}:{retry}"
-
-
-def limits_from(values: list[str]) -> TrafficLimits:
-    if not values:
-        return USUAL_LIMITS
-    max_body_bytes, request_ms, idle_ms, retry = values
-    return TrafficLimits(int(max_body_bytes), int(request_ms) // 1000, int(idle_ms) // 1000, retry == "retry")
 
 
 def server_arguments(config: GatewayConfig, placed: PlacedServer) -> str:
@@ -148,6 +106,8 @@ global
     noreuseport
     nbthread {config.threads}
     fd-hard-limit 200000{identity}
+    # Remembers what a text matched, to spare lists of patterns; ours are of one pattern, and asking costs more.
+    tune.pattern.cache-size 0
     ssl-default-bind-options ssl-min-ver TLSv1.2
 """
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from moorage.telemetry.requests.record import Ending, RequestRecord
 
-LOG_FORMAT = "%ID %Ts %ms %Th %Ti %TR %Tw %Tc %Tr %Ta %ST %U %B %ts %s %[var(txn.key)] %[var(txn.route)] %ci"
+LOG_FORMAT = "%ID %Ts %ms %Th %Ti %TR %Tw %Tc %Tr %Ta %ST %U %B %ts %s %[var(txn.key)] %[var(txn.route)] %[var(sess.client)]"
 """Id; when the wait for the request began (s, ms), how long it was (handshake, idle); to its complete head, in the
 queue, to the connection, to the answer's head, in all (ms); status; bytes in and out; how it ended; replica; the
 entries of the maps; the client's address. What did not happen is -1 or `-`."""

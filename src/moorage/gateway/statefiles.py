@@ -11,10 +11,11 @@ from pathlib import Path
 import structlog
 
 from moorage.gateway.endpoint_rules import HEALTH_MAP, KEYS_MAP, ROUTES_MAP
-from moorage.gateway.layout import Layout, PlacedServer, Placement, ServerKey, ServerState
-from moorage.gateway.render import SERVERS_LIST, expiry_from, limits_from, slot_number
-from moorage.gateway.table import USUAL_LIMITS, KeyEntry, Server, check_container_id, check_project_id
-from moorage.kit.ids import ContainerId, ReplicaId
+from moorage.gateway.layout import Layout, PlacedServer, ServerKey, ServerState
+from moorage.gateway.map_values import keys_from, routes_from
+from moorage.gateway.render import SERVERS_LIST, slot_number
+from moorage.gateway.table import Server
+from moorage.kit.ids import ReplicaId
 
 log = structlog.get_logger()
 
@@ -77,34 +78,6 @@ class StateFiles:
     def _next_number(self) -> int:
         numbers = [path.name.removeprefix(_VERSION_PREFIX) for path in self._versions()]
         return max((int(number) for number in numbers if number.isdigit()), default=0) + 1
-
-
-def routes_from(entries: dict[str, str]) -> dict[ContainerId, Placement]:
-    routes = {}
-    for container_id, value in entries.items():
-        # An HAProxy that an earlier version started may not repeat the container's id.
-        project_id, *named, slot = value.split(":")[:3]
-        limits = limits_from(value.split(":")[3:]) if named else USUAL_LIMITS
-        placement = Placement(check_project_id(project_id), None if slot == "-" else int(slot), limits)
-        routes[check_container_id(container_id)] = placement
-    return routes
-
-
-def keys_from(entries: dict[str, str]) -> dict[str, KeyEntry]:
-    keys = {}
-    for key_hash, value in entries.items():
-        # Nor know the last three; and most keys have no limit of their own.
-        project_id, expires_at, key_id, organization_id, limit = (*value.split(":"), "", "", "")[:5]
-        entry = KeyEntry(
-            key_hash.lower(),
-            check_project_id(project_id),
-            expiry_from(expires_at),
-            key_id,
-            organization_id,
-            int(limit or 0),
-        )
-        keys[entry.key_hash_hex] = entry
-    return keys
 
 
 def health_paths_from(entries: dict[str, str]) -> dict[int, str]:

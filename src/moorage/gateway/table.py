@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 
 from moorage.kit.ids import ContainerId, ProjectId, ReplicaId
 
-CONTAINER_ID_LENGTH = 24
-"""The configuration strips `/c/<container id>` by length, which is why ids of another length are refused."""
+ID_LENGTH = 24
+"""Of all ids here. The configuration strips `/c/<container id>` by length and cuts the values of its maps by it, which is
+why ids of another length are refused."""
 
 MAX_CONCURRENCY_LIMIT = 100_000
 MAX_BODY_BYTES = 100_000_000_000
@@ -109,6 +110,8 @@ class KeyEntry:
         if not _is_integer(self.expires_at_epoch_s) or not 0 <= self.expires_at_epoch_s < 2**53:
             raise ValueError(f"{self.expires_at_epoch_s!r} is not a time in seconds")
         _check_between(self.requests_per_minute, 0, MAX_REQUESTS_PER_MINUTE)
+        if bool(self.key_id) != bool(self.organization_id) or (self.requests_per_minute and not self.key_id):
+            raise ValueError("a key that is counted names itself and its organization")
 
 
 @dataclass(frozen=True)

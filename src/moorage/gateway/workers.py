@@ -22,6 +22,7 @@ from moorage.gateway.config import GatewayConfig
 from moorage.gateway.endpoint_rules import ROUTES_MAP
 from moorage.gateway.haproxy import HaproxyError, Load, Worker, Workers
 from moorage.gateway.layout import ServerKey
+from moorage.gateway.map_values import NO_SLOT
 from moorage.gateway.process import HaproxyProcess
 from moorage.kit.clock import Clock
 from moorage.kit.ids import ReplicaId
@@ -100,11 +101,11 @@ class AllWorkers:
             return 0
         sent = 0
         async with self._unless_it_ends(pid):
-            for container_id, value in (await self._old(pid).map_entries(self._routes_map)).items():
-                project_id, _, routed_to = value.split(":")[:3]
+            for key, value in (await self._old(pid).map_entries(self._routes_map)).items():
+                project_id, container_id, routed_to = value.split(":")[:3]
                 if routed_to == str(slot):
-                    nowhere = f"{project_id}:{container_id}:-"
-                    await self._old(pid).change([haproxy.set_map(self._routes_map, container_id, nowhere)])
+                    nowhere = f"{project_id}:{container_id}:{NO_SLOT}"
+                    await self._old(pid).change([haproxy.set_map(self._routes_map, key, nowhere)])
                     sent += 1
         self._cut.add((pid, slot))
         return sent

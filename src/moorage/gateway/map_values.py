@@ -1,0 +1,110 @@
+"""What HAProxy's maps say of a key and of a route, and how the rules take that apart. Pure.
+
+    keys    <sha256>       <project>:<expires at>:<key>:<organization>[:<requests per minute>]
+    routes  /c/<container> <project>:<container>:<slot>[:<body bytes>:<silent ms>:<idle ms>:<once or retry>]
+
+Ids have one length and the time is padded to one, so the rules cut a value at fixed places: that costs a tenth of looking
+for the n-th colon, and every request does it seven times.
+"""
+
+from moorage.gateway.layout import Placement
+from moorage.gateway.table import (
+    ID_LENGTH,
+    USUAL_LIMITS,
+    KeyEntry,
+    TrafficLimits,
+    check_container_id,
+    check_project_id,
+)
+from moorage.kit.ids import ContainerId
+
+_NEVER_EPOCH_S = 2**53
+"""How the map says that a key does not expire, so that the rules need no exception; no KeyEntry can expire then."""
+_EXPIRY_LENGTH = len(str(_NEVER_EPOCH_S))
+_EXPIRY_AT = ID_LENGTH + 1
+_KEY_AT = _EXPIRY_AT + _EXPIRY_LENGTH + 1
+_ORGANIZATION_AT = _KEY_AT + ID_LENGTH + 1
+_OWN_RATE_AT = _ORGANIZATION_AT + ID_LENGTH + 1
+_SLOT_AT = 2 * (ID_LENGTH + 1)
+
+# Converters: what the rules append to a value to get a part of it.
+PROJECT = f"bytes(0,{ID_LENGTH})"
+"""Of a key and of a route alike."""
+KEY_EXPIRY = f"bytes({_EXPIRY_AT},{_EXPIRY_LENGTH}),ltrim(0)"
+"""Without its padding it is text, which HAProxy reads as a number; bytes alone it would not."""
+KEY_ID = f"bytes({_KEY_AT},{ID_LENGTH})"
+KEY_ORGANIZATION = f"bytes({_ORGANIZATION_AT},{ID_LENGTH})"
+KEY_OWN_RATE = f"bytes({_OWN_RATE_AT}),ltrim(0)"
+KEY_LENGTH_WITHOUT_RATE = _OWN_RATE_AT - 1
+ROUTE_SLOT = f"bytes({_SLOT_AT}),field(1,:)"
+ROUTE_LIMITS = f"bytes({_SLOT_AT}),field(2,:,4)"
+"""Not there where they are the usual ones."""
+RETRY = "retry"
+NO_SLOT = "-"
+PATH_PREFIX = "/c/"
+"""Of a container's id in a path, and in the map, so that one lookup answers for both."""
+
+
+def map_key_of(key_hash_hex: str) -> str:
+    # HAProxy's `hex` converter writes capitals; storing them saves a conversion on every request.
+    return key_hash_hex.upper()
+
+
+def key_value(entry: KeyEntry) -> str:
+    expires_at = entry.expires_at_epoch_s or _NEVER_EPOCH_S
+    value = f"{entry.project_id}:{expires_at:0{_EXPIRY_LENGTH}}"
+    if entry.key_id:
+        value += f":{entry.key_id}:{entry.organization_id}"
+    return f"{value}:{entry.requests_per_minute}" if entry.requests_per_minute else value
+
+
+def keys_from(entries: dict[str, str]) -> dict[str, KeyEntry]:
+    keys = {}
+    for key_hash, value in entries.items():
+        # An HAProxy that an earlier version started may not know the last three; and most keys have no limit of their own.
+        project_id, expires_at, key_id, organization_id, limit = (*value.split(":"), "", "", "")[:5]
+        expires_at_epoch_s = 0 if int(expires_at) == _NEVER_EPOCH_S else int(expires_at)
+        entry = KeyEntry(
+            key_hash.lower(),
+            check_project_id(project_id),
+            expires_at_epoch_s,
+            key_id,
+            organization_id,
+            int(limit or 0),
+        )
+        keys[entry.key_hash_hex] = entry
+    return keys
+
+
+def route_key(container_id: str) -> str:
+    return f"{PATH_PREFIX}{container_id}"
+
+
+def route_value(container_id: str, placement: Placement) -> str:
+    """The id again, because the log takes it from here: what stands in the path is the client's. Limits only where
+    they are not the usual ones, which the rules know."""
+    value = f"{placement.project_id}:{container_id}:{NO_SLOT if placement.slot is None else placement.slot}"
+    limits = placement.limits
+    if limits == USUAL_LIMITS:
+        return value
+    retry = RETRY if limits.retry_unanswered else "once"
+    request_ms, idle_ms = limits.request_timeout_s * 1000, limits.idle_timeout_s * 1000
+    return f"{value}:{limits.max_body_bytes}:{request_ms}:{idle_ms}:{retry}"
+
+
+def routes_from(entries: dict[str, str]) -> dict[ContainerId, Placement]:
+    routes = {}
+    for key, value in entries.items():
+        # An HAProxy that an earlier version started may not repeat the container's id, nor have the prefix.
+        project_id, *named, slot = value.split(":")[:3]
+        limits = _limits_from(value.split(":")[3:]) if named else USUAL_LIMITS
+        placement = Placement(check_project_id(project_id), None if slot == NO_SLOT else int(slot), limits)
+        routes[check_container_id(key.removeprefix(PATH_PREFIX))] = placement
+    return routes
+
+
+def _limits_from(values: list[str]) -> TrafficLimits:
+    if not values:
+        return USUAL_LIMITS
+    max_body_bytes, request_ms, idle_ms, retry = values
+    return TrafficLimits(int(max_body_bytes), int(request_ms) // 1000, int(idle_ms) // 1000, retry == RETRY)
