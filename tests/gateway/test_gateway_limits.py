@@ -3,7 +3,7 @@
 import asyncio
 import dataclasses
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import aiohttp
@@ -97,7 +97,25 @@ async def test_headers_of_more_than_15_kilobytes(
         headers = {**KEY.headers, "X-One": "x" * size, "X-Other": "x" * size}
         async with client.get(f"/c/{CONTAINER}/v1", headers=headers) as response:
             assert response.status == status
+    # HAProxy's own page: it refuses before there is a request that could have an id.
+    assert response.content_type == "text/html"
     assert len(container.seen) == 1
+
+
+async def test_a_body_of_unannounced_length_is_not_measured(
+    gateway: DataPlane, container: Container, client: aiohttp.ClientSession
+) -> None:
+    """HAProxy 2.8 has no rule that looks at a body while it passes. So the container gets it, piece by piece."""
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for _ in range(10):
+            yield b"x" * 10_000
+
+    await serve(gateway, container.server(), max_body_bytes=50_000)
+    async with client.post(f"/c/{CONTAINER}/v1", headers=KEY.headers, data=pieces()) as response:
+        assert response.status == 200
+    assert container.seen[0].headers["Transfer-Encoding"] == "chunked"
+    assert [len(body) for body in container.bodies] == [100_000]
 
 
 async def test_a_container_sets_how_long_it_may_be_silent(

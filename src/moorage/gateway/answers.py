@@ -19,7 +19,7 @@ _SERVER_ERROR = "server_error"
 
 _ENDPOINT_ANSWERS = {
     "bad_request": _Answer(
-        "The request is not valid HTTP, or its headers are longer than 15 kB.", "invalid_request_error"
+        "The request is not valid HTTP, or ended before it was complete.", "invalid_request_error"
     ),
     "request_timeout": _Answer("The request did not arrive in time.", "invalid_request_error"),
     "authentication_failed": _Answer(
