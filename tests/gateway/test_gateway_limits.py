@@ -136,6 +136,26 @@ async def test_a_container_sets_how_long_it_may_be_silent(
     assert quick_s < 2
 
 
+async def test_a_container_sets_how_long_a_websocket_may_be_silent(
+    gateway: DataPlane, container: Container, client: aiohttp.ClientSession
+) -> None:
+    await serve(gateway, container.server(), idle_timeout_s=1)
+    async with client.ws_connect(f"/c/{CONTAINER}/socket", headers=KEY.headers, autoping=False) as connection:
+        await connection.send_str("hello")
+        assert await connection.receive_str() == "echo hello"
+        async with asyncio.timeout(10):
+            ended = await connection.receive()
+    assert ended.type in (aiohttp.WSMsgType.CLOSED, aiohttp.WSMsgType.ERROR)
+    # Longer than this gateway lets other clients dawdle.
+    await serve(gateway, container.server(), idle_timeout_s=30)
+    async with client.ws_connect(f"/c/{CONTAINER}/socket", headers=KEY.headers) as connection:
+        silence = asyncio.create_task(connection.receive_str())
+        await asyncio.wait([silence], timeout=2.5)
+        assert not silence.done()
+        await connection.send_str("still there")
+        assert await silence == "echo still there"
+
+
 async def test_a_client_that_stops_sending_is_let_go_of(
     gateway: DataPlane, place: Place, container: Container
 ) -> None:

@@ -12,7 +12,7 @@ from moorage.kit import ids
 from tests.ports import free_port
 
 PROJECT = ids.new_project_id()
-CONTAINER = ids.new_container_id()
+CONTAINER, NEIGHBOUR = ids.new_container_id(), ids.new_container_id()
 KEY = new_key(PROJECT)
 
 
@@ -120,7 +120,9 @@ async def test_a_containers_own_error_is_left_alone(
 async def test_the_queue_is_bounded_in_length_and_time(
     gateway: DataPlane, place: Place, container: Container, client: aiohttp.ClientSession
 ) -> None:
-    await serve(gateway, container.server(), max_concurrency=1)
+    busy = Route(CONTAINER, PROJECT, (container.server(),), max_concurrency=1)
+    neighbour = Route(NEIGHBOUR, PROJECT, (container.server(),))
+    await gateway.apply(table([busy, neighbour], [KEY]))
 
     async def outcome() -> tuple[int, str]:
         async with get(client, "/hold") as response:
@@ -136,6 +138,8 @@ async def test_the_queue_is_bounded_in_length_and_time(
 
         await eventually(queue_is_full)
         assert await outcome() == (503, "queue_full")  # one too many: at once
+        async with client.get(f"/c/{NEIGHBOUR}/v1", headers=KEY.headers) as response:
+            assert response.status == 200, "the queue is this container's own"
         assert [await task for task in queued] == [(503, "queue_full")] * len(queued)  # too long a wait
         container.release.set()
         assert await served == (200, "ok")
