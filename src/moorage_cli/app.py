@@ -14,6 +14,7 @@ from moorage_cli.commands import (
     account,
     billing,
     billing_cards,
+    billing_documents,
     billing_limits,
     capsules,
     chat,
@@ -127,6 +128,7 @@ app.add_typer(projects.app, name="project")
 app.add_typer(keys.app, name="keys")
 billing_limits.register(billing.app)
 billing_cards.register(billing.app)
+billing_documents.register(billing.app)
 app.add_typer(billing.app, name="billing")
 app.add_typer(webhooks.app, name="webhooks")
 app.add_typer(operator.app, name="operator")

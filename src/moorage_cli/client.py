@@ -63,6 +63,13 @@ class ApiClient:
             return Answer(response.status_code, self._json(response) if response.content else None)
         raise self._refusal(response)
 
+    def download(self, path: str) -> bytes:
+        """An answer that is a file."""
+        response = self._send("GET", f"{API_PREFIX}{path}")
+        if response.is_success:
+            return response.content
+        raise self._refusal(response)
+
     def pages(self, path: str, params: Mapping[str, Any] | None = None) -> Iterator[Record]:
         """All items of a list, page after page."""
         asked: Record = {"limit": _PAGE_SIZE, **(params or {})}

@@ -1,5 +1,6 @@
 """The real application on a real database, and the people and keys that ask it for things."""
 
+import json
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -225,6 +226,37 @@ class Api:
             " VALUES (:id, 5000000, 5000000, 50000000, 'usr_somebody') ON CONFLICT DO NOTHING",
             id=organization_id,
         )
+
+    async def book(
+        self,
+        organization_id: str,
+        kind: str,
+        amount_microusd: int,
+        at: datetime,
+        *,
+        times: int = 1,
+        **details: Any,
+    ) -> list[str]:
+        """As the ledger would have booked it at that time; the transactions' ids."""
+        credit = f"credit:{organization_id}"
+        source, target = (credit, "usage") if kind == "usage" else ("bank", credit)
+        found = await self.rows(
+            "WITH booked AS (INSERT INTO ledger_transactions (id, key, kind, organization_id, at, details) "
+            "SELECT 'txn_' || k, k, :kind, :organization_id, :at, CAST(:details AS jsonb) "
+            "FROM (SELECT gen_random_uuid()::text AS k FROM generate_series(1, :times)) AS keys RETURNING id), "
+            "entries AS (INSERT INTO ledger_entries (transaction_id, account, amount_microusd) "
+            "SELECT id, account, amount FROM booked, (VALUES (CAST(:source AS text), -CAST(:amount AS bigint)), "
+            "(CAST(:target AS text), CAST(:amount AS bigint))) AS leg (account, amount)) SELECT id FROM booked",
+            kind=kind,
+            organization_id=organization_id,
+            at=at,
+            details=json.dumps(details),
+            source=source,
+            target=target,
+            amount=amount_microusd,
+            times=times,
+        )
+        return [row[0] for row in found]
 
     async def new_container(self, project_id: str, name: str) -> str:
         container_id = new_container_id()

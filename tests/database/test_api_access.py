@@ -35,6 +35,7 @@ from moorage.kit.ids import (
     new_request_id,
     new_session_id,
     new_top_up_id,
+    new_transaction_id,
     new_user_id,
     new_webhook_id,
 )
@@ -162,6 +163,14 @@ ROUTES = {
     "GET /api/v1/organizations/{organization_id}/billing/usage/export": "member",
     "GET /api/v1/organizations/{organization_id}/billing/top-ups": "admin",
     "POST /api/v1/organizations/{organization_id}/billing/top-ups": "admin",
+    "GET /api/v1/organizations/{organization_id}/billing/details": "admin",
+    "PATCH /api/v1/organizations/{organization_id}/billing/details": "admin",
+    "GET /api/v1/organizations/{organization_id}/billing/invoices": "admin",
+    "GET /api/v1/organizations/{organization_id}/billing/invoices/{month}": "admin",
+    "GET /api/v1/organizations/{organization_id}/billing/invoices/{month}/pdf": "admin",
+    "GET /api/v1/organizations/{organization_id}/billing/receipts": "admin",
+    "GET /api/v1/organizations/{organization_id}/billing/receipts/{transaction_id}": "admin",
+    "GET /api/v1/organizations/{organization_id}/billing/receipts/{transaction_id}/pdf": "admin",
     "GET /api/v1/organizations/{organization_id}/billing/limits": "admin",
     "PUT /api/v1/organizations/{organization_id}/billing/limits": "admin",
     "PUT /api/v1/organizations/{organization_id}/billing/limits/{project_id}": "admin",
@@ -269,6 +278,17 @@ class Town:
             await self.api.new_saved_card(target.organization_id)
         if "transfer_id" in named:
             ids["transfer_id"] = await self.api.new_bank_transfer(target.organization_id)
+        if "month" in named:
+            # One of its own, because a month is a path that everybody can name.
+            month = datetime(2001 + self.made // 12, self.made % 12 + 1, 1, tzinfo=UTC)
+            ids["month"] = f"{month:%Y-%m}"
+            hour = {"container_id": name, "project_id": target.project_id, "instance_type": "cpu-nano"}
+            await self.api.book(target.organization_id, "usage", 5_000, month, slot=0, **hour)
+        if "transaction_id" in named:
+            paid = await self.api.book(
+                target.organization_id, "bank_transfer", 5_000_000, datetime.now(UTC), reference=name
+            )
+            ids["transaction_id"] = paid[0]
         if route is not None and "{instance_type}" in route:
             ids["instance_type"] = await self.api.new_instance_type(f"size-{self.made}")
         # The operator's alone: nobody else can have one that is foreign to them.
@@ -433,6 +453,8 @@ def absent_ids() -> dict[str, str]:
         "token": new_token(INVITATION_PREFIX),
         "request_id": new_request_id(),
         "transfer_id": new_top_up_id(),
+        "transaction_id": new_transaction_id(),
+        "month": "2000-12",
         "approval_id": new_replica_limit_request_id(),
         "instance_type": "absent",
     }

@@ -132,6 +132,7 @@ class FakeMoorage:
         self.ready = True
         self.refusals: dict[tuple[str, str], tuple[int, dict[str, Any]]] = {}
         self.unanswered_gets = 0
+        self.files: dict[str, bytes] = {}
         self.unanswered_posts = 0
         """Done, but the connection breaks before the answer."""
         self.done: dict[str, Any] = {}
@@ -279,6 +280,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _route(self, path: str, query: dict[str, str], body: Any) -> None:
         fake = self.moorage
+        if path in fake.files:
+            return self._send(200, "application/pdf", fake.files[path])
         refusal = fake.refusals.get((self.command, path))
         if refusal is not None:
             return self._json(refusal[0], {"status": refusal[0], "request_id": "req_1", **refusal[1]})

@@ -1,6 +1,7 @@
 """`moor billing`, against a server that plays the documented API."""
 
 import json
+from pathlib import Path
 
 import pytest
 from cli_server import CREATED_AT, FakeMoorage, Moor
@@ -180,3 +181,32 @@ def test_auto_top_up(moor: Moor, fake: FakeMoorage) -> None:
     assert "left alone" in moor("billing", "auto-top-up", "--off").stdout
     assert moor("billing", "auto-top-up", "--off", "--amount", "50").exit_code == 2
     assert moor("billing", "auto-top-up", "--amount", "50").exit_code == 2
+
+
+def test_invoice(moor: Moor, fake: FakeMoorage, tmp_path: Path) -> None:
+    item = {"month": "2026-03", "number": "INV-000007", "total_microusd": 15_000}
+    fake.refusals["GET", f"{BILLING}/invoices"] = (200, {"items": [item]})
+    assert "INV-000007" in moor("billing", "invoices").stdout
+    line = {"description": "chat (main), cpu-nano", "hours": 3, "amount_microusd": 15_000}
+    invoice = {"kind": "invoice", "number": "INV-000007", "dated": "2026-03-31", "lines": [line]}
+    invoice |= {"buyer": {"name": "Acme"}, "total_microusd": 15_000}
+    fake.refusals["GET", f"{BILLING}/invoices/2026-03"] = (200, invoice)
+    newest = moor("billing", "invoice")
+    assert "chat (main), cpu-nano" in newest.stdout
+    assert "Total: 0.015 USD" in newest.stderr
+    fake.files[f"{BILLING}/invoices/2026-03/pdf"] = b"%PDF-1.7 \xff\x00"
+    file = tmp_path / "invoice.pdf"
+    assert moor("billing", "invoice", "--month", "2026-03", "-o", str(file)).exit_code == 0
+    assert file.read_bytes() == b"%PDF-1.7 \xff\x00"
+    assert moor("billing", "invoice", "-o", str(tmp_path / "absent" / "x.pdf")).exit_code == 2
+    fake.refusals["GET", f"{BILLING}/invoices"] = (200, {"items": []})
+    assert moor("billing", "invoice").exit_code == 7
+
+
+def test_receipts(moor: Moor, fake: FakeMoorage) -> None:
+    item = {"id": "txn_1", "at": CREATED_AT, "number": None, "total_microusd": 5_000_000}
+    page = {"items": [item | {"description": "Top-up by card"}], "next_cursor": None}
+    fake.refusals["GET", f"{BILLING}/receipts"] = (200, page)
+    assert "not issued yet" in moor("billing", "receipts").stdout
+    fake.files[f"{BILLING}/receipts/txn_1/pdf"] = b"%PDF-1.7"
+    assert moor("billing", "receipt", "txn_1", "-o", "-").stdout == "%PDF-1.7"

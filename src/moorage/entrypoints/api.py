@@ -14,6 +14,7 @@ from moorage.autoscaling import endpoints as autoscaling
 from moorage.billing.auto_top_ups import endpoints as auto_top_ups
 from moorage.billing.cards import endpoints as cards
 from moorage.billing.cards import saved_endpoints as saved_cards
+from moorage.billing.invoices import endpoints as invoices
 from moorage.billing.limits import endpoints as spending_limits
 from moorage.billing.top_ups import endpoints as top_ups
 from moorage.billing.top_ups import operator_endpoints as operator_money
@@ -89,6 +90,7 @@ _PARTS = (
     spending_limits,
     saved_cards,
     auto_top_ups,
+    invoices,
     top_ups,
     cards,
     operator_money,

@@ -16,6 +16,7 @@ import uvloop
 from moorage.autoscaling.reconciler import Autoscaler
 from moorage.billing.alerts.reconciler import AlertsReconciler
 from moorage.billing.auto_top_ups.reconciler import AutoTopUpsReconciler
+from moorage.billing.invoices.issuer import DocumentIssuer
 from moorage.billing.ledger_check import LedgerCheck
 from moorage.billing.renewals.reconciler import RenewalsReconciler
 from moorage.containers.doctor.reconciler import Doctor
@@ -112,6 +113,7 @@ async def serve_controller(settings: Settings) -> None:
             AlertsReconciler(database, keyring, settings, system_clock),
             AutoTopUpsReconciler(database, keyring, settings, system_clock),
             LedgerCheck(database, system_clock),
+            DocumentIssuer(database, settings, system_clock),
             MailDelivery(database, keyring, settings, system_clock),
             WebhookDelivery(database, keyring, settings, system_clock),
             MetricsKeeper(database, engine, system_clock),

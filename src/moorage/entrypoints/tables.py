@@ -3,6 +3,7 @@
 from moorage.autoscaling import models as autoscaling
 from moorage.billing.auto_top_ups import models as auto_top_ups
 from moorage.billing.cards import models as cards
+from moorage.billing.invoices import models as invoices
 from moorage.billing.top_ups import models as top_ups
 from moorage.catalog import models as catalog
 from moorage.containers import models as containers
@@ -40,6 +41,7 @@ __all__ = [
     "idempotency",
     "installation",
     "invitations",
+    "invoices",
     "ledger",
     "metadata",
     "notifications",

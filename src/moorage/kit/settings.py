@@ -96,6 +96,12 @@ class Settings(BaseSettings):
     """The account for transfers within the country, as people are shown it. Without it, none can be announced."""
     bank_details_international: str | None = Field(default=None, max_length=2000)
     """The account for international wires."""
+    seller_name: str = Field(default="Moorage", max_length=200)
+    """Who issues invoices and receipts, as they name it; the next three stand on them too."""
+    seller_address: str | None = Field(default=None, max_length=500)
+    seller_tax_id: str | None = Field(default=None, max_length=64)
+    invoice_note: str | None = Field(default=None, max_length=500)
+    """At their end, such as what the law wants to be said about taxes."""
 
     operator_email: str = "operator@localhost"
     smtp_host: str | None = None

@@ -1,0 +1,148 @@
+"""A document as a PDF.
+
+Its fonts hold Latin, Greek, Cyrillic, Hebrew, Arabic, Devanagari, Thai and Georgian letters. A character of another script is
+written as its code, such as [U+682A], so that nothing is lost; a billing name in one of these scripts avoids that.
+"""
+
+import io
+import tempfile
+from functools import lru_cache
+from pathlib import Path
+
+import pymupdf_fonts
+from fontTools.ttLib import TTFont
+from fpdf import FPDF
+from fpdf.enums import XPos, YPos
+from fpdf.fonts import FontFace
+
+from moorage.billing.invoices.document import Document, DocumentKind, Party
+from moorage.kit.money import format_usd
+
+_FAMILY = "FiraGO"
+_FONTS = {"": "figo", "B": "figbo"}
+_GREY = (91, 102, 117)
+_TITLES = {DocumentKind.INVOICE: "Invoice", DocumentKind.RECEIPT: "Receipt"}
+
+
+@lru_cache(maxsize=32)
+def render(document: Document) -> bytes:
+    """The same document gives the same bytes."""
+    # The library reads fonts from files, the last time when it writes the document.
+    with tempfile.TemporaryDirectory() as folder:
+        pdf = _new_page(document, Path(folder))
+        _head(pdf, document)
+        _parties(pdf, document)
+        _lines(pdf, document)
+        _foot(pdf, document)
+        written = io.BytesIO()
+        pdf.output(written)
+    return written.getvalue()
+
+
+def showable(text: str) -> str:
+    """With codes in place of the characters that the font lacks."""
+    known = _known_characters()
+    return "".join(one if ord(one) in known or one == "\n" else f"[U+{ord(one):04X}]" for one in text)
+
+
+@lru_cache(maxsize=1)
+def _known_characters() -> frozenset[int]:
+    # A letter must be there in both weights.
+    tables = [TTFont(io.BytesIO(pymupdf_fonts.myfont(code))).getBestCmap() for code in _FONTS.values()]
+    return frozenset(tables[0]) & frozenset(tables[1])
+
+
+def _new_page(document: Document, folder: Path) -> FPDF:
+    pdf = FPDF(format="A4")
+    for style, code in _FONTS.items():
+        file = folder / f"{code}.otf"
+        file.write_bytes(pymupdf_fonts.myfont(code))
+        pdf.add_font(_FAMILY, style, file)
+    pdf.set_text_shaping(True)
+    pdf.set_margin(20)
+    pdf.set_title(f"{_TITLES[document.kind]} {document.name}")
+    pdf.set_author(document.seller.name)
+    if document.issued_at is not None:
+        pdf.set_creation_date(document.issued_at)
+    pdf.add_page()
+    return pdf
+
+
+def _head(pdf: FPDF, document: Document) -> None:
+    pdf.set_font(_FAMILY, "B", 20)
+    _write(pdf, _TITLES[document.kind], 12)
+    pdf.set_font(_FAMILY, "", 10)
+    if document.number is None:
+        why = (
+            "the month is not over"
+            if document.kind is DocumentKind.INVOICE
+            else "it gets one within a minute"
+        )
+        _write(pdf, f"Preliminary, without a number: {why}.")
+    else:
+        _write(pdf, f"Number {document.name}")
+    if document.kind is DocumentKind.INVOICE:
+        first = document.dated.replace(day=1)
+        _write(pdf, f"For {first:%Y-%m-%d} to {document.dated:%Y-%m-%d} (UTC)")
+    else:
+        _write(pdf, f"Paid on {document.dated:%Y-%m-%d} (UTC)")
+    if document.issued_at is not None:
+        _write(pdf, f"Issued on {document.issued_at:%Y-%m-%d}")
+    pdf.ln(6)
+
+
+def _parties(pdf: FPDF, document: Document) -> None:
+    for title, party in (("From", document.seller), ("To", document.buyer)):
+        pdf.set_text_color(*_GREY)
+        _write(pdf, title)
+        pdf.set_text_color(0)
+        for line in _lines_of(party):
+            _write(pdf, line)
+        pdf.ln(4)
+
+
+def _lines_of(party: Party) -> list[str]:
+    lines = [party.name, *party.address.split("\n"), f"Tax id {party.tax_id}" if party.tax_id else ""]
+    return [line for line in lines if line.strip()]
+
+
+def _lines(pdf: FPDF, document: Document) -> None:
+    pdf.ln(2)
+    hourly = document.kind is DocumentKind.INVOICE
+    heads = ("Container, project and instance type", "Hours", "USD per hour", "USD")
+    widths = (94, 20, 28, 28)
+    with pdf.table(
+        col_widths=widths if hourly else (142, 28),
+        text_align=("LEFT", "RIGHT", "RIGHT", "RIGHT") if hourly else ("LEFT", "RIGHT"),
+        borders_layout="HORIZONTAL_LINES",
+        headings_style=FontFace(emphasis="BOLD"),
+        line_height=6,
+    ) as table:
+        table.row(heads if hourly else ("Payment", "USD"))
+        for line in document.lines:
+            amount = format_usd(line.amount_microusd)
+            if hourly:
+                price = format_usd(line.price_per_hour_microusd or 0)
+                table.row((showable(line.description), f"{line.hours:,}", price, amount))
+            else:
+                table.row((showable(line.description), amount))
+    pdf.ln(4)
+    pdf.set_font(_FAMILY, "B", 12)
+    pdf.cell(
+        0, 8, f"Total {format_usd(document.total_microusd)}", align="R", new_x=XPos.LMARGIN, new_y=YPos.NEXT
+    )
+    pdf.set_font(_FAMILY, "", 10)
+
+
+def _foot(pdf: FPDF, document: Document) -> None:
+    pdf.ln(4)
+    if document.kind is DocumentKind.INVOICE:
+        _write(pdf, "Paid in full from prepaid credit. Nothing is due.")
+    else:
+        _write(pdf, "Received, and added to the credit of the organization.")
+    if document.note:
+        _write(pdf, document.note)
+
+
+def _write(pdf: FPDF, text: str, height_mm: float = 6) -> None:
+    pdf.multi_cell(0, height_mm, showable(text), align="L", new_x=XPos.LMARGIN, new_y=YPos.NEXT)
