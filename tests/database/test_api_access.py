@@ -85,6 +85,7 @@ ROUTES = {
     "GET /api/v1/me/sessions": "person",
     "DELETE /api/v1/me/sessions": "person",
     "DELETE /api/v1/me/sessions/{session_id}": "owner",
+    "GET /api/v1/me/identities": "person",
     "GET /api/v1/me": "actor",
     "GET /api/v1/instance-types": "actor",
     "GET /api/v1/organizations": "person",

@@ -1,7 +1,7 @@
 import { Menu, SegmentedControl, UnstyledButton, useMantineColorScheme } from "@mantine/core";
 import { useSuspenseQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { LogOut, ShieldCheck } from "lucide-react";
+import { LogOut, ShieldCheck, UserRound } from "lucide-react";
 
 import { api, body } from "@/api/client";
 import { meQuery, queryClient } from "@/api/queries";
@@ -39,6 +39,13 @@ export function AccountMenu() {
           ]}
         />
         <Menu.Divider />
+        <Menu.Item
+          closeMenuOnClick
+          leftSection={<UserRound size={16} strokeWidth={1.5} />}
+          onClick={() => navigate({ to: paths.account() })}
+        >
+          Account
+        </Menu.Item>
         {me.user?.is_operator ? (
           <Menu.Item
             closeMenuOnClick

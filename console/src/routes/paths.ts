@@ -13,6 +13,7 @@ export const paths = {
   section: (projectId: string, section: Section) => `/projects/${projectId}/${section}`,
   /** What the link in an invitation opens. */
   invitation: (token: string) => `/invitations/${encodeURIComponent(token)}`,
+  /** Oneself: sessions and linked accounts. */
   account: () => "/account",
   /** A page of the operator's area. */
   operator: (page: OperatorPage = "organizations") => `/operator/${page}`,

@@ -11,6 +11,7 @@ import {
 
 import { Problem } from "@/api/problem";
 import { meQuery, queryClient } from "@/api/queries";
+import { AccountFrame } from "@/frame/AccountFrame";
 import { Frame } from "@/frame/Frame";
 import { lastProject } from "@/frame/lastProject";
 import { OperatorFrame } from "@/frame/OperatorFrame";
@@ -62,6 +63,14 @@ const invitation = createRoute({
   getParentRoute: () => signedIn,
   path: "/invitations/$token",
   component: lazyRouteComponent(() => import("@/pages/invitation/Invitation"), "Invitation"),
+});
+
+const accountFrame = createRoute({ getParentRoute: () => signedIn, path: "/account", component: AccountFrame });
+
+const account = createRoute({
+  getParentRoute: () => accountFrame,
+  path: "/",
+  component: lazyRouteComponent(() => import("@/pages/account/Account"), "Account"),
 });
 
 /** The operator's area; for anybody else there is nothing at its addresses. */
@@ -169,6 +178,12 @@ const billing = createRoute({
   component: lazyRouteComponent(() => import("@/pages/billing/Billing"), "Billing"),
 });
 
+const webhooks = createRoute({
+  getParentRoute: () => project,
+  path: "/webhooks",
+  component: lazyRouteComponent(() => import("@/pages/webhooks/Webhooks"), "Webhooks"),
+});
+
 const audit = createRoute({
   getParentRoute: () => project,
   path: "/audit",
@@ -218,6 +233,7 @@ const routeTree = root.addChildren([
     home,
     afterPayment,
     invitation,
+    accountFrame.addChildren([account]),
     operator.addChildren([
       operatorIndex,
       operatorOrganizations,
@@ -234,6 +250,7 @@ const routeTree = root.addChildren([
       members,
       billing,
       audit,
+      webhooks,
       overview,
       metrics,
       logs,

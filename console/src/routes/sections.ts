@@ -7,4 +7,5 @@ export const sections: { section: Section; label: string; adminOnly?: boolean }[
   { section: "members", label: "Members", adminOnly: true },
   { section: "billing", label: "Billing" },
   { section: "audit", label: "Audit", adminOnly: true },
+  { section: "webhooks", label: "Webhooks", adminOnly: true },
 ];

@@ -1,6 +1,6 @@
 import { Button, Group, Stack } from "@mantine/core";
 
-import { Copy } from "@/components/Copy";
+import { Secret } from "@/components/Secret";
 
 import classes from "./ApiKeys.module.css";
 import type { NewKey } from "./queries";
@@ -10,10 +10,7 @@ export function ShownOnce({ made, close }: { made: NewKey; close: () => void }) 
   return (
     <Stack gap={16}>
       <p>Copy the key now. It is not shown again: only its last four characters are kept in sight.</p>
-      <div className={classes.secret}>
-        <code>{made.key}</code>
-        <Copy text={made.key} label="Copy key" withLabel />
-      </div>
+      <Secret text={made.key} label="Copy key" />
       <p className={classes.quiet}>
         Send it as <code>Authorization: Bearer …</code>. It works at once.
       </p>

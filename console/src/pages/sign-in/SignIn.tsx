@@ -6,6 +6,7 @@ import { Logo } from "@/frame/Logo";
 import { CodeForm } from "./CodeForm";
 import { EmailForm } from "./EmailForm";
 import { Harbour } from "./Harbour";
+import { Providers } from "./Providers";
 import classes from "./SignIn.module.css";
 
 const PROMISES = [
@@ -27,7 +28,10 @@ export function SignIn() {
         </div>
         <div className={classes.form}>
           {sentTo === null ? (
-            <EmailForm sent={setSentTo} />
+            <>
+              <EmailForm sent={setSentTo} />
+              <Providers next={next} />
+            </>
           ) : (
             <CodeForm email={sentTo} next={next} back={() => setSentTo(null)} />
           )}

@@ -1,3 +1,4 @@
+from datetime import datetime
 from html import escape
 from typing import Annotated
 
@@ -5,19 +6,20 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import RedirectResponse
 from pydantic import BaseModel
 
+from moorage.identity.authentication import TheUser
 from moorage.identity.cookies import (
     attempt_cookie,
     clear_attempt_cookie,
     set_attempt_cookie,
     set_session_cookie,
 )
-from moorage.identity.providers import service
+from moorage.identity.providers import repository, service
 from moorage.identity.providers.base import Provider
 from moorage.identity.providers.configured import configured_providers
 from moorage.identity.sign_in.endpoints import client_of
 from moorage.kit.errors import MoorageError, NotFoundError, UnavailableError
 from moorage.kit.pages import page
-from moorage.kit.web import TheClock, TheDatabase, TheSettings
+from moorage.kit.web import TheClock, TheDatabase, TheSession, TheSettings
 
 router = APIRouter(tags=["sign-in"])
 
@@ -30,6 +32,18 @@ class ProviderRead(BaseModel):
 
 class Providers(BaseModel):
     items: list[ProviderRead]
+
+
+class Identity(BaseModel):
+    title: str
+    """Of the provider; its address where it is no longer set up here."""
+    email: str
+    """As the provider gave it when the account was linked."""
+    linked_at: datetime
+
+
+class Identities(BaseModel):
+    items: list[Identity]
 
 
 async def _provider(provider: str, settings: TheSettings, clock: TheClock) -> Provider:
@@ -50,6 +64,20 @@ async def list_providers(settings: TheSettings, clock: TheClock) -> Providers:
         items=[
             ProviderRead(name=one.name, title=one.title, login_url=f"/api/v1/auth/{one.name}/login")
             for one in found
+        ]
+    )
+
+
+@router.get("/me/identities")
+async def list_identities(
+    user: TheUser, session: TheSession, settings: TheSettings, clock: TheClock
+) -> Identities:
+    """The accounts elsewhere that sign you in here."""
+    titles = {one.issuer: one.title for one in configured_providers(settings, clock).values()}
+    return Identities(
+        items=[
+            Identity(title=titles.get(row.issuer, row.issuer), email=row.email, linked_at=row.created_at)
+            for row in await repository.list_identities(session, user.user_id)
         ]
     )
 

@@ -47,5 +47,11 @@ async def add_identity(session: AsyncSession, issuer: str, subject: str, user_id
     await session.execute(insert(IdentityRow).values(values).on_conflict_do_nothing())
 
 
+async def list_identities(session: AsyncSession, user_id: str) -> list[IdentityRow]:
+    query = select(IdentityRow).where(IdentityRow.user_id == user_id)
+    oldest_first = query.order_by(IdentityRow.created_at, IdentityRow.issuer, IdentityRow.subject).limit(200)
+    return list((await session.execute(oldest_first)).scalars())
+
+
 async def purge_attempts(session: AsyncSession) -> None:
     await session.execute(delete(ProviderAttemptRow).where(ProviderAttemptRow.expires_at < func.now()))

@@ -1,0 +1,110 @@
+import { Button } from "@mantine/core";
+import { useSuspenseQuery } from "@tanstack/react-query";
+import { Plus } from "lucide-react";
+import { useState } from "react";
+
+import { Card, Page } from "@/components/Page";
+import { Empty } from "@/components/Patterns";
+import { Table } from "@/components/Table";
+import { longDate } from "@/components/times";
+import { useNow } from "@/components/useNow";
+import { useProject } from "@/frame/useProject";
+
+import { CreateWebhook } from "./CreateWebhook";
+import { Deliveries } from "./Deliveries";
+import { type Webhook, webhooksQuery } from "./queries";
+import { WebhookActions } from "./WebhookActions";
+import classes from "./Webhooks.module.css";
+
+/** Where the organization's events are sent. Only admins come here. */
+export function Webhooks() {
+  const { project, isAdmin } = useProject();
+  if (isAdmin) return <List organizationId={project.organization_id} />;
+  return (
+    <Page title="Webhooks">
+      <Card label="Webhooks">
+        <Empty>Only admins see where events are sent. Ask one of yours.</Empty>
+      </Card>
+    </Page>
+  );
+}
+
+function List({ organizationId }: { organizationId: string }) {
+  const { data: webhooks } = useSuspenseQuery(webhooksQuery(organizationId));
+  const [creating, setCreating] = useState(false);
+  const [chosen, setChosen] = useState<string | null>(null);
+  const shown = webhooks.find((one) => one.id === chosen) ?? webhooks[0];
+  return (
+    <Page
+      title="Webhooks"
+      hint="What happens in the organization, sent to a server of yours."
+      actions={
+        <Button leftSection={<Plus size={16} strokeWidth={1.5} />} onClick={() => setCreating(true)}>
+          Create webhook
+        </Button>
+      }
+    >
+      <Card flush label="Webhooks">
+        {webhooks.length === 0 ? (
+          <Empty>There is no webhook yet. Create one, and every change of a container is sent to it, signed.</Empty>
+        ) : (
+          <WebhookTable organizationId={organizationId} webhooks={webhooks} shown={shown} show={setChosen} />
+        )}
+      </Card>
+      {shown ? <Deliveries key={shown.id} organizationId={organizationId} webhook={shown} /> : null}
+      <CreateWebhook organizationId={organizationId} opened={creating} close={() => setCreating(false)} />
+    </Page>
+  );
+}
+
+interface WebhookTableProps {
+  organizationId: string;
+  webhooks: Webhook[];
+  shown: Webhook | undefined;
+  show: (webhookId: string) => void;
+}
+
+function WebhookTable({ organizationId, webhooks, shown, show }: WebhookTableProps) {
+  const now = useNow(60_000);
+  return (
+    <Table
+      rows={webhooks}
+      rowKey={(row) => row.id}
+      empty=""
+      phoneLine={(row) => row.events.join(", ")}
+      columns={[
+        {
+          head: "Address",
+          cell: (row) => (
+            <button
+              type="button"
+              className={classes.address}
+              aria-pressed={row.id === shown?.id}
+              onClick={() => show(row.id)}
+            >
+              {row.url}
+            </button>
+          ),
+        },
+        { head: "Events", wide: true, cell: (row) => <code>{row.events.join(", ")}</code> },
+        {
+          head: "State",
+          cell: (row) =>
+            row.enabled ? (
+              <span data-tone="ok">Works</span>
+            ) : (
+              <span data-tone="warn" title={row.disabled_reason ?? undefined}>
+                Disabled
+              </span>
+            ),
+        },
+        { head: "Created", wide: true, cell: (row) => longDate(row.created_at, now) },
+        {
+          head: "Actions",
+          right: true,
+          cell: (row) => <WebhookActions organizationId={organizationId} webhook={row} />,
+        },
+      ]}
+    />
+  );
+}
