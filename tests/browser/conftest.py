@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
 
 from tests.acceptance.conftest import run_stack
 from tests.acceptance.stack import Stack, until
@@ -20,6 +20,8 @@ from tests.browser.world import World
 REPOSITORY = Path(__file__).parent.parent.parent
 FLAGS = ["--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
 DESKTOP = {"width": 1280, "height": 800}
+# A loaded machine is slow, not wrong.
+expect.set_options(timeout=15_000)
 
 
 # Of the package, not of the session: Playwright's loop must be gone when other packages run theirs.

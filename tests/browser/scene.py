@@ -103,6 +103,7 @@ def paint(world: World) -> Scene:
         "RUNNING",
         ready=2,
         desired_replicas=2,
+        serving_generation=1,
         image_digest=f"sha256:9c41{'0' * 56}e07b",
         settings={
             "image": "ghcr.io/northwind/vllm-llama:0.6.3",
@@ -119,6 +120,12 @@ def paint(world: World) -> Scene:
         logs=CHAT_LINES,
     )
     world.do(add_history(world.api, running, now))
+    staged = {
+        "image": "ghcr.io/northwind/vllm-llama:0.7.0",
+        "registry": {"provider": "github"},
+        "start_command": "vllm serve --max-model-len 16384",
+    }
+    world.do(world.api.ask(home.admin, "PUT", f"/api/v1/containers/{running}/draft", json=staged))
     world.do(_people_keys_and_money(world.api, home))
     other = world.home("lea@harbour.example", "Harbour Labs", "research")
     _, invitation = world.do(world.api.new_invitation(other.organization_id, "mara@northwind.example"))
@@ -128,8 +135,15 @@ def paint(world: World) -> Scene:
 async def _people_keys_and_money(api: Api, home: Home) -> None:
     keys = f"/projects/{home.project_id}/api-keys"
     for name, scope in (("chat-frontend", "inference"), ("ci-deploys", "manage"), ("load-test", "inference")):
-        made = (await api.post(home.admin, keys, {"name": name, "scope": scope})).json()
+        wanted = {"name": name, "scope": scope, "requests_per_minute": 1200 if name == "load-test" else None}
+        made = (await api.post(home.admin, keys, wanted)).json()
     await api.ask(home.admin, "PATCH", f"/api/v1/api-keys/{made['id']}", json={"disabled": True})
+    frontend = "FROM api_keys WHERE name = 'chat-frontend' AND project_id = :project"
+    await api.execute(
+        "INSERT INTO api_key_uses (key_id, last_used_at, last_used_from) "
+        f"SELECT id, now() - interval '4 minutes', '203.0.113.7' {frontend}",
+        project=home.project_id,
+    )
     ines, _ = await api.new_person("ines@northwind.example")
     await api.join(home.organization_id, ines)
     organization = f"/organizations/{home.organization_id}"
@@ -140,6 +154,7 @@ async def _people_keys_and_money(api: Api, home: Home) -> None:
     await api.post(home.admin, f"{organization}/billing/top-ups", transfer)
     more = {"replicas": 60, "note": "Launch day: four times the usual traffic."}
     await api.post(home.admin, f"/projects/{home.project_id}/replica-limit-requests", more)
+    await api.new_webhook(home.organization_id, "https://hooks.northwind.example/moorage")
     await api.execute("UPDATE users SET is_operator = true WHERE id = :id", id=home.user_id)
     await api.execute(
         "INSERT INTO hours (id, organization_id, project_id, container_id, instance_type, slot, price_microusd, state, "

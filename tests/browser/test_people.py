@@ -23,6 +23,7 @@ def test_a_key_is_shown_once_then_disabled_rotated_and_revoked(browser: Browser,
         dialog.get_by_label("Name").fill("my-app")
         dialog.get_by_label("Scope").click()
         page.get_by_role("option", name="Manage").click()
+        dialog.get_by_label("Requests per minute").fill("1200")
         dialog.get_by_role("button", name="Create key").click()
         expect(dialog.get_by_text("It is not shown again")).to_be_visible()
         first = dialog.locator("code").first.inner_text()
@@ -30,6 +31,10 @@ def test_a_key_is_shown_once_then_disabled_rotated_and_revoked(browser: Browser,
         dialog.get_by_role("button", name="I have copied it").click()
         expect(dialog).to_be_hidden()
         assert first not in page.content()
+        page.reload()
+        row = page.get_by_role("row").filter(has_text="my-app")
+        expect(row).to_contain_text("1,200")
+        expect(row).to_contain_text(re.compile(r"ago from \d"))
 
         act(page, "Disable")
         expect(page.get_by_role("cell", name="Disabled")).to_be_visible()

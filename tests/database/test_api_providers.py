@@ -104,6 +104,9 @@ async def test_verified_on_both_sides_links(api: Api, provider: Provider) -> Non
     linked = await api.rows("SELECT DISTINCT user_id FROM identities")
     assert [row[0] for row in linked] == [user_id]
     assert len(await api.rows("SELECT 1 FROM identities")) == 2
+    token = answer.headers.get_list("set-cookie")[0].partition("=")[2].partition(";")[0]
+    shown = (await api.get(cookie(token), "/me/identities")).json()["items"]
+    assert [(one["title"], one["email"]) for one in shown] == [("Google", ADA.email), ("GitHub", ADA.email)]
 
 
 async def test_sign_up_is_closed(api: Api, provider: Provider) -> None:

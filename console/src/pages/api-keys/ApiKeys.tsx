@@ -6,7 +6,7 @@ import { useState } from "react";
 import { Card, Page } from "@/components/Page";
 import { Empty } from "@/components/Patterns";
 import { Table } from "@/components/Table";
-import { longDate } from "@/components/times";
+import { longDate, since } from "@/components/times";
 import { useNow } from "@/components/useNow";
 import { useProject } from "@/frame/useProject";
 
@@ -78,7 +78,7 @@ function KeyTable({ keys, rotate }: { keys: ApiKey[]; rotate: (key: ApiKey) => v
       rowKey={(key) => key.id}
       phoneLine={(key) => (
         <>
-          {key.scope === "manage" ? "Manage" : "Inference"}, {key.expires_at ? `until ${longDate(key.expires_at, now)}` : "no end"}
+          {key.scope === "manage" ? "Manage" : "Inference"}, <LastUse apiKey={key} now={now} />
         </>
       )}
       empty="Every key has ended. Create a new one, or look at all of them."
@@ -88,12 +88,29 @@ function KeyTable({ keys, rotate }: { keys: ApiKey[]; rotate: (key: ApiKey) => v
         { head: "Scope", wide: true, cell: (key) => (key.scope === "manage" ? "Manage" : "Inference") },
         {
           head: "State",
-          cell: (key) => <span data-tone={STATES[key.status].tone}>{STATES[key.status].word}</span>,
+          cell: (key) => (
+            <span data-tone={STATES[key.status].tone} title={key.message ?? undefined}>
+              {STATES[key.status].word}
+            </span>
+          ),
         },
+        { head: "Last used", wide: true, cell: (key) => <LastUse apiKey={key} now={now} /> },
+        { head: "Requests/min", right: true, wide: true, cell: (key) => key.requests_per_minute?.toLocaleString("en-US") ?? "no limit" },
         { head: "Created", wide: true, cell: (key) => longDate(key.created_at, now) },
         { head: "Expires", wide: true, cell: (key) => (key.expires_at ? longDate(key.expires_at, now) : "Never") },
         { head: "Actions", right: true, cell: (key) => <KeyActions apiKey={key} rotate={() => rotate(key)} /> },
       ]}
     />
+  );
+}
+
+/** "4 min ago from 203.0.113.7" */
+function LastUse({ apiKey, now }: { apiKey: ApiKey; now: Date }) {
+  if (!apiKey.last_used_at) return <span className={classes.quiet}>never used</span>;
+  return (
+    <>
+      {since(apiKey.last_used_at, now)} ago
+      {apiKey.last_used_from ? <span className={classes.quiet}> from {apiKey.last_used_from}</span> : null}
+    </>
   );
 }

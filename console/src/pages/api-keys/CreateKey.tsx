@@ -1,4 +1,4 @@
-import { Button, Group, Modal, Select, Stack, TextInput } from "@mantine/core";
+import { Button, Group, Modal, NumberInput, Select, Stack, TextInput } from "@mantine/core";
 import { useState } from "react";
 
 import { messageOf, Problem } from "@/api/problem";
@@ -44,12 +44,14 @@ function KeyForm({ create, cancel }: { create: ReturnType<typeof useCreateKey>; 
   const [name, setName] = useState("");
   const [scope, setScope] = useState("inference");
   const [life, setLife] = useState("90");
+  const [limit, setLimit] = useState<number | null>(null);
   const fields = create.error instanceof Problem ? create.error.fields() : {};
   const submit = (event: React.FormEvent) => {
     event.preventDefault();
     create.mutate({
       name: name.trim(),
       scope: scope === "manage" ? "manage" : "inference",
+      requests_per_minute: limit,
       expires_at: life === "never" ? null : new Date(Date.now() + Number(life) * DAY_MS).toISOString(),
     });
   };
@@ -63,11 +65,22 @@ function KeyForm({ create, cancel }: { create: ReturnType<typeof useCreateKey>; 
           data-autofocus
           value={name}
           onChange={(event) => setName(event.currentTarget.value)}
-          error={create.isError ? (fields["name"] ?? messageOf(create.error)) : null}
+          error={create.isError ? (fields["name"] ?? (fields["requests_per_minute"] ? null : messageOf(create.error))) : null}
           autoComplete="off"
         />
         <Select label="Scope" data={SCOPES} value={scope} onChange={(value) => value && setScope(value)} />
         <Select label="Expires" data={LIVES} value={life} onChange={(value) => value && setLife(value)} />
+        <NumberInput
+          label="Requests per minute"
+          description="Optional. Beyond it, requests with this key are refused until the minute is over."
+          placeholder="no limit of its own"
+          min={1}
+          max={1_000_000}
+          thousandSeparator=","
+          value={limit ?? ""}
+          onChange={(value) => setLimit(typeof value === "number" ? value : null)}
+          error={fields["requests_per_minute"]}
+        />
         <Group justify="flex-end" gap={8}>
           <Button variant="default" onClick={cancel}>
             Cancel

@@ -18,6 +18,7 @@ export const apiKeysQuery = (projectId: string) =>
           }),
         ),
       ),
+    refetchInterval: 30_000,
   });
 
 const at = (key: ApiKey) => ({ path: { key_id: key.id } });

@@ -1,0 +1,70 @@
+"""Settings of a container that runs: staged, compared, applied; and what the page says when they were taken back."""
+
+import json
+
+from playwright.sync_api import Browser, expect
+
+from moorage.kit.clock import system_clock
+from tests.browser.conftest import browsing
+from tests.browser.world import World
+
+
+def test_changes_are_staged_applied_and_taken_back(browser: Browser, world: World) -> None:
+    home = world.home("stager@example.com", "Drydock", "production")
+    container = world.container(home, "chat", "RUNNING", ready=1, serving_generation=1)
+    draft = f"/containers/{container}/draft"
+    with browsing(browser, world, home.token) as page:
+        page.goto(f"{world.url}/projects/{home.project_id}/containers/{container}/settings")
+        expect(page.get_by_label("Name", exact=True)).to_be_disabled()
+        expect(page.get_by_role("button", name="Stage changes")).to_be_disabled()
+        page.get_by_role("radio", name="cpu-small").check(force=True)
+        page.get_by_label("Start command").fill("serve --fast")
+        page.get_by_label("Name of variable 1").fill("TOKEN")
+        page.get_by_label("Value of variable 1").fill("a-secret-of-mine")
+        page.get_by_role("button", name="Stage changes").click()
+
+        staged = page.get_by_role("region", name="Staged changes")
+        expect(staged).to_contain_text("cpu-small")
+        expect(staged).to_contain_text("serve --fast")
+        expect(staged).to_contain_text("$0.005/h now, $0.01/h after")
+        expect(staged).to_contain_text("TOKEN")
+        assert "a-secret-of-mine" not in page.content()
+        saved = world.do(world.api.get(home.admin, draft)).json()
+        assert {one["field"] for one in saved["changes"]} == {
+            "resources.instance_type",
+            "start_command",
+            "env.TOKEN",
+        }
+
+        staged.get_by_role("button", name="Edit").click()
+        expect(page.get_by_text("write TOKEN once more")).to_be_visible()
+        expect(page.get_by_label("Start command")).to_have_value("serve --fast")
+        page.get_by_role("button", name="Cancel").click()
+
+        staged.get_by_role("button", name="Apply").click()
+        applying = page.get_by_role("region", name="Being applied")
+        expect(applying).to_contain_text("the settings from before come back by themselves")
+        expect(page.get_by_role("button", name="Apply")).to_have_count(0)
+
+        world.do(as_the_controller_gives_up(world, container))
+        given_up = staged.get_by_role("alert")
+        expect(given_up).to_contain_text("Applied, and taken back at")
+        expect(given_up).to_contain_text("The process ended with exit code 3.")
+        staged.get_by_role("button", name="Discard").click()
+        expect(page.get_by_role("button", name="Stage changes")).to_be_visible()
+        assert world.do(world.api.get(home.admin, draft)).json()["changes"] == []
+
+
+async def as_the_controller_gives_up(world: World, container_id: str) -> None:
+    failure = {
+        "reason": "exited",
+        "message": "The process ended with exit code 3.",
+        "fix": None,
+        "at": system_clock.now().isoformat(),
+    }
+    await world.api.execute(
+        "UPDATE containers SET trial_settings = NULL, trial_secrets = NULL, trial_failure = CAST(:failure AS jsonb) "
+        "WHERE id = :id",
+        id=container_id,
+        failure=json.dumps(failure),
+    )
