@@ -6,6 +6,8 @@ export const operatorPages: { page: OperatorPage; label: string }[] = [
   { page: "users", label: "Users" },
   { page: "transfers", label: "Bank transfers" },
   { page: "requests", label: "Replica limits" },
+  { page: "machines", label: "Machines" },
+  { page: "instance-types", label: "Instance types" },
   { page: "revenue", label: "Revenue" },
   { page: "outbox", label: "Outbox" },
 ];

@@ -36,5 +36,7 @@ export type OperatorPage =
   | "users"
   | "transfers"
   | "requests"
+  | "machines"
+  | "instance-types"
   | "revenue"
   | "outbox";

@@ -116,6 +116,18 @@ const operatorRequests = createRoute({
   component: lazyRouteComponent(() => import("@/pages/operator/Requests"), "Requests"),
 });
 
+const operatorMachines = createRoute({
+  getParentRoute: () => operator,
+  path: "/machines",
+  component: lazyRouteComponent(() => import("@/pages/operator/Machines"), "Machines"),
+});
+
+const operatorInstanceTypes = createRoute({
+  getParentRoute: () => operator,
+  path: "/instance-types",
+  component: lazyRouteComponent(() => import("@/pages/operator/InstanceTypes"), "InstanceTypes"),
+});
+
 const operatorRevenue = createRoute({
   getParentRoute: () => operator,
   path: "/revenue",
@@ -240,6 +252,8 @@ const routeTree = root.addChildren([
       operatorUsers,
       operatorTransfers,
       operatorRequests,
+      operatorMachines,
+      operatorInstanceTypes,
       operatorRevenue,
       operatorOutbox,
     ]),

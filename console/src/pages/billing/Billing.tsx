@@ -8,6 +8,7 @@ import { useProject } from "@/frame/useProject";
 import classes from "./Billing.module.css";
 import { Credit } from "./Credit";
 import { Entries } from "./Entries";
+import { Limits } from "./Limits";
 import { OnTheirWay } from "./OnTheirWay";
 import { TopUpCard } from "./TopUpCard";
 import { Usage } from "./Usage";
@@ -29,6 +30,7 @@ export function Billing() {
           <div className={classes.column}>
             <TopUpCard organizationId={project.organization_id} billing={billing} />
             <OnTheirWay organizationId={project.organization_id} />
+            <Limits organizationId={project.organization_id} />
           </div>
         ) : null}
       </div>

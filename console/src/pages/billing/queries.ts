@@ -1,9 +1,12 @@
 import { infiniteQueryOptions, queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 
 import { api, body, type Schemas } from "@/api/client";
+import { dollars } from "@/components/Money";
+import { done } from "@/components/toasts";
 
 export type TopUp = Schemas["TopUp"];
 export type Entry = Schemas["LedgerEntry"];
+export type Limit = Schemas["SpendingLimit"];
 export type UsageItem = Schemas["UsageItem"];
 
 const ENTRIES = 50;
@@ -49,6 +52,40 @@ export const topUpsQuery = (organizationId: string) =>
       ).items,
     refetchInterval: 15_000,
   });
+
+export const limitsQuery = (organizationId: string) =>
+  queryOptions({
+    queryKey: ["billing", organizationId, "limits"],
+    queryFn: () =>
+      body(
+        api.GET("/api/v1/organizations/{organization_id}/billing/limits", { params: { path: at(organizationId) } }),
+      ),
+    refetchInterval: 30_000,
+  });
+
+/** Of the organization, or of one of its projects; null takes it away. */
+export function usePutLimit(organizationId: string, limit: Limit, after: () => void) {
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: (microusd: number | null) => {
+      const path = at(organizationId);
+      const change = { limit_microusd: microusd };
+      if (limit.scope_id === organizationId)
+        return body(api.PUT("/api/v1/organizations/{organization_id}/billing/limits", { params: { path }, body: change }));
+      return body(
+        api.PUT("/api/v1/organizations/{organization_id}/billing/limits/{project_id}", {
+          params: { path: { ...path, project_id: limit.scope_id } },
+          body: change,
+        }),
+      );
+    },
+    onSuccess: async (_, microusd) => {
+      await queries.invalidateQueries({ queryKey: ["billing"] });
+      done(microusd === null ? `${limit.name}: no limit.` : `${limit.name}: ${dollars(microusd)} a month.`);
+      after();
+    },
+  });
+}
 
 export function useTopUp(organizationId: string) {
   const queries = useQueryClient();

@@ -2,12 +2,13 @@
 import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 
 import { api, body, type Schemas } from "@/api/client";
-import { allPages, page } from "@/api/queries";
+import { allPages, type InstanceType, page } from "@/api/queries";
 import { done } from "@/components/toasts";
 
 export type OrganizationSummary = Schemas["OrganizationSummary"];
 export type UserSummary = Schemas["UserSummary"];
 export type Transfer = Schemas["TopUp"];
+export type Machine = Schemas["NodeRead"];
 export type LimitRequest = Schemas["OperatorReplicaLimitRequest"];
 
 const LIVE_MS = 10_000;
@@ -42,6 +43,18 @@ export const limitRequestsQuery = (state: LimitRequest["state"]) =>
     refetchInterval: LIVE_MS,
   });
 
+export const machinesQuery = queryOptions({
+  queryKey: ["operator", "machines"],
+  queryFn: async () => (await body(api.GET("/api/v1/operator/nodes"))).items,
+  refetchInterval: LIVE_MS,
+});
+
+export const catalogueQuery = queryOptions({
+  queryKey: ["operator", "instance-types"],
+  queryFn: async () => (await body(api.GET("/api/v1/operator/instance-types"))).items,
+  refetchInterval: LIVE_MS,
+});
+
 /** Both days inclusive, in UTC. */
 export const revenueQuery = (from: string, to: string) =>
   queryOptions({
@@ -62,7 +75,10 @@ export function useDecision<Wanted>(decide: (wanted: Wanted) => Promise<unknown>
   return useMutation({
     mutationFn: decide,
     onSuccess: async () => {
-      await queries.invalidateQueries({ queryKey: ["operator"] });
+      await Promise.all([
+        queries.invalidateQueries({ queryKey: ["operator"] }),
+        queries.invalidateQueries({ queryKey: ["instance-types"] }),
+      ]);
       done(sentence);
       after();
     },
@@ -102,7 +118,17 @@ export const decisions = {
         body: { answer },
       }),
     ),
+  addType: (wanted: Schemas["InstanceTypeWrite"]) =>
+    body(api.POST("/api/v1/operator/instance-types", { body: wanted })),
+  changeType: (type: InstanceType, change: Schemas["InstanceTypePatch"]) =>
+    body(api.PATCH("/api/v1/operator/instance-types/{instance_type}", { params: named(type), body: change })),
+  removeType: (type: InstanceType) =>
+    body(api.DELETE("/api/v1/operator/instance-types/{instance_type}", { params: named(type) })),
 };
+
+function named(type: InstanceType) {
+  return { path: { instance_type: type.name } };
+}
 
 function of(organization: OrganizationSummary) {
   return { path: { organization_id: organization.id } };

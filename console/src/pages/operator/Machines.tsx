@@ -1,0 +1,80 @@
+import { useSuspenseQuery } from "@tanstack/react-query";
+import type { ReactNode } from "react";
+
+import { Meter } from "@/components/Meter";
+import { Card, Page } from "@/components/Page";
+import { Table } from "@/components/Table";
+import { duration } from "@/components/times";
+import { gpuName } from "@/containers/resources";
+
+import classes from "./Operator.module.css";
+import { type Machine, machinesQuery } from "./queries";
+
+const GIB = 2 ** 30;
+
+/** What there is, what is promised to replicas, and what is free. */
+export function Machines() {
+  const { data: machines } = useSuspenseQuery(machinesQuery);
+  const overcommit = machines[0]?.cpu_overcommit ?? 1;
+  return (
+    <Page title="Machines" hint={overcommit > 1 ? `Processors are promised ${overcommit} times over.` : undefined}>
+      <Card flush label="Machines">
+        <Table
+          rows={machines}
+          rowKey={(row) => row.name}
+          empty="No machine reported yet. One appears as soon as the controller has seen its engine."
+          phoneLine={(row) => gpusOf(row)}
+          columns={[
+            { head: "Name", cell: (row) => <span className={classes.name}>{row.name}</span> },
+            { head: "State", cell: (row) => <State machine={row} /> },
+            { head: "Kind", wide: true, cell: (row) => (row.infrastructure === "community" ? "Community" : "Operator") },
+            { head: "GPUs", wide: true, cell: (row) => gpusOf(row) },
+            { head: "Driver", wide: true, cell: (row) => row.gpu_driver ?? "none" },
+            {
+              head: "vCPU promised",
+              wide: true,
+              cell: (row) => (
+                <Taken part={row.promised.cpu_millis / (row.total.cpu_millis * row.cpu_overcommit)}>
+                  {round(row.promised.cpu_millis / 1000)} of {round((row.total.cpu_millis * row.cpu_overcommit) / 1000)}
+                </Taken>
+              ),
+            },
+            {
+              head: "Memory promised",
+              cell: (row) => (
+                <Taken part={row.promised.memory_bytes / row.total.memory_bytes}>
+                  {round(row.promised.memory_bytes / GIB)} of {round(row.total.memory_bytes / GIB)} GiB
+                </Taken>
+              ),
+            },
+          ]}
+        />
+      </Card>
+    </Page>
+  );
+}
+
+function State({ machine }: { machine: Machine }) {
+  if (machine.state === "ready") return <span data-tone="ok">Ready</span>;
+  return <span data-tone="bad">Silent for {duration(machine.seen_s_ago * 1000)}</span>;
+}
+
+/** "2 of 8 L40S in use" */
+function gpusOf(machine: Machine): string {
+  const model = machine.gpus[0];
+  if (!model) return "none";
+  return `${machine.promised.gpus} of ${machine.total.gpus} ${gpuName(model.model)} in use`;
+}
+
+function Taken({ part, children }: { part: number; children: ReactNode }) {
+  return (
+    <span className={classes.taken}>
+      <span>{children}</span>
+      <Meter part={part} tone={part > 0.9 ? "warn" : undefined} />
+    </span>
+  );
+}
+
+function round(value: number): string {
+  return (Math.round(value * 10) / 10).toLocaleString("en-US");
+}
