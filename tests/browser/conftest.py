@@ -35,7 +35,7 @@ def browser(docker_host: str) -> Iterator[Browser]:
 @pytest.fixture(scope="package")
 def stack(docker_host: str) -> Iterator[Stack]:
     build_console()
-    yield from run_stack(docker_host, "27000-27999")
+    yield from run_stack(docker_host, "27000-27999", MOORAGE_BANK_DETAILS_LOCAL="IBAN XX00 TEST")
 
 
 @pytest.fixture(scope="package")

@@ -155,6 +155,11 @@ async def _people_keys_and_money(api: Api, home: Home) -> None:
     more = {"replicas": 60, "note": "Launch day: four times the usual traffic."}
     await api.post(home.admin, f"/projects/{home.project_id}/replica-limit-requests", more)
     await api.new_webhook(home.organization_id, "https://hooks.northwind.example/moorage")
+    await api.execute(
+        "UPDATE sessions SET client = :client WHERE user_id = :id",
+        client="Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0",
+        id=home.user_id,
+    )
     await api.execute("UPDATE users SET is_operator = true WHERE id = :id", id=home.user_id)
     await api.execute(
         "INSERT INTO hours (id, organization_id, project_id, container_id, instance_type, slot, price_microusd, state, "

@@ -1,9 +1,16 @@
-"""Pictures of the console, of the scene in `scene.py`. `scripts/screenshots FOLDER [PAGE …]`."""
+"""Pictures of the console, of the scene in `scene.py`.
+
+`scripts/screenshots FOLDER` makes those of the README, small enough for a repository; `scripts/screenshots FOLDER all`
+every page in light and dark, wide and on a phone; `scripts/screenshots FOLDER PAGE …` some of them.
+"""
 
 import sys
+from base64 import b64decode, b64encode
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Browser, sync_playwright
 
 from tests.browser.conftest import FLAGS, chromium
 from tests.browser.scene import Scene, paint
@@ -41,9 +48,26 @@ def addresses(scene: Scene) -> dict[str, str]:
         "operator-users": "/operator/users",
         "operator-transfers": "/operator/transfers",
         "operator-requests": "/operator/requests",
+        "operator-machines": "/operator/machines",
+        "operator-instance-types": "/operator/instance-types",
         "operator-revenue": "/operator/revenue",
         "operator-outbox": "/operator/outbox",
     }
+
+
+README = {
+    "service": ("service-running", "light", "wide"),
+    "service-dark": ("service-running", "dark", "wide"),
+    "failed": ("service-failed", "light", "wide"),
+    "create": ("create", "light", "wide"),
+    "logs": ("logs", "dark", "wide"),
+    "billing": ("billing", "light", "wide"),
+    "operator": ("operator-instance-types", "light", "wide"),
+    "phone": ("service-running", "light", "phone"),
+}
+WEBP_QUALITY = 0.9
+SHAPES = {"wide": WIDE, "phone": PHONE}
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 
 
 def main(folder: Path, wanted: list[str]) -> None:
@@ -52,24 +76,68 @@ def main(folder: Path, wanted: list[str]) -> None:
     world.start()
     try:
         scene = paint(world)
-        cookie = {"name": "moorage_session", "value": scene.home.token, "url": world.url}
-        pages = {name: path for name, path in addresses(scene).items() if not wanted or name in wanted}
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
-            for scheme in ("light", "dark"):
-                for shape, size in (("wide", WIDE), ("phone", PHONE)):
-                    context = browser.new_context(viewport=size, color_scheme=scheme, reduced_motion="reduce")  # type: ignore[arg-type]
-                    context.add_cookies([cookie])  # type: ignore[list-item]
-                    page = context.new_page()
-                    for name, path in pages.items():
-                        page.goto(f"{world.url}{path}")
-                        page.wait_for_selector("h1", state="attached")
-                        page.wait_for_timeout(700)
-                        page.screenshot(path=folder / f"{name}-{shape}-{scheme}.png")
-                    context.close()
+            if wanted:
+                pages = [name for name in addresses(scene) if wanted == ["all"] or name in wanted]
+                for picture, png in pictures(browser, world, scene, pages, SCHEMES, tuple(SHAPES)):
+                    (folder / f"{picture}.png").write_bytes(png)
+            else:
+                for title, (name, scheme, shape) in README.items():
+                    for _, png in pictures(browser, world, scene, [name], (scheme,), (shape,)):  # type: ignore[arg-type]
+                        (folder / f"{title}.webp").write_bytes(as_webp(browser, png))
             browser.close()
     finally:
         world.stop()
+
+
+def pictures(
+    browser: Browser,
+    world: World,
+    scene: Scene,
+    pages: list[str],
+    schemes: tuple[Literal["light", "dark"], ...],
+    shapes: tuple[str, ...],
+) -> Iterator[tuple[str, bytes]]:
+    for scheme in schemes:
+        for shape in shapes:
+            context = browser.new_context(
+                viewport=SHAPES[shape],  # type: ignore[arg-type]
+                color_scheme=scheme,
+                reduced_motion="reduce",
+                device_scale_factor=2 if shape == "phone" else 1,
+            )
+            context.add_cookies([{"name": "moorage_session", "value": scene.home.token, "url": world.url}])
+            page = context.new_page()
+            for name in pages:
+                page.goto(f"{world.url}{addresses(scene)[name]}")
+                page.wait_for_selector("h1", state="attached")
+                page.wait_for_timeout(700)
+                yield f"{name}-{shape}-{scheme}", page.screenshot()
+            context.close()
+
+
+def as_webp(browser: Browser, png: bytes) -> bytes:
+    """A browser can write it, so no other tool is needed."""
+    page = browser.new_page()
+    url = page.evaluate(
+        """async ([png, quality]) => {
+            const image = new Image();
+            image.src = `data:image/png;base64,${png}`;
+            await image.decode();
+            const canvas = new OffscreenCanvas(image.width, image.height);
+            canvas.getContext("2d").drawImage(image, 0, 0);
+            const blob = await canvas.convertToBlob({ type: "image/webp", quality });
+            return await new Promise((read) => {
+                const reader = new FileReader();
+                reader.onload = () => read(reader.result);
+                reader.readAsDataURL(blob);
+            });
+        }""",
+        [b64encode(png).decode(), WEBP_QUALITY],
+    )
+    page.close()
+    return b64decode(url.partition(",")[2])
 
 
 if __name__ == "__main__":

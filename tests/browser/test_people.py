@@ -102,6 +102,33 @@ def test_an_invitation_is_for_one_person_who_can_be_removed_again(browser: Brows
         page.wait_for_url(re.compile("/login"))
 
 
+def test_a_user_sees_no_admin_action(browser: Browser, world: World) -> None:
+    """Neither a tab nor a button, and at an admin's address a sentence."""
+    home = world.home("boss@example.com", "Quay", "production")
+    user_id, token = world.do(world.api.new_person("hand@example.com"))
+    world.do(world.api.join(home.organization_id, user_id))
+    project = world.do(world.api.new_project(home.organization_id, "joined", user_id))
+    container = world.do(world.api.new_container(project, "chat"))
+    with browsing(browser, world, token) as page:
+        page.goto(f"{world.url}/projects/{project}/containers/{container}")
+        tabs = page.get_by_role("navigation", name="Sections").get_by_role("link")
+        expect(tabs).to_have_text(["Service", "API keys", "Billing"])
+        expect(page.get_by_role("button", name="Start")).to_be_visible()
+        expect(page.get_by_role("link", name="Top up")).to_have_count(0)
+        page.get_by_role("button", name="Project: joined").click()
+        expect(page.get_by_role("menuitem", name="joined")).to_be_visible()
+        expect(page.get_by_role("menuitem", name="New project")).to_have_count(0)
+        expect(page.get_by_role("menuitem", name="production")).to_have_count(0)
+        for section in ("members", "audit", "webhooks"):
+            page.goto(f"{world.url}/projects/{project}/{section}")
+            expect(page.get_by_role("main").get_by_text("Only admins see")).to_be_visible()
+            expect(page.get_by_role("main").get_by_role("button")).to_have_count(0)
+        page.goto(f"{world.url}/projects/{project}/billing")
+        expect(page.get_by_role("region", name="Usage by day")).to_be_visible()
+        for admins in ("Top up", "Monthly limits", "Entries", "On their way"):
+            expect(page.get_by_role("region", name=admins)).to_have_count(0)
+
+
 def invitation_for(world: World, email: str) -> str:
     texts = [mail["text"] for mail in world.do(world.api.mails()) if mail["to"] == email]
     found = re.search(r"/invitations/\S+", texts[0])

@@ -16,6 +16,17 @@ def test_from_sign_up_to_an_answer_and_back_to_nothing(visitor: Visitor) -> None
     visitor.sign_in("story@example.com")
     page.get_by_label("Name").fill("harbour")
     page.get_by_role("button", name="Create project").click()
+
+    # Funded by a bank transfer that arrives.
+    page.get_by_role("link", name="Top up").click()
+    page.get_by_text("Bank transfer", exact=True).click()
+    page.get_by_text("$50", exact=True).click()
+    page.get_by_role("button", name="Get details for $50.00").click()
+    reference = page.get_by_role("region", name="On their way").locator("code").inner_text()
+    confirm_transfer(visitor, reference, 50_000_000)
+    page.reload()
+    expect(page.get_by_role("group", name="Credit")).to_contain_text("$70.00")
+    page.get_by_role("link", name="Service").click()
     page.get_by_role("link", name="Create a container").click()
 
     # Four steps. One that lacks something says so beside the field and lets nobody pass.
@@ -63,3 +74,11 @@ def test_from_sign_up_to_an_answer_and_back_to_nothing(visitor: Visitor) -> None
     page.get_by_label("Type pilot-2").fill("pilot-2")
     page.get_by_role("button", name="Delete container").click()
     expect(page.get_by_text("Nothing runs here yet.")).to_be_visible(timeout=DEPLOYED_MS)
+
+
+def confirm_transfer(visitor: Visitor, reference: str, received_microusd: int) -> None:
+    with visitor.stack.operator() as operator:
+        waiting = operator.get("/operator/bank-transfers", params={"state": "pending"}).json()["items"]
+        [transfer] = [one for one in waiting if one["reference"] == reference]
+        body = {"received_microusd": received_microusd}
+        operator.post(f"/operator/bank-transfers/{transfer['id']}/confirm", json=body).raise_for_status()

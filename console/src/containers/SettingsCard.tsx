@@ -11,8 +11,9 @@ import { paths } from "@/routes/paths";
 
 import { hardware } from "./resources";
 
-export function SettingsCard({ container }: { container: Container }) {
-  const edit = (
+/** `isHere`: on the page that its button would open. */
+export function SettingsCard({ container, isHere = false }: { container: Container; isHere?: boolean }) {
+  const edit = isHere ? null : (
     <Button
       component={LinkTo}
       to={paths.dashboard(container.project_id, container.id, "settings")}
@@ -25,7 +26,7 @@ export function SettingsCard({ container }: { container: Container }) {
     </Button>
   );
   return (
-    <Card title="Settings" action={edit}>
+    <Card title={isHere ? "What runs now" : "Settings"} action={edit}>
       <Facts items={useFacts(container)} />
     </Card>
   );

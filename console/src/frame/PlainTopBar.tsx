@@ -16,7 +16,7 @@ export function PlainTopBar({ title }: { title: string }) {
         <Logo />
       </LinkTo>
       <span className={classes.place}>{title}</span>
-      <div className={classes.right}>
+      <div className={classes.plainRight}>
         <Button
           component={LinkTo}
           to={paths.home()}

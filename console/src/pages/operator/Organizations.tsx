@@ -26,7 +26,7 @@ export function Organizations() {
           rows={shown}
           rowKey={(row) => row.id}
           empty="No organization has that name."
-          phoneLine={(row) => `${row.member_count} members, ${row.project_count} projects`}
+          phoneLine={(row) => `${count(row.member_count, "member")}, ${count(row.project_count, "project")}`}
           columns={[
             { head: "Name", cell: (row) => <span className={classes.name}>{row.name}</span> },
             { head: "Id", wide: true, cell: (row) => <code>{row.id}</code> },
@@ -58,4 +58,8 @@ function Filter({ text, setText }: { text: string; setText: (text: string) => vo
       onChange={(event) => setText(event.currentTarget.value)}
     />
   );
+}
+
+function count(number: number, noun: string): string {
+  return number === 1 ? `1 ${noun}` : `${number} ${noun}s`;
 }

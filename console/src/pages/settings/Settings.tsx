@@ -35,7 +35,7 @@ function Shown({ container, edit }: { container: Container; edit?: () => void })
     <Page title="Settings">
       <div className={classes.columns}>
         {container.draft ? <DraftCard container={container} {...(edit ? { edit } : {})} /> : null}
-        <SettingsCard container={container} />
+        <SettingsCard container={container} isHere />
       </div>
     </Page>
   );

@@ -71,7 +71,7 @@ function WebhookTable({ organizationId, webhooks, shown, show }: WebhookTablePro
       rows={webhooks}
       rowKey={(row) => row.id}
       empty=""
-      phoneLine={(row) => row.events.join(", ")}
+      phoneLine={eventsOf}
       columns={[
         {
           head: "Address",
@@ -86,7 +86,7 @@ function WebhookTable({ organizationId, webhooks, shown, show }: WebhookTablePro
             </button>
           ),
         },
-        { head: "Events", wide: true, cell: (row) => <code>{row.events.join(", ")}</code> },
+        { head: "Events", wide: true, cell: eventsOf },
         {
           head: "State",
           cell: (row) =>
@@ -107,4 +107,8 @@ function WebhookTable({ organizationId, webhooks, shown, show }: WebhookTablePro
       ]}
     />
   );
+}
+
+function eventsOf(webhook: Webhook): string {
+  return webhook.events.includes("*") ? "everything" : webhook.events.join(", ");
 }
