@@ -1,6 +1,4 @@
-/** Days as they are billed, in UTC, for charts with one step a day. */
-import type { Line } from "./Chart";
-
+/** Days as they are billed, in UTC, for charts with one bar a day. */
 const DAY_MS = 86_400_000;
 
 /** "2026-11-15", the last so many, today included. */
@@ -9,16 +7,11 @@ export function lastDays(count: number): string[] {
   return Array.from({ length: count }, (_, index) => new Date(today - (count - 1 - index) * DAY_MS).toISOString().slice(0, 10));
 }
 
-/** One step a day; the last one is as wide as the others because it ends with its day. */
-export function daySteps(dates: string[], label: string, amounts: [day: string, microusd: number][]): { times: number[]; lines: Line[] } {
+/** Dollars on each of the dates. */
+export function byDay(dates: string[], amounts: { day: string; microusd: number }[]): number[] {
   const sums = new Map<string, number>();
-  for (const [day, microusd] of amounts) sums.set(day, (sums.get(day) ?? 0) + microusd);
-  const times = dates.map((date) => Date.parse(`${date}T00:00:00Z`) / 1000);
-  const values = dates.map((date) => (sums.get(date) ?? 0) / 1e6);
-  return {
-    times: [...times, (times.at(-1) ?? 0) + DAY_MS / 1000],
-    lines: [{ label, color: "series-1", filled: true, stepped: true, values: [...values, values.at(-1) ?? 0] }],
-  };
+  for (const { day, microusd } of amounts) sums.set(day, (sums.get(day) ?? 0) + microusd);
+  return dates.map((date) => (sums.get(date) ?? 0) / 1e6);
 }
 
 export function dayAndMonth(time: number): string {

@@ -5,6 +5,8 @@ import { type Token, tokens } from "@/theme/tokens";
 
 import { drawLabels, drawLevels } from "./marks";
 
+import { niceMax } from "../scale";
+
 export type Values = (number | null)[];
 export type Scheme = "light" | "dark";
 
@@ -160,12 +162,6 @@ function series(line: Line, color: (name: Token) => string, bars: boolean): Seri
 function topOf(drawing: Drawing, max: number | null): number {
   const highest = Math.max(max ?? 0, ...(drawing.levels ?? []).map((level) => level.value));
   return drawing.whole ? Math.floor(highest) + 1 : niceMax(highest);
-}
-
-function niceMax(max: number): number {
-  if (max <= 0) return 1;
-  const power = 10 ** Math.floor(Math.log10(max));
-  return [1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10].map((step) => step * power).find((step) => step >= max * 1.05) ?? max * 1.2;
 }
 
 function hourAndMinute(time: number): string {

@@ -2,15 +2,20 @@ import { SegmentedControl } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 
-import { Chart } from "@/components/Chart";
-import { dayAndMonth, daySteps, lastDays } from "@/components/days";
+import { DayBars, type Part } from "@/components/DayBars";
+import { byDay, lastDays } from "@/components/days";
 import { dollars, Money } from "@/components/Money";
 import { Card } from "@/components/Page";
 import { ErrorNotice, Waiting } from "@/components/Patterns";
 import { Table } from "@/components/Table";
+import type { Token } from "@/theme/tokens";
 
 import classes from "./Billing.module.css";
 import { type UsageItem, usageQuery } from "./queries";
+
+/** The first few containers have a colour of their own; the rest share the last one. */
+const COLORS: Token[] = ["series-1", "series-2", "series-3", "series-4"];
+const OTHERS: Token = "series-5";
 
 /** What was spent a day, and on which containers. */
 export function Usage({ organizationId }: { organizationId: string }) {
@@ -32,34 +37,46 @@ export function Usage({ organizationId }: { organizationId: string }) {
     >
       {error && !data ? <ErrorNotice error={error} retry={refetch} /> : null}
       {!data && !error ? <Waiting rows={1} height={200} /> : null}
-      {data ? (
-        <>
-          <Chart
-            label={`Spent by day, ${dollars(data.total_microusd)} in all`}
-            {...daySteps(
-              dates,
-              "Spent",
-              data.items.map((item) => [item.day, item.amount_microusd]),
-            )}
-            height={180}
-            unit={(value) => `$${value}`}
-            time={dayAndMonth}
-          />
-          <div className={classes.byContainer}>
-            <Table
-              rows={byContainer(data.items)}
-              rowKey={(row) => row.id}
-              empty="Nothing was spent. An hour is charged when a replica is ready."
-              columns={[
-                { head: "Container", cell: (row) => row.name ?? <code>{row.id}</code> },
-                { head: "Hours", right: true, cell: (row) => row.hours },
-                { head: "Amount", right: true, cell: (row) => <Money microusd={row.microusd} /> },
-              ]}
-            />
-          </div>
-        </>
-      ) : null}
+      {data ? <ByContainer items={data.items} dates={dates} label={`Spent by day, ${dollars(data.total_microusd)} in all`} /> : null}
     </Card>
+  );
+}
+
+function ByContainer({ items, dates, label }: { items: UsageItem[]; dates: string[]; label: string }) {
+  const containers = byContainer(items);
+  const colors = new Map(containers.map((one, at) => [one.id, COLORS[at] ?? OTHERS]));
+  const parts: Part[] = containers.map((one) => ({
+    label: one.id,
+    color: colors.get(one.id) ?? OTHERS,
+    values: byDay(
+      dates,
+      items.filter((item) => item.container_id === one.id).map((item) => ({ day: item.day, microusd: item.amount_microusd })),
+    ),
+  }));
+  return (
+    <>
+      <DayBars label={label} dates={dates} parts={parts} height={160} />
+      <div className={classes.byContainer}>
+        <Table
+          rows={containers}
+          rowKey={(row) => row.id}
+          empty="Nothing was spent. An hour is charged when a replica is ready."
+          columns={[
+            {
+              head: "Container",
+              cell: (row) => (
+                <>
+                  <i className={classes.swatch} style={{ background: `var(--m-${colors.get(row.id) ?? OTHERS})` }} aria-hidden />
+                  {row.name ?? <code>{row.id}</code>}
+                </>
+              ),
+            },
+            { head: "Hours", right: true, cell: (row) => row.hours },
+            { head: "Amount", right: true, cell: (row) => <Money microusd={row.microusd} /> },
+          ]}
+        />
+      </div>
+    </>
   );
 }
 

@@ -3,8 +3,8 @@ import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 
 import type { Schemas } from "@/api/client";
-import { Chart } from "@/components/Chart";
-import { dayAndMonth, daySteps, lastDays } from "@/components/days";
+import { DayBars } from "@/components/DayBars";
+import { byDay, dayAndMonth, lastDays } from "@/components/days";
 import { Figures } from "@/components/Figures";
 import { Money } from "@/components/Money";
 import { Card, Page } from "@/components/Page";
@@ -65,16 +65,20 @@ function Days({ items, dates }: { items: Day[]; dates: string[] }) {
         />
       </Card>
       <Card title="Hours sold by day">
-        <Chart
+        <DayBars
           label="Hours sold by day"
-          {...daySteps(
-            dates,
-            "Hours sold",
-            items.map((day) => [day.day, day.usage_microusd]),
-          )}
-          height={200}
-          unit={(value) => `$${value}`}
-          time={dayAndMonth}
+          dates={dates}
+          height={160}
+          parts={[
+            {
+              label: "Hours sold",
+              color: "series-1",
+              values: byDay(
+                dates,
+                items.map(({ day, usage_microusd: microusd }) => ({ day, microusd })),
+              ),
+            },
+          ]}
         />
         <div className={classes.days}>
           <Table
