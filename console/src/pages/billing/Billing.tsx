@@ -5,6 +5,7 @@ import { Page } from "@/components/Page";
 import { zone } from "@/components/times";
 import { useProject } from "@/frame/useProject";
 
+import { AutoTopUp } from "./AutoTopUp";
 import classes from "./Billing.module.css";
 import { Credit } from "./Credit";
 import { Entries } from "./Entries";
@@ -30,6 +31,7 @@ export function Billing() {
           <div className={classes.column}>
             <TopUpCard organizationId={project.organization_id} billing={billing} />
             <OnTheirWay organizationId={project.organization_id} />
+            <AutoTopUp organizationId={project.organization_id} />
             <Limits organizationId={project.organization_id} />
           </div>
         ) : null}

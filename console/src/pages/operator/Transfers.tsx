@@ -15,7 +15,7 @@ import { failed } from "@/components/toasts";
 import { useNow } from "@/components/useNow";
 
 import classes from "./Operator.module.css";
-import { decisions, type Transfer, transfersQuery, useDecision } from "./queries";
+import { decisions, type Transfer, type TransferState, transfersQuery, useDecision } from "./queries";
 import { useOrganizationName } from "./useOrganizationName";
 
 const EMPTY = {
@@ -26,7 +26,7 @@ const EMPTY = {
 
 /** Transfers that customers announced: the operator looks at the bank account, and says what arrived. */
 export function Transfers() {
-  const [state, setState] = useState<Transfer["state"]>("pending");
+  const [state, setState] = useState<TransferState>("pending");
   return (
     <Page
       title="Bank transfers"
@@ -35,7 +35,7 @@ export function Transfers() {
         <SegmentedControl
           aria-label="Which transfers"
           value={state}
-          onChange={(value) => setState(value as Transfer["state"])}
+          onChange={(value) => setState(value as TransferState)}
           data={[
             { value: "pending", label: "On their way" },
             { value: "confirmed", label: "Arrived" },
@@ -53,7 +53,7 @@ export function Transfers() {
   );
 }
 
-function TransferTable({ state }: { state: Transfer["state"] }) {
+function TransferTable({ state }: { state: TransferState }) {
   const { data: transfers } = useSuspenseQuery(transfersQuery(state));
   const nameOf = useOrganizationName();
   const now = useNow(60_000);

@@ -8,6 +8,8 @@ import { done } from "@/components/toasts";
 export type OrganizationSummary = Schemas["OrganizationSummary"];
 export type UserSummary = Schemas["UserSummary"];
 export type Transfer = Schemas["TopUp"];
+/** A card's payment can fail; a transfer arrives or does not. */
+export type TransferState = Exclude<Transfer["state"], "failed">;
 export type Machine = Schemas["NodeRead"];
 export type LimitRequest = Schemas["OperatorReplicaLimitRequest"];
 
@@ -23,7 +25,7 @@ export const usersQuery = queryOptions({
   queryFn: () => allPages((cursor) => body(api.GET("/api/v1/operator/users", { params: { query: page(cursor) } }))),
 });
 
-export const transfersQuery = (state: Transfer["state"]) =>
+export const transfersQuery = (state: TransferState) =>
   queryOptions({
     queryKey: ["operator", "transfers", state],
     queryFn: () =>
