@@ -3,9 +3,8 @@ import uPlot, { type AlignedData, type Options, type Series } from "uplot";
 
 import { type Token, tokens } from "@/theme/tokens";
 
-import { drawLabels, drawLevels } from "./marks";
-
 import { niceMax } from "../scale";
+import { drawLabels, drawLevels } from "./marks";
 
 export type Values = (number | null)[];
 export type Scheme = "light" | "dark";
