@@ -12,10 +12,11 @@ from moorage.gateway import haproxy, render
 from moorage.gateway.config import GatewayConfig
 from moorage.gateway.endpoint_rules import HEALTH_MAP, KEYS_MAP, ROUTES_MAP
 from moorage.gateway.haproxy import HaproxyError, Worker, Workers
-from moorage.gateway.layout import Layout, PlacedServer, ServerKey, ServerState
+from moorage.gateway.layout import Layout, PlacedServer, Placement, ServerKey, ServerState
 from moorage.gateway.map_values import NO_SLOT, key_value, map_key_of, route_key, route_value
 from moorage.gateway.workers import AllWorkers, TotalLoad
 from moorage.kit.clock import Clock
+from moorage.kit.ids import ContainerId
 
 # Deleting one of 100,000 entries costs HAProxy 6 ms; from here on replacing the whole map is cheaper.
 _REPLACE_MAP_FROM = 100
@@ -60,8 +61,7 @@ class Changes:
         health_after = {render.slot_name(slot): path for slot, path in target.health_paths.items()}
         await self._map(HEALTH_MAP, health_before, health_before | health_after)
 
-        routes_before = {route_key(name): route_value(name, placed) for name, placed in live.routes.items()}
-        routes_after = {route_key(name): route_value(name, placed) for name, placed in target.routes.items()}
+        routes_before, routes_after = _entries_that_differ(live.routes, target.routes)
         # A route that ends or leads nowhere is changed before the servers, any other one after them.
         unchanged = {name: value for name, value in routes_before.items() if name in routes_after}
         nowhere = {name: value for name, value in routes_after.items() if value.endswith(f":{NO_SLOT}")}
@@ -155,3 +155,17 @@ class Changes:
     async def _send(self, commands: list[str]) -> None:
         await self._worker.change(commands)
         self.count += len(commands)
+
+
+def _entries_that_differ(
+    before: Mapping[ContainerId, Placement], after: Mapping[ContainerId, Placement]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Of the map of routes. All of them where many differ, because then the map may be replaced as a whole."""
+    names = before.keys() | after.keys()
+    differing = {name for name in names if before.get(name) != after.get(name)}
+    if len(differing) >= _REPLACE_MAP_FROM:
+        differing = names
+    return (
+        {route_key(name): route_value(name, before[name]) for name in differing if name in before},
+        {route_key(name): route_value(name, after[name]) for name in differing if name in after},
+    )

@@ -260,10 +260,14 @@ class DataPlane:
         return changes
 
     def _persist(self, layout: Layout) -> None:
-        layout = without_departing(layout)
-        if layout != self._persisted:
-            self._files.write(render.render_files(self._config, layout))
-            self._persisted = layout
+        layout, before = without_departing(layout), self._persisted
+        if layout == before:
+            return
+        # A hundred thousand keys are not spelled out because a route changed.
+        same_keys = before is not None and before.keys == layout.keys
+        keys_text = self._files.written(KEYS_MAP) if same_keys else None
+        self._files.write(render.render_files(self._config, layout, keys_text=keys_text))
+        self._persisted = layout
 
     async def _read_live(self) -> Layout:
         worker, path_of = self.process.worker, self._config.map_path

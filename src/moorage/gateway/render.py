@@ -8,7 +8,7 @@ The rules never normalise a path: what was checked is, byte for byte, what is fo
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 from moorage.gateway.answers import management_error, status_503_by_cause
 from moorage.gateway.config import GatewayConfig
@@ -24,6 +24,7 @@ from moorage.gateway.endpoint_rules import (
 )
 from moorage.gateway.layout import Layout, PlacedServer
 from moorage.gateway.map_values import key_value, map_key_of, route_key, route_value
+from moorage.gateway.table import KeyEntry
 
 CONFIG_FILE = "haproxy.cfg"
 SERVERS_LIST = "servers.list"
@@ -34,11 +35,11 @@ _RING_BYTES = 8 * 2**20
 """About 30,000 requests."""
 
 
-def render_files(config: GatewayConfig, layout: Layout) -> dict[str, str]:
-    """Every file of the state by its name."""
+def render_files(config: GatewayConfig, layout: Layout, *, keys_text: str | None = None) -> dict[str, str]:
+    """Every file of the state by its name. `keys_text` is that of the keys, where it is known from before."""
     return {
         CONFIG_FILE: render_config(config, layout),
-        KEYS_MAP: _map(f"{map_key_of(key)} {key_value(entry)}" for key, entry in sorted(layout.keys.items())),
+        KEYS_MAP: _keys(layout.keys) if keys_text is None else keys_text,
         ROUTES_MAP: _map(
             f"{route_key(name)} {route_value(name, placed)}" for name, placed in sorted(layout.routes.items())
         ),
@@ -172,16 +173,16 @@ def _slots(config: GatewayConfig, layout: Layout) -> str:
     by_slot: dict[int, list[PlacedServer]] = {}
     for _, placed in sorted(layout.servers.items()):
         by_slot.setdefault(placed.slot, []).append(placed)
-    return "\n".join(_slot_lines(config, layout.slots, by_slot)) + "\n"
+    lines = []
+    for slot in range(1, layout.slots + 1):
+        lines.append(f"backend {slot_name(slot)} from slots")
+        for placed in by_slot.get(slot, ()):
+            lines.append(f"    server {placed.server.replica_id} {server_arguments(config, placed)}")
+    return "\n".join(lines) + "\n"
 
 
-def _slot_lines(
-    config: GatewayConfig, slots: int, by_slot: Mapping[int, list[PlacedServer]]
-) -> Iterator[str]:
-    for slot in range(1, slots + 1):
-        yield f"backend {slot_name(slot)} from slots"
-        for placed in by_slot.get(slot, []):
-            yield f"    server {placed.server.replica_id} {server_arguments(config, placed)}"
+def _keys(keys: Mapping[str, KeyEntry]) -> str:
+    return _map(f"{map_key_of(key)} {key_value(entry)}" for key, entry in sorted(keys.items()))
 
 
 def _map(lines: Iterable[str]) -> str:

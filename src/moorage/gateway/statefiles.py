@@ -48,6 +48,10 @@ class StateFiles:
             if old != version:
                 shutil.rmtree(old)
 
+    def written(self, name: str) -> str | None:
+        """What this process wrote last, if it did."""
+        return self._written.get(name)
+
     def read(self, slots: int) -> Layout | None:
         """The servers, routes and keys last written; None when there is nothing yet."""
         if not self._current.is_symlink():
