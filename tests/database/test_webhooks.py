@@ -7,6 +7,7 @@ import hmac
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -288,3 +289,26 @@ async def test_switched_off_by_an_admin(world: World) -> None:
 async def test_bad_events(world: World, events: list[str]) -> None:
     answer = await world.api.post(world.admin, world.path, {"url": world.receiver.url, "events": events})
     assert_problem(answer, 422)
+
+
+async def test_money(world: World) -> None:
+    """What came or went is an event with what it did to the credit; an hour that was bought is not."""
+    webhook = await world.webhook("billing.booked")
+    given = {"organization_id": world.organization_id, "amount_microusd": 5_000_000, "reason": "an outage"}
+    answer = await world.api.post(world.api.operator, "/operator/credits", given)
+    assert answer.status_code == 201, answer.text
+    hour = {"container_id": "ctr_one", "project_id": world.project_id, "instance_type": "cpu-nano", "slot": 0}
+    await world.api.book(world.organization_id, "usage", 5_000, datetime.now(UTC), **hour)
+
+    async def received() -> bool:
+        return bool(world.receiver.received)
+
+    await until(received, "the event arrives")
+    (delivery,) = await world.deliveries(webhook["id"])
+    data = delivery["payload"]["data"]
+    assert (delivery["event"], data["kind"], data["amount_microusd"]) == (
+        "billing.booked",
+        "credit",
+        5_000_000,
+    )
+    assert (data["id"], data["details"]["reason"]) == (answer.json()["id"], "an outage")
