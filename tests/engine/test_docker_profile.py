@@ -6,9 +6,12 @@ from dataclasses import replace
 import pytest
 
 from moorage.engines.docker.connection import DockerConnection
-from moorage.kit.errors import EngineError, StartError
+from moorage.engines.docker.engine import DockerEngine
+from moorage.kit.clock import system_clock
+from moorage.kit.errors import EngineError, SettingsError, StartError
 from tests.engine.conftest import DockerWorld
 from tests.engine.contract import MEBIBYTE, logs_of, spec_of
+from tests.engine.isolation_support import inspected
 
 
 async def test_docker_applied_it(docker_world: DockerWorld) -> None:
@@ -37,6 +40,25 @@ async def test_docker_applied_it(docker_world: DockerWorld) -> None:
     assert inspected["NetworkSettings"]["Ports"]["8000/tcp"] == [
         {"HostIp": "127.0.0.1", "HostPort": str(spec.host_port)}
     ]
+
+
+async def test_a_runtime_of_the_operators_choice(docker_world: DockerWorld) -> None:
+    def engine(runtime: str) -> DockerEngine:
+        world = docker_world
+        return DockerEngine(world.docker_host, world.installation_id, system_clock, runtime=runtime)
+
+    chosen, unknown = engine("io.containerd.runc.v2"), engine("no-such-runtime")
+    try:
+        await chosen.check_runtime()
+        spec = await spec_of(docker_world, "serves")
+        started = await chosen.start(spec)
+        assert (await inspected(docker_world, started))["HostConfig"]["Runtime"] == "io.containerd.runc.v2"
+        with pytest.raises(SettingsError, match=r"no runtime 'no-such-runtime'; it has .*runc") as refused:
+            await unknown.check_runtime()
+        assert "\n" not in refused.value.message
+    finally:
+        await chosen.close()
+        await unknown.close()
 
 
 async def test_kernel_applied_it(docker_world: DockerWorld) -> None:

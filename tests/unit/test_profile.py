@@ -51,6 +51,12 @@ def test_default_deny(spec: ReplicaSpec) -> None:
 
 
 @given(specs)
+def test_the_runtime_is_all_that_a_runtime_changes(spec: ReplicaSpec) -> None:
+    plain, other = host_config(profile_for(spec)), host_config(profile_for(spec, "runsc"))
+    assert other == plain | {"Runtime": "runsc"}
+
+
+@given(specs)
 def test_host_config_grants_nothing(spec: ReplicaSpec) -> None:
     config = host_config(profile_for(spec))
     assert config["MemorySwap"] == config["Memory"] == spec.memory_bytes

@@ -45,6 +45,8 @@ class Profile:
     log_driver: str
     log_options: Mapping[str, str]
     out_of_memory_score_adjustment: int
+    runtime: str | None
+    """None: the engine's own."""
     restart_policy: str
     init: bool
     gpu_device_ids: tuple[str, ...]
@@ -52,7 +54,7 @@ class Profile:
     """Wins over the image's and the user's environment."""
 
 
-def profile_for(spec: ReplicaSpec) -> Profile:
+def profile_for(spec: ReplicaSpec, runtime: str | None = None) -> Profile:
     return Profile(
         dropped_capabilities=("ALL",),
         no_new_privileges=True,
@@ -69,6 +71,7 @@ def profile_for(spec: ReplicaSpec) -> Profile:
         log_driver="local",
         log_options={"max-size": str(LOG_FILE_BYTES), "max-file": str(LOG_FILES), "compress": "false"},
         out_of_memory_score_adjustment=OUT_OF_MEMORY_SCORE_ADJUSTMENT,
+        runtime=runtime,
         restart_policy="no",
         # With an init process as pid 1 the engine would start *it* and call that a success: a wrong start
         # command would show as an exit some time later, not as the error that it is. Kubernetes has no

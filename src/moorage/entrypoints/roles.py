@@ -98,7 +98,10 @@ async def serve_controller(settings: Settings) -> None:
         raise SettingsError(
             "The controller needs MOORAGE_DOCKER_HOST; `moor up` finds or starts an engine by itself."
         )
-    engine = DockerEngine(settings.docker_host, installation_id, system_clock)
+    engine = DockerEngine(
+        settings.docker_host, installation_id, system_clock, runtime=settings.container_runtime
+    )
+    await engine.check_runtime()
     keyring = load_or_create_keyring(settings.key_file)
     containers = ContainersReconciler(database, engine, keyring, settings, system_clock)
     renewals = RenewalsReconciler(database, keyring, settings, system_clock)

@@ -162,8 +162,9 @@ async def _isolation(settings: Settings, docker_host: str) -> NetworkIsolation:
             installation_id = await ensure_installation_id(session)
     finally:
         await database.close()
-    engine = DockerEngine(docker_host, installation_id, system_clock)
+    engine = DockerEngine(docker_host, installation_id, system_clock, runtime=settings.container_runtime)
     try:
+        await engine.check_runtime()
         await engine.prepare()
         return engine.network_isolation
     finally:

@@ -51,6 +51,9 @@ class Settings(BaseSettings):
 
     docker_host: str | None = None
     """`unix:///path` of the Docker engine to use. Default: the system's, else one that Moorage starts itself."""
+    container_runtime: str | None = Field(default=None, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")
+    """The engine's runtime for containers, e.g. `runsc` for gVisor's, which must be set up there; by default the
+    engine's own. With a network stack of its own, as gVisor's, a verdict cannot say where a server listens instead."""
     install_engine: bool = True
     """Whether `moor up` may install Debian's `docker.io` where no engine is found."""
     replica_ports: str = "20000-29999"

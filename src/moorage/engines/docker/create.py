@@ -19,9 +19,14 @@ HOST_ADDRESS = "127.0.0.1"
 
 
 def create_body(
-    spec: ReplicaSpec, *, installation_id: InstallationId, network: str, dns: tuple[str, ...]
+    spec: ReplicaSpec,
+    *,
+    installation_id: InstallationId,
+    network: str,
+    dns: tuple[str, ...],
+    runtime: str | None = None,
 ) -> dict[str, Any]:
-    profile = profile_for(spec)
+    profile = profile_for(spec, runtime)
     environment = {"PORT": str(spec.port)} | dict(spec.environment) | dict(profile.forced_environment)
     body: dict[str, Any] = {
         "Image": spec.image,
@@ -74,6 +79,8 @@ def host_config(profile: Profile) -> dict[str, Any]:
         "RestartPolicy": {"Name": profile.restart_policy},
         "Init": profile.init,
     }
+    if profile.runtime is not None:
+        body["Runtime"] = profile.runtime
     if profile.gpu_device_ids:
         body["DeviceRequests"] = [
             {"Driver": "nvidia", "DeviceIDs": list(profile.gpu_device_ids), "Capabilities": [["gpu"]]}

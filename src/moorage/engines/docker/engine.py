@@ -38,7 +38,7 @@ from moorage.engines.docker.usage import UsageFiles, usage_files_of
 from moorage.engines.nvidia import find_gpus
 from moorage.engines.nvidia_usage import read_gpu_usage
 from moorage.kit.clock import Clock
-from moorage.kit.errors import EngineError
+from moorage.kit.errors import EngineError, SettingsError
 from moorage.kit.ids import ContainerId, InstallationId, ReplicaId
 
 PUBLIC_DNS = ("1.1.1.1", "8.8.8.8")
@@ -57,11 +57,13 @@ class DockerEngine:
         installation_id: InstallationId,
         clock: Clock,
         dns: tuple[str, ...] = PUBLIC_DNS,
+        runtime: str | None = None,
     ) -> None:
         self._connection = DockerConnection(docker_host)
         self._installation_id = installation_id
         self._clock = clock
         self._dns = dns
+        self._runtime = runtime
         self._network = BridgeNetwork(installation_id)
         self._isolation = NetworkIsolation(isolated=False, reason="the network has not been prepared yet")
         self._usage_files: dict[str, UsageFiles] = {}
@@ -70,6 +72,18 @@ class DockerEngine:
     def network_isolation(self) -> NetworkIsolation:
         """Whether containers are kept from each other and from this machine, as `prepare` last found it."""
         return self._isolation
+
+    async def check_runtime(self) -> None:
+        """Raises `SettingsError` for a runtime that the engine does not know: every start would fail."""
+        if self._runtime is None:
+            return
+        async with self._connection.call("ask for the engine's runtimes") as docker:
+            known = sorted((await docker.system.info())["Runtimes"])
+        if self._runtime not in known:
+            raise SettingsError(
+                f"The Docker engine has no runtime {self._runtime!r}; it has {', '.join(known)}. "
+                "Set it up in the engine's daemon.json, or choose another in MOORAGE_CONTAINER_RUNTIME."
+            )
 
     async def prepare(self) -> None:
         self._isolation = await self._network.prepare(self._connection)
@@ -225,7 +239,11 @@ class DockerEngine:
     async def _create_or_adopt(self, spec: ReplicaSpec) -> tuple[str, ObservedReplica | None]:
         what = f"create replica {spec.replica_id}"
         body = create_body(
-            spec, installation_id=self._installation_id, network=self._network.name, dns=self._dns
+            spec,
+            installation_id=self._installation_id,
+            network=self._network.name,
+            dns=self._dns,
+            runtime=self._runtime,
         )
         deadline = self._clock.monotonic() + _NAME_TIMEOUT_S
         while self._clock.monotonic() < deadline:
