@@ -1,11 +1,10 @@
 """`moor operator instance-type …`: the catalogue, for the operator."""
 
-from decimal import Decimal, InvalidOperation
 from typing import Annotated
 
 import typer
 
-from moorage_cli.amounts import shown_bytes, shown_price
+from moorage_cli.amounts import microusd_of, shown_bytes, shown_price
 from moorage_cli.client import Record
 from moorage_cli.command import command
 from moorage_cli.errors import UsageError
@@ -62,7 +61,7 @@ def add(
         raise UsageError("Say which GPU: --gpu.")
     body: Record = {
         "name": name,
-        "price_per_hour_microusd": _microusd(price),
+        "price_per_hour_microusd": _price(price),
         "vcpu_millis": round(vcpu * 1000),
         "memory_bytes": round(memory * _GIBIBYTE),
         "disk_bytes": round(disk * _GIBIBYTE),
@@ -76,7 +75,7 @@ def add(
 @command(app, "set-price")
 def set_price(session: Session, name: NameArgument, price: PriceArgument) -> None:
     """Change the price of hours that are bought from now on."""
-    _change(session, name, {"price_per_hour_microusd": _microusd(price)})
+    _change(session, name, {"price_per_hour_microusd": _price(price)})
 
 
 @command(app, "enable")
@@ -114,11 +113,8 @@ def _say(session: Session, entry: Record) -> None:
     session.output.line(f"{entry['name']}: {price} USD per replica and hour{offered}.")
 
 
-def _microusd(text: str) -> int:
-    try:
-        amount = Decimal(text) * 1_000_000
-    except InvalidOperation:
-        raise UsageError(f"{text!r} is no amount in USD. Write it like 0.80.") from None
-    if not amount.is_finite() or amount != amount.to_integral_value() or amount <= 0:
-        raise UsageError(f"{text!r} must be above zero, with at most six decimals.")
-    return int(amount)
+def _price(text: str) -> int:
+    microusd = microusd_of(text)
+    if microusd <= 0:
+        raise UsageError(f"{text!r} must be above zero.")
+    return microusd
