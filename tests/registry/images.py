@@ -46,6 +46,7 @@ def single_image(
                 "Cmd": ["--port", "9000"],
                 "ExposedPorts": {"9000/tcp": {}, "53/udp": {}},
                 "User": "1000:1000",
+                "Volumes": {"/data": {}},
                 "Labels": {"org.example.model": "tiny"},
                 "Env": ["CUDA_VERSION=12.4.1", "PATH=/bin"],
             },
