@@ -240,6 +240,9 @@ async def test_a_project_shows_all_its_containers_also_deleted_ones(world: World
     for index in range(5):
         for name, one in (("a", source), ("b", other), ("c", deleted)):
             await store(world, one, (index, f"{name} {index} first"), (index, f"{name} {index} second"))
+    # One that printed more than the others together, most of it later and much of it at one moment.
+    busy = await new_source(world, await world.new_container())
+    await store(world, busy, *((min(3 + index, 9), f"d {index}") for index in range(40)))
     async with world.database.transaction() as session:
         await session.execute(
             text("UPDATE containers SET deleted_at = now() WHERE id = :id"), {"id": deleted.container_id}
@@ -248,7 +251,7 @@ async def test_a_project_shows_all_its_containers_also_deleted_ones(world: World
     async with world.database.transaction() as session:
         newest_first = await list_lines(session, project, EVERYTHING, 100)
         oldest_first = await list_lines(session, project, EVERYTHING, 100, order=Order.OLDEST_FIRST)
-    assert len(newest_first) == 30
+    assert len(newest_first) == 70
     assert newest_first == oldest_first[::-1]
     assert newest_first == sorted(newest_first, key=lambda line: (line.time, line.sequence), reverse=True)
     for order, expected in ((Order.NEWEST_FIRST, newest_first), (Order.OLDEST_FIRST, oldest_first)):
