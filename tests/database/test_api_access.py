@@ -201,6 +201,7 @@ ROUTES = {
     "DELETE /api/v1/operator/instance-types/{instance_type}": "operator",
     "GET /api/v1/operator/logs": "operator",
     "GET /api/v1/operator/status": "operator",
+    "GET /api/v1/operator/health": "operator",
 }
 
 # Whoever asks: the credentials in the body are wrong, and nothing runs that could be ready.

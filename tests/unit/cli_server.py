@@ -317,6 +317,8 @@ class _Handler(BaseHTTPRequestHandler):
                 self._json(204, None)
             case ["GET", "operator", "status"] if token == OPERATOR_KEY:
                 self._json(200, OPERATOR_STATUS)
+            case ["GET", "operator", "health"] if token == OPERATOR_KEY:
+                self._json(200, OPERATOR_HEALTH)
             case ["POST", "projects", _, "containers", "preflight"]:
                 self._json(200, PREFLIGHT | {"image": body["image"], "ok": "absent" not in body["image"]})
             case ["POST", "projects", _, "replica-limit-requests"]:
@@ -594,4 +596,24 @@ OPERATOR_STATUS = {
     "gateways": [{"id": "gtw_1", "seen_at": CREATED_AT, "alive": True, "servers": 2}],
     "nodes": [{"name": "local", "cpu_millis": 2000, "memory_bytes": 8 * 2**30, "gpus": []}],
     "containers": {"RUNNING": 3},
+}
+
+OPERATOR_HEALTH = {
+    "state": "warning",
+    "parts": [
+        {
+            "name": "database",
+            "state": "ok",
+            "message": "Answers; 0.10 GiB.",
+            "since": None,
+            "what_to_do": None,
+        },
+        {
+            "name": "disk",
+            "state": "warning",
+            "message": "9.0 GiB (9%) free at /var/lib/moorage.",
+            "since": CREATED_AT,
+            "what_to_do": "Make room.",
+        },
+    ],
 }

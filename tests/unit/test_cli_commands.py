@@ -137,10 +137,12 @@ def test_the_environment_wins_over_the_file(moor: Moor, monkeypatch: pytest.Monk
 def test_status_of_a_ready_installation(moor: Moor, monkeypatch: pytest.MonkeyPatch) -> None:
     result = moor("status")
     assert (result.exit_code, "ready" in result.stdout) == (0, True)
-    assert "RECONCILER" not in result.stdout
+    assert "MACHINE" not in result.stdout
     monkeypatch.setenv("MOORAGE_TOKEN", OPERATOR_KEY)
-    shown = moor("status").stdout
-    assert all(word in shown for word in ("RECONCILER", "gtw_1", "MACHINE", "3 RUNNING"))
+    asked = moor("status")
+    shown = asked.stdout
+    assert all(word in shown for word in ("0.10 GiB", "warning", "gtw_1", "MACHINE", "3 RUNNING"))
+    assert "disk: Make room." in asked.stderr
     assert json.loads(moor("status", "--json").stdout)["operator"]["version"] == "0.1.0"
 
 

@@ -28,7 +28,14 @@ from moorage.containers.doctor import endpoints as doctor
 from moorage.containers.drafts import endpoints as drafts
 from moorage.containers.operator import endpoints as machines
 from moorage.containers.replica_limits import endpoints as replica_limits
-from moorage.entrypoints import device_page, health, operator_endpoints, operator_metrics, sign_in_page
+from moorage.entrypoints import (
+    device_page,
+    health,
+    operator_endpoints,
+    operator_health,
+    operator_metrics,
+    sign_in_page,
+)
 from moorage.entrypoints.api_counts import ApiCounts, ApiCountsMiddleware
 from moorage.entrypoints.errors import install_error_handlers
 from moorage.entrypoints.idempotency import IdempotencyMiddleware
@@ -134,6 +141,7 @@ def create_app(settings: Settings, database: Database, keyring: Keyring) -> Fast
     for module in _PARTS:
         app.include_router(module.router, prefix=API_PREFIX)
     app.include_router(health.operator_router, prefix=API_PREFIX)
+    app.include_router(operator_health.router, prefix=API_PREFIX)
     app.router.default = Console(BUILT_FILES, settings.gateway_base_url, otherwise=app.router.default)
     return app
 

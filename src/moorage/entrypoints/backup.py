@@ -5,6 +5,7 @@ what was sealed stays sealed.
 """
 
 import asyncio
+from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -27,8 +28,22 @@ async def backup(settings: Settings, file: Path) -> None:
             settings, "pg_dump", "--format=custom", "--no-owner", "--no-privileges", f"--file={unfinished}"
         )
         await asyncio.to_thread(unfinished.replace, file)
+        await asyncio.to_thread(_note_of(settings).touch)
     finally:
         await asyncio.to_thread(unfinished.unlink, missing_ok=True)
+
+
+def last_backup_at(settings: Settings) -> datetime | None:
+    """None: none that is known of."""
+    try:
+        return datetime.fromtimestamp(_note_of(settings).stat().st_mtime, UTC)
+    except FileNotFoundError:
+        return None
+
+
+def _note_of(settings: Settings) -> Path:
+    """When it was last written, the last backup was made."""
+    return settings.home / "last-backup"
 
 
 async def restore(settings: Settings, file: Path) -> None:

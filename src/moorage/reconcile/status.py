@@ -17,6 +17,7 @@ class ReconcilerStatus:
     name: str
     holder: str
     last_run_at: datetime
+    last_success_at: datetime | None
     last_error: str | None
     consecutive_failures: int
     objects_failing: int
@@ -66,6 +67,7 @@ async def reconciler_statuses(session: AsyncSession) -> list[ReconcilerStatus]:
             row.name,
             row.holder,
             row.last_run_at,
+            row.last_success_at,
             row.last_error,
             row.consecutive_failures,
             row.objects_failing,

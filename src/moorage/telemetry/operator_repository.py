@@ -1,5 +1,8 @@
 """SQL of what the operator watches: how much there is of everything, and how much of it waits."""
 
+from dataclasses import dataclass
+from datetime import datetime
+
 from sqlalchemy import func, select, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -7,6 +10,7 @@ from moorage.containers.models import ContainerRow, ReplicaRouteRow, ReplicaRow
 from moorage.notifications.models import MailRow
 from moorage.reconcile.models import LeaseRow
 from moorage.telemetry.partition_repository import DIVIDED_BY_DAYS
+from moorage.webhooks.models import DeliveryRow
 
 
 async def replica_states(session: AsyncSession) -> dict[str, int]:
@@ -23,6 +27,32 @@ async def waiting(session: AsyncSession) -> dict[str, int]:
     names = ("containers", "mails", "logs")
     counts = [(await session.execute(query)).scalar_one() for query in (due, mails, uncollected)]
     return dict(zip(names, counts, strict=True))
+
+
+@dataclass(frozen=True)
+class Queue:
+    """What is due and not done."""
+
+    waiting: int
+    oldest_at: datetime | None = None
+    last_error: str | None = None
+    """Of the one that waits longest."""
+
+
+async def mail_queue(session: AsyncSession) -> Queue:
+    return await _queue(session, MailRow)
+
+
+async def webhook_queue(session: AsyncSession) -> Queue:
+    return await _queue(session, DeliveryRow)
+
+
+async def _queue(session: AsyncSession, row: type[MailRow] | type[DeliveryRow]) -> Queue:
+    undone = row.next_try_at.is_not(None)
+    waiting = (await session.execute(select(func.count()).select_from(row).where(undone))).scalar_one()
+    query = select(row.created_at, row.error).where(undone).order_by(row.created_at).limit(1)
+    oldest = (await session.execute(query)).one_or_none()
+    return Queue(waiting, *oldest) if oldest is not None else Queue(waiting)
 
 
 async def leases(session: AsyncSession) -> dict[str, float]:

@@ -14,6 +14,7 @@ from moorage_cli.session import Session
 from moorage_cli.times import parse_time, shown_age
 
 Rows = list[list[str | Text]]
+STYLES = {"ok": "green", "warning": "yellow", "failing": "bold red"}
 
 
 def register(app: typer.Typer) -> None:
@@ -43,7 +44,7 @@ def _operator_status(client: ApiClient, token: str | None) -> tuple[Record | Non
     if token is None:
         return None, "Sign in as the operator (`moor login`) to see the parts."
     try:
-        return client.get("/operator/status"), None
+        return {**client.get("/operator/status"), "health": client.get("/operator/health")}, None
     except ApiError as exc:
         if exc.exit_code is ExitCode.FORBIDDEN:
             return None, None
@@ -63,25 +64,34 @@ def _show(session: Session, readiness: Record, parts: Record | None) -> None:
         pairs.append(("containers", counts or "none"))
     output.pairs(pairs)
     output.line()
+    if parts is not None:
+        _show_health(output, parts["health"]["parts"])
+        _show_parts(output, parts)
+        return
     checks = readiness.get("checks", {})
     rows = [[name, _ok(check["ok"]), check["message"] or ""] for name, check in checks.items()]
     output.table(("CHECK", "STATUS", "MESSAGE"), rows, "There are no checks.")
-    if parts is not None:
-        _show_parts(output, parts)
+
+
+def _show_health(output: Output, parts: list[Record]) -> None:
+    now = datetime.now(UTC)
+    rows: Rows = [
+        [
+            one["name"],
+            Text(one["state"], style=STYLES.get(one["state"], "")),
+            f"{shown_age(parse_time(one['since']), now)} ago" if one["since"] else "-",
+            one["message"],
+        ]
+        for one in parts
+    ]
+    output.table(("PART", "STATE", "SINCE", "MESSAGE"), rows, "There are no parts.")
+    for one in parts:
+        if one["what_to_do"]:
+            output.note(f"{one['name']}: {one['what_to_do']}")
 
 
 def _show_parts(output: Output, parts: Record) -> None:
     now = datetime.now(UTC)
-    reconcilers: Rows = [
-        [
-            one["name"],
-            f"{one['age_s']:.0f}s ago" if one.get("age_s") is not None else "never",
-            str(one["consecutive_failures"]),
-            str(one["objects_failing"]),
-            one["last_error"] or "",
-        ]
-        for one in parts["reconcilers"]
-    ]
     gateways: Rows = [
         [
             one["id"],
@@ -101,7 +111,6 @@ def _show_parts(output: Output, parts: Record) -> None:
         for one in parts["nodes"]
     ]
     sections: list[tuple[tuple[str, ...], Rows]] = [
-        (("RECONCILER", "LAST RUN", "FAILURES", "OBJECTS FAILING", "LAST ERROR"), reconcilers),
         (("GATEWAY", "STATUS", "SEEN", "SERVERS"), gateways),
         (("MACHINE", "VCPU", "MEMORY", "GPUS"), nodes),
     ]

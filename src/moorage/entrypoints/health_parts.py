@@ -1,0 +1,164 @@
+"""What the operator is told of each part: how it is, since when, and what to do about it. From facts alone."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from moorage.containers.operator.endpoints import SILENT_AFTER_S
+from moorage.containers.repository import GatewayStatus
+from moorage.reconcile.status import ReconcilerStatus
+from moorage.telemetry.operator_repository import Queue
+
+SILENT_AFTER = timedelta(seconds=15)
+"""A reconciler's word comes every 2 s."""
+MACHINE_SILENT_AFTER = timedelta(seconds=SILENT_AFTER_S)
+QUEUE_LATE_AFTER = timedelta(minutes=10)
+DISK_LOW, DISK_FULL = 0.15, 0.05
+CERTIFICATE_SOON = timedelta(days=21)
+BACKUP_OLD_AFTER = timedelta(days=2)
+
+
+class State(StrEnum):
+    OK = "ok"
+    UNKNOWN = "unknown"
+    WARNING = "warning"
+    FAILING = "failing"
+
+
+@dataclass(frozen=True)
+class Part:
+    name: str
+    state: State
+    message: str
+    since: datetime | None = None
+    """When it was last as it should be, or since when it is as it is; None where that is not known."""
+    what_to_do: str | None = None
+
+
+@dataclass(frozen=True)
+class Disk:
+    path: str
+    free_bytes: int
+    total_bytes: int
+
+
+@dataclass(frozen=True)
+class Certificate:
+    name: str
+    """The setting."""
+    path: str
+    not_after: datetime | None
+    """None: it cannot be read."""
+
+
+def worst(parts: Iterable[Part]) -> State:
+    """What is not known does not count against the whole."""
+    states = {part.state for part in parts}
+    return next((state for state in (State.FAILING, State.WARNING) if state in states), State.OK)
+
+
+def reconciler_parts(
+    expected: Sequence[str], statuses: Sequence[ReconcilerStatus], now: datetime
+) -> list[Part]:
+    by_name = {status.name: status for status in statuses}
+    return [_reconciler(name, by_name.get(name), now) for name in sorted({*expected, *by_name})]
+
+
+def _reconciler(name: str, status: ReconcilerStatus | None, now: datetime) -> Part:
+    title = f"reconciler {name}"
+    restart = "Look at the controller's log; `moor up` starts a controller that has ended."
+    if status is None:
+        return Part(title, State.FAILING, "Has never run.", None, restart)
+    if now - status.last_run_at > SILENT_AFTER:
+        return Part(title, State.FAILING, "Does not run.", status.last_run_at, restart)
+    if status.last_error is not None:
+        mend = (
+            "Which side is right is for a person to say: compare the account with its transactions before anything else."
+            if name == "ledger"
+            else "It tries again by itself; the controller's log has the whole error."
+        )
+        return Part(title, State.FAILING, status.last_error, status.last_success_at, mend)
+    if status.objects_failing:
+        message = f"Runs; the last pass failed for {status.objects_failing} object(s)."
+        mend = "They are tried again by themselves; the controller's log names them (`reconcile_failed`)."
+        return Part(title, State.WARNING, message, status.last_run_at, mend)
+    return Part(title, State.OK, f"Runs at {status.holder}.", status.last_run_at)
+
+
+def gateway_parts(gateways: Sequence[GatewayStatus]) -> list[Part]:
+    if not gateways:
+        start = "Start one: `moor up`, or the role `gateway`."
+        return [Part("gateway", State.FAILING, "No gateway has ever reported.", None, start)]
+    mend = "Containers still serve through what HAProxy knows. Look at that gateway's log and start its agent again."
+    return [
+        Part(f"gateway {one.id}", State.OK, f"Reports; {one.servers} replica(s).", one.seen_at)
+        if one.alive
+        else Part(f"gateway {one.id}", State.FAILING, "Does not report.", one.seen_at, mend)
+        for one in gateways
+    ]
+
+
+def machine_parts(seen_s_ago: dict[str, float], now: datetime) -> list[Part]:
+    if not seen_s_ago:
+        start = "Check that the Docker engine runs and that MOORAGE_DOCKER_HOST names its socket."
+        return [Part("engine", State.FAILING, "No machine has ever been described.", None, start)]
+    mend = "Its replicas go on, but nothing can be started or stopped. Check that the engine answers (`docker info`)."
+    parts = []
+    for name, age_s in sorted(seen_s_ago.items()):
+        title, age = f"engine {name}", timedelta(seconds=age_s)
+        if age > MACHINE_SILENT_AFTER:
+            parts.append(Part(title, State.FAILING, "The engine does not answer.", now - age, mend))
+        else:
+            parts.append(Part(title, State.OK, "The engine answers.", now - age))
+    return parts
+
+
+def queue_part(name: str, queue: Queue, now: datetime, what_to_do: str) -> Part:
+    title = f"{name} queue"
+    waiting = f"{queue.waiting} waiting"
+    if queue.oldest_at is None or now - queue.oldest_at <= QUEUE_LATE_AFTER:
+        return Part(title, State.OK, f"{waiting}.")
+    last = f"; the last error: {queue.last_error}" if queue.last_error else ""
+    return Part(title, State.WARNING, f"{waiting}, the oldest for long{last}.", queue.oldest_at, what_to_do)
+
+
+def disk_part(disk: Disk) -> Part:
+    share = disk.free_bytes / disk.total_bytes if disk.total_bytes else 0.0
+    message = f"{disk.free_bytes / 2**30:.1f} GiB ({share:.0%}) free at {disk.path}."
+    mend = (
+        "Make room: shorten log_retention_days or log_bytes_per_container, remove images that nobody uses, or "
+        "enlarge the disk. A full disk stops the database."
+    )
+    if share < DISK_FULL:
+        return Part("disk", State.FAILING, message, None, mend)
+    if share < DISK_LOW:
+        return Part("disk", State.WARNING, message, None, mend)
+    return Part("disk", State.OK, message)
+
+
+def certificate_part(certificate: Certificate, now: datetime) -> Part:
+    title, mend = (
+        f"certificate {certificate.name}",
+        f"Renew {certificate.path}; a changed file is served at once.",
+    )
+    end = certificate.not_after
+    if end is None:
+        return Part(title, State.FAILING, f"{certificate.path} cannot be read.", None, mend)
+    if end <= now:
+        return Part(title, State.FAILING, "Has expired.", end, mend)
+    message = f"Valid until {end:%Y-%m-%d}."
+    if end - now < CERTIFICATE_SOON:
+        return Part(title, State.WARNING, message, None, mend)
+    return Part(title, State.OK, message)
+
+
+def backup_part(last_at: datetime | None, now: datetime) -> Part:
+    mend = "Run `moor backup FILE` every day, and keep `secret-keys` of the data folder apart from it."
+    if last_at is None:
+        return Part("backup", State.UNKNOWN, "No `moor backup` was run here yet.", None, mend)
+    if now - last_at > BACKUP_OLD_AFTER:
+        return Part(
+            "backup", State.WARNING, f"The last one is {(now - last_at).days} days old.", last_at, mend
+        )
+    return Part("backup", State.OK, "The last `moor backup` is recent.", last_at)

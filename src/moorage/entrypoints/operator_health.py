@@ -1,0 +1,97 @@
+"""One page for the operator: every part, how it is, since when, and what to do about it."""
+
+import asyncio
+import shutil
+from datetime import UTC, datetime
+from pathlib import Path
+
+from cryptography import x509
+from fastapi import APIRouter
+from pydantic import BaseModel
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from moorage.catalog.repository import nodes_seen_s_ago
+from moorage.containers.repository import list_gateways
+from moorage.entrypoints import health_parts as parts
+from moorage.entrypoints.backup import last_backup_at
+from moorage.entrypoints.health import EXPECTED_RECONCILERS
+from moorage.entrypoints.health_parts import Certificate, Disk, Part, State
+from moorage.identity.authentication import TheOperator
+from moorage.kit.settings import Settings
+from moorage.kit.web import TheDatabase, TheSettings
+from moorage.reconcile.status import reconciler_statuses
+from moorage.telemetry import operator_repository as watched
+from moorage.telemetry.metrics.repository import database_time
+
+router = APIRouter(tags=["operator"])
+
+
+class PartRead(BaseModel):
+    name: str
+    state: State
+    message: str
+    since: datetime | None
+    """Where it is not well: when it last was."""
+    what_to_do: str | None
+
+
+class Health(BaseModel):
+    state: State
+    """That of the worst part; what is not known does not count."""
+    parts: list[PartRead]
+
+
+@router.get("/operator/health")
+async def operator_health(_: TheOperator, database: TheDatabase, settings: TheSettings) -> Health:
+    """Postgres, engines, gateways, reconcilers, queues, disk, certificates and backups."""
+    async with database.reading() as session:
+        found = await _of_the_database(session, settings)
+        now = await database_time(session)
+    found += await asyncio.to_thread(_of_this_machine, settings, now)
+    shown = [PartRead.model_validate(part, from_attributes=True) for part in found]
+    return Health(state=parts.worst(found), parts=shown)
+
+
+async def _of_the_database(session: AsyncSession, settings: Settings) -> list[Part]:
+    now = await database_time(session)
+    size = (await watched.sizes_bytes(session))["database"]
+    mails = (
+        "Check MOORAGE_SMTP_*; mails are tried again for three days."
+        if settings.smtp_host is not None
+        else "No mail server is set up (MOORAGE_SMTP_HOST); read the mails with `GET /operator/outbox`."
+    )
+    webhooks = "The receivers do not answer; they are tried for three days. Nothing is wrong here."
+    mail_queue = await watched.mail_queue(session) if settings.smtp_host is not None else watched.Queue(0)
+    return [
+        Part("database", State.OK, f"Answers; {size / 2**30:.2f} GiB."),
+        *parts.machine_parts(await nodes_seen_s_ago(session), now),
+        *parts.gateway_parts(await list_gateways(session)),
+        *parts.reconciler_parts(EXPECTED_RECONCILERS, await reconciler_statuses(session), now),
+        parts.queue_part("mail", mail_queue, now, mails),
+        parts.queue_part("webhook", await watched.webhook_queue(session), now, webhooks),
+    ]
+
+
+def _of_this_machine(settings: Settings, now: datetime) -> list[Part]:
+    usage = shutil.disk_usage(settings.home)
+    certificates = {
+        "api_certificate": settings.api_certificate,
+        "gateway_certificate": settings.gateway_certificate,
+    }
+    return [
+        parts.disk_part(Disk(str(settings.home), usage.free, usage.total)),
+        *(
+            parts.certificate_part(Certificate(name, str(path), _not_after(path)), now)
+            for name, path in certificates.items()
+            if path is not None
+        ),
+        parts.backup_part(last_backup_at(settings), now),
+    ]
+
+
+def _not_after(path: Path) -> datetime | None:
+    """Of the certificate that is served, which is the first in the file."""
+    try:
+        return x509.load_pem_x509_certificates(path.read_bytes())[0].not_valid_after_utc.astimezone(UTC)
+    except (OSError, ValueError):
+        return None

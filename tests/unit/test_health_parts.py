@@ -1,0 +1,99 @@
+"""What the operator is told of each part, from facts."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from moorage.containers.repository import GatewayStatus
+from moorage.entrypoints.health_parts import (
+    Certificate,
+    Disk,
+    Part,
+    State,
+    backup_part,
+    certificate_part,
+    disk_part,
+    gateway_parts,
+    machine_parts,
+    queue_part,
+    reconciler_parts,
+    worst,
+)
+from moorage.reconcile.status import ReconcilerStatus
+from moorage.telemetry.operator_repository import Queue
+
+NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
+LONG_AGO = NOW - timedelta(days=3)
+
+
+def status(name: str, **more: object) -> ReconcilerStatus:
+    values: dict[str, object] = {
+        "holder": "here:1", "last_run_at": NOW, "last_success_at": NOW, "last_error": None,
+        "consecutive_failures": 0, "objects_failing": 0, "age_s": 0.0, **more,
+    }  # fmt: skip
+    return ReconcilerStatus(name=name, **values)  # type: ignore[arg-type]
+
+
+def test_reconcilers() -> None:
+    found = reconciler_parts(
+        ("containers", "logs", "ledger", "metrics", "renewals"),
+        [
+            status("containers"),
+            status("logs", last_run_at=LONG_AGO),
+            status("ledger", last_error="It differs.", last_success_at=LONG_AGO),
+            status("metrics", objects_failing=2),
+        ],
+        NOW,
+    )
+    assert [(part.name.removeprefix("reconciler "), part.state, part.since) for part in found] == [
+        ("containers", State.OK, NOW),
+        ("ledger", State.FAILING, LONG_AGO),
+        ("logs", State.FAILING, LONG_AGO),
+        ("metrics", State.WARNING, NOW),
+        ("renewals", State.FAILING, None),
+    ]
+    assert found[1].message == "It differs."
+    assert "for a person to say" in (found[1].what_to_do or "")
+
+
+def test_gateways_and_machines() -> None:
+    alive, silent = GatewayStatus("gtw_a", NOW, True, 3), GatewayStatus("gtw_b", LONG_AGO, False, 3)
+    assert [(part.state, part.since) for part in gateway_parts([alive, silent])] == [
+        (State.OK, NOW),
+        (State.FAILING, LONG_AGO),
+    ]
+    assert gateway_parts([])[0].state is State.FAILING
+    assert [(part.state, part.since) for part in machine_parts({"a": 0.0, "b": 259_200.0}, NOW)] == [
+        (State.OK, NOW),
+        (State.FAILING, LONG_AGO),
+    ]
+    assert machine_parts({}, NOW)[0].state is State.FAILING
+
+
+@pytest.mark.parametrize(
+    ("part", "state"),
+    [
+        (queue_part("mail", Queue(0), NOW, "mend"), State.OK),
+        (queue_part("mail", Queue(7, NOW - timedelta(minutes=9)), NOW, "mend"), State.OK),
+        (queue_part("mail", Queue(7, LONG_AGO, "refused"), NOW, "mend"), State.WARNING),
+        (disk_part(Disk("/data", 16, 100)), State.OK),
+        (disk_part(Disk("/data", 14, 100)), State.WARNING),
+        (disk_part(Disk("/data", 4, 100)), State.FAILING),
+        (certificate_part(Certificate("api", "/c.pem", NOW + timedelta(days=22)), NOW), State.OK),
+        (certificate_part(Certificate("api", "/c.pem", NOW + timedelta(days=20)), NOW), State.WARNING),
+        (certificate_part(Certificate("api", "/c.pem", LONG_AGO), NOW), State.FAILING),
+        (certificate_part(Certificate("api", "/c.pem", None), NOW), State.FAILING),
+        (backup_part(None, NOW), State.UNKNOWN),
+        (backup_part(NOW - timedelta(days=1), NOW), State.OK),
+        (backup_part(LONG_AGO, NOW), State.WARNING),
+    ],
+)
+def test_thresholds(part: Part, state: State) -> None:
+    assert part.state is state
+    assert (part.what_to_do is None) == (state is State.OK), "whoever is told of a trouble is told what to do"
+
+
+def test_the_whole_is_its_worst_part() -> None:
+    ok, unknown = Part("a", State.OK, ""), Part("b", State.UNKNOWN, "")
+    assert worst([ok, unknown]) is State.OK
+    assert worst([ok, Part("c", State.FAILING, ""), Part("d", State.WARNING, "")]) is State.FAILING
