@@ -1,6 +1,7 @@
 """SQL of requests."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from datetime import UTC, datetime
 
 from sqlalchemy import func, select
@@ -11,10 +12,7 @@ from moorage.telemetry.requests.figures import Figures
 from moorage.telemetry.requests.models import RequestHistogramRow, RequestRecordRow
 from moorage.telemetry.requests.record import Ending, RequestRecord
 
-_FIELDS = (
-    "request_id", "project_id", "container_id", "key_id", "replica_id", "started_at", "queue_ms", "connect_ms",
-    "first_byte_ms", "total_ms", "status", "request_bytes", "response_bytes", "ended",
-)  # fmt: skip
+_FIELDS = tuple(field.name for field in fields(RequestRecord))
 _HISTOGRAM_COLUMNS = (
     "container_id", "time", "gateway_id", "written_at", "statuses", "buckets", "counts",
 )  # fmt: skip
