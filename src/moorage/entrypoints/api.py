@@ -40,6 +40,7 @@ from moorage.entrypoints.api_counts import ApiCounts, ApiCountsMiddleware
 from moorage.entrypoints.errors import install_error_handlers
 from moorage.entrypoints.idempotency import IdempotencyMiddleware
 from moorage.entrypoints.origin import OriginMiddleware
+from moorage.entrypoints.tracing_middleware import TracingMiddleware
 from moorage.identity.device import endpoints as device
 from moorage.identity.providers import endpoints as providers
 from moorage.identity.sessions import endpoints as sessions
@@ -132,6 +133,8 @@ def create_app(settings: Settings, database: Database, keyring: Keyring) -> Fast
     app.add_middleware(OriginMiddleware)
     app.add_middleware(BodyLimitMiddleware)
     app.add_middleware(RequestIdMiddleware)
+    if settings.otlp_endpoint is not None:
+        app.add_middleware(TracingMiddleware)
     app.state.api_counts = ApiCounts()
     app.add_middleware(ApiCountsMiddleware, counts=app.state.api_counts, clock=system_clock)
     app.include_router(health.root_router)

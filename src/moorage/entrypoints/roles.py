@@ -37,6 +37,7 @@ from moorage.kit.home import SERVICE_USER, give_to_service_user, service_user
 from moorage.kit.installation import ensure_installation_id
 from moorage.kit.postgres import database_dsn
 from moorage.kit.settings import Settings
+from moorage.kit.tracing import tracing
 from moorage.notifications.delivery import MailDelivery
 from moorage.reconcile.driver import Driver
 from moorage.telemetry.capsules.writer import CapsuleWriter
@@ -58,7 +59,8 @@ def serve(settings: Settings, role: str) -> None:
         raise SettingsError(f"There is no role {role!r}. The roles are {', '.join(roles)}.")
     # What the imports made stays for good: a collection that looks through all of it holds up everything else.
     gc.freeze()
-    uvloop.run(_until_stopped(roles[role](settings)))
+    with tracing(settings.otlp_endpoint, f"moorage-{role}"):
+        uvloop.run(_until_stopped(roles[role](settings)))
 
 
 async def serve_api(settings: Settings) -> None:

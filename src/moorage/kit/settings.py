@@ -134,6 +134,10 @@ class Settings(BaseSettings):
     log_bytes_per_container: int = Field(default=2**30, ge=2**20)
     """Of its output, counted about as it lies on disk; beyond it the oldest lines go."""
 
+    otlp_endpoint: str | None = Field(default=None, pattern=r"^https?://")
+    """Of an OpenTelemetry receiver, e.g. `http://127.0.0.1:4318`: gets traces of API requests, passes of reconcilers and
+    calls of the engine."""
+
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["json", "console"] = "console"
 

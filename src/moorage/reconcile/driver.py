@@ -19,6 +19,7 @@ import structlog
 from moorage.kit.clock import Clock
 from moorage.kit.database import Database, Listener
 from moorage.kit.errors import LeaseLostError
+from moorage.kit.tracing import span
 from moorage.reconcile.lease import RENEW_EVERY_S, Lease, LeaseKeeper
 from moorage.reconcile.status import record_run
 
@@ -157,7 +158,8 @@ class Driver:
 
     async def _reconcile_one(self, key: str, lease: Lease) -> None:
         try:
-            await self.reconciler.reconcile(key, lease)
+            with span("reconcile", reconciler=self.reconciler.name, key=key):
+                await self.reconciler.reconcile(key, lease)
             self._failing.discard(key)
         except LeaseLostError:
             raise

@@ -15,6 +15,7 @@ import aiohttp
 from aiodocker.exceptions import DockerError
 
 from moorage.kit.errors import EngineError
+from moorage.kit.tracing import span
 
 CALL_TIMEOUT_S = 60.0
 CONNECT_TIMEOUT_S = 10.0
@@ -44,8 +45,9 @@ class DockerConnection:
     async def call(self, what: str, timeout_s: float = CALL_TIMEOUT_S) -> AsyncIterator[aiodocker.Docker]:
         """`what` opens the message of whatever goes wrong inside, e.g. "stop replica rep_…"."""
         try:
-            async with asyncio.timeout(timeout_s):
-                yield self.docker
+            with span("engine call", what=what):
+                async with asyncio.timeout(timeout_s):
+                    yield self.docker
         except TimeoutError as exc:
             raise EngineError(
                 f"{what}: the Docker engine did not answer within {timeout_s:g} s", code="engine_timeout"
