@@ -1,7 +1,9 @@
 """What invoices and receipts say."""
 
+import io
 from datetime import UTC, date, datetime
 
+import pypdf
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +18,7 @@ from moorage.billing.invoices.document import (
     next_month,
     to_json,
 )
+from moorage.billing.invoices.pdf import MOST_LINES, render
 
 ISSUED_AT = datetime(2026, 12, 1, 1, tzinfo=UTC)
 texts = st.text(max_size=30)
@@ -56,3 +59,24 @@ def test_months(day: date) -> None:
 )
 def test_what_is_not_a_month(text: str) -> None:
     assert month_of(text) is None
+
+
+def test_a_long_invoice_is_added_up_at_its_end() -> None:
+    """On paper, not in the sum: each line costs milliseconds, and a month can have thousands."""
+    long = "a name that goes on and on " * 8
+    lines = tuple(
+        Line(long if number == 3 else f"chat-{number}", 7, 1, 7) for number in range(MOST_LINES + 50)
+    )
+    buyer = Party("株式会社", "Kai 1\n20359 Hamburg")
+    invoice = Document(
+        DocumentKind.INVOICE, 7, date(2026, 11, 30), ISSUED_AT, Party("Seller"), buyer, lines, "A note."
+    )
+    pdf = render(invoice)
+    text = "\n".join(page.extract_text() for page in pypdf.PdfReader(io.BytesIO(pdf)).pages)
+    assert f"chat-{MOST_LINES - 1} 1 $0.000007 $0.000007" in text
+    assert f"chat-{MOST_LINES} " not in text
+    assert "50 further lines; all are in the JSON of this document 50 $0.00035" in text
+    assert "Total $0.00175" in text
+    assert "[U+682A][U+5F0F][U+4F1A][U+793E]" in text
+    render.cache_clear()
+    assert render(invoice) == pdf, "the same bytes"

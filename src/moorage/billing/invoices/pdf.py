@@ -8,12 +8,12 @@ import io
 import tempfile
 from functools import lru_cache
 from pathlib import Path
+from typing import Literal
 
 import pymupdf_fonts
 from fontTools.ttLib import TTFont
 from fpdf import FPDF
 from fpdf.enums import XPos, YPos
-from fpdf.fonts import FontFace
 
 from moorage.billing.invoices.document import Document, DocumentKind, Party
 from moorage.kit.money import format_usd
@@ -21,6 +21,10 @@ from moorage.kit.money import format_usd
 _FAMILY = "FiraGO"
 _FONTS = {"": "figo", "B": "figbo"}
 _GREY = (91, 102, 117)
+_WIDTHS_MM = (94, 20, 28, 28)
+_LINE_MM = 6
+MOST_LINES = 200
+"""Of hours that are listed one by one; the others are added up, because each costs milliseconds."""
 _TITLES = {DocumentKind.INVOICE: "Invoice", DocumentKind.RECEIPT: "Receipt"}
 
 
@@ -107,35 +111,49 @@ def _lines_of(party: Party) -> list[str]:
 
 
 def _lines(pdf: FPDF, document: Document) -> None:
-    pdf.ln(2)
     hourly = document.kind is DocumentKind.INVOICE
     heads = ("Container, project and instance type", "Hours", "USD per hour", "USD")
-    widths = (94, 20, 28, 28)
-    with pdf.table(
-        col_widths=widths if hourly else (142, 28),
-        text_align=("LEFT", "RIGHT", "RIGHT", "RIGHT") if hourly else ("LEFT", "RIGHT"),
-        borders_layout="HORIZONTAL_LINES",
-        headings_style=FontFace(emphasis="BOLD"),
-        line_height=6,
-    ) as table:
-        table.row(heads if hourly else ("Payment", "USD"))
-        for line in document.lines:
-            amount = format_usd(line.amount_microusd)
-            if hourly:
-                price = format_usd(line.price_per_hour_microusd or 0)
-                table.row((showable(line.description), f"{line.hours:,}", price, amount))
-            else:
-                table.row((showable(line.description), amount))
-    pdf.ln(4)
-    pdf.set_font(_FAMILY, "B", 12)
-    pdf.cell(
-        0, 8, f"Total {format_usd(document.total_microusd)}", align="R", new_x=XPos.LMARGIN, new_y=YPos.NEXT
-    )
-    pdf.set_font(_FAMILY, "", 10)
+    _row(pdf, heads if hourly else ("Payment", "", "", "USD"), style="B")
+    for line in document.lines[:MOST_LINES]:
+        hours, price = "", ""
+        if hourly:
+            hours, price = f"{line.hours:,}", format_usd(line.price_per_hour_microusd or 0)
+        _row(pdf, (line.description, hours, price, format_usd(line.amount_microusd)))
+    rest = document.lines[MOST_LINES:]
+    if rest:
+        hours = f"{sum(line.hours or 0 for line in rest):,}"
+        amount = format_usd(sum(line.amount_microusd for line in rest))
+        _row(pdf, (f"{len(rest):,} further lines; all are in the JSON of this document", hours, "", amount))
+    pdf.ln(2)
+    _row(pdf, ("", "", "Total", format_usd(document.total_microusd)), style="B")
+
+
+def _row(pdf: FPDF, texts: tuple[str, str, str, str], *, style: Literal["", "B"] = "") -> None:
+    """Not the library's table: that one measures every cell twice, letter by letter."""
+    pdf.set_font(_FAMILY, style, 10)
+    what, *numbers = texts
+    what, top = showable(what), pdf.get_y()
+    fits = pdf.get_string_width(what) < _WIDTHS_MM[0] - 2
+    if pdf.will_page_break(_LINE_MM if fits else 4 * _LINE_MM):
+        pdf.add_page()
+        top = pdf.get_y()
+    if fits:
+        pdf.cell(_WIDTHS_MM[0], _LINE_MM, what)
+        bottom = top + _LINE_MM
+    else:
+        pdf.multi_cell(_WIDTHS_MM[0], _LINE_MM, what, align="L", new_x=XPos.RIGHT, new_y=YPos.NEXT)
+        bottom = pdf.get_y()
+        pdf.set_xy(pdf.l_margin + _WIDTHS_MM[0], top)
+    for width_mm, text in zip(_WIDTHS_MM[1:], numbers, strict=True):
+        pdf.cell(width_mm, _LINE_MM, text, align="R")
+    pdf.set_draw_color(226, 230, 235)
+    pdf.line(pdf.l_margin, bottom, pdf.l_margin + sum(_WIDTHS_MM), bottom)
+    pdf.set_xy(pdf.l_margin, bottom)
 
 
 def _foot(pdf: FPDF, document: Document) -> None:
     pdf.ln(4)
+    pdf.set_font(_FAMILY, "", 10)
     if document.kind is DocumentKind.INVOICE:
         _write(pdf, "Paid in full from prepaid credit. Nothing is due.")
     else:
@@ -144,5 +162,5 @@ def _foot(pdf: FPDF, document: Document) -> None:
         _write(pdf, document.note)
 
 
-def _write(pdf: FPDF, text: str, height_mm: float = 6) -> None:
+def _write(pdf: FPDF, text: str, height_mm: float = _LINE_MM) -> None:
     pdf.multi_cell(0, height_mm, showable(text), align="L", new_x=XPos.LMARGIN, new_y=YPos.NEXT)
