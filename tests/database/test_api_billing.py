@@ -198,6 +198,7 @@ async def test_a_bank_transfer_becomes_credit_when_it_is_confirmed(
     assert "arrived" in (await api.mails())[0]["subject"]
     revenue = (await api.get(api.operator, "/operator/revenue")).json()["items"]
     assert [one["bank_transfer_microusd"] for one in revenue] == [received]
+    assert [(one["hours"], one["usage_microusd"], one["refunded_microusd"]) for one in revenue] == [(0, 0, 0)]
     exported = await api.get(home.admin, f"/organizations/{home.organization_id}/billing/entries/export")
     amounts = [int(row["amount_microusd"]) for row in csv.DictReader(io.StringIO(exported.text))]
     assert amounts == [received, 20 * USD]

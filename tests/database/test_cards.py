@@ -232,6 +232,16 @@ async def test_events_about_others(api: Api, stripe: Stripe) -> None:
     assert await state(api, home) == (20 * USD, 0, False)
 
 
+@pytest.mark.parametrize("amount", [-5 * USD, 0, 4_990_000, 5_005_000, 10_001 * USD, 2**70, 5.5, "5000000"])
+async def test_amounts_that_no_card_can_pay(api: Api, stripe: Stripe, amount: Any) -> None:
+    home = await new_home(api)
+    body = {"method": "card", "amount_microusd": amount}
+    answer = await api.post(home.admin, f"/organizations/{home.organization_id}/billing/top-ups", body)
+    assert_problem(answer, 422, "invalid_input")
+    assert stripe.sessions == {}
+    assert await state(api, home) == (20 * USD, 0, False)
+
+
 async def test_an_answer_that_got_lost_makes_no_second_page(api: Api, stripe: Stripe) -> None:
     home = await new_home(api)
     stripe.lost_answers = 1

@@ -24,6 +24,8 @@ from reconciler_support import (
 from sqlalchemy import text
 
 from moorage.billing.renewals.reconciler import RenewalsReconciler
+from moorage.billing.renewals.repository import database_now
+from moorage.billing.views.repository import Moved, revenue_by_day
 from moorage.catalog.defaults import default_catalogue
 from moorage.containers import service, suspension
 from moorage.identity.users.repository import create_user
@@ -124,6 +126,10 @@ async def test_an_hour_is_bought_when_ready_and_shared_by_restarts(world: World)
         assert await charged(world) == 0
         await rounds(world, controller, container_id)
         assert await charged(world) == 2 * PRICE
+        async with world.database.transaction() as session:
+            today = (await database_now(session)).date()
+            ((_, moved),) = await revenue_by_day(session, today - timedelta(days=1), today)
+        assert moved["usage"] == Moved(times=2, amount_microusd=2 * PRICE)
         for _ in range(3):
             await world.ask(service.restart_container, container_id)
             await rounds(world, controller, container_id, 8)

@@ -74,3 +74,19 @@ def test_preflight(moor: Moor, fake: FakeMoorage, tmp_path: Path) -> None:
     assert "secret" not in found.stdout
     absent = moor("preflight", "--image", "ghcr.io/acme/absent:1", "--json")
     assert (absent.exit_code, json.loads(absent.stderr)["error"]["code"]) == (1, "image_not_found")
+
+
+def test_revenue(moor: Moor, fake: FakeMoorage) -> None:
+    day = {
+        "day": "2026-11-15",
+        "hours": 3,
+        "usage_microusd": 15_000,
+        "card_microusd": 50_000_000,
+        "bank_transfer_microusd": 0,
+        "granted_microusd": 20_000_000,
+        "refunded_microusd": -1_500_000,
+    }
+    fake.refusals["GET", "/operator/revenue"] = (200, {"items": [day]})
+    shown = moor("operator", "revenue", "--from", "2026-11-01").stdout.splitlines()[1].split()
+    assert shown == ["2026-11-15", "3", "0.015", "50.00", "0.00", "20.00", "-1.50"]
+    assert fake.queries("/operator/revenue") == [{"from": "2026-11-01"}]

@@ -2,7 +2,43 @@
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any, TypeVar
+
+from fastapi.responses import StreamingResponse
+
+from moorage.kit.pagination import PageRequest, Position
+
+ItemT = TypeVar("ItemT")
+
+CSV_ANSWER: dict[int | str, dict[str, Any]] = {200: {"content": {"text/csv": {}}}}
+"""What a route says about such an answer in the API's description."""
+_ROWS_AT_ONCE = 1000
+
+
+def csv_answer(name: str, lines: AsyncIterator[str]) -> StreamingResponse:
+    """As a file of that name."""
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return StreamingResponse(lines, media_type="text/csv", headers=headers)
+
+
+async def csv_lines(
+    columns: Sequence[str],
+    read: Callable[[PageRequest], Awaitable[Sequence[ItemT]]],
+    cells: Callable[[ItemT], Sequence[str]],
+    position: Callable[[ItemT], Position],
+) -> AsyncIterator[str]:
+    """All of a list, page by page, so that no transaction waits for a slow reader. `read` gives one more than it is
+    asked for where there is more."""
+    yield csv_line(columns)
+    after: Position | None = None
+    while True:
+        found = await read(PageRequest(_ROWS_AT_ONCE, after))
+        for item in found[:_ROWS_AT_ONCE]:
+            yield csv_line(cells(item))
+            after = position(item)
+        if len(found) <= _ROWS_AT_ONCE:
+            return
 
 
 def csv_line(cells: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""`moor operator organizations`, `users`, `suspend`, `resume` and `credit`, for the operator of the installation."""
+"""`moor operator organizations`, `users`, `suspend`, `resume`, `credit` and `revenue`, for the operator of the installation."""
 
 from typing import Annotated
 
@@ -97,3 +97,26 @@ def credit(
     else:
         amount_shown = shown_price(given["amount_microusd"])
         session.output.line(f"Gave {given['organization_id']} {amount_shown} USD ({given['id']}).")
+
+
+@command(app, "revenue")
+def revenue(
+    session: Session,
+    first: Annotated[
+        str | None, typer.Option("--from", metavar="YYYY-MM-DD", help="First day, in UTC.")
+    ] = None,
+    last: Annotated[str | None, typer.Option("--to", metavar="YYYY-MM-DD", help="Last day.")] = None,
+) -> None:
+    """Show what was earned and paid on each day; by default those of this month."""
+    days = {name: day for name, day in (("from", first), ("to", last)) if day is not None}
+    found = session.client.get("/operator/revenue", days)
+    if session.output.as_json:
+        session.output.result(found)
+        return
+    amounts = ("usage", "card", "bank_transfer", "granted", "refunded")
+    rows = [
+        [one["day"], str(one["hours"]), *(shown_price(one[f"{name}_microusd"]) for name in amounts)]
+        for one in found["items"]
+    ]
+    columns = ("DAY", "HOURS", "EARNED", "BY CARD", "BY TRANSFER", "GRANTED", "REFUNDED")
+    session.output.table(columns, rows, "No money moved in these days.")

@@ -1,5 +1,7 @@
 """Money as the operator handles it."""
 
+from collections.abc import Mapping
+from datetime import date
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Query
@@ -8,11 +10,12 @@ from moorage.billing.top_ups import repository, service
 from moorage.billing.top_ups.endpoints import shown_transfer
 from moorage.billing.top_ups.schemas import Credit, CreditCreate, TopUp, TransferConfirm
 from moorage.billing.views.endpoints import TheDays
-from moorage.billing.views.repository import revenue_by_day
+from moorage.billing.views.repository import Moved, revenue_by_day
 from moorage.billing.views.schemas import Revenue, RevenueDay
 from moorage.identity.authentication import TheOperator
 from moorage.kit.pagination import Page, PageRequest, Position, page_of, page_request
 from moorage.kit.web import TheKeyring, TheSession, TheSettings
+from moorage.ledger.accounts import Kind
 from moorage.ledger.models import TransactionRow
 
 router = APIRouter(tags=["operator"])
@@ -72,18 +75,22 @@ async def give_credit(body: CreditCreate, operator: TheOperator, session: TheSes
 async def get_revenue(_: TheOperator, session: TheSession, days: TheDays) -> Revenue:
     """By UTC day, newest first; days without any movement are left out."""
     found = await revenue_by_day(session, *days)
-    items = [
-        RevenueDay(
-            day=day,
-            usage_microusd=moved.get("usage", 0),
-            card_microusd=moved.get("card_top_up", 0),
-            bank_transfer_microusd=moved.get("bank_transfer", 0),
-            granted_microusd=moved.get("initial_credit", 0) + moved.get("credit", 0),
-            refunded_microusd=moved.get("refund", 0) + moved.get("dispute", 0) - moved.get("dispute_won", 0),
-        )
-        for day, moved in found
-    ]
-    return Revenue(first=days[0], last=days[1], items=items)
+    return Revenue(first=days[0], last=days[1], items=[_revenue(day, moved) for day, moved in found])
+
+
+def _revenue(day: date, moved: Mapping[str, Moved]) -> RevenueDay:
+    def amount(*kinds: Kind) -> int:
+        return sum(moved.get(kind, Moved()).amount_microusd for kind in kinds)
+
+    return RevenueDay(
+        day=day,
+        usage_microusd=amount(Kind.USAGE),
+        hours=moved.get(Kind.USAGE, Moved()).times,
+        card_microusd=amount(Kind.CARD_TOP_UP),
+        bank_transfer_microusd=amount(Kind.BANK_TRANSFER),
+        granted_microusd=amount(Kind.INITIAL_CREDIT, Kind.CREDIT),
+        refunded_microusd=amount(Kind.REFUND, Kind.DISPUTE) - amount(Kind.DISPUTE_WON),
+    )
 
 
 def _credit(row: TransactionRow, amount_microusd: int) -> Credit:

@@ -1,8 +1,8 @@
 from collections.abc import AsyncIterator
 from datetime import date, timedelta
-from typing import Annotated, Any
+from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, Response
+from fastapi import APIRouter, Depends, Query
 from fastapi.responses import StreamingResponse
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -10,8 +10,7 @@ from moorage.billing.views import repository
 from moorage.billing.views.outlook import outlook
 from moorage.billing.views.schemas import Billing, LedgerEntry, UsageItem, UsageList
 from moorage.billing.views.words import describe, forecast_sentence
-from moorage.kit.csv import csv_line
-from moorage.kit.database import Database
+from moorage.kit.csv import CSV_ANSWER, csv_answer, csv_line, csv_lines
 from moorage.kit.errors import FieldError, InvalidInputError
 from moorage.kit.pagination import Page, PageRequest, Position, page_of, page_request
 from moorage.kit.web import TheClock, TheDatabase, TheSession, TheSettings
@@ -24,8 +23,6 @@ Viewer = Annotated[OrganizationAccess, Depends(organization_with(Permission.BILL
 Payer = Annotated[OrganizationAccess, Depends(organization_with(Permission.BILLING_MANAGE))]
 
 LONGEST = timedelta(days=400)
-_ROWS_AT_ONCE = 1000
-_CSV: dict[int | str, dict[str, Any]] = {200: {"content": {"text/csv": {}}}}
 _USAGE_COLUMNS = tuple(UsageItem.model_fields)
 _ENTRY_COLUMNS = ("at", "id", "kind", "amount_microusd", "description")
 
@@ -73,19 +70,24 @@ async def list_entries(
 ) -> Page[LedgerEntry]:
     """Every movement of money, newest first."""
     found = await repository.list_entries(session, access.organization.id, paging)
-    return page_of([_entry(one) for one in found], paging, lambda item: Position(item.at, item.id))
+    return page_of([_entry(one) for one in found], paging, _position)
 
 
 @router.get(
     "/organizations/{organization_id}/billing/entries/export",
     response_class=StreamingResponse,
-    responses=_CSV,
+    responses=CSV_ANSWER,
 )
 async def export_entries(access: Payer, database: TheDatabase) -> StreamingResponse:
     """All of it as CSV, newest first."""
-    name = f"entries-{access.organization.id}.csv"
-    lines = _entry_lines(database, access.organization.id)
-    return StreamingResponse(lines, media_type="text/csv", headers=_attachment(name))
+    organization_id = access.organization.id
+
+    async def read(page: PageRequest) -> list[LedgerEntry]:
+        async with database.reading() as session:
+            return [_entry(one) for one in await repository.list_entries(session, organization_id, page)]
+
+    lines = csv_lines(_ENTRY_COLUMNS, read, _entry_cells, _position)
+    return csv_answer(f"entries-{organization_id}.csv", lines)
 
 
 @router.get("/organizations/{organization_id}/billing/usage")
@@ -96,16 +98,21 @@ async def get_usage(access: Viewer, session: TheSession, days: TheDays) -> Usage
     return UsageList(first=days[0], last=days[1], total_microusd=total, items=items)
 
 
-@router.get("/organizations/{organization_id}/billing/usage/export", response_class=Response, responses=_CSV)
-async def export_usage(access: Viewer, session: TheSession, days: TheDays) -> Response:
+@router.get(
+    "/organizations/{organization_id}/billing/usage/export",
+    response_class=StreamingResponse,
+    responses=CSV_ANSWER,
+)
+async def export_usage(access: Viewer, session: TheSession, days: TheDays) -> StreamingResponse:
     """The same as CSV."""
-    rows = [
-        ["" if value is None else str(value) for value in item.model_dump().values()]
-        for item in await _usage(session, access, days)
-    ]
-    body = "".join(csv_line(row) for row in [_USAGE_COLUMNS, *rows])
-    name = f"usage-{access.organization.id}-{days[0]}-{days[1]}.csv"
-    return Response(body, media_type="text/csv", headers=_attachment(name))
+    items = await _usage(session, access, days)
+
+    async def lines() -> AsyncIterator[str]:
+        yield csv_line(_USAGE_COLUMNS)
+        for item in items:
+            yield csv_line(["" if value is None else str(value) for value in item.model_dump().values()])
+
+    return csv_answer(f"usage-{access.organization.id}-{days[0]}-{days[1]}.csv", lines())
 
 
 async def _usage(session: AsyncSession, access: OrganizationAccess, days: Days) -> list[UsageItem]:
@@ -117,19 +124,12 @@ async def _usage(session: AsyncSession, access: OrganizationAccess, days: Days) 
     return [UsageItem.model_validate(one, from_attributes=True) for one in found]
 
 
-async def _entry_lines(database: Database, organization_id: str) -> AsyncIterator[str]:
-    """Page by page, so that no transaction waits for a slow reader."""
-    yield csv_line(_ENTRY_COLUMNS)
-    after: Position | None = None
-    while True:
-        async with database.reading() as session:
-            found = await repository.list_entries(session, organization_id, PageRequest(_ROWS_AT_ONCE, after))
-        for item in (_entry(one) for one in found[:_ROWS_AT_ONCE]):
-            amount = str(item.amount_microusd)
-            yield csv_line((item.at.isoformat(), item.id, item.kind, amount, item.description))
-            after = Position(item.at, item.id)
-        if len(found) <= _ROWS_AT_ONCE:
-            return
+def _entry_cells(entry: LedgerEntry) -> tuple[str, ...]:
+    return entry.at.isoformat(), entry.id, entry.kind, str(entry.amount_microusd), entry.description
+
+
+def _position(entry: LedgerEntry) -> Position:
+    return Position(entry.at, entry.id)
 
 
 def _entry(entry: repository.Entry) -> LedgerEntry:
@@ -142,7 +142,3 @@ def _entry(entry: repository.Entry) -> LedgerEntry:
         description=describe(row.kind, row.details),
         details=row.details,
     )
-
-
-def _attachment(name: str) -> dict[str, str]:
-    return {"Content-Disposition": f'attachment; filename="{name}"'}

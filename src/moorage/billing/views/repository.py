@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any
 
 from sqlalchemy import Date, Integer, cast, func, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -135,18 +134,28 @@ async def list_usage(
     return [Usage(*row[:-1], int(row[-1])) for row in await session.execute(query)]
 
 
-async def revenue_by_day(session: AsyncSession, first: date, last: date) -> list[tuple[date, dict[str, int]]]:
+@dataclass(frozen=True)
+class Moved:
+    """By all transactions of one kind on one day."""
+
+    times: int = 0
+    amount_microusd: int = 0
+
+
+async def revenue_by_day(
+    session: AsyncSession, first: date, last: date
+) -> list[tuple[date, dict[str, Moved]]]:
     """Of the whole installation: what each kind of transaction moved."""
     day = cast(func.timezone("UTC", TransactionRow.at), Date)
-    moved: Any = func.sum(func.greatest(EntryRow.amount_microusd, 0))
     query = (
-        select(day, TransactionRow.kind, moved)
+        select(day, TransactionRow.kind, func.count(), func.sum(EntryRow.amount_microusd))
         .join(EntryRow, EntryRow.transaction_id == TransactionRow.id)
-        .where(day.between(first, last))
+        # Of its two entries, the one that adds.
+        .where(day.between(first, last), EntryRow.amount_microusd > 0)
         .group_by(day, TransactionRow.kind)
         .order_by(day.desc())
     )
-    days: dict[date, dict[str, int]] = {}
-    for at, kind, amount in await session.execute(query):
-        days.setdefault(at, {})[kind] = int(amount)
+    days: dict[date, dict[str, Moved]] = {}
+    for at, kind, times, amount in await session.execute(query):
+        days.setdefault(at, {})[kind] = Moved(times, int(amount))
     return list(days.items())

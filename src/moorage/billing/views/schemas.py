@@ -53,6 +53,8 @@ class RevenueDay(BaseModel):
     day: date
     usage_microusd: int
     """Hours that were bought: what was earned."""
+    hours: int
+    """How many those were."""
     card_microusd: int
     bank_transfer_microusd: int
     granted_microusd: int

@@ -1,13 +1,11 @@
 import json
-from collections.abc import AsyncIterator
 from typing import Annotated
 
 from fastapi import APIRouter, Depends
 from fastapi.responses import StreamingResponse
 
 from moorage.identity.authentication import TheOperator
-from moorage.kit.csv import csv_line
-from moorage.kit.database import Database
+from moorage.kit.csv import CSV_ANSWER, csv_answer, csv_lines
 from moorage.kit.pagination import Page, PageRequest, Position, page_of, page_request
 from moorage.kit.web import TheDatabase, TheSession
 from moorage.organizations.access import OrganizationAccess, organization_with
@@ -19,7 +17,6 @@ router = APIRouter(tags=["audit"])
 Viewer = Annotated[OrganizationAccess, Depends(organization_with(Permission.AUDIT_VIEW))]
 
 _COLUMNS = ("at", "actor", "actor_email", "action", "target", "details")
-_ROWS_AT_ONCE = 1000
 
 
 @router.get("/organizations/{organization_id}/audit")
@@ -28,7 +25,7 @@ async def list_audit(
 ) -> Page[AuditRecord]:
     """Who changed what, newest first."""
     found = await repository.list_audit(session, access.organization.id, paging)
-    return page_of([_shown(one) for one in found], paging, lambda item: Position(item.at, item.id))
+    return page_of([_shown(one) for one in found], paging, _position)
 
 
 @router.get("/operator/audit")
@@ -37,38 +34,32 @@ async def list_installation_audit(
 ) -> Page[AuditRecord]:
     """Who changed what of the installation itself, such as prices; newest first."""
     found = await repository.list_audit(session, None, paging)
-    return page_of([_shown(one) for one in found], paging, lambda item: Position(item.at, item.id))
+    return page_of([_shown(one) for one in found], paging, _position)
 
 
 @router.get(
-    "/organizations/{organization_id}/audit/export",
-    response_class=StreamingResponse,
-    responses={200: {"content": {"text/csv": {}}}},
+    "/organizations/{organization_id}/audit/export", response_class=StreamingResponse, responses=CSV_ANSWER
 )
 async def export_audit(access: Viewer, database: TheDatabase) -> StreamingResponse:
     """All of it as CSV, newest first."""
-    name = f"audit-{access.organization.id}.csv"
-    return StreamingResponse(
-        _lines(database, access.organization.id),
-        media_type="text/csv",
-        headers={"Content-Disposition": f'attachment; filename="{name}"'},
-    )
+    organization_id = access.organization.id
 
-
-async def _lines(database: Database, organization_id: str) -> AsyncIterator[str]:
-    """Page by page, so that no transaction waits for a slow reader."""
-    yield csv_line(_COLUMNS)
-    after: Position | None = None
-    while True:
+    async def read(page: PageRequest) -> list[AuditRecord]:
         async with database.reading() as session:
-            found = await repository.list_audit(session, organization_id, PageRequest(_ROWS_AT_ONCE, after))
-        for shown in map(_shown, found[:_ROWS_AT_ONCE]):
-            details = json.dumps(shown.details, sort_keys=True)
-            time, email = shown.at.isoformat(), shown.actor_email or ""
-            yield csv_line((time, shown.actor, email, shown.action, shown.target, details))
-            after = Position(shown.at, shown.id)
-        if len(found) <= _ROWS_AT_ONCE:
-            return
+            return [_shown(one) for one in await repository.list_audit(session, organization_id, page)]
+
+    lines = csv_lines(_COLUMNS, read, _cells, _position)
+    return csv_answer(f"audit-{organization_id}.csv", lines)
+
+
+def _cells(record: AuditRecord) -> tuple[str, ...]:
+    details = json.dumps(record.details, sort_keys=True)
+    time, email = record.at.isoformat(), record.actor_email or ""
+    return time, record.actor, email, record.action, record.target, details
+
+
+def _position(record: AuditRecord) -> Position:
+    return Position(record.at, record.id)
 
 
 def _shown(entry: repository.Entry) -> AuditRecord:
