@@ -183,8 +183,10 @@ async def test_activity(api: Api) -> None:
         for route in ACTIVITIES:
             method, path = route.split(" ")
             filled = path.format(project_id=home.project_id, container_id=container_id)
-            answer = await api.ask(asker, method, filled, json=container_body(actor[-10:]))
-            assert answer.status_code in (201, 202), answer.text
+            creates = route.endswith("/containers")
+            body = container_body(actor[-10:]) if creates else None
+            answer = await api.ask(asker, method, filled, json=body)
+            assert answer.status_code == (201 if creates else 202), answer.text
             container_id = answer.json()["id"]
         records = (await api.get(asker, f"/containers/{container_id}/activity")).json()["items"]
         assert [(one["kind"], one["actor"]) for one in reversed(records)] == [
