@@ -35,6 +35,7 @@ from moorage_cli.commands import (
     replica_limits,
     requests,
     scaling,
+    sessions,
     status,
     top,
     webhooks,
@@ -121,6 +122,7 @@ for part in (
 operator.app.add_typer(operator_types.app, name="instance-type")
 operator.app.add_typer(replica_limits.operator_app, name="replica-limit")
 app.add_typer(replica_limits.app, name="replica-limit")
+app.add_typer(sessions.app, name="sessions")
 app.add_typer(organizations.app, name="org")
 app.add_typer(members.app, name="members")
 app.add_typer(scaling.app, name="autoscaling")

@@ -1,4 +1,4 @@
-"""`moor webhooks`, `moor operator` and invitations, against a server that plays the documented API."""
+"""`moor webhooks`, `moor operator`, `moor sessions` and invitations, against a server that plays the documented API."""
 
 import pytest
 from cli_server import CREATED_AT, FakeMoorage, Moor
@@ -99,3 +99,16 @@ def test_an_invitation_is_sent_again(moor: Moor, fake: FakeMoorage) -> None:
     assert "Invited cy@example.com again" in moor("members", "resend", "cy@example.com").stdout
     assert len(fake.asked("POST", resend)) == 1
     assert moor("members", "resend", "absent@example.com").exit_code == 7
+
+
+def test_sessions(moor: Moor, fake: FakeMoorage) -> None:
+    one = {"id": "ses_1", "client": "moor on my-laptop", "current": True, "last_used_at": CREATED_AT}
+    fake.refusals["GET", "/me/sessions"] = (200, {"items": [one | {"expires_at": CREATED_AT}]})
+    assert "moor on my-laptop" in moor("sessions", "list").stdout
+    for path in ("/me/sessions", "/me/sessions/ses_1"):
+        fake.refusals["DELETE", path] = (200, {})
+    assert moor("sessions", "end", "ses_1").stdout == "Ended ses_1.\n"
+    assert moor("sessions", "end", "--others").stdout == "Ended all other sessions.\n"
+    assert [len(fake.asked("DELETE", path)) for path in ("/me/sessions", "/me/sessions/ses_1")] == [1, 1]
+    for wrong in (("sessions", "end"), ("sessions", "end", "ses_1", "--others")):
+        assert moor(*wrong).exit_code == 2

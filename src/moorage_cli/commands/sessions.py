@@ -1,0 +1,50 @@
+"""`moor sessions list` and `end`."""
+
+from typing import Annotated
+
+import typer
+
+from moorage_cli.client import Record
+from moorage_cli.command import command
+from moorage_cli.errors import UsageError
+from moorage_cli.session import Session, path_part
+from moorage_cli.times import shown_time
+
+app = typer.Typer(help="Where you are signed in.", no_args_is_help=True)
+
+
+@command(app, "list")
+def list_them(session: Session) -> None:
+    """List where you are signed in, the last used first."""
+    items: list[Record] = session.client.get("/me/sessions")["items"]
+    if session.output.as_json:
+        session.output.result(items)
+        return
+    rows = [
+        [
+            "*" if one["current"] else "",
+            one["client"],
+            shown_time(one["last_used_at"]),
+            shown_time(one["expires_at"]),
+            one["id"],
+        ]
+        for one in items
+    ]
+    session.output.table(("", "CLIENT", "LAST USED", "UNTIL", "ID"), rows, "You are signed in nowhere.")
+
+
+@command(app, "end")
+def end(
+    session: Session,
+    session_id: Annotated[str | None, typer.Argument(metavar="ID", help="Which one.")] = None,
+    others: Annotated[bool, typer.Option("--others", help="All but this one.")] = False,
+) -> None:
+    """Sign out elsewhere: one session, or all others."""
+    if (session_id is None) == (not others):
+        raise UsageError("Name a session by its id, or say --others.")
+    path = "/me/sessions" if session_id is None else f"/me/sessions/{path_part(session_id)}"
+    session.client.request("DELETE", path)
+    if session.output.as_json:
+        session.output.result({"ended": session_id or "others"})
+    else:
+        session.output.line(f"Ended {session_id or 'all other sessions'}.")
