@@ -1,6 +1,6 @@
 import type { OperatorPage } from "./paths";
 
-/** The tabs of the operator's area, in their order. A page appears here together with its route in router.tsx. */
+/** The tabs of the operator's area, in their order. A page appears here together with its route in operatorRoutes.tsx. */
 export const operatorPages: { page: OperatorPage; label: string }[] = [
   { page: "organizations", label: "Organizations" },
   { page: "users", label: "Users" },

@@ -1,23 +1,15 @@
 /** Every page is registered here, and loaded when it is first opened. */
-import {
-  createRootRoute,
-  createRoute,
-  createRouter,
-  lazyRouteComponent,
-  notFound,
-  Outlet,
-  redirect,
-} from "@tanstack/react-router";
+import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Outlet, redirect } from "@tanstack/react-router";
 
 import { Problem } from "@/api/problem";
 import { meQuery, queryClient } from "@/api/queries";
 import { AccountFrame } from "@/frame/AccountFrame";
 import { Frame } from "@/frame/Frame";
 import { lastProject } from "@/frame/lastProject";
-import { OperatorFrame } from "@/frame/OperatorFrame";
 import { NotFound } from "@/pages/not-found/NotFound";
 import { PageError } from "@/pages/not-found/PageError";
 
+import { operatorRoutes } from "./operatorRoutes";
 import { paths } from "./paths";
 
 const root = createRootRoute({ component: Outlet, notFoundComponent: NotFound });
@@ -73,72 +65,7 @@ const account = createRoute({
   component: lazyRouteComponent(() => import("@/pages/account/Account"), "Account"),
 });
 
-/** The operator's area; for anybody else there is nothing at its addresses. */
-const operator = createRoute({
-  getParentRoute: () => signedIn,
-  path: "/operator",
-  beforeLoad: async () => {
-    const me = await queryClient.ensureQueryData(meQuery);
-    if (!me.user?.is_operator) throw notFound();
-  },
-  component: OperatorFrame,
-});
-
-const operatorIndex = createRoute({
-  getParentRoute: () => operator,
-  path: "/",
-  beforeLoad: () => {
-    throw redirect({ href: paths.operator() });
-  },
-});
-
-const operatorOrganizations = createRoute({
-  getParentRoute: () => operator,
-  path: "/organizations",
-  component: lazyRouteComponent(() => import("@/pages/operator/Organizations"), "Organizations"),
-});
-
-const operatorUsers = createRoute({
-  getParentRoute: () => operator,
-  path: "/users",
-  component: lazyRouteComponent(() => import("@/pages/operator/Users"), "Users"),
-});
-
-const operatorTransfers = createRoute({
-  getParentRoute: () => operator,
-  path: "/transfers",
-  component: lazyRouteComponent(() => import("@/pages/operator/Transfers"), "Transfers"),
-});
-
-const operatorRequests = createRoute({
-  getParentRoute: () => operator,
-  path: "/requests",
-  component: lazyRouteComponent(() => import("@/pages/operator/Requests"), "Requests"),
-});
-
-const operatorMachines = createRoute({
-  getParentRoute: () => operator,
-  path: "/machines",
-  component: lazyRouteComponent(() => import("@/pages/operator/Machines"), "Machines"),
-});
-
-const operatorInstanceTypes = createRoute({
-  getParentRoute: () => operator,
-  path: "/instance-types",
-  component: lazyRouteComponent(() => import("@/pages/operator/InstanceTypes"), "InstanceTypes"),
-});
-
-const operatorRevenue = createRoute({
-  getParentRoute: () => operator,
-  path: "/revenue",
-  component: lazyRouteComponent(() => import("@/pages/operator/Revenue"), "Revenue"),
-});
-
-const operatorOutbox = createRoute({
-  getParentRoute: () => operator,
-  path: "/outbox",
-  component: lazyRouteComponent(() => import("@/pages/operator/Outbox"), "Outbox"),
-});
+const operator = operatorRoutes(signedIn);
 
 /** A project's pages, inside the frame with its two bars. */
 const project = createRoute({
@@ -246,17 +173,7 @@ const routeTree = root.addChildren([
     afterPayment,
     invitation,
     accountFrame.addChildren([account]),
-    operator.addChildren([
-      operatorIndex,
-      operatorOrganizations,
-      operatorUsers,
-      operatorTransfers,
-      operatorRequests,
-      operatorMachines,
-      operatorInstanceTypes,
-      operatorRevenue,
-      operatorOutbox,
-    ]),
+    operator,
     project.addChildren([
       service.addChildren([serviceIndex, serviceContainer]),
       create,
