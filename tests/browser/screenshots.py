@@ -57,9 +57,9 @@ def addresses(scene: Scene) -> dict[str, str]:
 
 README = {
     "service": ("service-running", "light", "wide"),
-    "service-dark": ("service-running", "dark", "wide"),
     "failed": ("service-failed", "light", "wide"),
     "create": ("create", "light", "wide"),
+    "metrics": ("metrics", "dark", "wide"),
     "logs": ("logs", "dark", "wide"),
     "billing": ("billing", "light", "wide"),
     "operator": ("operator-instance-types", "light", "wide"),

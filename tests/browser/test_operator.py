@@ -97,6 +97,37 @@ def test_more_replicas_are_granted_or_refused(browser: Browser, world: World) ->
         expect(row).to_contain_text("99")
 
 
+def test_a_type_is_added_priced_and_no_longer_offered(browser: Browser, world: World) -> None:
+    with browsing(browser, world, world.operator()) as page:
+        page.goto(f"{world.url}/operator/machines")
+        expect(page.get_by_role("row").filter(has_text="node-03")).to_contain_text("512 GiB")
+        page.get_by_role("link", name="Instance types").click()
+        page.get_by_role("button", name="Add").click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_label("Name").fill("cpu-harbour")
+        dialog.get_by_label("Price per hour in USD").fill("0.0125")
+        dialog.get_by_role("button", name="Add").click()
+        row = page.get_by_role("row").filter(has_text="cpu-harbour")
+        expect(row).to_contain_text("$0.0125")
+
+        def act(action: str) -> None:
+            page.get_by_role("button", name="Actions of cpu-harbour").click()
+            page.get_by_role("menuitem", name=action).click()
+
+        act("Change price")
+        dialog.get_by_label("Price per hour in USD").fill("0.02")
+        dialog.get_by_role("button", name="Set $0.02/h").click()
+        expect(row).to_contain_text("$0.02")
+        act("Stop offering")
+        expect(row).to_contain_text("No")
+        home = world.home("buyer@example.com", "Buyer", "production")
+        offered = world.do(world.api.get(home.admin, "/instance-types")).json()["items"]
+        assert "cpu-harbour" not in [one["name"] for one in offered]
+        act("Delete")
+        dialog.get_by_role("button", name="Delete").click()
+        expect(row).to_have_count(0)
+
+
 def test_for_anybody_else_there_is_nothing_there(browser: Browser, world: World) -> None:
     home = world.home("curious@example.com", "Curious", "production")
     with browsing(browser, world, home.token) as page:

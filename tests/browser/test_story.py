@@ -57,6 +57,10 @@ def test_from_sign_up_to_an_answer_and_back_to_nothing(visitor: Visitor) -> None
     expect(page.get_by_role("log")).to_contain_text("Where do I moor?", timeout=20_000)
     expect(page.get_by_role("log").get_by_text(re.compile("^req_"))).to_be_visible(timeout=20_000)
 
+    page.get_by_role("link", name="Metrics").click()
+    answered = page.get_by_role("region", name="Response time", exact=True)
+    expect(answered.get_by_role("img")).to_be_visible(timeout=30_000)
+
     page.get_by_role("link", name="Logs").click()
     lines = page.get_by_role("region", name="Log lines, newest first")
     expect(lines).to_be_visible(timeout=20_000)
