@@ -1,6 +1,4 @@
-import { TextInput } from "@mantine/core";
 import { useSuspenseQuery } from "@tanstack/react-query";
-import { Search } from "lucide-react";
 import { useState } from "react";
 
 import { Card, Page } from "@/components/Page";
@@ -8,6 +6,7 @@ import { Table } from "@/components/Table";
 import { longDate } from "@/components/times";
 import { useNow } from "@/components/useNow";
 
+import { Filter } from "./Filter";
 import classes from "./Operator.module.css";
 import { OrganizationActions } from "./OrganizationActions";
 import { allOrganizationsQuery, type OrganizationSummary } from "./queries";
@@ -20,7 +19,7 @@ export function Organizations() {
   const wanted = text.trim().toLowerCase();
   const shown = organizations.filter((one) => `${one.name} ${one.id}`.toLowerCase().includes(wanted));
   return (
-    <Page title="Organizations" hint={String(organizations.length)} actions={<Filter text={text} setText={setText} />}>
+    <Page title="Organizations" hint={String(organizations.length)} actions={<Filter label="Filter organizations" placeholder="Name or id" text={text} setText={setText} />}>
       <Card flush label="Organizations">
         <Table
           rows={shown}
@@ -45,19 +44,6 @@ export function Organizations() {
 function State({ organization }: { organization: OrganizationSummary }) {
   if (organization.suspended_at) return <span data-tone="bad">Suspended</span>;
   return <span data-tone="ok">Works</span>;
-}
-
-function Filter({ text, setText }: { text: string; setText: (text: string) => void }) {
-  return (
-    <TextInput
-      className={classes.filter}
-      aria-label="Filter organizations"
-      placeholder="Name or id"
-      leftSection={<Search size={16} strokeWidth={1.5} />}
-      value={text}
-      onChange={(event) => setText(event.currentTarget.value)}
-    />
-  );
 }
 
 function count(number: number, noun: string): string {

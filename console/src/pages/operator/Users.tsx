@@ -1,10 +1,12 @@
 import { useSuspenseQuery } from "@tanstack/react-query";
+import { useState } from "react";
 
 import { Card, Page } from "@/components/Page";
 import { Table } from "@/components/Table";
 import { longDate } from "@/components/times";
 import { useNow } from "@/components/useNow";
 
+import { Filter } from "./Filter";
 import classes from "./Operator.module.css";
 import { usersQuery } from "./queries";
 import { useOrganizationName } from "./useOrganizationName";
@@ -12,14 +14,21 @@ import { useOrganizationName } from "./useOrganizationName";
 export function Users() {
   const { data: users } = useSuspenseQuery(usersQuery);
   const nameOf = useOrganizationName();
+  const [text, setText] = useState("");
+  const wanted = text.trim().toLowerCase();
+  const shown = users.filter((one) => `${one.email} ${one.id}`.toLowerCase().includes(wanted));
   const now = useNow(60_000);
   return (
-    <Page title="Users" hint={String(users.length)}>
+    <Page
+      title="Users"
+      hint={String(users.length)}
+      actions={<Filter label="Filter users" placeholder="E-mail or id" text={text} setText={setText} />}
+    >
       <Card flush label="Users">
         <Table
-          rows={users}
+          rows={shown}
           rowKey={(row) => row.id}
-          empty="Nobody signed up yet."
+          empty="Nobody has that address."
           phoneLine={(row) => `since ${longDate(row.created_at, now)}`}
           columns={[
             { head: "E-mail", cell: (row) => <span className={classes.name}>{row.email}</span> },
