@@ -1,5 +1,6 @@
 """A project in which something of everything happens: for the pictures, and for tests of every page."""
 
+import json
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -59,6 +60,7 @@ class Scene:
 
 def paint(world: World) -> Scene:
     now = system_clock.now()
+    world.do(_machines(world.api))
     home = world.home("mara@northwind.example", "Northwind AI", "production")
     stopped = world.container(
         home,
@@ -132,6 +134,26 @@ def paint(world: World) -> Scene:
     return Scene(home, running, failed, pulling, stopped, invitation)
 
 
+async def _machines(api: Api) -> None:
+    """Two with GPUs beside the one that every world has. Nobody describes them again, so they are seen ahead of time."""
+    for name, model, count, gib in (
+        ("gpu-node-03", "NVIDIA L40S", 8, 48),
+        ("gpu-node-05", "NVIDIA L4", 4, 24),
+    ):
+        gpus = [
+            {"device_id": f"GPU-{name}-{number}", "model": model, "memory_bytes": gib * 2**30}
+            for number in range(count)
+        ]
+        await api.execute(
+            "INSERT INTO nodes (name, infrastructure, architecture, cpu_millis, memory_bytes, gpus, gpu_driver, "
+            "cuda_version, seen_at) VALUES (:name, 'operator', 'amd64', 128000, :memory, CAST(:gpus AS jsonb), "
+            "'580.95', '13.0', now() + interval '1 hour')",
+            name=name,
+            memory=1024 * 2**30,
+            gpus=json.dumps(gpus),
+        )
+
+
 async def _people_keys_and_money(api: Api, home: Home) -> None:
     keys = f"/projects/{home.project_id}/api-keys"
     for name, scope in (("chat-frontend", "inference"), ("ci-deploys", "manage"), ("load-test", "inference")):
@@ -164,7 +186,7 @@ async def _people_keys_and_money(api: Api, home: Home) -> None:
     await api.execute(
         "INSERT INTO hours (id, organization_id, project_id, container_id, instance_type, slot, price_microusd, state, "
         "held_at, bought_at, expires_at) SELECT 'hr_' || c.id || n, :organization, c.project_id, c.id, c.instance_type, 0, "
-        "1100000, 'paid', b.at, b.at, b.at + interval '1 hour' FROM containers c, generate_series(1, 9 * 24) n, "
+        "1100000, 'paid', b.at, b.at, b.at + interval '1 hour' FROM containers c, generate_series(1, 27 * 24) n, "
         "LATERAL (SELECT now() - n * interval '1 hour' AS at) b "
         "WHERE c.project_id = :project AND c.state = 'RUNNING' AND (n / 24 + length(c.name)) % 3 > 0",
         organization=home.organization_id,

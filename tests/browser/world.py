@@ -188,7 +188,7 @@ class World:
         self.api = Api(app, database, settings)
         await self.api.execute(
             "INSERT INTO nodes (name, infrastructure, architecture, cpu_millis, memory_bytes, gpus, seen_at) VALUES "
-            "('node-03', 'operator', 'amd64', 64000, 549755813888, CAST(:gpus AS jsonb), now())",
+            "('node-03', 'operator', 'amd64', 64000, 549755813888, CAST(:gpus AS jsonb), now() + interval '1 hour')",
             gpus=json.dumps([]),
         )
         config = uvicorn.Config(app, host="127.0.0.1", port=self.port, log_config=None, lifespan="off")

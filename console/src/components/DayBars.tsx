@@ -46,7 +46,9 @@ export function DayBars({ dates, parts, label, height }: { dates: string[]; part
       </div>
       <ol className={classes.dates} aria-hidden>
         {dates.map((date, at) => (
-          <li key={date}>{(dates.length - 1 - at) % every === 0 ? <span>{dated(date)}</span> : null}</li>
+          <li key={date} data-minor={(dates.length - 1 - at) % (2 * every) !== 0 || undefined}>
+            {(dates.length - 1 - at) % every === 0 ? <span>{dated(date)}</span> : null}
+          </li>
         ))}
       </ol>
     </div>

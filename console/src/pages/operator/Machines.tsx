@@ -23,7 +23,7 @@ export function Machines() {
           rows={machines}
           rowKey={(row) => row.name}
           empty="No machine reported yet. One appears as soon as the controller has seen its engine."
-          phoneLine={(row) => gpusOf(row)}
+          phoneLine={(row) => (row.gpus.length === 0 ? "no GPU" : gpusOf(row))}
           columns={[
             { head: "Name", cell: (row) => <span className={classes.name}>{row.name}</span> },
             { head: "State", cell: (row) => <State machine={row} /> },
