@@ -44,6 +44,7 @@ def addresses(scene: Scene) -> dict[str, str]:
         "settings-staged": f"{running}/settings",
         "webhooks": f"{scene.project}/webhooks",
         "account": "/account",
+        "operator-health": "/operator/health",
         "operator-organizations": "/operator/organizations",
         "operator-users": "/operator/users",
         "operator-transfers": "/operator/transfers",

@@ -1,5 +1,7 @@
 """What an admin sets about money: monthly limits; and what the page says where cards are not set up."""
 
+from pathlib import Path
+
 from playwright.sync_api import Browser, expect
 
 from tests.browser.conftest import browsing
@@ -28,6 +30,28 @@ def test_a_monthly_limit_is_set_and_taken_away(browser: Browser, world: World) -
         dialog.get_by_role("button", name="Save").click()
         expect(card).not_to_contain_text("$120.50")
         assert limits() == [None, None]
+
+
+def test_invoices_and_receipts_are_downloaded(browser: Browser, world: World) -> None:
+    home = world.home("accountant@example.com", "Ledger & Sons", "production")
+    transfer = {"method": "bank_transfer", "amount_microusd": 50_000_000, "transfer": "local"}
+    top_ups = f"/organizations/{home.organization_id}/billing/top-ups"
+    announced = world.do(world.api.post(home.admin, top_ups, transfer)).json()
+    confirm = f"/operator/bank-transfers/{announced['id']}/confirm"
+    world.do(world.api.post(world.api.operator, confirm, {"received_microusd": 50_000_000}))
+    with browsing(browser, world, home.token) as page:
+        page.goto(f"{world.url}/projects/{home.project_id}/billing")
+        card = page.get_by_role("region", name="Documents")
+        card.get_by_role("button", name="Billing details").click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_label("Name").fill("Ledger & Sons Ltd")
+        dialog.get_by_label("Address").fill("1 Quay Street\nHarbourtown")
+        dialog.get_by_role("button", name="Save").click()
+        expect(dialog).to_be_hidden()
+        card.get_by_text("Receipts", exact=True).click()
+        with page.expect_download() as download:
+            card.get_by_role("link", name="Download").first.click()
+        assert Path(download.value.path()).read_bytes().startswith(b"%PDF-")
 
 
 def test_a_card_that_cannot_be_saved_says_why(browser: Browser, world: World) -> None:

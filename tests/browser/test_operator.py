@@ -48,7 +48,10 @@ def test_credit_is_granted_with_a_reason_and_an_organization_suspended_and_resum
     home = world.home("granted@example.com", "Lighthouse", "production")
     with browsing(browser, world, world.operator()) as page:
         page.goto(f"{world.url}/operator")
-        page.wait_for_url(re.compile("/operator/organizations"))
+        page.wait_for_url(re.compile("/operator/health"))
+        # No controller runs here, and the page says so.
+        expect(page.get_by_role("listitem").filter(has_text="containers")).to_contain_text("not run")
+        page.get_by_role("link", name="Organizations").click()
         page.get_by_label("Filter organizations").fill("lighth")
         row = page.get_by_role("row").filter(has_text="Lighthouse")
         act(page, "Grant credit")

@@ -125,7 +125,7 @@ def test_a_user_sees_no_admin_action(browser: Browser, world: World) -> None:
             expect(page.get_by_role("main").get_by_role("button")).to_have_count(0)
         page.goto(f"{world.url}/projects/{project}/billing")
         expect(page.get_by_role("region", name="Usage by day")).to_be_visible()
-        for admins in ("Top up", "Monthly limits", "Entries", "On their way"):
+        for admins in ("Top up", "Monthly limits", "Entries", "Documents", "On their way"):
             expect(page.get_by_role("region", name=admins)).to_have_count(0)
 
 

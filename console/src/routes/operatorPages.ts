@@ -2,6 +2,7 @@ import type { OperatorPage } from "./paths";
 
 /** The tabs of the operator's area, in their order. A page appears here together with its route in operatorRoutes.tsx. */
 export const operatorPages: { page: OperatorPage; label: string }[] = [
+  { page: "health", label: "Health" },
   { page: "organizations", label: "Organizations" },
   { page: "users", label: "Users" },
   { page: "transfers", label: "Bank transfers" },

@@ -26,6 +26,11 @@ export function operatorRoutes<Parent extends AnyRoute>(parent: Parent) {
     }),
     createRoute({
       getParentRoute: () => area,
+      path: "/health",
+      component: lazyRouteComponent(() => import("@/pages/operator/Health"), "Health"),
+    }),
+    createRoute({
+      getParentRoute: () => area,
       path: "/organizations",
       component: lazyRouteComponent(() => import("@/pages/operator/Organizations"), "Organizations"),
     }),

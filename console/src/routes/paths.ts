@@ -16,7 +16,7 @@ export const paths = {
   /** Oneself: sessions and linked accounts. */
   account: () => "/account",
   /** A page of the operator's area. */
-  operator: (page: OperatorPage = "organizations") => `/operator/${page}`,
+  operator: (page: OperatorPage = "health") => `/operator/${page}`,
 };
 
 export type DashboardTab =
@@ -32,6 +32,7 @@ export type DashboardTab =
 export type Section = "containers" | "api-keys" | "members" | "billing" | "audit" | "webhooks";
 
 export type OperatorPage =
+  | "health"
   | "organizations"
   | "users"
   | "transfers"

@@ -8,6 +8,7 @@ import { useProject } from "@/frame/useProject";
 import { AutoTopUp } from "./AutoTopUp";
 import classes from "./Billing.module.css";
 import { Credit } from "./Credit";
+import { Documents } from "./Documents";
 import { Entries } from "./Entries";
 import { Limits } from "./Limits";
 import { OnTheirWay } from "./OnTheirWay";
@@ -26,6 +27,7 @@ export function Billing() {
           <Credit billing={billing} />
           <Usage organizationId={project.organization_id} />
           {isAdmin ? <Entries organizationId={project.organization_id} /> : null}
+          {isAdmin ? <Documents organizationId={project.organization_id} /> : null}
         </div>
         {isAdmin ? (
           <div className={classes.column}>

@@ -10,6 +10,7 @@ export type UserSummary = Schemas["UserSummary"];
 export type Transfer = Schemas["TopUp"];
 /** A card's payment can fail; a transfer arrives or does not. */
 export type TransferState = Exclude<Transfer["state"], "failed">;
+export type Part = Schemas["PartRead"];
 export type Machine = Schemas["NodeRead"];
 export type LimitRequest = Schemas["OperatorReplicaLimitRequest"];
 
@@ -54,6 +55,12 @@ export const machinesQuery = queryOptions({
 export const catalogueQuery = queryOptions({
   queryKey: ["operator", "instance-types"],
   queryFn: async () => (await body(api.GET("/api/v1/operator/instance-types"))).items,
+  refetchInterval: LIVE_MS,
+});
+
+export const healthQuery = queryOptions({
+  queryKey: ["operator", "health"],
+  queryFn: () => body(api.GET("/api/v1/operator/health")),
   refetchInterval: LIVE_MS,
 });
 
