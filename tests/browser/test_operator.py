@@ -50,7 +50,9 @@ def test_credit_is_granted_with_a_reason_and_an_organization_suspended_and_resum
         page.goto(f"{world.url}/operator")
         page.wait_for_url(re.compile("/operator/health"))
         # No controller runs here, and the page says so.
-        expect(page.get_by_role("listitem").filter(has_text="containers")).to_contain_text("not run")
+        expect(page.get_by_role("listitem").filter(has_text="reconciler containers")).to_contain_text(
+            "Has never run."
+        )
         page.get_by_role("link", name="Organizations").click()
         page.get_by_label("Filter organizations").fill("lighth")
         row = page.get_by_role("row").filter(has_text="Lighthouse")

@@ -47,7 +47,7 @@ function PartRow({ part }: { part: Part }) {
         <p>{part.message}</p>
         {part.what_to_do ? <p className={classes.advice}>{part.what_to_do}</p> : null}
       </div>
-      {part.since ? <time dateTime={part.since}>since {shortTime(part.since, now)}</time> : null}
+      {part.since && part.state !== "ok" ? <time dateTime={part.since}>since {shortTime(part.since, now)}</time> : null}
     </li>
   );
 }
