@@ -210,6 +210,32 @@ async def test_low_credit_is_told_a_day_and_an_hour_before_and_again_after_a_top
         assert len(await subjects(world)) == 3
 
 
+async def test_who_has_a_card_charged_is_warned_only_when_that_fails(world: World) -> None:
+    organization_id = world.project.organization_id
+    async with life(world, WatchedEngine(world.machine)) as controller:
+        await deploy(world, controller)
+        await leave_credit(world, 20 * PRICE)
+        await change(
+            world,
+            "INSERT INTO saved_cards (organization_id, customer_id, payment_method_id)"
+            f" VALUES ('{organization_id}', 'cus_1', 'pm_1')",
+        )
+        await change(
+            world,
+            "INSERT INTO auto_top_ups (organization_id, threshold_microusd, amount_microusd,"
+            f" monthly_cap_microusd, agreed_by) VALUES ('{organization_id}', {10 * PRICE}, 5000000, 5000000, 'usr_1')",
+        )
+        await look(world, 2)
+        assert await subjects(world) == []
+        await change(
+            world,
+            "INSERT INTO card_payments (id, organization_id, amount_microusd, requested_by, automatic, failed_at)"
+            f" SELECT 'top_' || n, '{organization_id}', 5000000, 'system', true, now() FROM generate_series(1, 3) n",
+        )
+        await look(world, 2)
+        assert await subjects(world) == ["The credit of Acme ends within 24 hours"]
+
+
 async def test_routes(api: Api) -> None:
     home, other = await new_home(api), await new_home(api, "bea@example.com")
     path = f"/organizations/{home.organization_id}/billing/limits"

@@ -93,7 +93,8 @@ class Settings(BaseSettings):
     stripe_secret_key: SecretStr | None = None
     """Of the card payments' provider. Without it and the next one, the card option says that it is not set up."""
     stripe_webhook_secret: SecretStr | None = None
-    """Signs the events that the provider sends to `/api/v1/webhooks/stripe`."""
+    """Signs the events that the provider sends to `/api/v1/webhooks/stripe`. Have it send `checkout.session.completed`,
+    `charge.refunded`, `charge.dispute.*`, `payment_intent.succeeded` and `payment_method.*`."""
     stripe_api_base: str = "https://api.stripe.com"
     bank_details_local: str | None = Field(default=None, max_length=2000)
     """The account for transfers within the country, as people are shown it. Without it, none can be announced."""

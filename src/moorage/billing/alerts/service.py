@@ -7,6 +7,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from moorage.billing.alerts import repository
 from moorage.billing.alerts.rules import due_alert, due_warning
 from moorage.billing.alerts.words import limit_mail, low_credit_mail
+from moorage.billing.auto_top_ups.service import will_charge
 from moorage.billing.mails import tell_admins
 from moorage.billing.views.outlook import outlook
 from moorage.containers.activity import SYSTEM
@@ -56,6 +57,8 @@ async def tell_of_limit(
 async def tell_of_low_credit(
     session: AsyncSession, keyring: Keyring, settings: Settings, organization_id: str
 ) -> None:
+    if await will_charge(session, organization_id):
+        return  # Should the card be refused, that is told, and so is this.
     # Locked, so that money which comes in meanwhile is either seen or makes the next warning possible.
     told_h = await repository.lock_told_hours(session, organization_id)
     found = await outlook(session, organization_id, timedelta(seconds=settings.billing_hour_s))

@@ -24,6 +24,7 @@ from moorage.organizations.audit.repository import record_audit
 
 HIGHEST_CAP_MICROUSD = 10 * MOST_MICROUSD
 CALLED_OFF = "called_off"
+_WORKS = (Step.CHARGE, Step.ENOUGH)
 LONGEST = timedelta(hours=23)
 """The provider remembers an idempotency key for a day. What has no answer by then is not asked for again; should it
 have been paid, an event says so."""
@@ -36,7 +37,7 @@ async def show(session: AsyncSession, organization_id: str) -> AutoTopUp:
     step = next_step(found.policy, found.situation, found.now)
     again_at = tries_again_at(found.situation.failures_at)
     return AutoTopUp(
-        state="on" if step in (Step.CHARGE, Step.ENOUGH) else step.value,
+        state="on" if step in _WORKS else step.value,
         message=words.step_sentence(step, found.policy, again_at),
         threshold_microusd=found.policy.threshold_microusd,
         amount_microusd=found.policy.amount_microusd,
@@ -44,6 +45,12 @@ async def show(session: AsyncSession, organization_id: str) -> AutoTopUp:
         charged_this_month_microusd=found.situation.charged_microusd,
         tries_again_at=again_at,
     )
+
+
+async def will_charge(session: AsyncSession, organization_id: str) -> bool:
+    """Whether more credit comes by itself, as far as one can tell."""
+    found = await repository.find(session, organization_id)
+    return found is not None and next_step(found.policy, found.situation, found.now) in _WORKS
 
 
 async def agree(session: AsyncSession, access: OrganizationAccess, wanted: AutoTopUpChange) -> None:
