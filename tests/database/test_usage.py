@@ -1,5 +1,6 @@
 """What replicas use is looked at each second, stored in blocks, made longer, dropped, and read."""
 
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -11,6 +12,7 @@ from moorage.engines.base import GpuUsage, ImageRequest, ReplicaSpec
 from moorage.engines.simulated import SimulatedEngine, SimulatedImage, SimulatedMachine
 from moorage.kit.clock import VirtualClock, system_clock
 from moorage.kit.database import Database
+from moorage.kit.errors import EngineError
 from moorage.kit.ids import (
     ContainerId,
     ReplicaId,
@@ -116,6 +118,27 @@ async def test_each_second_of_a_replica_and_of_its_gpus(api: Api) -> None:
     assert other["replica_id"] == second
     assert other["series"][CPU] == [None, *[750.0] * 4, *[None] * 15], "nothing of a replica that has ended"
     assert other["gpus"] == []
+
+
+class HungGpus(SimulatedEngine):
+    async def gpu_usage(self, device_ids: Collection[str]) -> Mapping[str, GpuUsage]:
+        raise EngineError("NVML did not answer within 2 s")
+
+
+async def test_gpus_that_hang_take_nothing_with_them(api: Api) -> None:
+    project_id, container_id = await container_of(api)
+    began = start_of(await now_of(api.database) - timedelta(minutes=2), 10)
+    clock = VirtualClock(began)
+    machine = SimulatedMachine(clock, {IMAGE: SimulatedImage(cpu_millis=750)})
+    engine = HungGpus(machine, new_installation_id())
+    await started(api, engine, container_id, 0, ("GPU-a",))
+    lease, sampler = await leader(api.database), UsageSampler(api.database, engine, clock)
+    for _ in range(11):
+        await sampler.sample(clock.now(), lease)
+        await clock.advance(1)
+    (one,) = await read(api, project_id, container_id, began, began + timedelta(seconds=10), 1)
+    assert one["series"][CPU] == [None, *[750.0] * 9]
+    assert one["gpus"] == []
 
 
 async def test_longer_blocks_are_made_once_and_old_ones_go(database: Database) -> None:

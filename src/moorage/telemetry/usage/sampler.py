@@ -5,17 +5,23 @@ takes at most a tenth of the time, however many replicas there are: then there a
 When it fails: seconds are missing, and nothing else depends on them.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from moorage.engines.base import Engine, ReplicaUsage
+import structlog
+
+from moorage.engines.base import Engine, GpuUsage, ReplicaUsage
 from moorage.kit.clock import Clock
 from moorage.kit.database import Database
+from moorage.kit.errors import EngineError
 from moorage.reconcile.lease import Lease
 from moorage.telemetry.metrics.samples import start_of
 from moorage.telemetry.usage import repository
 from moorage.telemetry.usage.blocks import CPU, MEMORY, RUNGS, Block, Values, gpu_figures
 from moorage.telemetry.usage.repository import RunningReplica
+
+log = structlog.get_logger()
 
 SECONDS = RUNGS[0]
 PAUSE_PER_LOOK = 9.0
@@ -70,8 +76,7 @@ class UsageSampler:
 
     async def _look(self, second: datetime) -> None:
         used = await self.engine.usage(self._replicas.keys())
-        devices = {device for one in self._replicas.values() for device in one.gpu_device_ids}
-        gpus = await self.engine.gpu_usage(devices)
+        gpus = await self._look_at_gpus()
         for engine_id, usage in used.items():
             figures: dict[str, float] = {MEMORY: usage.memory_bytes}
             before = self._before.get(engine_id)
@@ -83,6 +88,15 @@ class UsageSampler:
                     figures |= gpu_figures(device_id, gpus[device_id])
             self._note(engine_id, second, figures)
         self._before = dict(used)
+
+    async def _look_at_gpus(self) -> Mapping[str, GpuUsage]:
+        """A GPU that hangs must not take the figures of everything else with it."""
+        devices = {device for one in self._replicas.values() for device in one.gpu_device_ids}
+        try:
+            return await self.engine.gpu_usage(devices)
+        except EngineError as exc:
+            log.warning("gpus_not_seen", error=str(exc))
+            return {}
 
     def _note(self, engine_id: str, second: datetime, figures: dict[str, float]) -> None:
         index = second.second % SECONDS.length
