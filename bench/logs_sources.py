@@ -32,11 +32,13 @@ def frames(count: int, first: int, begin_ns: int, apart_ns: int) -> bytes:
 class Replica:
     replica_id: ReplicaId
     pieces: list[bytes] = field(default_factory=list)
+    printed_bytes: int = 0
     read: int = 0
     """How many pieces the furthest reader has had."""
     _printed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def prints(self, data: bytes) -> None:
+        self.printed_bytes += len(data)
         self.pieces += [data[at : at + PIECE_BYTES] for at in range(0, len(data), PIECE_BYTES)]
         self._printed.set()
 

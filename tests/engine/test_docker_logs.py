@@ -98,6 +98,12 @@ def test_frames_cut_anywhere() -> None:
         assert parser.is_inside_a_frame
 
 
+def test_an_engine_that_breaks_off_is_quoted() -> None:
+    words = b"Error grabbing logs: log message is too large (808464432 > 1000000)\n"
+    with pytest.raises(EngineError, match="broke off: Error grabbing logs: log message is too large"):
+        FrameParser().feed(b"\x03\x00\x00\x00" + len(words).to_bytes(4, "big") + words)
+
+
 @pytest.mark.parametrize(
     "data",
     [

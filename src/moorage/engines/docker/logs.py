@@ -25,6 +25,9 @@ _SECOND_BYTES = len("2026-01-02T03:04:05")
 _FRACTION_DIGITS = 9
 _LINE_END = ord("\n")
 _MAX_FRAME_BYTES = 1024 * 1024
+_BROKEN_OFF = 3
+"""The engine's own words about why it cannot go on: in the moment in which it exchanges its files it misreads them
+under a reader that has not kept up. Whoever reads again finds them whole."""
 _STREAMS = {1: LogStream.STDOUT, 2: LogStream.STDERR}
 _NANOSECONDS = 1_000_000_000
 _SILENT_STREAM_OVERLAP_NS = 10 * _NANOSECONDS
@@ -113,6 +116,10 @@ class FrameParser:
                 if length > _MAX_FRAME_BYTES:
                     raise EngineError(f"the Docker engine announced a log frame of {length} bytes")
                 break
+            if stream_id == _BROKEN_OFF:
+                raise EngineError(
+                    f"the Docker engine broke off: {data[start:stop].decode(errors='replace').strip()}"
+                )
             space = data.find(b" ", start, stop)
             if space < 0 or stream_id not in _STREAMS:
                 raise EngineError("the Docker engine sent a log frame that cannot be read")
