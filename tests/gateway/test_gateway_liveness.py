@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moorage.gateway.dataplane import DataPlane
-from moorage.gateway.haproxy import CheckedServer
 from moorage.gateway.liveness import FAILURES, Health, resting
+from moorage.gateway.stats import CheckedServer
 from moorage.gateway.table import Route, Server
 from moorage.kit import ids
 from moorage.kit.ids import ReplicaId

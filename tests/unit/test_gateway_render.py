@@ -11,11 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moorage.gateway import haproxy, render
+from moorage.gateway import commands, render
 from moorage.gateway.config import GatewayConfig
+from moorage.gateway.haproxy import Worker
 from moorage.gateway.layout import Layout, PlacedServer, Placement, ServerState, place, without_departing
 from moorage.gateway.map_values import KEY_ID, KEY_ORGANIZATION
 from moorage.gateway.process import find_haproxy
+from moorage.gateway.runtime_socket import Socket
 from moorage.gateway.table import GatewayTable, KeyEntry, Route, Server
 from moorage.kit import ids
 from moorage.kit.ids import ContainerId, ProjectId, ReplicaId
@@ -103,7 +105,7 @@ def test_a_value_is_refused_or_harmless(value: str) -> None:
             layout.health_paths
         )
         for placed in layout.servers.values():
-            for command in [haproxy.add_server(CONFIG, placed), *haproxy.make_ready(placed)]:
+            for command in [commands.add_server(CONFIG, placed), *commands.make_ready(placed)]:
                 assert re.fullmatch(r"[^;<\n\r\\'\"]+", command)
     try:
         KeyEntry(value, PROJECT)
@@ -129,7 +131,7 @@ def test_an_operators_setting_is_refused_or_harmless(value: str) -> None:
 
 @pytest.mark.parametrize("command", ["a; b", "a\nb", "add map x <<", "a\\ b", "a 'b'", "", "é"])
 async def test_the_last_gate_refuses_more_than_one_command(command: str) -> None:
-    worker = haproxy.Worker(haproxy.Socket(Path("/nonexistent")))
+    worker = Worker(Socket(Path("/nonexistent")))
     with pytest.raises(ValueError, match="not a single runtime command"):
         await worker.ask(command)
 

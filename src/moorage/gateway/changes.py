@@ -8,12 +8,13 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 
-from moorage.gateway import haproxy, render
+from moorage.gateway import commands, render
 from moorage.gateway.config import GatewayConfig
 from moorage.gateway.endpoint_rules import HEALTH_MAP, KEYS_MAP, ROUTES_MAP
-from moorage.gateway.haproxy import HaproxyError, Worker, Workers
+from moorage.gateway.haproxy import Worker, Workers
 from moorage.gateway.layout import Layout, PlacedServer, Placement, ServerKey, ServerState
 from moorage.gateway.map_values import NO_SLOT, key_value, map_key_of, route_key, route_value
+from moorage.gateway.runtime_socket import HaproxyError
 from moorage.gateway.workers import AllWorkers, TotalLoad
 from moorage.kit.clock import Clock
 from moorage.kit.ids import ContainerId
@@ -44,9 +45,9 @@ class Changes:
         before = {map_key_of(key): key_value(entry) for key, entry in live.keys.items()}
         after = {map_key_of(key): key_value(entry) for key, entry in target.keys.items()}
         path = self._config.map_path(KEYS_MAP)
-        revoked = [haproxy.delete_from_map(path, key) for key in before if key not in after]
+        revoked = [commands.delete_from_map(path, key) for key in before if key not in after]
         altered = [
-            haproxy.set_map(path, key, after[key])
+            commands.set_map(path, key, after[key])
             for key in before
             if after.get(key, before[key]) != before[key]
         ]
@@ -80,7 +81,7 @@ class Changes:
             if placed.state is ServerState.READY or load.current.get(key, 0) > 0:
                 continue
             if placed.state is ServerState.DRAIN:
-                await self._send([haproxy.put_into_maintenance(key)])
+                await self._send([commands.put_into_maintenance(key)])
             await self._delete(servers, key)
         return replace(live, servers=servers)
 
@@ -92,7 +93,7 @@ class Changes:
             for key, placed in live.servers.items()
             if key not in target.servers or not placed.same_address(target.servers[key])
         ]
-        await self._send([command for key in leaving for command in haproxy.stop_server(key)])
+        await self._send([command for key in leaving for command in commands.stop_server(key)])
         for key in leaving:
             await self._delete(servers, key)
         return servers
@@ -106,17 +107,17 @@ class Changes:
             present = servers.get(key)
             if wanted.state is ServerState.DRAIN:
                 if present is not None and present.state is ServerState.READY:
-                    drains.append(haproxy.drain(key))
+                    drains.append(commands.drain(key))
                     servers[key] = wanted
                 continue
             if present is not None and not present.same_address(wanted):
                 continue  # Its predecessor could not be deleted yet; the next pass tries again.
             if present is None:
-                additions.append(haproxy.add_server(self._config, wanted))
+                additions.append(commands.add_server(self._config, wanted))
             elif present.max_concurrency != wanted.max_concurrency:
-                additions.append(haproxy.limit_server(wanted))
+                additions.append(commands.limit_server(wanted))
             if present is None or present.state is not ServerState.READY:
-                additions += haproxy.make_ready(wanted)
+                additions += commands.make_ready(wanted)
             servers[key] = wanted
         await self._send(additions)
         await self._send(drains)
@@ -127,7 +128,7 @@ class Changes:
         servers[key] = replace(servers[key], state=ServerState.MAINTENANCE)
         deadline = self._clock.monotonic() + _DELETE_PATIENCE_S
         while True:
-            answer = await self._worker.ask(haproxy.delete_server(key))
+            answer = await self._worker.ask(commands.delete_server(key))
             if "Server deleted." in answer:
                 self.count += 1
                 del servers[key]
@@ -145,9 +146,9 @@ class Changes:
             await self._worker.replace_map(path, after)
             self.count += 1
             return
-        await self._send([haproxy.delete_from_map(path, key) for key in removed])
+        await self._send([commands.delete_from_map(path, key) for key in removed])
         changed = {key: value for key, value in after.items() if before.get(key, value) != value}
-        await self._send([haproxy.set_map(path, key, value) for key, value in changed.items()])
+        await self._send([commands.set_map(path, key, value) for key, value in changed.items()])
         added = {key: value for key, value in after.items() if key not in before}
         await self._worker.add_map_entries(path, added)
         self.count += len(added)

@@ -9,7 +9,6 @@ When it fails: the picture of HAProxy is thrown away and the next call reads it 
 """
 
 import asyncio
-import csv
 from collections import Counter
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
@@ -22,11 +21,12 @@ from moorage.gateway.certificates import Certificates
 from moorage.gateway.changes import Changes
 from moorage.gateway.config import GatewayConfig
 from moorage.gateway.endpoint_rules import HEALTH_MAP, KEYS_MAP, ROUTES_MAP
-from moorage.gateway.haproxy import HaproxyError, Workers
-from moorage.gateway.layout import Layout, ServerKey, ServerState, place, without_departing
+from moorage.gateway.haproxy import Workers
+from moorage.gateway.layout import Layout, ServerKey, ServerState, place, place_changed, without_departing
 from moorage.gateway.liveness import Health, Liveness
 from moorage.gateway.map_values import keys_from, routes_from
 from moorage.gateway.process import HaproxyProcess
+from moorage.gateway.runtime_socket import HaproxyError
 from moorage.gateway.statefiles import StateFiles, health_paths_from
 from moorage.gateway.table import GatewayTable
 from moorage.gateway.usage import ContainerUse
@@ -39,10 +39,6 @@ logger = structlog.get_logger(__name__)
 
 _ASK_ONE_BY_ONE_UP_TO = 50
 """Slots. More are asked for with all others in one command."""
-_SLOT_AND_SERVERS = 2 | 4
-"""What `show stat` shall speak of."""
-_WHOLE_SLOT = "BACKEND"
-"""How it names the slot itself among its servers."""
 
 
 @dataclass(frozen=True)
@@ -206,7 +202,7 @@ class DataPlane:
     ) -> Layout:
         """`settled` is the table that HAProxy serves exactly; then only what differs from it needs a place."""
         if settled is not None:
-            target = _place_changed(table, live, settled)
+            target = place_changed(table, live, settled)
         else:
             target = place(table, live, frozenset())
         held = {placement.slot for placement in live.routes.values()}
@@ -222,7 +218,7 @@ class DataPlane:
         present = {slot for slot in slots if slot <= last}
         if workers.old_pids or len(present) > _ASK_ONE_BY_ONE_UP_TO:
             return False
-        return all([(await self._slot_load(slot))[_WHOLE_SLOT] == 0 for slot in sorted(present)])
+        return all([(await self.process.worker.load(slot)).slots.get(slot) == 0 for slot in sorted(present)])
 
     async def _load(self, slots: Set[int], workers: Workers) -> TotalLoad:
         """At least of these slots. Of all of them when there are many, or a reload has left workers behind: an answer
@@ -232,27 +228,10 @@ class DataPlane:
         current: dict[ServerKey, int] = {}
         in_flight: Counter[ReplicaId] = Counter()
         for slot in sorted(slots):
-            for name, requests in (await self._slot_load(slot)).items():
-                if name != _WHOLE_SLOT:
-                    current[slot, ReplicaId(name)] = requests
-                    in_flight[ReplicaId(name)] += requests
+            for key, requests in (await self.process.worker.load(slot)).servers.items():
+                current[key] = requests
+                in_flight[key[1]] += requests
         return TotalLoad(current, dict(in_flight))
-
-    async def _slot_load(self, slot: int) -> dict[str, int]:
-        """Requests in the current worker by server, those that wait for it included, and of the slot as a whole."""
-        answer = await self.process.worker.ask(f"show stat {render.slot_name(slot)} {_SLOT_AND_SERVERS} -1")
-        lines = [line for line in answer.splitlines() if line]
-        if len(lines) < 2 or not lines[0].startswith("# "):
-            raise HaproxyError(f"show stat of slot {slot}: {answer[:200]!r}")
-        rows = csv.DictReader([lines[0].removeprefix("# "), *lines[1:]])
-        # A slot's `scur` counts the waiting already, a server's does not.
-        load = {
-            row["svname"]: int(row["scur"]) + (0 if row["svname"] == _WHOLE_SLOT else int(row["qcur"]))
-            for row in rows
-        }
-        if _WHOLE_SLOT not in load:
-            raise HaproxyError(f"show stat of slot {slot} does not say how busy it is: {answer[:200]!r}")
-        return load
 
     def _changes(self, workers: Workers, *, count: int = 0) -> Changes:
         changes = Changes(self._config, self.process.worker, self._all_workers, workers, self._clock)
@@ -314,31 +293,4 @@ def _replicas_of(table: GatewayTable) -> tuple[set[ReplicaId], set[ReplicaId]]:
     return (
         {server.replica_id for server in servers if not server.draining},
         {server.replica_id for server in servers if server.draining},
-    )
-
-
-def _place_changed(table: GatewayTable, live: Layout, settled: GatewayTable) -> Layout:
-    """What `place` answers for the whole table, if `live` serves the settled one and nothing else: containers whose
-    route is the same stay where they are, so only the others have to be placed."""
-    changed = {name for name, route in table.routes.items() if settled.routes.get(name) != route}
-    touched = changed | (settled.routes.keys() - table.routes.keys())
-    replicas = {
-        server.replica_id
-        for name in touched
-        for routes in (settled.routes, table.routes)
-        for server in (routes[name].servers if name in routes else ())
-    }
-    slots = {live.routes[name].slot for name in touched if name in live.routes}
-    placed = place(
-        GatewayTable({name: table.routes[name] for name in changed}, table.keys), live, frozenset()
-    )
-    kept_routes = {name: route for name, route in live.routes.items() if name not in touched}
-    kept_servers = {key: server for key, server in live.servers.items() if key[1] not in replicas}
-    kept_paths = {slot: path for slot, path in live.health_paths.items() if slot not in slots}
-    return Layout(
-        placed.slots,
-        kept_routes | dict(placed.routes),
-        kept_servers | dict(placed.servers),
-        kept_paths | dict(placed.health_paths),
-        placed.keys,
     )

@@ -8,7 +8,8 @@ import asyncio
 from pathlib import Path
 
 from moorage.gateway.endpoint_rules import ENDPOINT_FRONTEND
-from moorage.gateway.haproxy import HaproxyError, parse_slot_counters
+from moorage.gateway.runtime_socket import HaproxyError
+from moorage.gateway.stats import parse_slot_counters
 from moorage.gateway.usage import SlotCounters
 
 _PROMPT = b"\n> "

@@ -124,6 +124,33 @@ def place(table: GatewayTable, live: Layout, busy_slots: Set[int]) -> Layout:
     return Layout(slots, routes, servers, health_paths, dict(table.keys))
 
 
+def place_changed(table: GatewayTable, live: Layout, settled: GatewayTable) -> Layout:
+    """What `place` answers for the whole table, if `live` serves the settled one and nothing else: containers whose
+    route is the same stay where they are, so only the others have to be placed."""
+    changed = {name for name, route in table.routes.items() if settled.routes.get(name) != route}
+    touched = changed | (settled.routes.keys() - table.routes.keys())
+    replicas = {
+        server.replica_id
+        for name in touched
+        for routes in (settled.routes, table.routes)
+        for server in (routes[name].servers if name in routes else ())
+    }
+    slots = {live.routes[name].slot for name in touched if name in live.routes}
+    placed = place(
+        GatewayTable({name: table.routes[name] for name in changed}, table.keys), live, frozenset()
+    )
+    kept_routes = {name: route for name, route in live.routes.items() if name not in touched}
+    kept_servers = {key: server for key, server in live.servers.items() if key[1] not in replicas}
+    kept_paths = {slot: path for slot, path in live.health_paths.items() if slot not in slots}
+    return Layout(
+        placed.slots,
+        kept_routes | dict(placed.routes),
+        kept_servers | dict(placed.servers),
+        kept_paths | dict(placed.health_paths),
+        placed.keys,
+    )
+
+
 def without_departing(layout: Layout) -> Layout:
     """What a fresh worker should begin with: it has no requests that a draining server would have to finish."""
     ready = {key: placed for key, placed in layout.servers.items() if placed.state is ServerState.READY}

@@ -11,9 +11,10 @@ What is done is read from HAProxy each time, so a restarted agent, or a reload t
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from moorage.gateway import haproxy
-from moorage.gateway.haproxy import CheckedServer, Worker
+from moorage.gateway import commands
+from moorage.gateway.haproxy import Worker
 from moorage.gateway.layout import Layout, ServerKey, ServerState
+from moorage.gateway.stats import CheckedServer
 from moorage.kit.clock import Clock
 from moorage.kit.ids import ReplicaId
 
@@ -91,17 +92,17 @@ class Liveness:
         for slot in {slot for slot, _ in self._resting}:
             mine = sorted(key for key in self._resting if key in ready.get(slot, ()))
             kept |= set(mine[: len(ready.get(slot, ())) // 2])
-            await self._worker.change([haproxy.let_in(key) for key in mine if key not in kept])
+            await self._worker.change([commands.let_in(key) for key in mine if key not in kept])
         self._resting = frozenset(kept)
 
     async def _trust(self, seen: Sequence[CheckedServer]) -> None:
-        await self._worker.change([haproxy.trust(one.key) for one in seen if not one.trusted])
+        await self._worker.change([commands.trust(one.key) for one in seen if not one.trusted])
 
     async def _let_rest(self, seen: Sequence[CheckedServer]) -> None:
         wanted = resting(seen)
         # First those that come back: a container must not have too few even between two commands.
-        back = [haproxy.let_in(one.key) for one in seen if one.rests and one.key not in wanted]
-        tired = [haproxy.let_rest(one.key) for one in seen if not one.rests and one.key in wanted]
+        back = [commands.let_in(one.key) for one in seen if one.rests and one.key not in wanted]
+        tired = [commands.let_rest(one.key) for one in seen if not one.rests and one.key in wanted]
         await self._worker.change([*back, *tired])
         self._resting = frozenset(wanted)
 

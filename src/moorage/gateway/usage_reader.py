@@ -11,9 +11,9 @@ from pathlib import Path
 
 import structlog
 
-from moorage.gateway.haproxy import HaproxyError
 from moorage.gateway.held_worker import HeldWorker
 from moorage.gateway.process import HaproxyProcess
+from moorage.gateway.runtime_socket import HaproxyError
 from moorage.gateway.usage import ContainerUse, SlotUse, Usage
 from moorage.kit.ids import ContainerId
 

@@ -17,13 +17,15 @@ from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
-from moorage.gateway import haproxy
+from moorage.gateway.commands import KEY_NOT_FOUND, set_map
 from moorage.gateway.config import GatewayConfig
 from moorage.gateway.endpoint_rules import ROUTES_MAP
-from moorage.gateway.haproxy import HaproxyError, Load, Worker, Workers
+from moorage.gateway.haproxy import Worker, Workers
 from moorage.gateway.layout import ServerKey
 from moorage.gateway.map_values import NO_SLOT
 from moorage.gateway.process import HaproxyProcess
+from moorage.gateway.runtime_socket import HaproxyError
+from moorage.gateway.stats import Load
 from moorage.kit.clock import Clock
 from moorage.kit.ids import ReplicaId
 
@@ -73,7 +75,7 @@ class AllWorkers:
         """In the old workers, which may not have an entry: what was added after their time does not concern them."""
         for pid in workers.old_pids if commands else ():
             async with self._unless_it_ends(pid):
-                await self._old(pid).change(commands, tolerate=(haproxy.KEY_NOT_FOUND,))
+                await self._old(pid).change(commands, tolerate=(KEY_NOT_FOUND,))
 
     async def let_go(self, kept: Set[ReplicaId], draining: Set[ReplicaId], workers: Workers) -> Leftovers:
         """Take leave of every replica of the old workers that is not kept: of draining ones when they are idle, of all
@@ -105,7 +107,7 @@ class AllWorkers:
                 project_id, container_id, routed_to = value.split(":")[:3]
                 if routed_to == str(slot):
                     nowhere = f"{project_id}:{container_id}:{NO_SLOT}"
-                    await self._old(pid).change([haproxy.set_map(self._routes_map, key, nowhere)])
+                    await self._old(pid).change([set_map(self._routes_map, key, nowhere)])
                     sent += 1
         self._cut.add((pid, slot))
         return sent

@@ -1,0 +1,70 @@
+"""Runtime commands as HAProxy spells them. Pure.
+
+They are built from values that validated themselves (`table`, `layout`), and looked at once more before they leave
+(`runtime_socket`).
+"""
+
+from moorage.gateway.config import GatewayConfig
+from moorage.gateway.layout import PlacedServer, ServerKey
+from moorage.gateway.render import server_arguments, slot_name
+
+KEY_NOT_FOUND = "Key not found."
+
+
+def add_server(config: GatewayConfig, placed: PlacedServer) -> str:
+    """It is born in maintenance; `make_ready` lets requests in."""
+    return f"add server {_name(placed.key)} {server_arguments(config, placed)}"
+
+
+def make_ready(placed: PlacedServer) -> list[str]:
+    ready = f"set server {_name(placed.key)} state ready"
+    # To become ready makes HAProxy forget what it thought of the server's health, so trust comes last.
+    return [f"enable health {_name(placed.key)}", ready, trust(placed.key)] if placed.checked else [ready]
+
+
+def drain(key: ServerKey) -> str:
+    return f"set server {_name(key)} state drain"
+
+
+def trust(key: ServerKey) -> str:
+    """It passed our own probe before it came here: as if its checks had been good so far."""
+    return f"set server {_name(key)} health up"
+
+
+def let_rest(key: ServerKey) -> str:
+    """It stays ready and is checked on, but gets no new requests."""
+    return f"set weight {_name(key)} 0"
+
+
+def let_in(key: ServerKey) -> str:
+    return f"set weight {_name(key)} 100%"
+
+
+def put_into_maintenance(key: ServerKey) -> str:
+    return f"set server {_name(key)} state maint"
+
+
+def stop_server(key: ServerKey) -> list[str]:
+    """No new request, and whatever it still has is cut."""
+    return [put_into_maintenance(key), f"shutdown sessions server {_name(key)}"]
+
+
+def delete_server(key: ServerKey) -> str:
+    return f"del server {_name(key)}"
+
+
+def limit_server(placed: PlacedServer) -> str:
+    return f"set maxconn server {_name(placed.key)} {placed.max_concurrency}"
+
+
+def set_map(path: str, key: str, value: str) -> str:
+    return f"set map {path} {key} {value}"
+
+
+def delete_from_map(path: str, key: str) -> str:
+    return f"del map {path} {key}"
+
+
+def _name(key: ServerKey) -> str:
+    slot, replica_id = key
+    return f"{slot_name(slot)}/{replica_id}"
