@@ -53,6 +53,8 @@ def postgres_dsn() -> Iterator[str]:
         await migrate(server.dsn)
         superuser = await asyncpg.connect(server._dsn_of("postgres", "postgres"))
         await superuser.execute("ALTER ROLE moorage CREATEDB")
+        # Or a test's database cannot be dropped while the server happens to vacuum it.
+        await superuser.execute("GRANT pg_signal_backend TO moorage")
         await superuser.close()
 
     asyncio.run(start())
