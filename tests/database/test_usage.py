@@ -29,7 +29,8 @@ from moorage.telemetry.usage import repository
 from moorage.telemetry.usage.blocks import CPU, MEMORY, RUNGS, Block
 from moorage.telemetry.usage.sampler import UsageSampler
 
-SECONDS, TENS, MINUTES = RUNGS
+SECONDS, TENS, MINUTES, _ = RUNGS
+HOUR = timedelta(hours=1)
 IMAGE = "local/model:1"
 USED = GpuUsage(87.5, 40 * 2**30, 61.0, 312.4)
 
@@ -149,7 +150,7 @@ async def test_longer_blocks_are_made_once_and_old_ones_go(database: Database) -
         for number in range(48)
     ]
     old = [
-        Block("ctr_a", "rep_a", start_of(now - rung.kept, rung.block_s), rung.step_s, {CPU: [1.0]})
+        Block("ctr_a", "rep_a", start_of(now - rung.kept - HOUR, rung.block_s), rung.step_s, {CPU: [1.0]})
         for rung in RUNGS
     ]
     async with database.transaction() as session:
@@ -162,14 +163,17 @@ async def test_longer_blocks_are_made_once_and_old_ones_go(database: Database) -
     since, until = now - timedelta(days=40), now + timedelta(hours=1)
     async with database.transaction() as session:
         seconds = await repository.list_blocks(session, SECONDS, since, until)
-        tens = await repository.list_blocks(session, TENS, since, until)
-        minutes = await repository.list_blocks(session, MINUTES, since, until)
+        # What was put together of the old one, before it went, is not what is asked for here.
+        tens = await repository.list_blocks(session, TENS, begin, until)
+        minutes = await repository.list_blocks(session, MINUTES, start_of(begin, 600), until)
+        oldest = [(await repository.list_blocks(session, rung, since, until))[0].at for rung in RUNGS[:3]]
     assert [one.at for one in seconds] == [one.at for one in blocks], "the one that is too old is gone"
     assert [value for one in tens for value in one.figures[CPU]] == [float(number) for number in range(48)]
     known = [value for one in minutes for value in one.figures[CPU] if value is not None]
     expected = [sum(range(first, first + 6)) / 6 for first in range(0, 48, 6)]
     assert known == expected[: len(known)]
     assert known, "at least the ten minutes before these"
+    assert all(at >= now - rung.kept - HOUR / 12 for at, rung in zip(oldest, RUNGS, strict=False))
 
 
 async def test_a_day_ends_with_what_is_not_put_together_yet(api: Api) -> None:

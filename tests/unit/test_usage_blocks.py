@@ -19,7 +19,7 @@ from moorage.telemetry.usage.blocks import (
 )
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
-SECONDS, TENS, MINUTES = RUNGS
+SECONDS, TENS, MINUTES, _ = RUNGS
 
 
 def block(offset_s: int, values: list[float | None], step_s: int = 1, replica_id: str = "rep_a") -> Block:

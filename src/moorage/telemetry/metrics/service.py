@@ -43,7 +43,7 @@ async def read_metrics(
     if steps.step_s >= REQUESTS_STEP_S and steps.first >= now - requests_kept:
         figures = await list_figures(session, wanted.container_id, steps.first, steps.end)
         series |= of_requests(steps, figures, now)
-    replicas = await read_usage(session, wanted.container_id, steps, source_s)
+    replicas = await read_usage(session, wanted.container_id, steps)
     return Found(steps, series, replicas)
 
 

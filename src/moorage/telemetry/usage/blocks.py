@@ -1,6 +1,6 @@
 """What replicas use: values at an even pace, put together in blocks, and how short steps become longer ones. Pure.
 
-A block is one row of the database: ten seconds, six steps of 10 s or ten minutes of one replica. Nothing is there of a
+A block is one row of the database: ten seconds, a minute, ten minutes or an hour of one replica. Nothing is there of a
 time in which a replica did not run or could not be looked at.
 """
 
@@ -36,6 +36,8 @@ class Rung:
 RUNGS = (
     Rung(1, 10, KEEP_SECONDS),
     *(Rung(step_s, length, kept) for (step_s, kept), length in zip(STEPS, (6, 10), strict=True)),
+    # No finer than the one before is asked for of a month, but a chart of a month has fewer rows to read.
+    Rung(600, 6, STEPS[-1][1]),
 )
 """Each is made from the one before."""
 

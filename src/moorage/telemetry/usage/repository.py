@@ -63,6 +63,11 @@ async def list_blocks(
     return [Block(*found) for found in await session.execute(query)]
 
 
+async def newest_block_at(session: AsyncSession, rung: Rung) -> datetime | None:
+    query = select(func.max(ReplicaUsageRow.at)).where(ReplicaUsageRow.step_s == rung.step_s)
+    return (await session.execute(query)).scalar_one()
+
+
 async def list_slots(session: AsyncSession, replica_ids: Collection[str]) -> dict[str, int]:
     """Of replicas, oldest first."""
     query = (

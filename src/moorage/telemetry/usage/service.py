@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -25,12 +25,10 @@ class ReplicaFigures:
     """By device."""
 
 
-async def read_usage(
-    session: AsyncSession, container_id: str, steps: Steps, source_s: int
-) -> list[ReplicaFigures]:
+async def read_usage(session: AsyncSession, container_id: str, steps: Steps) -> list[ReplicaFigures]:
     """Of the replicas that ran in this time, oldest first."""
     by_replica: dict[str, list[Block]] = {}
-    for block in await _blocks(session, container_id, steps, source_s):
+    for block in await _blocks(session, container_id, steps):
         by_replica.setdefault(block.replica_id, []).append(block)
     slots = await repository.list_slots(session, by_replica.keys())
     return [
@@ -40,19 +38,24 @@ async def read_usage(
 
 
 async def lengthen(session: AsyncSession, since: datetime, until: datetime) -> None:
-    """Makes the longer blocks that ended between the two, and drops what is too old."""
+    """Makes the longer blocks that ended by `until` and are not there yet, and drops what is too old. `since` is where
+    to begin where there is none."""
     for finer, rung in itertools.pairwise(RUNGS):
-        begin, end = start_of(since, rung.block_s), start_of(until, rung.block_s)
+        newest = await repository.newest_block_at(session, rung)
+        length = timedelta(seconds=rung.block_s)
+        begin = newest + length if newest is not None else start_of(since, rung.block_s)
+        end = start_of(until, rung.block_s)
         if begin < end:
             blocks = await repository.list_blocks(session, finer, begin, end)
             await repository.store_blocks(session, longer_blocks(blocks, rung))
     await repository.purge(session)
 
 
-async def _blocks(session: AsyncSession, container_id: str, steps: Steps, source_s: int) -> list[Block]:
-    """A block is stored when it is over, a long one later than a short one: the newest time comes in short ones."""
+async def _blocks(session: AsyncSession, container_id: str, steps: Steps) -> list[Block]:
+    """The longest that are short enough. A block is stored when it is over, a long one later than a short one: the
+    newest time comes in short ones."""
     found: list[Block] = []
-    rungs = [rung for rung in RUNGS if rung.step_s <= source_s]
+    rungs = [rung for rung in RUNGS if rung.step_s <= steps.step_s]
     since = steps.first
     for rung in reversed(rungs):
         begin = start_of(since, rung.block_s)
