@@ -1,6 +1,5 @@
 """An hour in which a container that scales had a burst: demand, requests, replicas and the decisions about them."""
 
-import json
 import math
 from datetime import datetime, timedelta
 
@@ -168,20 +167,3 @@ async def _add_requests(api: Api, container_id: str, first: datetime) -> None:
         for day in {row["at"].date() for row in rows}:
             await create_partition(session, "request_histograms", day)
         await session.execute(insert, rows)
-
-
-async def add_capsule(api: Api, container_id: str, content: dict[str, object], at: datetime) -> None:
-    async with api.database.transaction() as session:
-        await create_partition(session, "crash_capsules", at.date())
-        await session.execute(
-            text(
-                "INSERT INTO crash_capsules (replica_id, written_at, container_id, project_id, content) "
-                "SELECT :replica, :at, id, project_id, CAST(:content AS jsonb) FROM containers WHERE id = :container"
-            ),
-            {
-                "replica": new_replica_id(),
-                "at": at,
-                "content": json.dumps(content, default=str),
-                "container": container_id,
-            },
-        )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from moorage.kit.clock import system_clock
+from tests.browser.capsules import LOOPBACK, OUT_OF_MEMORY, add_capsule
 from tests.browser.history import add_history
 from tests.browser.world import World
 from tests.database.api_support import Api, Home
@@ -128,6 +129,8 @@ def paint(world: World) -> Scene:
         "start_command": "vllm serve --max-model-len 16384",
     }
     world.do(world.api.ask(home.admin, "PUT", f"/api/v1/containers/{running}/draft", json=staged))
+    for content in (OUT_OF_MEMORY, LOOPBACK):
+        world.do(add_capsule(world.api, failed, content, now))
     world.do(_people_keys_and_money(world.api, home))
     other = world.home("lea@harbour.example", "Harbour Labs", "research")
     _, invitation = world.do(world.api.new_invitation(other.organization_id, "mara@northwind.example"))

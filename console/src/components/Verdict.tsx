@@ -11,15 +11,16 @@ interface VerdictProps {
   /** The change of one setting that would likely mend it. */
   fix?: { field: string; from: string | number; to: string | number } | null;
   actions?: ReactNode;
+  label?: string;
 }
 
 /** Why a container is not running: the exact sentence as the title, seen against expected where it says both. */
-export function Verdict({ message, reason, fix, actions }: VerdictProps) {
+export function Verdict({ message, reason, fix, actions, label = "Why it is not running" }: VerdictProps) {
   const { title, advice } = split(message);
   const seen = /^Listens on ([^;]+); expected (\S+)$/.exec(title);
   const answered = /^GET (\S+) answered (\d+); expected 200$/.exec(title);
   return (
-    <section className={classes.verdict} aria-label="Why it is not running">
+    <section className={classes.verdict} aria-label={label}>
       <header className={classes.head}>
         <StateIcon state="FAILED" size={20} />
         <div>

@@ -6,8 +6,10 @@ export const dashboardTabs: { tab: DashboardTab; label: string }[] = [
   { tab: "metrics", label: "Metrics" },
   { tab: "logs", label: "Logs" },
   { tab: "activity", label: "Activity" },
+  { tab: "autoscaling", label: "Autoscaling" },
   { tab: "playground", label: "Playground" },
   { tab: "settings", label: "Settings" },
+  { tab: "capsules", label: "Crash capsules" },
 ];
 
 /** The tab that an address names, if it is one of a dashboard. */

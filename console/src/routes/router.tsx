@@ -154,6 +154,18 @@ const activity = createRoute({
   component: lazyRouteComponent(() => import("@/pages/activity/Activity"), "Activity"),
 });
 
+const autoscaling = createRoute({
+  getParentRoute: () => project,
+  path: "/containers/$containerId/autoscaling",
+  component: lazyRouteComponent(() => import("@/pages/autoscaling/Autoscaling"), "Autoscaling"),
+});
+
+const capsules = createRoute({
+  getParentRoute: () => project,
+  path: "/containers/$containerId/capsules",
+  component: lazyRouteComponent(() => import("@/pages/capsules/Capsules"), "Capsules"),
+});
+
 const playground = createRoute({
   getParentRoute: () => project,
   path: "/containers/$containerId/playground",
@@ -186,8 +198,10 @@ const routeTree = root.addChildren([
       metrics,
       logs,
       activity,
+      autoscaling,
       playground,
       settings,
+      capsules,
     ]),
   ]),
 ]);
