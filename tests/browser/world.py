@@ -193,6 +193,7 @@ class World:
         )
         config = uvicorn.Config(app, host="127.0.0.1", port=self.port, log_config=None, lifespan="off")
         self._server = uvicorn.Server(config)
+        self._listening = asyncio.ensure_future(app.state.listener.run())
         self._serving = asyncio.ensure_future(self._server.serve())
         while not self._server.started:  # noqa: ASYNC110 - uvicorn has no event for it
             await asyncio.sleep(0.02)
@@ -201,5 +202,6 @@ class World:
         self._server.should_exit = True
         self._server.force_exit = True
         await self._serving
+        self._listening.cancel()
         await self.api.database.close()
         await self._postgres.stop()

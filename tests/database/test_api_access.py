@@ -156,6 +156,7 @@ ROUTES = {
     "GET /api/v1/projects/{project_id}/logs/histogram": "project",
     "GET /api/v1/projects/{project_id}/logs/download": "project",
     "GET /api/v1/projects/{project_id}/logs/stream": "project",
+    "GET /api/v1/projects/{project_id}/events": "project",
     "GET /api/v1/requests/{request_id}": "project",
     "GET /api/v1/organizations/{organization_id}/billing": "member",
     "GET /api/v1/organizations/{organization_id}/billing/entries": "admin",

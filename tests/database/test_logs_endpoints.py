@@ -22,9 +22,10 @@ from moorage.kit.crypto import sha256
 from moorage.kit.database import Database
 from moorage.kit.ids import new_api_key_id, new_project_id
 from moorage.kit.settings import Settings
+from moorage.organizations import lasting_access
 from moorage.organizations.models import ProjectRow
 from moorage.telemetry.logs.copying import Source
-from moorage.telemetry.logs.reading import access, download
+from moorage.telemetry.logs.reading import download
 from moorage.telemetry.logs.reading import repository as reading
 
 SUFFIXES = ["", "/histogram", "/download", "/stream"]
@@ -270,7 +271,7 @@ async def test_a_search_over_http_that_takes_too_long(site: Site, monkeypatch: p
 async def test_a_stream_ends_with_the_right_to_it(
     site: Site, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(access, "ASK_AGAIN_EVERY_S", 0.2)
+    monkeypatch.setattr(lasting_access, "ASK_AGAIN_EVERY_S", 0.2)
     statements = {
         "key revoked": "UPDATE api_keys SET revoked_at = now()",
         "container deleted": "UPDATE containers SET deleted_at = now()",

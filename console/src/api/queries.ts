@@ -3,6 +3,7 @@
 import { keepPreviousData, QueryClient, queryOptions } from "@tanstack/react-query";
 
 import { api, body, rememberCsrfToken, type Schemas } from "./client";
+import { unlessTold } from "./pace";
 import { Problem } from "./problem";
 
 export type Container = Schemas["Container"];
@@ -72,7 +73,7 @@ export const containersQuery = (projectId: string) =>
           }),
         ),
       ),
-    refetchInterval: LIVE_MS,
+    refetchInterval: unlessTold(LIVE_MS),
     placeholderData: keepPreviousData,
   });
 
@@ -81,7 +82,7 @@ export const containerQuery = (containerId: string) =>
     queryKey: ["containers", containerId],
     queryFn: () =>
       body(api.GET("/api/v1/containers/{container_id}", { params: { path: { container_id: containerId } } })),
-    refetchInterval: LIVE_MS,
+    refetchInterval: unlessTold(LIVE_MS),
   });
 
 export const instanceTypesQuery = queryOptions({

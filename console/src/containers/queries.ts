@@ -2,6 +2,7 @@
 import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 
 import { api, body, type Schemas } from "@/api/client";
+import { unlessTold } from "@/api/pace";
 import { type Container, LIVE_MS } from "@/api/queries";
 import { failed } from "@/components/toasts";
 
@@ -15,7 +16,7 @@ export const replicasQuery = (containerId: string) =>
     queryKey: ["containers", containerId, "replicas"],
     queryFn: async () =>
       (await body(api.GET("/api/v1/containers/{container_id}/replicas", { params: at(containerId) }))).items,
-    refetchInterval: LIVE_MS,
+    refetchInterval: unlessTold(LIVE_MS),
   });
 
 export const activityQuery = (containerId: string, limit: number) =>
@@ -27,7 +28,7 @@ export const activityQuery = (containerId: string, limit: number) =>
           api.GET("/api/v1/containers/{container_id}/activity", { params: { ...at(containerId), query: { limit } } }),
         )
       ).items,
-    refetchInterval: LIVE_MS * 2,
+    refetchInterval: unlessTold(LIVE_MS * 2),
   });
 
 export const lastLinesQuery = (containerId: string, limit: number) =>

@@ -1,6 +1,7 @@
 import { Outlet, useLocation, useParams } from "@tanstack/react-router";
 import { type ReactNode, Suspense, useEffect } from "react";
 
+import { useProjectEvents } from "@/api/live";
 import { Waiting } from "@/components/Patterns";
 import { dashboardTab } from "@/routes/dashboardTabs";
 
@@ -14,6 +15,7 @@ export function Frame() {
   const { projectId, containerId } = useParams({ strict: false }) as { projectId: string; containerId?: string };
   const tab = dashboardTab(useLocation().pathname);
   useEffect(() => rememberProject(projectId), [projectId]);
+  useProjectEvents(projectId);
   return (
     <Shell top={<TopBar />}>
       {containerId && tab ? <DashboardTabs containerId={containerId} current={tab} /> : <Tabs />}

@@ -1,4 +1,4 @@
-"""Names of notifications. Each says only: read again."""
+"""Names of notifications. Each says only: read again; the last one says also what."""
 
 CONTAINERS = "moorage_containers"
 """Some container is due for a pass."""
@@ -6,3 +6,5 @@ ROUTES = "moorage_routes"
 """What the gateways should route has changed."""
 DOCTOR = "moorage_doctor"
 """Somebody wants to know about a container's network."""
+CHANGES = "moorage_changes"
+"""Something that people see of a container changed: its project's id and its own. Sent by triggers."""

@@ -1,5 +1,6 @@
 """The API role: routes, errors and nothing else."""
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -26,6 +27,8 @@ from moorage.containers import project_endpoints as projects
 from moorage.containers import suspension_endpoints as suspension
 from moorage.containers.doctor import endpoints as doctor
 from moorage.containers.drafts import endpoints as drafts
+from moorage.containers.events import endpoints as events
+from moorage.containers.events.watching import Changes
 from moorage.containers.operator import endpoints as machines
 from moorage.containers.replica_limits import endpoints as replica_limits
 from moorage.entrypoints import (
@@ -48,7 +51,7 @@ from moorage.identity.sign_in import endpoints as sign_in
 from moorage.identity.sign_in.service import Newcomers
 from moorage.kit.clock import system_clock
 from moorage.kit.crypto import Keyring
-from moorage.kit.database import Database
+from moorage.kit.database import Database, Listener
 from moorage.kit.ids import new_request_id
 from moorage.kit.settings import Settings
 from moorage.organizations import endpoints as organizations
@@ -86,6 +89,7 @@ _PARTS = (
     containers,
     drafts,
     doctor,
+    events,
     capsules,
     replica_limits,
     autoscaling,
@@ -110,9 +114,14 @@ _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 
 
 def create_app(settings: Settings, database: Database, keyring: Keyring) -> FastAPI:
+    listener = Listener(database.dsn)
+
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        yield
+        async with asyncio.TaskGroup() as group:
+            listening = group.create_task(listener.run())
+            yield
+            listening.cancel()
         await database.close()
 
     app = FastAPI(
@@ -127,6 +136,8 @@ def create_app(settings: Settings, database: Database, keyring: Keyring) -> Fast
     app.state.database = database
     app.state.keyring = keyring
     app.state.clock = system_clock
+    app.state.listener = listener
+    app.state.changes = Changes(listener)
     app.state.newcomers = Newcomers(is_invited=has_live_invitation, welcome=create_first_organization)
     install_error_handlers(app, settings.support_contact)
     app.add_middleware(IdempotencyMiddleware)

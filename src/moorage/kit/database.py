@@ -6,7 +6,7 @@ transaction (the request's edge, a reconciler's apply step) does, by leaving the
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import datetime
 from io import BytesIO
 from typing import Annotated, Any
@@ -119,20 +119,25 @@ class Listener:
     """One dedicated connection for all channels of a process.
 
     A notification sets the event of its channel. So does every reconnect, for all channels, because what
-    was sent while the connection was down is gone: whoever waits must read everything again.
+    was sent while the connection was down is gone: whoever waits must read everything again. Those who hear are
+    given the payload, which is empty after a reconnect.
     """
 
     def __init__(self, dsn: str, clock: Clock = system_clock) -> None:
         self._dsn = dsn
         self._clock = clock
-        self._events: dict[str, list[asyncio.Event]] = {}
+        self._hearers: dict[str, list[Callable[[str], None]]] = {}
 
     def subscribe(self, *channels: str) -> asyncio.Event:
         """One event for several channels; call before `run`."""
         event = asyncio.Event()
         for channel in channels:
-            self._events.setdefault(channel, []).append(event)
+            self.hear(channel, lambda _: event.set())
         return event
+
+    def hear(self, channel: str, take: Callable[[str], None]) -> None:
+        """Call before `run`."""
+        self._hearers.setdefault(channel, []).append(take)
 
     async def run(self) -> None:
         retry_s = 0.1
@@ -150,10 +155,12 @@ class Listener:
         closed = asyncio.Event()
         connection.add_termination_listener(lambda _: closed.set())
         try:
-            for channel in self._events:
-                await connection.add_listener(channel, lambda _c, _p, name, _d: self._wake(name))
-            for channel in self._events:
-                self._wake(channel)
+            for channel in self._hearers:
+                await connection.add_listener(
+                    channel, lambda _c, _p, name, payload: self._tell(name, payload)
+                )
+            for channel in self._hearers:
+                self._tell(channel, "")
             while not closed.is_set():
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(10):
@@ -165,6 +172,6 @@ class Listener:
             with contextlib.suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError):
                 await connection.close(timeout=2)
 
-    def _wake(self, channel: str) -> None:
-        for waiting in self._events[channel]:
-            waiting.set()
+    def _tell(self, channel: str, payload: str) -> None:
+        for take in self._hearers[channel]:
+            take(payload)

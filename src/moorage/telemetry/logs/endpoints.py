@@ -12,7 +12,8 @@ from moorage.engines.base import LogStream
 from moorage.kit.clock import Clock
 from moorage.kit.pagination import Page, PageRequest, decode_cursor, page_of
 from moorage.kit.web import TheClock, TheDatabase
-from moorage.telemetry.logs.reading.access import AskedAgain, LogAccess, container_logs, project_logs
+from moorage.organizations.lasting_access import AskedAgain
+from moorage.telemetry.logs.reading.access import LogAccess, container_logs, project_logs
 from moorage.telemetry.logs.reading.download import MAX_LINES as MAX_DOWNLOAD_LINES
 from moorage.telemetry.logs.reading.download import file_of, first_page
 from moorage.telemetry.logs.reading.positions import (
@@ -53,7 +54,7 @@ def _add_routes(path: str, readable: Callable[..., Awaitable[LogAccess]]) -> Non
         if cursor is not None:
             before = from_page_position(decode_cursor(cursor))
         async with database.transaction() as session:
-            lines = await list_lines(session, access.scope, wanted, limit + 1, before)
+            lines = await list_lines(session, access.found, wanted, limit + 1, before)
         page = page_of(lines, PageRequest(limit, None), lambda line: to_page_position(line.position))
         return Page(items=[_shown(line) for line in page.items], next_cursor=page.next_cursor)
 
@@ -71,7 +72,7 @@ def _add_routes(path: str, readable: Callable[..., Awaitable[LogAccess]]) -> Non
         cut = steps_for(from_time, to_time, steps)
         between = replace(wanted, from_time=from_time, to_time=to_time)
         async with database.transaction() as session:
-            counts = await count_lines(session, access.scope, between, cut)
+            counts = await count_lines(session, access.found, between, cut)
         series = {
             stream: [counts.get((index, stream), 0) for index in range(cut.count)] for stream in LogStream
         }
@@ -91,7 +92,7 @@ def _add_routes(path: str, readable: Callable[..., Awaitable[LogAccess]]) -> Non
     ) -> StreamingResponse:
         until_now = replace(wanted, to_time=wanted.to_time or clock.now())
         first = await first_page(database, access, until_now)
-        name = f"{access.scope.container_id or access.scope.project_id}.log"
+        name = f"{access.found.container_id or access.found.project_id}.log"
         return StreamingResponse(
             file_of(first, database, access, until_now, clock),
             media_type="text/plain; charset=utf-8",
@@ -116,7 +117,7 @@ def _add_routes(path: str, readable: Callable[..., Awaitable[LogAccess]]) -> Non
         The stream ends after five minutes at the latest: connect again with the last event's id in
         `Last-Event-ID`, as browsers do by themselves, and nothing is missed or repeated.
         """
-        lines = Tail(database, access.scope, wanted)
+        lines = Tail(database, access.found, wanted)
         first: list[TailedLine] = []
         if last_event_id:
             lines.resume(decode_tail(last_event_id))

@@ -5,7 +5,8 @@ from collections.abc import AsyncIterator, Sequence
 from moorage.kit.clock import Clock
 from moorage.kit.database import Database
 from moorage.kit.errors import InvalidInputError
-from moorage.telemetry.logs.reading.access import AskedAgain, LogAccess
+from moorage.organizations.lasting_access import AskedAgain
+from moorage.telemetry.logs.reading.access import LogAccess
 from moorage.telemetry.logs.reading.repository import LogFilter, Order, StoredLine, list_lines
 
 MAX_LINES = 500_000
@@ -15,7 +16,7 @@ PAGE_LINES = 2000
 async def first_page(database: Database, access: LogAccess, wanted: LogFilter) -> list[StoredLine]:
     """Before anything is sent, so that a refusal can still be an answer."""
     async with database.transaction() as session:
-        return await list_lines(session, access.scope, wanted, PAGE_LINES, order=Order.OLDEST_FIRST)
+        return await list_lines(session, access.found, wanted, PAGE_LINES, order=Order.OLDEST_FIRST)
 
 
 async def file_of(
@@ -38,7 +39,7 @@ async def file_of(
         try:
             async with database.transaction() as session:
                 page = await list_lines(
-                    session, access.scope, wanted, PAGE_LINES, page[-1].position, Order.OLDEST_FIRST
+                    session, access.found, wanted, PAGE_LINES, page[-1].position, Order.OLDEST_FIRST
                 )
         except InvalidInputError as exc:
             yield f"[cut: {exc.message}]\n"

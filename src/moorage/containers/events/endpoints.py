@@ -1,0 +1,89 @@
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import StreamingResponse
+
+from moorage.containers.events.schemas import ChangeNotice
+from moorage.containers.events.watching import MOST_PER_PERSON, Changes
+from moorage.identity.authentication import current_actor
+from moorage.kit.clock import Clock
+from moorage.kit.errors import TooManyRequestsError
+from moorage.kit.web import TheClock, TheDatabase, TheSettings
+from moorage.organizations.access import project_with
+from moorage.organizations.lasting_access import AskedAgain, LastingAccess, lasting
+from moorage.organizations.permissions import Permission
+
+router = APIRouter(tags=["containers"])
+
+GATHER_S = 0.25
+"""Changes that come together are told together."""
+HEARTBEAT_EVERY_S = 15.0
+STREAM_LIMIT_S = 300.0
+
+
+def _changes(request: Request) -> Changes:
+    changes: Changes = request.app.state.changes
+    return changes
+
+
+async def _watchable_project(
+    project_id: str, request: Request, database: TheDatabase, settings: TheSettings
+) -> LastingAccess[tuple[str, str]]:
+    """The project's id and the asker's."""
+    readable = project_with(Permission.CONTAINER_VIEW)
+
+    async def find() -> tuple[str, str]:
+        async with database.reading() as session:
+            actor = await current_actor(request, session, settings)
+            access = await readable(project_id, actor, session)
+        return access.project.id, actor.id
+
+    return await lasting(find)
+
+
+@router.get(
+    "/projects/{project_id}/events",
+    response_class=StreamingResponse,
+    responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
+)
+async def stream_events(
+    clock: TheClock,
+    access: Annotated[LastingAccess[tuple[str, str]], Depends(_watchable_project)],
+    changes: Annotated[Changes, Depends(_changes)],
+) -> StreamingResponse:
+    """Server-sent events: which containers changed, as they do. An empty list: any may have, read them all again.
+
+    The stream ends after five minutes, or when the right to it does. Read everything when it opens: what happened
+    before is not told.
+    """
+    _, actor_id = access.found
+    if changes.count_of(actor_id) >= MOST_PER_PERSON:
+        message = f"{MOST_PER_PERSON} streams are open already. Close some, or ask again every few seconds."
+        raise TooManyRequestsError(message, retry_after_s=30, code="too_many_streams")
+    return StreamingResponse(
+        _events(changes, access, clock),
+        media_type="text/event-stream",
+        headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
+    )
+
+
+async def _events(
+    changes: Changes, access: LastingAccess[tuple[str, str]], clock: Clock
+) -> AsyncIterator[str]:
+    may_watch = AskedAgain(access, clock)
+    began_at_s = sent_at_s = clock.monotonic()
+    with changes.watched(*access.found) as watch:
+        yield ": changes as they happen\nretry: 2000\n\n"
+        while clock.monotonic() - began_at_s < STREAM_LIMIT_S:
+            await clock.sleep(GATHER_S)
+            changed = watch.take()
+            if changed is None and clock.monotonic() - sent_at_s < HEARTBEAT_EVERY_S:
+                continue
+            if not await may_watch():
+                return
+            sent_at_s = clock.monotonic()
+            if changed is None:
+                yield ": still here\n\n"
+            else:
+                yield f"data: {ChangeNotice(containers=changed).model_dump_json()}\n\n"

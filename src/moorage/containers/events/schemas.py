@@ -1,0 +1,6 @@
+from pydantic import BaseModel
+
+
+class ChangeNotice(BaseModel):
+    containers: list[str]
+    """Those that changed; empty when it may be any of the project's."""
