@@ -9,6 +9,7 @@ import { lastProject } from "@/frame/lastProject";
 import { NotFound } from "@/pages/not-found/NotFound";
 import { PageError } from "@/pages/not-found/PageError";
 
+import { dashboardRoutes } from "./dashboardRoutes";
 import { operatorRoutes } from "./operatorRoutes";
 import { paths } from "./paths";
 
@@ -129,55 +130,6 @@ const audit = createRoute({
   component: lazyRouteComponent(() => import("@/pages/audit/Audit"), "Audit"),
 });
 
-/** The pages of a container's dashboard, which are not inside the Service tab's two columns. */
-const overview = createRoute({
-  getParentRoute: () => project,
-  path: "/containers/$containerId/overview",
-  component: lazyRouteComponent(() => import("@/pages/overview/Overview"), "Overview"),
-});
-
-const metrics = createRoute({
-  getParentRoute: () => project,
-  path: "/containers/$containerId/metrics",
-  component: lazyRouteComponent(() => import("@/pages/metrics/Metrics"), "Metrics"),
-});
-
-const logs = createRoute({
-  getParentRoute: () => project,
-  path: "/containers/$containerId/logs",
-  component: lazyRouteComponent(() => import("@/pages/logs/Logs"), "Logs"),
-});
-
-const activity = createRoute({
-  getParentRoute: () => project,
-  path: "/containers/$containerId/activity",
-  component: lazyRouteComponent(() => import("@/pages/activity/Activity"), "Activity"),
-});
-
-const autoscaling = createRoute({
-  getParentRoute: () => project,
-  path: "/containers/$containerId/autoscaling",
-  component: lazyRouteComponent(() => import("@/pages/autoscaling/Autoscaling"), "Autoscaling"),
-});
-
-const capsules = createRoute({
-  getParentRoute: () => project,
-  path: "/containers/$containerId/capsules",
-  component: lazyRouteComponent(() => import("@/pages/capsules/Capsules"), "Capsules"),
-});
-
-const playground = createRoute({
-  getParentRoute: () => project,
-  path: "/containers/$containerId/playground",
-  component: lazyRouteComponent(() => import("@/pages/playground/Playground"), "Playground"),
-});
-
-const settings = createRoute({
-  getParentRoute: () => project,
-  path: "/containers/$containerId/settings",
-  component: lazyRouteComponent(() => import("@/pages/settings/Settings"), "Settings"),
-});
-
 const routeTree = root.addChildren([
   signIn,
   signedIn.addChildren([
@@ -194,14 +146,7 @@ const routeTree = root.addChildren([
       billing,
       audit,
       webhooks,
-      overview,
-      metrics,
-      logs,
-      activity,
-      autoscaling,
-      playground,
-      settings,
-      capsules,
+      ...dashboardRoutes(() => project),
     ]),
   ]),
 ]);
