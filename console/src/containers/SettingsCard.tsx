@@ -9,7 +9,7 @@ import { Card, Facts } from "@/components/Page";
 import { isStopped } from "@/components/state";
 import { paths } from "@/routes/paths";
 
-import { hardware } from "./resources";
+import { hardware, shortDigest } from "./resources";
 
 /** `isHere`: on the page that its button would open. */
 export function SettingsCard({ container, isHere = false }: { container: Container; isHere?: boolean }) {
@@ -61,8 +61,4 @@ function useFacts(container: Container): [string, ReactNode][] {
     facts.splice(-5, 0, ["Autoscaling", text]);
   }
   return facts;
-}
-
-function shortDigest(digest: string): string {
-  return `${digest.slice(0, 11)}…${digest.slice(-4)}`;
 }

@@ -17,6 +17,10 @@ export function gpuName(model: string): string {
   return model.replace(/^NVIDIA (GeForce )?/, "");
 }
 
+export function shortDigest(digest: string): string {
+  return `${digest.slice(0, 11)}…${digest.slice(-4)}`;
+}
+
 function trimmed(value: number): string {
   return String(Math.round(value * 100) / 100);
 }

@@ -31,6 +31,7 @@ export function Autoscaling() {
       {error && !autoscaling ? <ErrorNotice error={error} retry={refetch} /> : null}
       {!autoscaling && !error ? <Waiting rows={3} height={160} /> : null}
       {autoscaling ? <Why container={container} autoscaling={autoscaling} /> : null}
+      {autoscaling?.policy && !measured ? <div className={classes.later} style={{ height: HEIGHT + 64 }} /> : null}
       {autoscaling?.policy && measured ? (
         <div className={classes.first}>
           <ReplicaChart

@@ -9,7 +9,7 @@ import { Card, Facts } from "@/components/Page";
 import { clockTime, duration } from "@/components/times";
 import { Verdict } from "@/components/Verdict";
 import { useFix } from "@/containers/queries";
-import { gpuName } from "@/containers/resources";
+import { gpuName, shortDigest } from "@/containers/resources";
 import { paths } from "@/routes/paths";
 
 import classes from "./Capsules.module.css";
@@ -74,7 +74,7 @@ function factsOf(capsule: Capsule): [string, ReactNode][] {
     ["Image", <code key="image">{capsule.image}</code>],
     ["Node", capsule.node],
   ];
-  if (capsule.image_digest) facts.splice(6, 0, ["Digest", <code key="digest">{capsule.image_digest}</code>]);
+  if (capsule.image_digest) facts.splice(6, 0, ["Digest", <code key="digest">{shortDigest(capsule.image_digest)}</code>]);
   const own = capsule.gpus.filter((gpu) => capsule.gpu_device_ids.includes(String(gpu["device_id"])));
   for (const gpu of own) {
     const gib = Math.round(Number(gpu["memory_bytes"] ?? 0) / 2 ** 30);
