@@ -1,5 +1,7 @@
 """What replicas use is looked at each second, stored in blocks, made longer, dropped, and read."""
 
+import asyncio
+import contextlib
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -119,6 +121,30 @@ async def test_each_second_of_a_replica_and_of_its_gpus(api: Api) -> None:
     assert other["replica_id"] == second
     assert other["series"][CPU] == [None, *[750.0] * 4, *[None] * 15], "nothing of a replica that has ended"
     assert other["gpus"] == []
+
+
+async def test_whoever_leads_looks_every_second(api: Api) -> None:
+    project_id, container_id = await container_of(api)
+    began = start_of(await now_of(api.database) - timedelta(minutes=2), 10)
+    clock = VirtualClock(began)
+    machine = SimulatedMachine(clock, {IMAGE: SimulatedImage(cpu_millis=250)})
+    engine = SimulatedEngine(machine, new_installation_id())
+    await started(api, engine, container_id, 0)
+    keeper = MetricsKeeper(api.database, engine, clock)
+    leading = asyncio.create_task(keeper.lead(await leader(api.database)))
+    try:
+        for _ in range(21):
+            async with asyncio.timeout(20):
+                while not clock._sleepers and not leading.done():  # noqa: ASYNC110 - it is at the database
+                    await asyncio.sleep(0.005)
+            await clock.advance(1)
+    finally:
+        leading.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await leading
+    (one,) = await read(api, project_id, container_id, began, began + timedelta(seconds=20), 1)
+    assert one["series"][CPU][:2] == [None, None], "it looks first when a second has passed"
+    assert one["series"][CPU][2:] == [250.0] * 18
 
 
 class HungGpus(SimulatedEngine):
