@@ -1,8 +1,10 @@
 """Money on Docker: what is charged, what is not, and what happens when the credit ends."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import httpx
 import pytest
 
 from moorage.kit.database import Database
@@ -15,11 +17,13 @@ from tests.acceptance.stack import Person, Stack, until
 
 PRICE = 5_000
 """Of an hour of cpu-nano."""
+EVENTS = 12
+"""Of a stream of three seconds."""
 
 
 @pytest.fixture
 def stack_of_short_hours(docker_host: str) -> Iterator[Stack]:
-    yield from run_stack(docker_host, "25000-25999", MOORAGE_BILLING_HOUR_S="20", MOORAGE_DRAIN_TIMEOUT_S="2")
+    yield from run_stack(docker_host, "25000-25999", MOORAGE_BILLING_HOUR_S="24", MOORAGE_DRAIN_TIMEOUT_S="8")
 
 
 def organization_of(person: Person) -> str:
@@ -44,18 +48,16 @@ def test_what_is_charged(stack: Stack) -> None:
     until(lambda: billing(person)["held_microusd"] == 0, "what was held is given back")
     assert (billing(person)["balance_microusd"], hours_bought(person)) == (20_000_000, 0)
 
-    chat = person.deploy("paid")
+    resources = {"mode": "autoscaling", "instance_type": "cpu-nano", "min_replicas": 1, "max_replicas": 3}
+    chat = person.deploy("paid", resources=resources)
     chat.until_state("RUNNING")
     assert hours_bought(person) == 1
     chat.do("restart")
     until(lambda: chat.read()["generation"] == 2, "the restart is under way")
     until(lambda: _serving_generations(person, chat.id) == [2], "the new replica took over", timeout_s=90)
     assert hours_bought(person) == 1, "a restart within the hour is free"
-    chat.do("stop")
-    chat.until_state("STOPPED")
-    scaled = {"mode": "autoscaling", "instance_type": "cpu-nano", "min_replicas": 3, "max_replicas": 3}
-    assert person.api.patch(f"/containers/{chat.id}", json={"resources": scaled}).status_code == 200
-    chat.do("start")
+    scaled = person.api.post(f"/containers/{chat.id}/scale", json={"min_replicas": 3, "max_replicas": 3})
+    assert scaled.status_code == 202, scaled.text
     until(lambda: chat.read()["replicas"]["ready"] == 3, "three replicas serve", timeout_s=120)
     assert hours_bought(person) == 3, "two more hours: the first is still paid"
     found = billing(person)
@@ -67,11 +69,17 @@ def test_what_is_charged(stack: Stack) -> None:
 async def test_credit_that_runs_out(stack_of_short_hours: Stack) -> None:
     stack = stack_of_short_hours
     person = stack.sign_up("poor@example.com")
+    key = person.key()
     await leave_credit(stack, organization_of(person), 2 * PRICE)
     chat = person.deploy("last hours")
-    chat.until_state("RUNNING", "STOPPING", "STOPPED")
-    stopped = chat.until_state("STOPPED", timeout_s=150)
+    chat.until_state("RUNNING")
+    with ThreadPoolExecutor(1) as client:
+        streams = client.submit(streams_until_refused, f"{chat.url}/sse?n={EVENTS}&delay_ms=250", key)
+        stopped = chat.until_state("STOPPED", timeout_s=150)
+        ends = streams.result(timeout=60)
     assert stopped["reason"] == "stopped_no_credit"
+    assert len(ends) >= 3
+    assert set(ends) == {EVENTS}, "whatever had begun was finished before the replica went"
     assert hours_bought(person) == 2
     assert billing(person)["balance_microusd"] == 0
     assert person.api.get(f"/containers/{chat.id}/replicas").json()["items"][0]["state"] not in (
@@ -83,6 +91,16 @@ async def test_credit_that_runs_out(stack_of_short_hours: Stack) -> None:
     assert any(one["to"] == "poor@example.com" and "credit has run out" in one["subject"] for one in mails)
     refused = person.api.post(f"/containers/{chat.id}/start")
     assert (refused.status_code, refused.json()["code"]) == (402, "insufficient_credit")
+
+
+def streams_until_refused(url: str, key: str) -> list[int]:
+    """One after the other, so that one is under way when the replica goes. How many events each had."""
+    ends = []
+    while True:
+        answer = httpx.get(url, headers={"Authorization": f"Bearer {key}"}, timeout=30)
+        if answer.status_code != 200:
+            return ends
+        ends.append(answer.text.count("\n\n"))
 
 
 def _serving_generations(person: Person, container_id: str) -> list[int]:
