@@ -1,14 +1,10 @@
-import { ActionIcon, Button, Menu } from "@mantine/core";
-import { useNavigate } from "@tanstack/react-router";
-import { Copy, Ellipsis, Play, RotateCw, Settings, Square, Trash2 } from "lucide-react";
-import { useState } from "react";
+import { Button } from "@mantine/core";
+import { Play, RotateCw, Square } from "lucide-react";
 
 import type { Container } from "@/api/queries";
-import { ConfirmByTyping } from "@/components/ConfirmByTyping";
 import { isStopped } from "@/components/state";
-import { done } from "@/components/toasts";
-import { paths } from "@/routes/paths";
 
+import { MoreActions } from "./MoreActions";
 import { useContainerAction } from "./queries";
 
 const ICON = { size: 16, strokeWidth: 1.5 };
@@ -61,61 +57,6 @@ export function ContainerActions({ container, size = "sm" }: ContainerActionsPro
         </Button>
       ) : null}
       <MoreActions container={container} size={size} />
-    </>
-  );
-}
-
-function MoreActions({ container, size }: { container: Container; size: "xs" | "sm" }) {
-  const [deleting, setDeleting] = useState(false);
-  const navigate = useNavigate();
-  const remove = useContainerAction(container.id, () => {
-    done(`${container.name} is being deleted.`);
-    setDeleting(false);
-    void navigate({ to: paths.service(container.project_id) });
-  });
-  return (
-    <>
-      <Menu width={200}>
-        <Menu.Target>
-          <ActionIcon variant="default" size={size === "xs" ? 28 : 32} aria-label="More actions">
-            <Ellipsis {...ICON} />
-          </ActionIcon>
-        </Menu.Target>
-        <Menu.Dropdown>
-          <Menu.Item
-            leftSection={<Settings {...ICON} />}
-            onClick={() => navigate({ to: paths.dashboard(container.project_id, container.id, "settings") })}
-          >
-            Settings
-          </Menu.Item>
-          <Menu.Item
-            leftSection={<Copy {...ICON} />}
-            onClick={() => navigate({ to: paths.create(container.project_id, container.id) })}
-          >
-            Duplicate
-          </Menu.Item>
-          <Menu.Divider />
-          <Menu.Item
-            color="var(--m-bad)"
-            leftSection={<Trash2 {...ICON} />}
-            disabled={container.state === "DELETING"}
-            onClick={() => setDeleting(true)}
-          >
-            Delete
-          </Menu.Item>
-        </Menu.Dropdown>
-      </Menu>
-      <ConfirmByTyping
-        opened={deleting}
-        close={() => setDeleting(false)}
-        title="Delete container"
-        name={container.name}
-        action="Delete container"
-        busy={remove.isPending}
-        confirm={() => remove.mutate("delete")}
-      >
-        Its endpoint stops at once; logs stay until their days are over.
-      </ConfirmByTyping>
     </>
   );
 }

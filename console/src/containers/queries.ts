@@ -43,7 +43,8 @@ export const lastLinesQuery = (containerId: string, limit: number) =>
     refetchInterval: LIVE_MS * 2,
   });
 
-export type Action = "start" | "stop" | "restart" | "delete";
+/** `move`: a restart on other machines than now. */
+export type Action = "start" | "stop" | "restart" | "move" | "delete";
 
 /** The answer is the container as it is now, so the page changes at once and the next poll only confirms it. */
 export function useContainerAction(containerId: string, after?: () => void) {
@@ -58,6 +59,10 @@ export function useContainerAction(containerId: string, after?: () => void) {
           return body(api.POST("/api/v1/containers/{container_id}/stop", { params }));
         case "restart":
           return body(api.POST("/api/v1/containers/{container_id}/restart", { params }));
+        case "move":
+          return body(
+            api.POST("/api/v1/containers/{container_id}/restart", { params, body: { avoid_current_nodes: true } }),
+          );
         case "delete":
           return body(api.DELETE("/api/v1/containers/{container_id}", { params }));
       }

@@ -12,6 +12,8 @@ import { type Line, lineKey } from "./useLines";
 const ROW_HEIGHT = 22;
 const NEAR_THE_END = 100;
 const COLORS = 5;
+/** Of a line that was opened; all of it can be copied. */
+const MOST_OPENED = 100_000;
 
 interface RowsProps {
   lines: Line[];
@@ -82,7 +84,7 @@ function Row({ line, color, open, toggle }: { line: Line; color: number; open: b
           {line.stream === "stderr" ? "err" : "out"}
         </span>
         <span className={classes.line}>
-          <AnsiText text={line.text} />
+          <AnsiText text={line.text} {...(open ? { most: MOST_OPENED } : {})} />
         </span>
       </UnstyledButton>
       {open ? (

@@ -7,7 +7,8 @@ import { address, asked, type Filter, from } from "./filter";
 
 export type Line = Schemas["LogLine"];
 
-const PAGE = 500;
+const FIRST_PAGE = 500;
+const PAGE = 1_000;
 /** The oldest live lines go first; they are still stored. */
 const MOST_LIVE = 100_000;
 const FLUSH_MS = 200;
@@ -21,7 +22,7 @@ export function useLines(containerId: string, filter: Filter, live: boolean) {
         api.GET("/api/v1/containers/{container_id}/logs", {
           params: {
             path: { container_id: containerId },
-            query: { ...asked(filter), from: from(filter), limit: PAGE, ...(pageParam ? { cursor: pageParam } : {}) },
+            query: { ...asked(filter), from: from(filter), ...(pageParam ? { cursor: pageParam, limit: PAGE } : { limit: FIRST_PAGE }) },
           },
           signal,
         }),
@@ -29,11 +30,13 @@ export function useLines(containerId: string, filter: Filter, live: boolean) {
     initialPageParam: "",
     getNextPageParam: (last) => last.next_cursor ?? undefined,
     staleTime: Infinity,
+    // Lines never change: to compare all that are there with each page that comes would only cost time.
+    structuralSharing: false,
   });
   const arrived = useLive(containerId, filter, live);
   const lines = useMemo(() => {
     const pages = stored.data?.pages.flatMap((one) => one.items) ?? [];
-    const known = new Set(pages.slice(0, PAGE).map(lineKey));
+    const known = new Set(pages.slice(0, FIRST_PAGE).map(lineKey));
     return [...arrived.filter((one) => !known.has(lineKey(one))), ...pages];
   }, [stored.data, arrived]);
   return { lines, stored };
