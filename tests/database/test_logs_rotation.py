@@ -1,0 +1,33 @@
+"""An engine keeps output in files of a limited size, and exchanges them while they are read."""
+
+from log_support import new_world
+from test_logs_docker import engine as engine
+from test_logs_docker import follow_to_the_end, start
+from test_logs_docker import installation_id as installation_id
+
+from moorage.engines.docker.engine import DockerEngine
+from moorage.engines.profile import LOG_FILE_BYTES
+from moorage.kit.database import Database
+
+LINE_BYTES = 8000
+
+
+async def test_the_engine_exchanges_its_files_under_the_reader(
+    database: Database, engine: DockerEngine, busybox_image: str
+) -> None:
+    """It may misread them in that moment and break off. Every line is there, or told of in its place, and none twice."""
+    world = await new_world(database)
+    lines = LOG_FILE_BYTES // LINE_BYTES + 500
+    script = f"i=0; while [ $i -lt {lines} ]; do printf '%0{LINE_BYTES}d\\n' $i; i=$((i+1)); done"
+    source = await start(engine, world, busybox_image, script)
+    await follow_to_the_end(world, engine, source)
+    seen = stored = 0
+    for one in await world.texts(source.replica_id):
+        if one.startswith("[moorage: "):
+            assert "lines dropped here" in one, "what is missing is counted"
+            seen += int(one.split()[1])
+        else:
+            assert int(one[-8:]) == seen, "the next one that is not told of"
+            seen, stored = seen + 1, stored + 1
+    assert seen == lines
+    print(f"{lines} lines over more than one file: {stored} stored, {lines - stored} told of, 0 lost")
