@@ -117,7 +117,9 @@ def pictures(
                 page.goto(f"{world.url}{addresses(scene)[name]}")
                 page.wait_for_selector("h1", state="attached")
                 page.wait_for_timeout(700)
-                page.wait_for_function("document.querySelector('[aria-busy=true]') === null")
+                page.wait_for_function("!document.querySelector('[aria-busy=true]')")
+                if name == "create":
+                    page.get_by_role("button", name="Next: Resources").click()
                 yield f"{name}-{shape}-{scheme}", page.screenshot()
             context.close()
 
