@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 from tests.browser.conftest import FLAGS, chromium
 from tests.browser.scene import Scene, paint
@@ -63,7 +63,6 @@ README = {
     "service": ("service-running", "light", "wide"),
     "failed": ("service-failed", "light", "wide"),
     "create": ("create", "light", "wide"),
-    "metrics": ("metrics", "dark", "wide"),
     "logs": ("logs", "dark", "wide"),
     "billing": ("billing", "light", "wide"),
     "operator": ("operator-instance-types", "light", "wide"),
@@ -117,7 +116,7 @@ def pictures(
                 page.goto(f"{world.url}{addresses(scene)[name]}")
                 page.wait_for_selector("h1", state="attached")
                 page.wait_for_timeout(700)
-                page.wait_for_function("!document.querySelector('[aria-busy=true]')")
+                expect(page.locator("[aria-busy=true]")).to_have_count(0)
                 if name == "create":
                     page.get_by_role("button", name="Next: Resources").click()
                 yield f"{name}-{shape}-{scheme}", page.screenshot()

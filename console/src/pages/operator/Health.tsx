@@ -27,7 +27,8 @@ export function Health() {
         {SUMMARY[health.state]}
       </p>
       <Card flush label="Parts">
-        <ul className={classes.parts}>
+        {/* Nothing in it can be pressed, and the keyboard must still be able to scroll it. */}
+        <ul tabIndex={0} aria-label="Parts">
           {parts.map((part) => (
             <PartRow key={part.name} part={part} />
           ))}
