@@ -9,6 +9,7 @@ import pytest
 _ENGINE_ROOMS = ("tests/acceptance/", "tests/browser/", "tests/engine/")
 
 
+@pytest.hookimpl(tryfirst=True)  # before the lanes are read
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.nodeid.startswith(_ENGINE_ROOMS) or "docker_host" in getattr(item, "fixturenames", ()):
