@@ -33,7 +33,7 @@ console:
 	@scripts/console build
 
 test: check console
-	.venv/bin/pytest -n 2 --dist loadgroup
+	.venv/bin/pytest -n 2
 
 bench:
 	@scripts/setup bench

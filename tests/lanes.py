@@ -1,19 +1,34 @@
 """Two lanes through the suite, and the figures that tests print.
 
-Everything that needs the machine's Docker engine runs in one process, one test after the other; the rest shares
-the other processes of `pytest -n`. Without `-n` nothing of this matters.
+With `pytest -n 2`, everything that needs the machine's Docker engine runs in one process, one test after the other;
+the rest runs beside it, file by file.
 """
 
+import re
+from collections.abc import Callable
+
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
-_ENGINE_ROOMS = ("tests/acceptance/", "tests/browser/", "tests/engine/")
+_NEEDS_ENGINE = re.compile(r"tests/(acceptance|browser|engine)/|[^:]*_docker\.py")
 
 
-@pytest.hookimpl(tryfirst=True)  # before the lanes are read
+class Lanes(LoadScopeScheduling):
+    def _split_scope(self, nodeid: str) -> str:
+        return "engine" if _NEEDS_ENGINE.match(nodeid) else nodeid.partition("::")[0]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Callable[..., None]) -> Lanes:
+    return Lanes(config, log)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if item.nodeid.startswith(_ENGINE_ROOMS) or "docker_host" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("engine"))
+        misplaced = "docker_host" in getattr(item, "fixturenames", ()) and not _NEEDS_ENGINE.match(
+            item.nodeid
+        )
+        assert not misplaced, f"{item.nodeid} needs the engine: its file's name ends with _docker.py"
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
