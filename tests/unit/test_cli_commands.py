@@ -376,7 +376,9 @@ def test_deploy_survives_an_api_that_restarts(moor: Moor, fake: FakeMoorage) -> 
 
 
 def test_ctrl_c_ends_the_watching_only(moor: Moor, fake: FakeMoorage) -> None:
-    program = "from moorage_cli.app import app; app(prog_name='moor')"
+    # As at a terminal, also when this run itself was started in the background, where Ctrl-C is ignored.
+    heard = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    program = f"{heard}; from moorage_cli.app import app; app(prog_name='moor')"
     arguments = [sys.executable, "-c", program, "deploy", "--image", "local/chat", "--name", "my chat"]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
