@@ -1,20 +1,23 @@
 """Restart elsewhere: other machines than now, for that deployment alone, and never at the price of staying down."""
 
-from functools import partial
-
 from api_support import Api, new_home
 from api_support import api_fixture as api_fixture
 from reconciler_support import Life, WatchedEngine, World, life, new_world
 from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.catalog.repository import replace_nodes
 from moorage.containers import service
 from moorage.containers.avoidance import AVOID_FOR
 from moorage.engines.base import NodeCapacity
+from moorage.identity.actor import Actor
 from moorage.kit.clock import system_clock
 from moorage.kit.database import Database
 
-elsewhere = partial(service.restart_container, avoid_until=system_clock.now() + AVOID_FOR)
+
+async def elsewhere(session: AsyncSession, actor: Actor, container_id: str) -> service.Changed:
+    until = system_clock.now() + AVOID_FOR
+    return await service.restart_container(session, actor, container_id, avoid_until=until)
 
 
 async def with_machines(world: World, *names: str) -> None:
