@@ -67,9 +67,12 @@ def test_the_numbers_are_the_apis(browser: Browser, world: World, scene: Scene) 
             world.api.get(scene.home.admin, f"/containers/{scene.running}/metrics", params=query)
         ).json()
         asked = dict(zip(answer["times"], answer["series"]["response_time_p95_ms"], strict=True))
-        shown = {row["time"].replace(".000Z", "Z"): float(row["response_time_p95_ms"]) for row in rows[:-1]}
-        assert len(shown) > 300
-        assert {time: asked[time] for time in shown} == shown
+        shown = {row["time"].replace(".000Z", "Z"): row["response_time_p95_ms"] for row in rows[:-1]}
+        # Nothing was measured since the scene was made, which may be some minutes ago.
+        assert sum(value != "" for value in shown.values()) > 200
+        assert {time: asked[time] for time in shown} == {
+            time: float(value) if value else None for time, value in shown.items()
+        }
 
         page.get_by_role("button", name="Show as a table").click()
         expect(page.get_by_role("columnheader", name="p95 ms")).to_be_visible()

@@ -105,7 +105,7 @@ def test_more_replicas_are_granted_or_refused(browser: Browser, world: World) ->
 def test_a_type_is_added_priced_and_no_longer_offered(browser: Browser, world: World) -> None:
     with browsing(browser, world, world.operator()) as page:
         page.goto(f"{world.url}/operator/machines")
-        expect(page.get_by_role("row").filter(has_text="node-03")).to_contain_text("512 GiB")
+        expect(page.get_by_role("row", name=re.compile("^node-03 "))).to_contain_text("512 GiB")
         page.get_by_role("link", name="Instance types").click()
         page.get_by_role("button", name="Add").click()
         dialog = page.get_by_role("dialog")
