@@ -63,6 +63,7 @@ README = {
     "service": ("service-running", "light", "wide"),
     "failed": ("service-failed", "light", "wide"),
     "create": ("create", "light", "wide"),
+    "metrics": ("metrics", "light", "wide"),
     "logs": ("logs", "dark", "wide"),
     "billing": ("billing", "light", "wide"),
     "operator": ("operator-instance-types", "light", "wide"),
