@@ -1,14 +1,13 @@
 """Containers of one tenant that take all they can get, beside a container of another that goes on answering.
 
 The ratio is what counts, not the milliseconds: windows in which a hog is let loose alternate with windows in which all
-of them rest, so that whatever else this machine does weighs on both alike.
+of them rest, and the best of each kind are compared: whatever else this machine does makes a window worse, never better.
 """
 
 import asyncio
 import inspect
 import shlex
 from collections.abc import Sequence
-from statistics import median
 
 import aiodocker
 import pytest
@@ -22,8 +21,10 @@ UNBOUNDED = ("log flood", "disk churn")
 promised. Churn, and not a full disk: see docs/decisions/0018-the-disk-is-not-bounded.md."""
 REQUESTS_PER_S = 80
 WINDOW_S = 2.0
-ROUNDS = 2
+ROUNDS = 3
 MOST = 2.0
+FLOOR_S = 0.005
+"""A calm p99 below this counts as this: on shared cores anything less measures the scheduler's slice of time."""
 LONG = {"path": "/health", "timeout_s": 3600}
 
 
@@ -39,14 +40,14 @@ async def test_a_neighbour_keeps_its_pace(stack: Stack) -> None:
     chat.until_state("RUNNING")
     chat.until_answered(key)
     docker = aiodocker.Docker(stack.docker_host)
-    calm: list[float] = []
+    calm: dict[str, list[float]] = {name: [] for name in hogs}
     loaded: dict[str, list[float]] = {name: [] for name in hogs}
     try:
         replicas = {name: await asyncio.to_thread(resting, hog) for name, hog in hogs.items()}
         for name, replica_id in replicas.items():
             for _ in range(ROUNDS):
                 hog = docker.containers.container(replica_id)
-                calm.append(await p99_of_a_window(chat, key))
+                calm[name].append(await p99_of_a_window(chat, key))
                 await hog.kill(signal="USR1")
                 loaded[name].append(await p99_of_a_window(chat, key))
                 await hog.kill(signal="USR2")  # refused if it has ended: then it was none
@@ -56,10 +57,11 @@ async def test_a_neighbour_keeps_its_pace(stack: Stack) -> None:
     for one in (chat, *hogs.values()):
         # Not waited for: the log of the flood is collected before it goes, and that takes its time.
         assert one.owner.api.delete(f"/containers/{one.id}").status_code == 202
-    ratios = {name: median(windows) / median(calm) for name, windows in loaded.items()}
-    print(f"\nneighbour's p99: {1000 * median(calm):.1f} ms calm, the median of {len(calm)} windows")
+    ratios = {name: min(loaded[name]) / max(min(calm[name]), FLOOR_S) for name in hogs}
+    print(f"\nneighbour's p99, the best of {ROUNDS} windows each, against at least {1000 * FLOOR_S:g} ms")
     for name, ratio in ratios.items():
-        print(f"  beside a {name:12} {1000 * median(loaded[name]):6.1f} ms, {ratio:.2f} times as much")
+        before, beside = 1000 * min(calm[name]), 1000 * min(loaded[name])
+        print(f"  {name:10} {before:6.1f} ms calm, {beside:6.1f} ms beside it, {ratio:.2f} times as much")
     assert {name: ratios[name] for name in BOUNDED if ratios[name] > MOST} == {}
 
 
