@@ -45,6 +45,13 @@ class Output:
         """What a machine asked for. People get it as tables and lines instead."""
         print(json.dumps(value, ensure_ascii=False, indent=2))
 
+    def answer(self, value: Any, text: str) -> None:
+        """The same in both ways: for a machine if one asked, else in a line for people."""
+        if self.as_json:
+            self.result(value)
+        else:
+            self.line(text)
+
     def record(self, value: Any) -> None:
         """One of a stream: one line."""
         print(json.dumps(value, ensure_ascii=False), flush=True)

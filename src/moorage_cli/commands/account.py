@@ -58,10 +58,7 @@ def login(
     kept = session.config if same_place else Config()
     save_config(session.config_path, replace(kept, url=url, token=token))
     _warn_if_readable_on_the_way(session, url)
-    if session.output.as_json:
-        session.output.result({"url": url, **who})
-    else:
-        session.output.line(f"Signed in to {url} as {_described(who)}.")
+    session.output.answer({"url": url, **who}, f"Signed in to {url} as {_described(who)}.")
 
 
 def logout(session: Session) -> None:
@@ -73,10 +70,10 @@ def logout(session: Session) -> None:
     save_config(session.config_path, replace(session.config, token=None, project=None))
     if session.environment.get("MOORAGE_TOKEN"):
         session.output.note("MOORAGE_TOKEN is set and still signs you in.")
-    if session.output.as_json:
-        session.output.result({"signed_out": token is not None, "session_ended": ended})
-    else:
-        session.output.line("Signed out." if token is not None else "You were not signed in.")
+    session.output.answer(
+        {"signed_out": token is not None, "session_ended": ended},
+        "Signed out." if token is not None else "You were not signed in.",
+    )
 
 
 def whoami(session: Session) -> None:

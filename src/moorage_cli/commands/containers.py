@@ -111,10 +111,10 @@ def delete(
     deleted: Record = session.client.request("DELETE", f"/containers/{found['id']}").body
     if not no_wait:
         waiting(session, deleted, wait_until_gone, "It is being deleted all the same.")
-    if session.output.as_json:
-        session.output.result({"id": found["id"], "name": found["name"], "deleted": not no_wait})
-    else:
-        session.output.line(f"{found['name']} is {'being deleted' if no_wait else 'deleted'}.")
+    session.output.answer(
+        {"id": found["id"], "name": found["name"], "deleted": not no_wait},
+        f"{found['name']} is {'being deleted' if no_wait else 'deleted'}.",
+    )
 
 
 def replicas(session: Session, container: ContainerArgument) -> None:

@@ -136,10 +136,7 @@ def _started(session: Session, started: Record, no_wait: bool) -> None:
 
 
 def _show_state(session: Session, container: Record) -> None:
-    if session.output.as_json:
-        session.output.result(container)
-    else:
-        session.output.line(f"{container['name']} is {container['state']}.")
+    session.output.answer(container, f"{container['name']} is {container['state']}.")
 
 
 def _show_draft(session: Session, found: Record, draft: Record) -> None:

@@ -100,10 +100,7 @@ def limit(
     number = None if requests_per_minute == "none" else _whole_number(requests_per_minute)
     path = f"/api-keys/{path_part(_key_id(session, key))}"
     changed = session.client.request("PATCH", path, body={"requests_per_minute": number}).body
-    if session.output.as_json:
-        session.output.result(changed)
-    else:
-        session.output.line(f"{changed['name']} ({changed['id']}): {_limit(changed)}.")
+    session.output.answer(changed, f"{changed['name']} ({changed['id']}): {_limit(changed)}.")
 
 
 @command(app, "rotate")
@@ -144,10 +141,7 @@ def revoke(session: Session, key: KeyArgument) -> None:
     """Revoke an API key: refused everywhere within seconds, and for good."""
     key_id = _key_id(session, key)
     session.client.request("DELETE", f"/api-keys/{path_part(key_id)}")
-    if session.output.as_json:
-        session.output.result({"id": key_id, "revoked": True})
-    else:
-        session.output.line(f"Revoked {key_id}.")
+    session.output.answer({"id": key_id, "revoked": True}, f"Revoked {key_id}.")
 
 
 def create_key(
@@ -171,10 +165,7 @@ def create_key(
 def _set_disabled(session: Session, key: str, disabled: bool) -> None:
     path = f"/api-keys/{path_part(_key_id(session, key))}"
     changed = session.client.request("PATCH", path, body={"disabled": disabled}).body
-    if session.output.as_json:
-        session.output.result(changed)
-    else:
-        session.output.line(f"{'Disabled' if disabled else 'Enabled'} {changed['id']}.")
+    session.output.answer(changed, f"{'Disabled' if disabled else 'Enabled'} {changed['id']}.")
 
 
 def _whole_number(text: str) -> int:

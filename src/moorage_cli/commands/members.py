@@ -54,10 +54,7 @@ def invite(
     if into is not None:
         body["project_id"] = into
     made = session.client.post(f"{_path(session)}/invitations", body)
-    if session.output.as_json:
-        session.output.result(made)
-    else:
-        session.output.line(f"Invited {made['email']} until {shown_time(made['expires_at'])}.")
+    session.output.answer(made, f"Invited {made['email']} until {shown_time(made['expires_at'])}.")
 
 
 @command(app, "resend")
@@ -65,10 +62,7 @@ def resend(session: Session, address: InvitedArgument) -> None:
     """Mail an invitation anew, with a new link and another 7 days."""
     found = _invitation(session, address)
     sent = session.client.post(f"{_path(session)}/invitations/{path_part(found['id'])}/resend")
-    if session.output.as_json:
-        session.output.result(sent)
-    else:
-        session.output.line(f"Invited {sent['email']} again, until {shown_time(sent['expires_at'])}.")
+    session.output.answer(sent, f"Invited {sent['email']} again, until {shown_time(sent['expires_at'])}.")
 
 
 @command(app, "withdraw")
@@ -76,10 +70,9 @@ def withdraw(session: Session, address: InvitedArgument) -> None:
     """Withdraw an invitation that was not accepted yet."""
     found = _invitation(session, address)
     session.client.request("DELETE", f"{_path(session)}/invitations/{path_part(found['id'])}")
-    if session.output.as_json:
-        session.output.result({"id": found["id"], "withdrawn": True})
-    else:
-        session.output.line(f"Withdrew the invitation of {found['email']}.")
+    session.output.answer(
+        {"id": found["id"], "withdrawn": True}, f"Withdrew the invitation of {found['email']}."
+    )
 
 
 @command(app, "role")
@@ -90,10 +83,7 @@ def change_role(
     member = _member(session, who)
     path = f"{_path(session)}/members/{path_part(member['user_id'])}"
     changed = session.client.request("PATCH", path, body={"role": role.value}).body
-    if session.output.as_json:
-        session.output.result(changed)
-    else:
-        session.output.line(f"{changed['email']} is now {role.value}.")
+    session.output.answer(changed, f"{changed['email']} is now {role.value}.")
 
 
 @command(app, "remove")
@@ -109,10 +99,9 @@ def remove(
     path = f"{_path(session)}/members/{path_part(member['user_id'])}"
     params = {"revoke_keys": "false" if keep_keys else "true"}
     removed = session.client.request("DELETE", path, params=params).body
-    if session.output.as_json:
-        session.output.result(removed)
-    else:
-        session.output.line(f"Removed {member['email']}; revoked {len(removed['revoked_key_ids'])} keys.")
+    session.output.answer(
+        removed, f"Removed {member['email']}; revoked {len(removed['revoked_key_ids'])} keys."
+    )
 
 
 def _member(session: Session, who: str) -> Record:

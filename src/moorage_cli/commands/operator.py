@@ -66,20 +66,14 @@ def suspend(
     """Stop an organization's containers; nothing of it starts until it is resumed."""
     path = f"/operator/organizations/{path_part(organization)}/suspend"
     suspended = session.client.post(path, {"reason": reason})
-    if session.output.as_json:
-        session.output.result(suspended)
-    else:
-        session.output.line(f"Suspended {suspended['id']}.")
+    session.output.answer(suspended, f"Suspended {suspended['id']}.")
 
 
 @command(app, "resume")
 def resume(session: Session, organization: OrganizationArgument) -> None:
     """Let a suspended organization go on: what was to run starts again."""
     resumed = session.client.post(f"/operator/organizations/{path_part(organization)}/resume")
-    if session.output.as_json:
-        session.output.result(resumed)
-    else:
-        session.output.line(f"Resumed {resumed['id']}.")
+    session.output.answer(resumed, f"Resumed {resumed['id']}.")
 
 
 @command(app, "credit")

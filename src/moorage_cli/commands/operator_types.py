@@ -94,10 +94,7 @@ def disable(session: Session, name: NameArgument) -> None:
 def delete(session: Session, name: NameArgument) -> None:
     """Delete one that nobody ever used."""
     session.client.request("DELETE", f"{_PATH}/{path_part(name)}")
-    if session.output.as_json:
-        session.output.result({"name": name, "deleted": True})
-    else:
-        session.output.line(f"{name} is deleted.")
+    session.output.answer({"name": name, "deleted": True}, f"{name} is deleted.")
 
 
 def _change(session: Session, name: str, changes: Record) -> None:

@@ -40,10 +40,7 @@ def list_them(session: Session) -> None:
 def create(session: Session, name: Annotated[str, typer.Argument(help="Its name.")]) -> None:
     """Create an organization; you are its admin."""
     created = session.client.post("/organizations", {"name": name})
-    if session.output.as_json:
-        session.output.result(created)
-    else:
-        session.output.line(f"Created the organization {created['name']} ({created['id']}).")
+    session.output.answer(created, f"Created the organization {created['name']} ({created['id']}).")
 
 
 @command(app, "switch", hidden=True)
@@ -56,7 +53,4 @@ def use(
     if not session.is_stored_address:
         raise UsageError(f"The login that is stored is not for {session.url}.")
     save_config(session.config_path, replace(session.config, organization=found["id"]))
-    if session.output.as_json:
-        session.output.result(found)
-    else:
-        session.output.line(f"Commands are now about the organization {found['name']}.")
+    session.output.answer(found, f"Commands are now about the organization {found['name']}.")

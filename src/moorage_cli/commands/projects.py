@@ -40,10 +40,7 @@ def list_them(session: Session) -> None:
 def create(session: Session, name: Annotated[str, typer.Argument(help="Its name.")]) -> None:
     """Create a project in your organization (`moor org use` chooses another)."""
     created = create_project(session.client, name, session.organization)
-    if session.output.as_json:
-        session.output.result(created)
-    else:
-        session.output.line(f"Created the project {created['name']} ({created['id']}).")
+    session.output.answer(created, f"Created the project {created['name']} ({created['id']}).")
 
 
 @command(app, "use")
@@ -57,10 +54,7 @@ def use(
             f"The login that is stored is not for {session.url}.", hint="Use MOORAGE_PROJECT instead."
         )
     save_config(session.config_path, replace(session.config, project=found["id"]))
-    if session.output.as_json:
-        session.output.result(found)
-    else:
-        session.output.line(f"Commands are now about the project {found['name']}.")
+    session.output.answer(found, f"Commands are now about the project {found['name']}.")
 
 
 @command(app, "delete")
@@ -80,7 +74,4 @@ def delete(
             typer.echo(err=True)  # the question's line is still open
             raise UsageError("Not confirmed.", hint=f"Add --confirm {found['name']!r}.") from None
     session.client.request("DELETE", f"/projects/{path_part(found['id'])}", params={"name": confirm})
-    if session.output.as_json:
-        session.output.result({"id": found["id"], "deleted": True})
-    else:
-        session.output.line(f"Deleted the project {found['name']}.")
+    session.output.answer({"id": found["id"], "deleted": True}, f"Deleted the project {found['name']}.")

@@ -44,7 +44,4 @@ def end(
         raise UsageError("Name a session by its id, or say --others.")
     path = "/me/sessions" if session_id is None else f"/me/sessions/{path_part(session_id)}"
     session.client.request("DELETE", path)
-    if session.output.as_json:
-        session.output.result({"ended": session_id or "others"})
-    else:
-        session.output.line(f"Ended {session_id or 'all other sessions'}.")
+    session.output.answer({"ended": session_id or "others"}, f"Ended {session_id or 'all other sessions'}.")

@@ -59,20 +59,14 @@ def list_them(session: Session) -> None:
 def delete(session: Session, webhook: WebhookArgument) -> None:
     """Delete a webhook; what waits for it is not sent any more."""
     session.client.request("DELETE", f"{_path(session)}/{path_part(webhook)}")
-    if session.output.as_json:
-        session.output.result({"id": webhook, "deleted": True})
-    else:
-        session.output.line(f"Deleted {webhook}.")
+    session.output.answer({"id": webhook, "deleted": True}, f"Deleted {webhook}.")
 
 
 @command(app, "test")
 def test(session: Session, webhook: WebhookArgument) -> None:
     """Send a `webhook.test` event; `moor webhooks deliveries` shows how it went."""
     sent = session.client.post(f"{_path(session)}/{path_part(webhook)}/test")
-    if session.output.as_json:
-        session.output.result(sent)
-    else:
-        session.output.line(f"{sent['id']} is on its way.")
+    session.output.answer(sent, f"{sent['id']} is on its way.")
 
 
 @command(app, "deliveries")
