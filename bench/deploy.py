@@ -92,8 +92,8 @@ async def deploy_with_moorage(
     stack: Stack, http: aiohttp.ClientSession, database: asyncpg.Connection, docker: aiodocker.Docker
 ) -> Timeline:
     timeline: Timeline = {}
-    hints = Hints()
-    await hints.begin(database)
+    notices = Notices()
+    await notices.begin(database)
     began_at, began_s = time.time(), time.monotonic()
     async with http.post(
         f"{stack.api_url}/projects/{stack.project_id}/containers",
@@ -111,9 +111,9 @@ async def deploy_with_moorage(
         if response.status != 201:
             sys.exit(f"create answered {response.status}: {container}")
     timeline["create answered"] = time.monotonic() - began_s
-    await wait_until_running(stack, http, database, hints, container["id"])
+    await wait_until_running(stack, http, database, notices, container["id"])
     timeline["RUNNING"] = time.monotonic() - began_s
-    await hints.end(database)
+    await notices.end(database)
     url = f"{container['endpoint_url']}{HEALTH_PATH}"
     async with http.get(url, headers=stack.endpoint_headers) as response:
         assert response.status == 200, "RUNNING means that the endpoint answers"
@@ -123,44 +123,44 @@ async def deploy_with_moorage(
     return timeline
 
 
-class Hints:
-    """Counts the notifications that the gateway is sent: one for the new container, one when its replica is ready.
-
-    Before the second it cannot be RUNNING, so there is nothing to look for: a look every few milliseconds would
-    take from the engine, on a machine of two cores, what the other side of the comparison leaves it."""
+class Notices:
+    """What the console hears: that something which people see of a container changed. Between two of them there is
+    nothing to look for; a look every few milliseconds would take from the engine, on a machine of two cores, what the
+    other side of the comparison leaves it."""
 
     def __init__(self) -> None:
-        self._count, self._more = 0, asyncio.Event()
+        self._heard = asyncio.Event()
 
     async def begin(self, database: asyncpg.Connection) -> None:
-        await database.add_listener("moorage_routes", self._heard)
+        await database.add_listener("moorage_changes", self._hear)
 
     async def end(self, database: asyncpg.Connection) -> None:
-        await database.remove_listener("moorage_routes", self._heard)
+        await database.remove_listener("moorage_changes", self._hear)
 
-    async def wait_for(self, count: int, timeout_s: float) -> None:
+    async def next(self, timeout_s: float) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
-                while self._count < count:
-                    self._more.clear()
-                    await self._more.wait()
+                await self._heard.wait()
+        self._heard.clear()
 
-    def _heard(self, *_: object) -> None:
-        self._count += 1
-        self._more.set()
+    def _hear(self, *_: object) -> None:
+        self._heard.set()
 
 
 async def wait_until_running(
-    stack: Stack, http: aiohttp.ClientSession, database: asyncpg.Connection, hints: Hints, container_id: str
+    stack: Stack,
+    http: aiohttp.ClientSession,
+    database: asyncpg.Connection,
+    notices: Notices,
+    container_id: str,
 ) -> None:
-    """Looks at the row, because asking the API so often would slow down what is measured; then the API says it."""
+    """Looks at the row at every notice, and when that is RUNNING the API says so too."""
     deadline_s = time.monotonic() + DEPLOY_TIMEOUT_S
-    await hints.wait_for(2, timeout_s=2)
     state = await database.prepare("SELECT state FROM containers WHERE id = $1")
     while (seen := await state.fetchval(container_id)) != "RUNNING":
         if seen == "FAILED" or time.monotonic() > deadline_s:
             sys.exit(f"the container {container_id} is {seen}, not RUNNING")
-        await asyncio.sleep(POLL_S)
+        await notices.next(timeout_s=1)
     url = f"{stack.api_url}/containers/{container_id}"
     async with http.get(url, headers=stack.operator_headers) as response:
         assert (await response.json())["state"] == "RUNNING"
