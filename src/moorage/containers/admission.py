@@ -8,12 +8,13 @@ from moorage.containers.spec import ContainerSettings
 from moorage.containers.suspension import refuse_suspended
 from moorage.kit.errors import InsufficientCreditError
 from moorage.ledger.hours_repository import Buyer, hold_at_admission, list_hours
-from moorage.organizations.repository import find_project
+from moorage.organizations.models import ProjectRow
 
 
 async def hold_hours(session: AsyncSession, row: ContainerRow, *, is_new: bool = False) -> None:
     """From now until the hours are bought or the deployment ends. Raises when the credit does not cover it."""
-    project = await find_project(session, row.project_id)
+    # Whoever deploys has read both already, so this asks nobody.
+    project = await session.get(ProjectRow, row.project_id)
     instance_type = await find_instance_type(session, row.instance_type)
     assert project is not None, "a foreign key says so"
     assert instance_type is not None, "a foreign key says so"

@@ -23,7 +23,7 @@ from moorage.containers.schemas import (
     Replica,
     RestartRequest,
 )
-from moorage.containers.shown import answer, container_json, shown
+from moorage.containers.shown import answer, container_json, shown, shown_new
 from moorage.containers.spec import RegistryProvider
 from moorage.containers.states import Reason
 from moorage.containers.validation import validated_image
@@ -59,7 +59,7 @@ async def create_container(
     response.headers["Location"] = f"/api/v1/containers/{row.id}"
     if row.reason == Reason.AWAITING_APPROVAL:
         response.status_code = 202
-    return await shown(session, row, settings)
+    return await shown_new(session, row, settings)
 
 
 @router.post("/projects/{project_id}/containers/preflight")

@@ -5,6 +5,7 @@ from dataclasses import asdict
 from fastapi import Response
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from moorage.catalog.repository import find_instance_type
 from moorage.containers import repository
 from moorage.containers.models import ContainerRow
 from moorage.containers.schemas import (
@@ -37,6 +38,13 @@ async def answer(
 async def shown(session: AsyncSession, row: ContainerRow, settings: Settings) -> Container:
     ready, price_per_hour_microusd = await repository.ready_count_and_price(session, row)
     return container_json(row, ready, price_per_hour_microusd, settings)
+
+
+async def shown_new(session: AsyncSession, row: ContainerRow, settings: Settings) -> Container:
+    """Nothing of it is ready yet, and its type was read when it was checked, so this asks nobody."""
+    instance_type = await find_instance_type(session, row.instance_type)
+    assert instance_type is not None, "a foreign key says so"
+    return container_json(row, 0, instance_type.price_per_hour_microusd, settings)
 
 
 def container_json(

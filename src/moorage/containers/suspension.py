@@ -20,9 +20,13 @@ async def resume(session: AsyncSession, organization_id: str, actor: str) -> boo
 
 async def refuse_suspended(session: AsyncSession, project_id: str) -> None:
     if await is_suspended(session, project_id):
-        raise ForbiddenError(
-            "This organization is suspended. Ask the operator of this installation.", code="suspended"
-        )
+        raise suspended()
+
+
+def suspended() -> ForbiddenError:
+    return ForbiddenError(
+        "This organization is suspended. Ask the operator of this installation.", code="suspended"
+    )
 
 
 async def _set(

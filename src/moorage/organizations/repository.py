@@ -1,3 +1,5 @@
+from dataclasses import dataclass
+
 from sqlalchemy import and_, func, or_, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -5,6 +7,12 @@ from moorage.kit.ids import OrganizationId, ProjectId, UserId, new_organization_
 from moorage.kit.pagination import PageRequest
 from moorage.organizations.models import MemberRow, OrganizationRow, ProjectMemberRow, ProjectRow
 from moorage.organizations.permissions import Role
+
+
+@dataclass(frozen=True)
+class HeldProject:
+    suspended: bool
+    """Its organization is."""
 
 
 async def create_organization(session: AsyncSession, name: str, admin: UserId) -> OrganizationRow:
@@ -110,11 +118,17 @@ async def list_project_ids(session: AsyncSession, organization_id: str) -> list[
     return list((await session.execute(query)).scalars())
 
 
-async def hold_project(session: AsyncSession, project_id: str) -> bool:
-    """False where it is removed. Until this transaction ends nobody removes it, so that nothing is put into a
+async def hold_project(session: AsyncSession, project_id: str) -> HeldProject | None:
+    """None where it is removed. Until this transaction ends nobody removes it, so that nothing is put into a
     project behind the back of its removal."""
-    query = select(ProjectRow.id).where(ProjectRow.id == project_id, ProjectRow.deleted_at.is_(None))
-    return (await session.execute(query.with_for_update(key_share=True, read=True))).first() is not None
+    query = (
+        select(OrganizationRow.suspended_at.is_not(None))
+        .join(ProjectRow, ProjectRow.organization_id == OrganizationRow.id)
+        .where(ProjectRow.id == project_id, ProjectRow.deleted_at.is_(None))
+    )
+    held = query.with_for_update(key_share=True, read=True, of=ProjectRow)
+    suspended = (await session.execute(held)).scalar_one_or_none()
+    return None if suspended is None else HeldProject(suspended)
 
 
 async def remove_project(session: AsyncSession, project_id: str) -> bool:

@@ -130,7 +130,7 @@ def refusal_of(row: ApiKeyRow, now: datetime) -> str | None:
 async def _new_key(
     session: AsyncSession, actor: Actor, project: ProjectRow, **settings: Any
 ) -> tuple[ApiKeyRow, str]:
-    if not await hold_project(session, project.id):
+    if await hold_project(session, project.id) is None:
         raise NotFoundError("There is no such project.")
     key = new_token(API_KEY_PREFIX)
     row = ApiKeyRow(
