@@ -18,6 +18,7 @@ import uvloop
 from scale_world import CONTAINER_PORT, GATEWAY, HEALTH_PATH, IMAGE, INSTANCE_TYPE, KEYRING, settings_of
 
 from moorage.catalog.defaults import default_catalogue
+from moorage.containers.channels import CONTAINERS
 from moorage.containers.reconciler.reconciler import ContainersReconciler
 from moorage.engines.base import ObservedReplica, ReplicaSpec
 from moorage.engines.simulated import SimulatedEngine, SimulatedImage, SimulatedMachine
@@ -81,7 +82,8 @@ async def run_controller(settings: Settings, dsn: str) -> None:
     reconciler = ContainersReconciler(database, engine, KEYRING, settings, system_clock)
     driver = Driver(reconciler, database, listener, "scale", system_clock)
     metrics = Driver(MetricsKeeper(database, engine, system_clock), database, listener, "scale", system_clock)
-    reconciler.wake_driver = driver.wake
+    reconciler.ask = driver.ask
+    listener.hear(CONTAINERS, driver.ask)
     tell("ready", machine_kib=resident_kib("self") - before_kib)
     try:
         async with asyncio.TaskGroup() as group:

@@ -14,6 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.catalog.repository import fill_empty_catalogue, replace_nodes
 from moorage.containers import service
+from moorage.containers.channels import CONTAINERS
 from moorage.containers.models import ContainerRow, ReplicaRow
 from moorage.containers.reconciler.reconciler import ContainersReconciler
 from moorage.containers.repository import mark_due
@@ -395,7 +396,8 @@ async def driven(world: World, engine: Engine, holder: str = "test") -> AsyncIte
     listener = Listener(world.database.dsn)
     reconciler = ContainersReconciler(world.database, engine, KEYRING, SETTINGS, system_clock)
     driver = Driver(reconciler, world.database, listener, holder, system_clock)
-    reconciler.wake_driver = driver.wake
+    reconciler.ask = driver.ask
+    listener.hear(CONTAINERS, driver.ask)
 
     async def neighbours() -> None:
         while True:

@@ -56,12 +56,12 @@ class Numbers:
 
 
 @contextlib.asynccontextmanager
-async def running(database: Database, reconciler: Numbers, holder: str = "test") -> AsyncIterator[None]:
+async def running(database: Database, reconciler: Numbers, holder: str = "test") -> AsyncIterator[Driver]:
     listener = Listener(database.dsn)
     driver = Driver(reconciler, database, listener, holder, system_clock)
     tasks = [asyncio.create_task(listener.run()), asyncio.create_task(driver.run())]
     try:
-        yield
+        yield driver
     finally:
         for task in tasks:
             task.cancel()
@@ -117,6 +117,16 @@ async def test_a_notification_is_enough(database: Database, numbers: Numbers) ->
         await add(database, "second")
         await until(lambda: numbers.passes["second"] == 1)
         assert system_clock.monotonic() - started_s < 4, "the timer alone would have taken 5 s"
+
+
+async def test_a_named_object_gets_its_pass_whatever_is_due(database: Database, numbers: Numbers) -> None:
+    async with running(database, numbers) as driver:
+        await add(database, "due")
+        await until(lambda: numbers.passes["due"] == 1)
+        for times in (1, 2):
+            driver.ask("named")
+            await until(lambda times=times: numbers.passes["named"] == times)  # type: ignore[misc]
+    assert numbers.passes["due"] == 1
 
 
 async def test_a_bad_object_is_put_off_and_the_others_go_on(database: Database, numbers: Numbers) -> None:

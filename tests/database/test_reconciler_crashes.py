@@ -127,7 +127,9 @@ def _struck(strike: Strike) -> str | None:
 
 def check(what: str, points: Counter[str], most: int) -> None:
     told = ", ".join(f"{name} {count}" for name, count in sorted(points.items()))
-    print(f"\n{what}: {sum(points.values())} points ({told}), all converged, at most {most} passes")
+    print(
+        f"\n{what}: {sum(points.values())} points ({told}), all converged, at most {most} passes ({ROUNDS_UNDISTURBED} undisturbed)"
+    )
     assert most <= ROUNDS_UNDISTURBED + EXTRA_ROUNDS
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sqlalchemy import Select, func, select, tuple_, update
+from sqlalchemy import Select, case, func, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.catalog.models import InstanceTypeRow
@@ -35,8 +35,9 @@ async def mark_due(session: AsyncSession, container_ids: Sequence[str] | Select[
         .returning(ContainerRow.id)
         .cte("marked")
     )
+    only_one = case((func.count() == 1, func.max(marked.c.id)), else_="")
     # One statement, because a deployment waits for several of these.
-    await session.execute(select(func.count(), func.pg_notify(CONTAINERS, "")).select_from(marked))
+    await session.execute(select(func.pg_notify(CONTAINERS, only_one)).select_from(marked))
 
 
 async def find_container(session: AsyncSession, container_id: str) -> ContainerRow | None:

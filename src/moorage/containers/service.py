@@ -21,7 +21,7 @@ from moorage.containers.secrets import seal, unseal
 from moorage.containers.spec import ContainerSettings
 from moorage.containers.states import ContainerState, DesiredState, Reason
 from moorage.containers.stop_reasons import stopped_because
-from moorage.containers.suspension import refuse_suspended
+from moorage.containers.suspension import refuse_suspended, suspended
 from moorage.containers.validation import validated
 from moorage.containers.verdict import Fix
 from moorage.identity.actor import Actor
@@ -54,9 +54,11 @@ async def create_container(
     clock: Clock,
 ) -> ContainerRow:
     spec, secrets = await validated(session, wanted, settings)
-    if not await hold_project(session, project.id):
+    held = await hold_project(session, project.id)
+    if held is None:
         raise NotFoundError("There is no such project.")
-    await refuse_suspended(session, project.id)
+    if held.suspended:
+        raise suspended()
     container_id = new_container_id()
     row = ContainerRow(
         id=container_id,
@@ -79,7 +81,7 @@ async def create_container(
     await _flush_with_name(session, wanted.name)
     await hold_hours(session, row, is_new=True)
     await ask_where_needed(session, actor, row)
-    await notify(session, CONTAINERS, ROUTES)
+    await notify(session, CONTAINERS, ROUTES, about=row.id)
     return row
 
 
@@ -100,7 +102,7 @@ async def edit_container(
     await put_settings(session, row, patch, keyring, settings)
     # Names only: a value may be a secret.
     _record(session, row, actor, "container.edit", {"fields": sorted(patch.model_fields_set)})
-    await notify(session, ROUTES)
+    await notify(session, ROUTES, about=row.id)
     await session.refresh(row)
     return row
 
@@ -197,7 +199,7 @@ async def stop_because(session: AsyncSession, row: ContainerRow, reason: Reason)
     )
     await session.flush()
     await repository.mark_due(session, [row.id])
-    await notify(session, ROUTES)
+    await notify(session, ROUTES, about=row.id)
 
 
 async def delete_container(session: AsyncSession, actor: Actor, container_id: str) -> Changed:
@@ -252,7 +254,7 @@ async def _changed(
     _record(session, row, actor, kind, {"generation": row.generation, **(details or {})})
     await session.flush()
     await repository.mark_due(session, [row.id])
-    await notify(session, ROUTES)
+    await notify(session, ROUTES, about=row.id)
     await session.refresh(row)
     return Changed(row, anything=True)
 

@@ -19,6 +19,7 @@ from moorage.billing.auto_top_ups.reconciler import AutoTopUpsReconciler
 from moorage.billing.invoices.issuer import DocumentIssuer
 from moorage.billing.ledger_check import LedgerCheck
 from moorage.billing.renewals.reconciler import RenewalsReconciler
+from moorage.containers.channels import CONTAINERS
 from moorage.containers.doctor.reconciler import Doctor
 from moorage.containers.reconciler.reconciler import ContainersReconciler
 from moorage.engines.docker.engine import DockerEngine
@@ -128,7 +129,8 @@ async def serve_controller(settings: Settings) -> None:
             Housekeeping(database, settings, system_clock),
         )
     ]
-    containers.wake_driver = drivers[0].wake
+    containers.ask = drivers[0].ask
+    listener.hear(CONTAINERS, drivers[0].ask)
     try:
         async with asyncio.TaskGroup() as group:
             group.create_task(listener.run())

@@ -110,9 +110,9 @@ async def _driver_of(session: AsyncSession) -> Any:
     return driver
 
 
-async def notify(session: AsyncSession, *channels: str) -> None:
-    """Wake whoever listens, once this transaction has committed. Carries no data: listeners read."""
-    await session.execute(select(*(func.pg_notify(channel, "") for channel in channels)))
+async def notify(session: AsyncSession, *channels: str, about: str = "") -> None:
+    """Wake whoever listens, once this transaction has committed. At most it says which object: listeners read."""
+    await session.execute(select(*(func.pg_notify(channel, about) for channel in channels)))
 
 
 class Listener:

@@ -72,6 +72,8 @@ class Driver:
     holder: str
     clock: Clock
     _wake: asyncio.Event = field(init=False)
+    _asked: set[str] = field(init=False, default_factory=set)
+    """Objects that want a pass, whatever Postgres says is due. Lost with the process, like any hint."""
     _running: dict[str, asyncio.Task[None]] = field(init=False, default_factory=dict)
     _failing: set[str] = field(init=False, default_factory=set)
     _reported: tuple[float, str | None, int] = field(init=False, default=(float("-inf"), None, 0))
@@ -79,8 +81,10 @@ class Driver:
     def __post_init__(self) -> None:
         self._wake = self.listener.subscribe(*self.reconciler.channels)
 
-    def wake(self) -> None:
-        """Ask what is due now: for what this process knows by itself and no notification tells."""
+    def ask(self, key: str) -> None:
+        """A pass over this object, without a question to Postgres; for an empty name, ask it what is due."""
+        if key:
+            self._asked.add(key)
         self._wake.set()
 
     async def run(self) -> None:
@@ -108,6 +112,7 @@ class Driver:
 
     async def _lead_while_held(self, keeper: LeaseKeeper, lease: Lease) -> None:
         self._running.clear()
+        self._asked.clear()
         self._wake.set()
         try:
             async with asyncio.TaskGroup() as group:
@@ -137,11 +142,10 @@ class Driver:
         while True:
             self._wake.clear()
             wait_s = ASK_AGAIN_AT_THE_LATEST_S
+            self._begin(list(self._asked), lease, group)
             try:
                 due = await self.reconciler.due(MAX_OBJECTS_AT_ONCE + len(self._running))
-                for key in due.keys:
-                    if key not in self._running and len(self._running) < MAX_OBJECTS_AT_ONCE:
-                        self._running[key] = group.create_task(self._reconcile_one(key, lease))
+                self._begin(due.keys, lease, group)
                 if due.next_in_s is not None:
                     wait_s = min(wait_s, max(due.next_in_s, 0.005))
                 await self._report(lease, error=None)
@@ -155,6 +159,13 @@ class Driver:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wait_s):
                     await self._wake.wait()
+
+    def _begin(self, keys: Sequence[str], lease: Lease, group: asyncio.TaskGroup) -> None:
+        for key in keys:
+            if key not in self._running and len(self._running) < MAX_OBJECTS_AT_ONCE:
+                # Whoever asks from here on wants another pass: this one may not see why.
+                self._asked.discard(key)
+                self._running[key] = group.create_task(self._reconcile_one(key, lease))
 
     async def _reconcile_one(self, key: str, lease: Lease) -> None:
         try:

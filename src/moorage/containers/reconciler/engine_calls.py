@@ -10,6 +10,7 @@ from moorage.catalog.repository import list_nodes
 from moorage.containers.models import ContainerRow, ReplicaRow
 from moorage.containers.preflight import pinned
 from moorage.containers.reconciler import repository, trials
+from moorage.containers.reconciler.fresh import FreshlySeen
 from moorage.containers.reconciler.repository import FoundImage, Loaded
 from moorage.containers.secrets import unseal
 from moorage.containers.spec import ContainerSecrets, ContainerSettings, RegistryProvider, chosen_port
@@ -19,7 +20,6 @@ from moorage.engines.base import (
     Engine,
     Image,
     ImageRequest,
-    ObservedReplica,
     PullProgress,
     RegistryCredentials,
     ReplicaSpec,
@@ -42,8 +42,10 @@ class EngineCalls:
     settings: Settings
     clock: Clock
     pull_progress: dict[str, PullProgress] = field(default_factory=dict)
-    just_started: dict[str, ObservedReplica] = field(default_factory=dict)
-    """By replica: what the engine said when it had started it, until the pass that follows at once takes it."""
+    fresh: FreshlySeen = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.fresh = FreshlySeen(self.clock)
 
     async def ensure_image(self, loaded: Loaded, lease: Lease) -> None:
         found = await self.find_image(loaded, lease)
@@ -77,8 +79,10 @@ class EngineCalls:
 
     async def start(self, loaded: Loaded, replica: ReplicaRow, lease: Lease) -> None:
         lease.check()
+        words = self.fresh.words
         try:
-            self.just_started[replica.id] = await self.engine.start(self._spec(loaded, replica))
+            started = await self.engine.start(self._spec(loaded, replica))
+            self.fresh.put(replica.container_id, started, words)
         except StartError as exc:
             await self._record_start_failure(
                 replica, Verdict(Reason(exc.code), exc.message), lease, badly=True

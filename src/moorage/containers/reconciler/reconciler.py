@@ -58,10 +58,8 @@ class ContainersReconciler:
     clock: Clock
     name: str = "containers"
     channels: tuple[str, ...] = (CONTAINERS,)
-    wake_driver: Callable[[], None] = lambda: None
-    """Called when a container wants a pass for a reason that only this process knows."""
-    _asked: set[str] = field(init=False, default_factory=set)
-    """Containers with such a reason. Lost with the process, and with it the reason."""
+    ask: Callable[[str], None] = lambda _: None
+    """Called with a container that wants a pass for a reason that only this process knows."""
     _operations: Operations = field(init=False)
     _calls: EngineCalls = field(init=False)
     _sweep: Sweep = field(init=False)
@@ -69,7 +67,7 @@ class ContainersReconciler:
     _funding: Funding = field(init=False)
 
     def __post_init__(self) -> None:
-        self._operations = Operations(self.clock, self._ask)
+        self._operations = Operations(self.clock, lambda container_id: self.ask(container_id))
         self._calls = EngineCalls(self.database, self.engine, self.keyring, self.settings, self.clock)
         self._sweep = Sweep(self.database, self.engine, self.clock)
         self._observer = Observer(self.engine)
@@ -77,20 +75,17 @@ class ContainersReconciler:
 
     async def due(self, limit: int) -> Due:
         async with self.database.reading() as session:
-            keys, next_in_s = await repository.due_containers(session, limit)
-        asked = [key for key in self._asked if key not in keys]
-        return Due([*asked, *keys][:limit], next_in_s)
+            return Due(*await repository.due_containers(session, limit))
 
     async def reconcile(self, key: str, lease: Lease) -> None:
-        # Whoever asks from here on wants another pass: this one may not see why.
-        self._asked.discard(key)
+        words = self._calls.fresh.words
         loaded = await self._load(key)
         if loaded is None:
             return
-        image = await self._local_image(loaded, lease)
-        seen = await self._observe(loaded)
+        image, (seen, room) = await asyncio.gather(
+            self._local_image(loaded, lease), self._surroundings(loaded)
+        )
         probes = self._observer.remember(loaded, seen)
-        room = await self._room(loaded, seen)
         view = self._container_view(loaded, room, await self._larger_type(loaded, seen, room))
         plan = make_plan(view, self._replica_views(loaded, seen), loaded.now)
         created: list[ReplicaRow] = []
@@ -101,6 +96,9 @@ class ContainersReconciler:
             await self._funding.settle(session, loaded, plan, unchanged=unchanged)
             await trials.advance(session, loaded, plan)
             await tell_of_failure(session, self.keyring, self.settings, loaded, plan)
+        for move in plan.transitions:
+            if move.to is ReplicaState.READY:  # The next pass, once a gateway has it, makes it RUNNING.
+                self._calls.fresh.put(key, seen.engine[move.replica_id], words)
         self._begin_operations(loaded, seen, plan, created, lease)
 
     async def postpone(self, key: str, error: Exception, lease: Lease) -> None:
@@ -118,11 +116,8 @@ class ContainersReconciler:
 
     async def _watch(self) -> None:
         async for container_id in self.engine.watch():
-            self._ask(container_id)
-
-    def _ask(self, container_id: str) -> None:
-        self._asked.add(container_id)
-        self.wake_driver()
+            self._calls.fresh.engine_spoke(container_id)
+            self.ask(container_id)
 
     @asynccontextmanager
     async def _guarded(self, lease: Lease) -> AsyncIterator[AsyncSession]:
@@ -133,6 +128,10 @@ class ContainersReconciler:
     async def _load(self, key: str) -> Loaded | None:
         async with self.database.reading() as session:
             return await repository.load(session, key)
+
+    async def _surroundings(self, loaded: Loaded) -> tuple[Seen, Room]:
+        seen = await self._observe(loaded)
+        return seen, await self._room(loaded, seen)
 
     async def _room(self, loaded: Loaded, seen: Seen) -> Room:
         """Only a pass that may have to start something needs to know what there is room for."""
@@ -204,9 +203,8 @@ class ContainersReconciler:
         return seen
 
     async def _look_at(self, replica: ReplicaRow) -> ObservedReplica | None:
-        # Should it have ended since it was started, the engine's event asks for another pass.
-        just_started = self._calls.just_started.pop(replica.id, None)
-        return just_started or await self.engine.inspect(ReplicaId(replica.id))
+        fresh = self._calls.fresh.take(replica.container_id, replica.id)
+        return fresh or await self.engine.inspect(ReplicaId(replica.id))
 
     def _container_view(self, loaded: Loaded, room: Room, larger: str | None) -> ContainerView:
         row = loaded.container

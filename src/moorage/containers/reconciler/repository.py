@@ -199,7 +199,7 @@ async def apply_plan(
     values = image_columns(loaded.container, image) if image is not None else {}
     changes = await _write_container(session, loaded, plan, values | {"progress": progress})
     if any(transition.to not in _UNSEEN_BY_GATEWAYS for transition in plan.transitions):
-        await notify(session, ROUTES)
+        await notify(session, ROUTES, about=loaded.container.id)
     return changes == loaded.container.changes
 
 

@@ -7,7 +7,7 @@ When it fails: that replica's is tried again in a while, the others go on.
 
 from dataclasses import dataclass, field
 
-from moorage.containers.channels import CONTAINERS
+from moorage.containers.channels import COLLECTED
 from moorage.kit.clock import Clock
 from moorage.kit.database import Database
 from moorage.reconcile.driver import Due
@@ -22,7 +22,7 @@ class CapsuleWriter:
     database: Database
     clock: Clock
     name: str = "capsules"
-    channels: tuple[str, ...] = (CONTAINERS,)
+    channels: tuple[str, ...] = (COLLECTED,)
     _not_before_s: dict[str, float] = field(init=False, default_factory=dict)
 
     async def due(self, limit: int) -> Due:

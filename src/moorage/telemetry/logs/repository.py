@@ -7,11 +7,12 @@ from sqlalchemy import delete, func, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from moorage.containers.channels import COLLECTED
 from moorage.containers.models import ContainerRow, ReplicaRow
 from moorage.containers.repository import mark_due
 from moorage.containers.states import ReplicaState
 from moorage.engines.base import LogStream
-from moorage.kit.database import copy_binary
+from moorage.kit.database import copy_binary, notify
 from moorage.kit.errors import ConflictError
 from moorage.telemetry.logs.budget.plan import volume_of
 from moorage.telemetry.logs.budget.repository import add_volume
@@ -88,6 +89,7 @@ async def finish(session: AsyncSession, source: Source) -> None:
         .values(collected_at=func.now())
     )
     await mark_due(session, [source.container_id])
+    await notify(session, COLLECTED)
 
 
 async def collect_what_never_ran(session: AsyncSession) -> None:
@@ -106,6 +108,7 @@ async def collect_what_never_ran(session: AsyncSession) -> None:
     container_ids = list((await session.execute(collected)).scalars())
     if container_ids:
         await mark_due(session, container_ids)
+        await notify(session, COLLECTED)
 
 
 async def tidy_cursors(session: AsyncSession, retention_days: int) -> None:
