@@ -96,15 +96,16 @@ class World:
                 host_port=container.port,
             )
             session.add(replica)
-            await notify(session, ROUTES)
+            await notify(session, ROUTES, about=self.container_id)
         return replica_id
 
-    async def move(self, replica_id: str, state: str) -> None:
+    async def move(self, replica_id: str, state: str, *, tell: bool = True) -> None:
         async with self.database.transaction() as session:
             await session.execute(
                 text("UPDATE replicas SET state = :state WHERE id = :id"), {"state": state, "id": replica_id}
             )
-            await notify(session, ROUTES)
+            if tell:
+                await notify(session, ROUTES, about=self.container_id)
 
     async def holders(self, replica_id: str) -> dict[str, tuple[bool, int]]:
         """Gateways that have it: whether it drains there, and what is in flight."""
@@ -211,3 +212,22 @@ async def test_a_gateway_whose_agent_died_serves_on_and_keeps_what_it_has(
         assert await two.ask(world.container_id) == 200
         assert len(container.seen) == 1
         assert set(await world.holders(replica_id)) == {two.id}
+
+
+async def test_what_nobody_tells_is_found_by_the_next_comparison(
+    world: World, gateways: tuple[Gateway, Gateway], container: Container
+) -> None:
+    """Also when the rows are again as they were at the comparison before: only that container was looked at since."""
+    one, _ = gateways
+    replica_id = await world.add_replica(container)
+
+    async def held() -> bool:
+        return one.id in await world.holders(replica_id)
+
+    async def let_go() -> bool:
+        return one.id not in await world.holders(replica_id)
+
+    await eventually(held)
+    await world.move(replica_id, "starting", tell=False)
+    await eventually(let_go)
+    assert await one.ask(world.container_id) == 503

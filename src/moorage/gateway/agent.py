@@ -7,7 +7,7 @@ When it fails: it tries again in a moment. When HAProxy dies it is started again
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -40,7 +40,11 @@ class GatewayAgent:
     listener: Listener
     dataplane: DataPlane
     clock: Clock
-    _changed: asyncio.Event = field(init=False)
+    _changed: asyncio.Event = field(init=False, default_factory=asyncio.Event)
+    _named: set[str] = field(init=False, default_factory=set)
+    """Containers that are said to have changed."""
+    _compare_at_s: float = field(init=False, default=float("-inf"))
+    """When everything is to be compared again; at once when anything may have changed."""
     _registered: bool = field(init=False, default=False)
     _read: tuple[Fingerprint, GatewayTable] | None = field(init=False, default=None)
     """The table as it was read last, and its fingerprint."""
@@ -51,7 +55,15 @@ class GatewayAgent:
     _reported_all_at_s: float = field(init=False, default=float("-inf"))
 
     def __post_init__(self) -> None:
-        self._changed = self.listener.subscribe(ROUTES, API_KEYS)
+        self.listener.hear(ROUTES, self._hear)
+        self.listener.hear(API_KEYS, lambda _: self._hear(""))
+
+    def _hear(self, container_id: str) -> None:
+        if container_id:
+            self._named.add(container_id)
+        else:
+            self._compare_at_s = float("-inf")
+        self._changed.set()
 
     async def run(self) -> None:
         await self.dataplane.start()
@@ -61,6 +73,7 @@ class GatewayAgent:
                 draining = await self._step()
             except Exception as exc:  # noqa: BLE001 - logged, and tried again: the endpoints must not depend on us
                 log.warning("gateway_step_failed", error=repr(exc))
+                self._compare_at_s = float("-inf")  # What was named may not have been looked at.
                 await self._keep_haproxy_alive()
                 draining = False
                 await self.clock.sleep(0.5)
@@ -71,10 +84,17 @@ class GatewayAgent:
 
     async def _step(self) -> bool:
         """Read, apply, report. Returns whether something still drains."""
-        table = await self._table()
+        named, self._named = self._named, set()
+        now_s = self.clock.monotonic()
+        only_named = self._read is not None and bool(named) and now_s < self._compare_at_s
+        if only_named:
+            table = await self._table_with(named)
+        else:
+            self._compare_at_s = now_s + COMPARE_EVERY_S
+            table = await self._table()
         applied = await self.dataplane.apply(table)
         health = await self.dataplane.health()
-        await self._report(applied, health)
+        await self._report(applied, health, alive=not only_named)
         if applied.changes:
             log.info("gateway_applied", changes=applied.changes, servers=len(applied.enabled))
         return bool(applied.draining)
@@ -95,8 +115,19 @@ class GatewayAgent:
                 self._read = fingerprint, await repository.read_table(session, self._read[1], changed)
         return self._read[1]
 
-    async def _report(self, applied: Applied, health: Mapping[ReplicaId, Health]) -> None:
-        """In full now and then; in between, what differs from the last report."""
+    async def _table_with(self, named: Set[str]) -> GatewayTable:
+        """The table with these containers as they are now. What it was compared by is forgotten of their buckets, so
+        that the next comparison reads them again: they may have changed back by then."""
+        assert self._read is not None, "the first table is read whole"
+        fingerprint, table = self._read
+        async with self.database.reading() as session:
+            table = await repository.read_named(session, table, named)
+        looked_at = {repository.bucket_of(name) for name in named}
+        self._read = {name: of for name, of in fingerprint.items() if name not in looked_at}, table
+        return table
+
+    async def _report(self, applied: Applied, health: Mapping[ReplicaId, Health], *, alive: bool) -> None:
+        """In full now and then; in between, what differs from the last report. `alive`: and that we are."""
         now_s = self.clock.monotonic()
         # A settled gateway answers with the same object again, and then there is nothing to compare.
         if self._said is not None and self._said[0] is applied and self._said[1] is health:
@@ -106,6 +137,8 @@ class GatewayAgent:
         full = now_s - self._reported_all_at_s >= REPORT_ALL_EVERY_S
         said, self._said = self._said, None  # Until the commit nobody knows what the rows say.
         async with self.database.transaction() as session:
+            if alive:
+                await repository.note_seen(session, self.gateway_id)
             await repository.report(session, self.gateway_id, held, said[2] if said and not full else None)
         self._said = applied, health, held
         if full or said is None:

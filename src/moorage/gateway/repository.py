@@ -139,6 +139,25 @@ async def read_table(
     return GatewayTable(routes, keys)
 
 
+async def read_named(session: AsyncSession, before: GatewayTable, named: Set[str]) -> GatewayTable:
+    """The table with these containers read again, in one statement: a deployment waits for it."""
+    at_gateway = (ReplicaRow.container_id == ContainerRow.id) & _AT_GATEWAY
+    query = (
+        select(*_ROUTE_COLUMNS, *_SERVER_COLUMNS)
+        .outerjoin(ReplicaRow, at_gateway)
+        .where(ContainerRow.id.in_(named), ContainerRow.deleted_at.is_(None))
+    )
+    found: dict[str, tuple[_RouteValues, list[_ServerValues]]] = {}
+    for container_id, project_id, health_path, limits, *server in await session.execute(query):
+        _, servers = found.setdefault(container_id, ((project_id, health_path, limits), []))
+        if server[0] is not None:
+            servers.append((server[0], server[1], server[2], server[3]))
+    routes = {name: route for name, route in before.routes.items() if name not in named}
+    for container_id, (settings, servers) in found.items():
+        routes[ContainerId(container_id)] = _route(container_id, settings, sorted(servers))
+    return GatewayTable(routes, before.keys)
+
+
 def changed_buckets(before: Fingerprint, after: Fingerprint) -> frozenset[str]:
     return frozenset(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
 
@@ -154,6 +173,10 @@ async def register_gateway(session: AsyncSession, gateway_id: GatewayId) -> None
         insert(GatewayRow).values(values).on_conflict_do_update(index_elements=[GatewayRow.id], set_=values)
     )
     await session.execute(upsert)
+
+
+async def note_seen(session: AsyncSession, gateway_id: GatewayId) -> None:
+    await session.execute(update(GatewayRow).where(GatewayRow.id == gateway_id).values(seen_at=func.now()))
 
 
 async def forget_gateway(session: AsyncSession, gateway_id: GatewayId) -> None:
@@ -174,8 +197,8 @@ async def report(
     before: dict[str, RouteReport] | None = None,
 ) -> None:
     """Make our rows say what HAProxy holds; wake the containers for which something changed. `before` is what the
-    rows say, where the caller knows it."""
-    await session.execute(update(GatewayRow).where(GatewayRow.id == gateway_id).values(seen_at=func.now()))
+    rows say, where the caller knows it. Without a wait for the disk: what a crash of Postgres takes of it, the next
+    full report says again."""
     ours = ReplicaRouteRow.gateway_id == gateway_id
     if before is None:
         rows = (await session.execute(select(ReplicaRouteRow).where(ours))).scalars()
@@ -203,7 +226,8 @@ async def report(
         values: dict[str, Any] = {name: upsert.excluded[name] for name in _REPORTED}
         values["failing_since"] = _failing_since(upsert.excluded)
         keys = [ReplicaRouteRow.gateway_id, ReplicaRouteRow.replica_id]
-        await session.execute(upsert.on_conflict_do_update(index_elements=keys, set_=values))
+        reported = upsert.on_conflict_do_update(index_elements=keys, set_=values)
+        await session.execute(reported.returning(func.set_config("synchronous_commit", "off", True)))
     for some in _batched([*gone, *changed]):
         await mark_due(session, select(ReplicaRow.container_id).where(ReplicaRow.id.in_(some)))
 
