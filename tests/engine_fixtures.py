@@ -12,6 +12,7 @@ import subprocess
 import tarfile
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import aiodocker
@@ -38,10 +39,11 @@ def engine_settings() -> Iterator[Settings]:
 
 @pytest.fixture(scope="session")
 def docker_host(engine_settings: Settings) -> Iterator[str]:
-    host = asyncio.run(ensure_engine(engine_settings, lambda line: print(line, flush=True)))
-    yield host
-    if is_own_engine(engine_settings, host):
-        asyncio.run(_end_own_engine(engine_settings))
+    with ThreadPoolExecutor(1) as beside:  # In this thread Playwright's event loop may be running.
+        host = beside.submit(asyncio.run, ensure_engine(engine_settings, print)).result()
+        yield host
+        if is_own_engine(engine_settings, host):
+            beside.submit(asyncio.run, _end_own_engine(engine_settings)).result()
 
 
 @pytest.fixture(scope="session")

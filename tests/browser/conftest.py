@@ -26,8 +26,7 @@ expect.set_options(timeout=15_000)
 
 # Of the package, not of the session: Playwright's loop must be gone when other packages run theirs.
 @pytest.fixture(scope="package")
-def browser(docker_host: str) -> Iterator[Browser]:
-    """After the engine, which is started in an event loop of its own: while a browser is open, Playwright's runs."""
+def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         yield playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
 
