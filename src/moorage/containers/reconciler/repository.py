@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Row, case, func, select, text, update
+from sqlalchemy import Row, Select, case, func, select, text, true, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.catalog.capacity import InstanceType
@@ -130,6 +130,7 @@ async def load(session: AsyncSession, container_id: str) -> Loaded | None:
             usable_hours(ContainerRow.id),
             available_credit(ProjectRow.organization_id),
             spendable_credit(ProjectRow.organization_id, ProjectRow.id),
+            _failed_lately(ContainerRow.id).exists(),
             InstanceTypeRow,
         )
         .join(ProjectRow, ProjectRow.id == ContainerRow.project_id)
@@ -140,27 +141,21 @@ async def load(session: AsyncSession, container_id: str) -> Loaded | None:
     found = (await session.execute(query)).one_or_none()
     if found is None:
         return None
-    container, organization_id, suspended, now, replica_limit, hours, available, spendable, _ = found
+    container, organization_id, suspended, now, replica_limit, hours, available, spendable, failed, _ = found
     # Already in the session, so this asks nobody.
     instance_type = await find_instance_type(session, container.instance_type)
     assert instance_type is not None, "a foreign key says so"
-    replicas = (
-        select(ReplicaRow)
-        .where(ReplicaRow.container_id == container_id, ReplicaRow.state != ReplicaState.REMOVED)
-        .order_by(ReplicaRow.slot, ReplicaRow.created_at)
-    )
-    rows = list((await session.execute(replicas)).scalars())
+    replicas, routes = await _replicas(session, container_id)
     # Before its image is known, a deployment has started nothing that could have failed.
-    failures, failed_starts = (
-        await _failures(session, container, now) if _knows_image(container) else ([], [])
-    )
+    failed = failed and container.image_generation == container.generation
+    failures, failed_starts = await _failures(session, container, now) if failed else ([], [])
     return Loaded(
         container=container,
         organization_id=organization_id,
         suspended=suspended,
         instance_type=instance_type,
-        replicas=rows,
-        routes=await _routes(session, container_id) if any(map(_may_be_at_gateways, rows)) else {},
+        replicas=replicas,
+        routes=routes,
         failures=failures,
         failed_starts=failed_starts,
         approval=await _approval(session, container, replica_limit),
@@ -169,14 +164,6 @@ async def load(session: AsyncSession, container_id: str) -> Loaded | None:
         available_microusd=available,
         spendable_microusd=spendable,
     )
-
-
-def _may_be_at_gateways(replica: ReplicaRow) -> bool:
-    return replica.state not in (ReplicaState.REQUESTED, ReplicaState.STARTING)
-
-
-def _knows_image(container: ContainerRow) -> bool:
-    return container.image_generation == container.generation
 
 
 async def apply_plan(
@@ -279,30 +266,36 @@ def batches(ids: Sequence[str]) -> Iterator[Sequence[str]]:
         yield ids[first : first + _IDS_PER_STATEMENT]
 
 
-async def _routes(session: AsyncSession, container_id: str) -> dict[str, RouteFacts]:
-    query = (
+async def _replicas(
+    session: AsyncSession, container_id: str
+) -> tuple[list[ReplicaRow], dict[str, RouteFacts]]:
+    """Those that are not removed, and what the gateways say about them."""
+    route = ReplicaRouteRow
+    said = (
         select(
-            ReplicaRouteRow.replica_id,
-            func.bool_or(~ReplicaRouteRow.draining),
-            func.sum(ReplicaRouteRow.in_flight),
-            func.max(ReplicaRouteRow.failing_since),
-            func.bool_and(ReplicaRouteRow.failure.is_not(None) | ReplicaRouteRow.draining),
-            func.max(ReplicaRouteRow.failure),
-            func.max(ReplicaRouteRow.failure_status),
+            func.bool_or(~route.draining).label("taking"),
+            func.sum(route.in_flight).label("in_flight"),
+            func.max(route.failing_since).label("since"),
+            func.bool_and(route.failure.is_not(None) | route.draining).label("failing"),
+            func.max(route.failure).label("failure"),
+            func.max(route.failure_status).label("status"),
         )
-        .join(ReplicaRow, ReplicaRow.id == ReplicaRouteRow.replica_id)
-        .where(ReplicaRow.container_id == container_id)
-        .group_by(ReplicaRouteRow.replica_id)
+        .where(route.replica_id == ReplicaRow.id)
+        .lateral()
     )
-    return {
-        row_id: RouteFacts(
-            taking,
-            int(in_flight),
-            since if failing else None,
-            Probe(ProbeFailure(failure), status) if failing and failure is not None else None,
-        )
-        for row_id, taking, in_flight, since, failing, failure, status in await session.execute(query)
-    }
+    query = (
+        select(ReplicaRow, said)
+        .join(said, true())
+        .where(ReplicaRow.container_id == container_id, ReplicaRow.state != ReplicaState.REMOVED)
+        .order_by(ReplicaRow.slot, ReplicaRow.created_at)
+    )
+    rows, routes = [], {}
+    for row, taking, in_flight, since, failing, failure, status in await session.execute(query):
+        rows.append(row)
+        if taking is not None:
+            probe = Probe(ProbeFailure(failure), status) if failing and failure is not None else None
+            routes[row.id] = RouteFacts(taking, int(in_flight), since if failing else None, probe)
+    return rows, routes
 
 
 async def _approval(session: AsyncSession, container: ContainerRow, limit: int) -> Verdict | None:
@@ -315,20 +308,25 @@ async def _approval(session: AsyncSession, container: ContainerRow, limit: int) 
     return awaiting(replicas, limit)
 
 
+def _failed_lately(container_id: Any) -> Select[ReplicaRow, datetime]:
+    """With the time of it, oldest first."""
+    # One that failed its health check for good has failed from then on, not only once it has ended.
+    failed_at = func.coalesce(ReplicaRow.ended_at, ReplicaRow.draining_at)
+    return (
+        select(ReplicaRow, failed_at)
+        .where(
+            ReplicaRow.container_id == container_id, ReplicaRow.ended_badly, failed_at > func.now() - WINDOW
+        )
+        .order_by(failed_at)
+    )
+
+
 async def _failures(
     session: AsyncSession, container: ContainerRow, now: datetime
 ) -> tuple[list[Failure], list[tuple[int, datetime]]]:
     """What of this generation ended badly in the last minutes, and what of any failed to start in the last hour."""
-    # One that failed its health check for good has failed from then on, not only once it has ended.
-    failed_at = func.coalesce(ReplicaRow.ended_at, ReplicaRow.draining_at)
-    query = (
-        select(ReplicaRow, failed_at)
-        .where(
-            ReplicaRow.container_id == container.id, ReplicaRow.ended_badly, failed_at > func.now() - WINDOW
-        )
-        .order_by(failed_at)
-    )
-    ended = [(row, at) for row, at in await session.execute(query) if row.reason is not None]
+    found = await session.execute(_failed_lately(container.id))
+    ended = [(row, at) for row, at in found if row.reason is not None]
     recent = [
         Failure(row.slot, at, Verdict(Reason(row.reason or ""), row.message or "", Fix.from_json(row.fix)))
         for row, at in ended
