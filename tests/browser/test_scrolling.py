@@ -1,13 +1,18 @@
-"""A thousand containers are a few rows at a time, and follow the scrolling."""
+"""A thousand containers, a hundred thousand lines: a few rows at a time, that follow the scrolling."""
 
+import time
 from typing import Any
 
 from playwright.sync_api import Browser, Locator, expect
 
+from moorage.kit.clock import system_clock
+from moorage.telemetry.partition_repository import create_partition
 from tests.browser.conftest import browsing
 from tests.browser.world import World
+from tests.database.api_support import Home
 
 CONTAINERS = 1_000
+LINES = 100_000
 MOST_ROWS = 150
 FRAMES = 120
 
@@ -73,3 +78,45 @@ def test_a_thousand_containers(browser: Browser, world: World) -> None:
         page.goto(f"{world.url}/projects/{home.project_id}/containers/{first}")
         expect(page.get_by_placeholder(f"Filter {CONTAINERS} containers")).to_be_visible()
         scrolled(page.get_by_role("region", name="Containers"), "a", f"{CONTAINERS} containers")
+
+
+def test_a_hundred_thousand_lines(browser: Browser, world: World) -> None:
+    home = world.home("chatty@example.com", "Chatty", "large")
+    container = world.container(home, "chatty", "RUNNING", ready=1)
+    world.do(print_lines(world, home, container))
+    with browsing(browser, world, home.token) as page:
+        page.goto(f"{world.url}/projects/{home.project_id}/containers/{container}/logs")
+        lines = page.get_by_role("region", name="Log lines, newest first")
+        newest, oldest = (lines.get_by_text(f"line {number} of {LINES}", exact=True) for number in (LINES, 1))
+        expect(newest).to_be_visible()
+        expect(page.get_by_text(f"of {LINES:,} lines loaded")).to_be_visible()
+
+        began_s = time.monotonic()
+        lines.press("End")
+        expect(oldest).to_be_visible(timeout=60_000)
+        print(f"the oldest of {LINES} lines is there {time.monotonic() - began_s:.1f} s after the End key")
+        expect(page.get_by_text(f"{LINES:,} lines", exact=True)).to_be_visible()
+        expect(newest).to_have_count(0)
+
+        lines.press("Home")
+        expect(newest).to_be_visible()
+        scrolled(lines, "button", f"{LINES} lines")
+        expect(oldest).to_be_visible()
+
+
+async def print_lines(world: World, home: Home, container_id: str) -> None:
+    """Over fifty minutes, the last one now; in colour, and some of them errors."""
+    async with world.api.database.transaction() as session:
+        await create_partition(session, "log_lines", system_clock.now().date())
+    await world.api.execute(
+        "INSERT INTO log_lines (replica_id, sequence, container_id, project_id, time, stream, text) "
+        "SELECT id, n - 1, container_id, :project, now() - (lines - n) * interval '30 milliseconds', "
+        "CASE WHEN n % 50 = 0 THEN 2 ELSE 1 END, "
+        "chr(27) || '[32mINFO' || chr(27) || '[0m ' || repeat('10.88.0.1 ', n % 20) || chr(27) || '[34m' || "
+        "'line ' || n || ' of ' || lines || chr(27) || '[0m' "
+        "FROM replicas, (SELECT CAST(:lines AS integer) AS lines) asked, generate_series(1, lines) n "
+        "WHERE container_id = :id",
+        lines=LINES,
+        project=home.project_id,
+        id=container_id,
+    )

@@ -1,10 +1,21 @@
 /** Times are shown in the reader's own zone. */
 export const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 
+/** Made once: a log asks them of every line that scrolls by. */
+const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+const day = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
+
 export function clockTime(iso: string, withMs = false): string {
   const time = new Date(iso);
-  const text = time.toLocaleTimeString("en-GB", { hour12: false });
+  const text = clock.format(time);
   return withMs ? `${text}.${String(time.getMilliseconds()).padStart(3, "0")}` : text;
+}
+
+/** "14:03:11.482" today, "12 Nov 14:03:11" before. */
+export function lineTime(iso: string): string {
+  const time = new Date(iso);
+  const isToday = time.toDateString() === new Date().toDateString();
+  return isToday ? clockTime(iso, true) : `${day.format(time)} ${clock.format(time)}`;
 }
 
 /** "14:27" today, "12 Nov" before. */

@@ -1,26 +1,14 @@
-import { keepPreviousData, useQuery } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 
-import { api, body } from "@/api/client";
 import { clockTime } from "@/components/times";
 
-import { asked, type Filter, from } from "./filter";
+import type { Filter } from "./filter";
 import classes from "./Logs.module.css";
-
-const STEPS = 120;
+import { histogramQuery } from "./queries";
 
 /** How many lines when, what went to stderr in red. */
 export function Histogram({ containerId, filter }: { containerId: string; filter: Filter }) {
-  const { data } = useQuery({
-    queryKey: ["containers", containerId, "log histogram", filter],
-    queryFn: () =>
-      body(
-        api.GET("/api/v1/containers/{container_id}/logs/histogram", {
-          params: { path: { container_id: containerId }, query: { ...asked(filter), from: from(filter), steps: STEPS } },
-        }),
-      ),
-    placeholderData: keepPreviousData,
-    refetchInterval: 15_000,
-  });
+  const { data } = useQuery(histogramQuery(containerId, filter));
   const out = data?.series["stdout"] ?? [];
   const err = data?.series["stderr"] ?? [];
   const times = data?.times ?? [];

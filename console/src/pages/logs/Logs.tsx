@@ -10,7 +10,7 @@ import { FilterBar } from "./FilterBar";
 import { Histogram } from "./Histogram";
 import classes from "./Logs.module.css";
 import { Rows } from "./Rows";
-import { useLines } from "./useLines";
+import { MOST_LINES, useLines } from "./useLines";
 
 const TYPING_PAUSE_MS = 300;
 
@@ -20,7 +20,7 @@ export function Logs() {
   const [live, setLive] = useState(true);
   const [text] = useDebouncedValue(wanted.text, TYPING_PAUSE_MS);
   const filter = useMemo(() => ({ ...wanted, text: text.trim() }), [wanted, text]);
-  const { lines, stored } = useLines(container.id, filter, live);
+  const { lines, total, more, error, retry, isPending } = useLines(container.id, filter, live);
   const change = (changes: Partial<Filter>) => setWanted({ ...wanted, ...changes, chosenAt: Date.now() });
   return (
     <main className={classes.page}>
@@ -35,9 +35,9 @@ export function Logs() {
           <span>Line</span>
           <span className={classes.promise}>Newest first · times in {zone} · secrets masked</span>
         </div>
-        {stored.isPending ? <Waiting rows={12} height={16} /> : null}
-        {stored.error ? <ErrorNotice error={stored.error} retry={stored.refetch} /> : null}
-        {!stored.isPending && !stored.error && lines.length === 0 ? (
+        {isPending ? <Waiting rows={12} height={16} /> : null}
+        {error ? <ErrorNotice error={error} retry={retry} /> : null}
+        {!isPending && !error && lines.length === 0 ? (
           <p className={classes.nothing}>
             {filter.text || filter.instance || filter.stream
               ? `No such line in the ${RANGES[filter.range].label.toLowerCase()}.`
@@ -45,19 +45,20 @@ export function Logs() {
           </p>
         ) : null}
         {lines.length > 0 ? (
-          <Rows
-            lines={lines}
-            more={() => stored.hasNextPage && !stored.isFetchingNextPage && void stored.fetchNextPage()}
-            scrolledAway={() => setLive(false)}
-          />
+          <Rows lines={lines} count={Math.min(total, MOST_LINES)} more={more} scrolledAway={() => setLive(false)} />
         ) : null}
       </section>
       <p className={classes.foot}>
-        <span role="status">
-          {lines.length.toLocaleString("en-US")} {stored.hasNextPage ? "lines loaded, older ones below" : "lines"}
-        </span>
+        <span>{howMany(lines.length, total)}</span>
         <span>Scroll for older lines. Scrolling pauses Live.</span>
       </p>
     </main>
   );
+}
+
+function howMany(loaded: number, total: number): string {
+  const all = `${total.toLocaleString("en-US")} ${total === 1 ? "line" : "lines"}`;
+  if (loaded >= Math.min(total, MOST_LINES) && total > MOST_LINES)
+    return `The newest ${loaded.toLocaleString("en-US")} of ${all}. Choose a shorter range, or download the rest.`;
+  return loaded < total ? `${loaded.toLocaleString("en-US")} of ${all} loaded` : all;
 }

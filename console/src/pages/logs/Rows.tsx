@@ -1,41 +1,46 @@
-import { UnstyledButton } from "@mantine/core";
+import { useMediaQuery } from "@mantine/hooks";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { useEffect, useRef, useState } from "react";
-
-import { AnsiText } from "@/components/AnsiText";
-import { Copy } from "@/components/Copy";
-import { clockTime } from "@/components/times";
+import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
 
 import classes from "./Logs.module.css";
-import { type Line, lineKey } from "./useLines";
+import type { Line } from "./queries";
+import { Row } from "./Row";
+import { lineKey } from "./useLines";
 
+/** Every line has the same, so that the place of the last of 100,000 is known without a look at the others. */
 const ROW_HEIGHT = 22;
-const NEAR_THE_END = 100;
+/** Time, instance and stream stand above the line. */
+const PHONE_ROW_HEIGHT = 52;
+const ROWS_BEYOND = 12;
+/** Lines that are there before they are scrolled to. */
+const AHEAD = 2_000;
+const AWAY_PX = 88;
 const COLORS = 5;
-/** Of a line that was opened; all of it can be copied. */
-const MOST_OPENED = 100_000;
 
 interface RowsProps {
   lines: Line[];
+  /** With those that are still to come. */
+  count: number;
   more: () => void;
   scrolledAway: () => void;
 }
 
-export function Rows({ lines, more, scrolledAway }: RowsProps) {
+export function Rows({ lines, count, more, scrolledAway }: RowsProps) {
   const scroller = useRef<HTMLDivElement>(null);
-  const [open, setOpen] = useState<string | null>(null);
-  const rows = useVirtualizer({
-    count: lines.length,
-    getScrollElement: () => scroller.current,
-    estimateSize: () => ROW_HEIGHT,
-    getItemKey: (index) => lineKey(lines[index]!),
-    overscan: 20,
-  });
-  const shown = rows.getVirtualItems();
+  const height = useMediaQuery("(max-width: 767px)") ? PHONE_ROW_HEIGHT : ROW_HEIGHT;
+  const opened = useOpened(lines);
   const colors = useInstanceColors();
+  const rows = useVirtualizer({
+    count,
+    getScrollElement: () => scroller.current,
+    estimateSize: (index) => (index === opened.index ? opened.height : height),
+    overscan: ROWS_BEYOND,
+  });
+  useLayoutEffect(() => rows.measure(), [rows, height, opened.index, opened.height]);
+  const shown = rows.getVirtualItems();
   const last = shown.at(-1)?.index ?? 0;
   useEffect(() => {
-    if (last > lines.length - NEAR_THE_END) more();
+    if (last + AHEAD > lines.length) more();
   }, [last, lines.length, more]);
   return (
     <div
@@ -44,26 +49,24 @@ export function Rows({ lines, more, scrolledAway }: RowsProps) {
       tabIndex={0}
       role="region"
       aria-label="Log lines, newest first"
-      onScroll={(event) => event.currentTarget.scrollTop > ROW_HEIGHT * 4 && scrolledAway()}
+      onScroll={(event) => event.currentTarget.scrollTop > AWAY_PX && scrolledAway()}
     >
       <div style={{ height: rows.getTotalSize(), position: "relative" }}>
-        {shown.map((row) => {
-          const line = lines[row.index]!;
-          const key = lineKey(line);
+        {shown.map(({ index, start, size }) => {
+          const line = lines[index];
+          const isOpen = index === opened.index;
           return (
             <div
-              key={key}
-              ref={rows.measureElement}
-              data-index={row.index}
+              key={line ? lineKey(line) : index}
+              ref={isOpen ? opened.watch : undefined}
               className={classes.place}
-              style={{ transform: `translateY(${row.start}px)` }}
+              style={{ transform: `translateY(${start}px)`, height: isOpen ? undefined : size }}
             >
-              <Row
-                line={line}
-                color={colors(line.instance_id)}
-                open={open === key}
-                toggle={() => setOpen(open === key ? null : key)}
-              />
+              {line ? (
+                <Row line={line} color={colors(line.instance_id)} open={isOpen} toggle={opened.toggle} />
+              ) : (
+                <i className={classes.coming} />
+              )}
             </div>
           );
         })}
@@ -72,34 +75,19 @@ export function Rows({ lines, more, scrolledAway }: RowsProps) {
   );
 }
 
-function Row({ line, color, open, toggle }: { line: Line; color: number; open: boolean; toggle: () => void }) {
-  return (
-    <>
-      <UnstyledButton className={classes.row} data-open={open || undefined} aria-expanded={open} onClick={toggle}>
-        <time dateTime={line.time}>{clockTime(line.time, true)}</time>
-        <span className={classes.instance} data-color={color}>
-          {line.instance_id.slice(4, 10)}
-        </span>
-        <span className={classes.stream} data-stream={line.stream}>
-          {line.stream === "stderr" ? "err" : "out"}
-        </span>
-        <span className={classes.line}>
-          <AnsiText text={line.text} {...(open ? { most: MOST_OPENED } : {})} />
-        </span>
-      </UnstyledButton>
-      {open ? (
-        <div className={classes.more}>
-          <span>
-            Instance <code>{line.instance_id}</code>
-          </span>
-          <span>
-            Line <code>{line.sequence}</code>
-          </span>
-          <Copy text={line.text} label="Copy line" withLabel />
-        </div>
-      ) : null}
-    </>
-  );
+/** The one line that is shown whole, and how high it is then. */
+function useOpened(lines: Line[]) {
+  const [line, setLine] = useState<Line | null>(null);
+  const [height, setHeight] = useState(ROW_HEIGHT);
+  const index = useMemo(() => (line ? lines.indexOf(line) : -1), [lines, line]);
+  const toggle = useCallback((one: Line) => setLine((before) => (before === one ? null : one)), []);
+  const watch = useCallback((element: HTMLElement | null) => {
+    if (!element) return undefined;
+    const watcher = new ResizeObserver(() => setHeight(element.offsetHeight));
+    watcher.observe(element);
+    return () => watcher.disconnect();
+  }, []);
+  return { index, height, toggle, watch };
 }
 
 /** Instances get colours in the order in which they are met, and keep them while the page is open. */

@@ -1,49 +1,50 @@
-import { useInfiniteQuery } from "@tanstack/react-query";
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useEffect, useMemo, useState } from "react";
 
-import { api, body, type Schemas } from "@/api/client";
+import { address, type Filter } from "./filter";
+import { histogramQuery, type Line, linesQuery } from "./queries";
 
-import { address, asked, type Filter, from } from "./filter";
-
-export type Line = Schemas["LogLine"];
-
-const FIRST_PAGE = 500;
-const PAGE = 1_000;
-/** The oldest live lines go first; they are still stored. */
-const MOST_LIVE = 100_000;
+/** Of the newest, however many there are: what a browser holds with ease, and more than anybody reads. */
+export const MOST_LINES = 200_000;
+/** Lines that may both be stored and arrive, because the reading and the stream do not begin at the same moment. */
+const OVERLAP = 2_000;
 const FLUSH_MS = 200;
 
 /** Lines newest first: pages of what is stored, with what arrives in front of them. */
 export function useLines(containerId: string, filter: Filter, live: boolean) {
-  const stored = useInfiniteQuery({
-    queryKey: ["containers", containerId, "logs", filter],
-    queryFn: ({ pageParam, signal }) =>
-      body(
-        api.GET("/api/v1/containers/{container_id}/logs", {
-          params: {
-            path: { container_id: containerId },
-            query: { ...asked(filter), from: from(filter), ...(pageParam ? { cursor: pageParam, limit: PAGE } : { limit: FIRST_PAGE }) },
-          },
-          signal,
-        }),
-      ),
-    initialPageParam: "",
-    getNextPageParam: (last) => last.next_cursor ?? undefined,
-    staleTime: Infinity,
-    // Lines never change: to compare all that are there with each page that comes would only cost time.
-    structuralSharing: false,
-  });
+  const stored = useInfiniteQuery(linesQuery(containerId, filter));
+  const counted = useQuery(histogramQuery(containerId, filter));
   const arrived = useLive(containerId, filter, live);
   const lines = useMemo(() => {
     const pages = stored.data?.pages.flatMap((one) => one.items) ?? [];
-    const known = new Set(pages.slice(0, FIRST_PAGE).map(lineKey));
+    if (arrived.length === 0) return pages;
+    const known = new Set(pages.slice(0, OVERLAP).map(lineKey));
     return [...arrived.filter((one) => !known.has(lineKey(one))), ...pages];
   }, [stored.data, arrived]);
-  return { lines, stored };
+  const hasMore = stored.hasNextPage && lines.length < MOST_LINES;
+  const total = useMemo(
+    () => (counted.data && !counted.isPlaceholderData ? sumOf(Object.values(counted.data.series)) : 0),
+    [counted.data, counted.isPlaceholderData],
+  );
+  return {
+    lines,
+    /** How many there are in all, as far as that is known: once the last is here, exactly as many as there are lines. */
+    total: stored.hasNextPage ? Math.max(total, lines.length) : lines.length,
+    more: () => {
+      if (hasMore && !stored.isFetchingNextPage && !stored.isFetchNextPageError) void stored.fetchNextPage();
+    },
+    error: stored.error,
+    retry: () => void (stored.isFetchNextPageError ? stored.fetchNextPage() : stored.refetch()),
+    isPending: stored.isPending,
+  };
 }
 
 export function lineKey(line: Line): string {
   return `${line.instance_id} ${line.sequence}`;
+}
+
+function sumOf(series: number[][]): number {
+  return series.flat().reduce((sum, count) => sum + count, 0);
 }
 
 /** The stream's lines since this filter was chosen. They are shown in batches: a flood must not be a render each. */
@@ -59,7 +60,8 @@ function useLive(containerId: string, filter: Filter, live: boolean): Line[] {
       if (batch.length === 0) return;
       const newest = batch.reverse();
       batch = [];
-      setLines((before) => [...newest, ...before].slice(0, MOST_LIVE));
+      // The oldest of them go first; they are still stored.
+      setLines((before) => [...newest, ...before].slice(0, MOST_LINES));
     }, FLUSH_MS);
     return () => {
       source.close();

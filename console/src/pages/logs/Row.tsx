@@ -1,0 +1,59 @@
+import { memo } from "react";
+
+import { AnsiText } from "@/components/AnsiText";
+import { Copy } from "@/components/Copy";
+import { lineTime } from "@/components/times";
+
+import classes from "./Logs.module.css";
+import type { Line } from "./queries";
+
+/** Characters of a line: of a closed one more than the widest screen has room for, of an open one what a person may
+ * read. All of it can be copied. */
+const MOST_CLOSED = 1_000;
+const MOST_OPENED = 100_000;
+
+interface RowProps {
+  line: Line;
+  color: number;
+  open: boolean;
+  toggle: (line: Line) => void;
+}
+
+export const Row = memo(function Row({ line, color, open, toggle }: RowProps) {
+  return (
+    <>
+      <button
+        type="button"
+        className={classes.row}
+        data-open={open || undefined}
+        aria-expanded={open}
+        onClick={() => toggle(line)}
+      >
+        <time dateTime={line.time}>{lineTime(line.time)}</time>
+        <span className={classes.instance} data-color={color}>
+          {line.instance_id.slice(4, 10)}
+        </span>
+        <span className={classes.stream} data-stream={line.stream}>
+          {line.stream === "stderr" ? "err" : "out"}
+        </span>
+        <span className={classes.line}>
+          <AnsiText text={line.text} most={open ? MOST_OPENED : MOST_CLOSED} />
+        </span>
+      </button>
+      {open ? (
+        <div className={classes.more}>
+          <span>
+            Time <code>{line.time}</code>
+          </span>
+          <span>
+            Instance <code>{line.instance_id}</code>
+          </span>
+          <span>
+            Line <code>{line.sequence}</code>
+          </span>
+          <Copy text={line.text} label="Copy line" withLabel />
+        </div>
+      ) : null}
+    </>
+  );
+});
