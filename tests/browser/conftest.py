@@ -1,4 +1,4 @@
-"""A real Chromium in front of a whole Moorage. What a browser complains of fails the test that made it complain."""
+"""A real Chromium in front of an API, and once in front of a whole Moorage. What a browser complains of fails its test."""
 
 import os
 import re
@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import httpx
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
 
@@ -56,13 +57,16 @@ def scene(world: World) -> Scene:
 class Visitor:
     """Somebody at a browser of their own."""
 
-    stack: Stack
+    url: str
+    operator_key: str
+    others: tuple[str, ...]
+    """Other addresses that pages may ask."""
     context: BrowserContext
     page: Page
     complaints: list[str] = field(default_factory=list)
 
     def open(self, path: str) -> None:
-        self.page.goto(f"{self.stack.api_url}{path}")
+        self.page.goto(f"{self.url}{path}")
 
     def sign_in(self, email: str) -> None:
         """As a person does it: an address, the code from the mail."""
@@ -73,9 +77,13 @@ class Visitor:
         self.page.get_by_label("Digit of the code").first.focus()
         self.page.keyboard.type(self._code(email))
 
+    def operator(self) -> httpx.Client:
+        headers = {"Authorization": f"Bearer {self.operator_key}"}
+        return httpx.Client(base_url=f"{self.url}/api/v1", headers=headers, trust_env=False, timeout=30)
+
     def _code(self, email: str) -> str:
         def newest() -> str | None:
-            with self.stack.operator() as operator:
+            with self.operator() as operator:
                 mails = operator.get("/operator/outbox").json()["items"]
             texts = [mail["text"] for mail in mails if mail["to"] == email]
             found = re.search(r"\b(\d{6})\b", texts[0]) if texts else None
@@ -87,16 +95,22 @@ class Visitor:
 
 
 @pytest.fixture
-def visitor(browser: Browser, stack: Stack) -> Iterator[Visitor]:
-    yield from visit(browser, stack)
+def visitor(browser: Browser, world: World) -> Iterator[Visitor]:
+    yield from visit(browser, world.url, world.api.settings.operator_key_file)
 
 
-def visit(browser: Browser, stack: Stack, **options: object) -> Iterator[Visitor]:
-    context = browser.new_context(viewport=DESKTOP, **options)  # type: ignore[arg-type]
+@pytest.fixture
+def visitor_of_a_whole(browser: Browser, stack: Stack) -> Iterator[Visitor]:
+    gateway = f"http://127.0.0.1:{stack.gateway_port}"
+    yield from visit(browser, stack.api_url, stack.home / "operator-key", gateway)
+
+
+def visit(browser: Browser, url: str, operator_key_file: Path, *others: str) -> Iterator[Visitor]:
+    context = browser.new_context(viewport=DESKTOP)
     context.set_default_timeout(15_000)
     context.grant_permissions(["clipboard-read", "clipboard-write"])
     page = context.new_page()
-    one = Visitor(stack, context, page)
+    one = Visitor(url, operator_key_file.read_text().strip(), others, context, page)
     page.on("console", lambda message: _note(one, message))
     page.on("pageerror", lambda error: one.complaints.append(str(error)))
     page.on("request", lambda request: _only_ours(one, request.url))
@@ -130,8 +144,7 @@ def _note(visitor: Visitor, message: ConsoleMessage) -> None:
 
 
 def _only_ours(visitor: Visitor, url: str) -> None:
-    ours = (visitor.stack.api_url, f"http://127.0.0.1:{visitor.stack.gateway_port}", "blob:", "data:")
-    if not url.startswith(ours):
+    if not url.startswith((visitor.url, *visitor.others, "blob:", "data:")):
         visitor.complaints.append(f"a request to {url}")
 
 

@@ -11,7 +11,8 @@ DEPLOYED_MS = 90_000
 
 
 @pytest.mark.timeout(240)
-def test_from_sign_up_to_an_answer_and_back_to_nothing(visitor: Visitor) -> None:
+def test_from_sign_up_to_an_answer_and_back_to_nothing(visitor_of_a_whole: Visitor) -> None:
+    visitor = visitor_of_a_whole
     page = visitor.page
     visitor.sign_in("story@example.com")
     page.get_by_label("Name").fill("harbour")
@@ -84,7 +85,7 @@ def test_from_sign_up_to_an_answer_and_back_to_nothing(visitor: Visitor) -> None
 
 
 def confirm_transfer(visitor: Visitor, reference: str, received_microusd: int) -> None:
-    with visitor.stack.operator() as operator:
+    with visitor.operator() as operator:
         waiting = operator.get("/operator/bank-transfers", params={"state": "pending"}).json()["items"]
         [transfer] = [one for one in waiting if one["reference"] == reference]
         body = {"received_microusd": received_microusd}
