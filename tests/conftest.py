@@ -17,6 +17,7 @@ from moorage.kit.home import prepare_home
 from moorage.kit.logging import configure_logging
 from moorage.kit.postgres import EmbeddedPostgres
 from moorage.kit.settings import Settings
+from tests.folders import folder_for_a_database
 
 pytest_plugins = ["tests.engine_fixtures", "tests.lanes"]
 
@@ -42,8 +43,7 @@ def short_folder() -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def postgres_dsn() -> Iterator[str]:
     """A server whose database is migrated and serves as the template for every test's own."""
-    home = Path(tempfile.mkdtemp(prefix="moor-", dir="/tmp"))
-    home.chmod(0o755)
+    home = folder_for_a_database()
     settings = Settings(home=home)
     prepare_home(settings)
     server = EmbeddedPostgres(settings, options=("fsync=off", "max_connections=300"))

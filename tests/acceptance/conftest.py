@@ -1,11 +1,10 @@
 import shutil
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.acceptance.stack import Person, Stack
+from tests.folders import folder_for_a_database
 
 
 @pytest.fixture(scope="session")
@@ -26,8 +25,7 @@ def person(stack: Stack) -> Person:
 
 
 def run_stack(docker_host: str, replica_ports: str, **settings: str) -> Iterator[Stack]:
-    folder = Path(tempfile.mkdtemp(prefix="moor-", dir="/tmp"))
-    folder.chmod(0o755)
+    folder = folder_for_a_database()
     stack = Stack(folder / "home", docker_host, replica_ports, settings=settings)
     try:
         stack.up()

@@ -4,11 +4,9 @@ for an engine to reach it. For pages and pictures; what the engine does is shown
 import asyncio
 import json
 import shutil
-import tempfile
 import threading
 from collections.abc import Coroutine
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any, TypeVar
 
 import uvicorn
@@ -25,6 +23,7 @@ from moorage.kit.postgres import EmbeddedPostgres
 from moorage.kit.settings import Settings
 from moorage.telemetry.partition_repository import create_partition
 from tests.database.api_support import KEYRING, Api, Home, new_home
+from tests.folders import folder_for_a_database
 from tests.ports import free_port
 
 ResultT = TypeVar("ResultT")
@@ -38,11 +37,10 @@ class World:
         self.url = f"http://127.0.0.1:{self.port}"
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._folder = Path(tempfile.mkdtemp(prefix="moor-", dir="/tmp"))
+        self._folder = folder_for_a_database()
         self._ports = iter(range(30000, 31000))
 
     def start(self) -> None:
-        self._folder.chmod(0o755)
         self._thread.start()
         self.do(self._start())
 
