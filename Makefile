@@ -1,6 +1,6 @@
 # Needs a Debian or Ubuntu machine with Python 3.11 or newer, and nothing else: each target installs what it lacks.
 
-.PHONY: up down clean test check console unit bench lock
+.PHONY: up down clean test test-long check console unit bench lock
 
 up:
 	@scripts/setup run
@@ -33,7 +33,11 @@ console:
 	@scripts/console build
 
 test: check console
-	.venv/bin/pytest -n 2
+	.venv/bin/pytest -n 2 -m "not long"
+
+test-long: console
+	@scripts/setup dev
+	.venv/bin/pytest -n 2 -m long
 
 bench:
 	@scripts/setup bench

@@ -1,4 +1,4 @@
-"""Two lanes through the suite, and the figures that tests print.
+"""Two lanes through the suite, the figures that tests print, and the names of those that are too long for `make test`.
 
 With `pytest -n 2`, everything that needs the machine's Docker engine runs in one process, one test after the other;
 the rest runs beside it, the browser's pages first and then file by file.
@@ -11,6 +11,8 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 _NEEDS_ENGINE = re.compile(r"tests/(acceptance|engine)/|[^:]*_docker\.py")
+LONG_S = 15
+"""What `make test` allows one test."""
 _PAGES = "tests/browser/"
 """One browser and one API for all of them."""
 
@@ -36,6 +38,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    _show_figures(terminalreporter)
+    _name_unmarked(terminalreporter)
+
+
+def _show_figures(terminalreporter: pytest.TerminalReporter) -> None:
     """What a test printed is what it counted or measured: shown although it passed."""
     figures = [
         (report.nodeid, text.strip())
@@ -47,3 +54,16 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("figures")
     for nodeid, text in sorted(figures):
         terminalreporter.write_line(f"{nodeid}\n    " + text.replace("\n", "\n    "))
+
+
+def _name_unmarked(terminalreporter: pytest.TerminalReporter) -> None:
+    """Named and not failed: on a loaded machine every test may take that long."""
+    slow = [
+        report
+        for report in terminalreporter.stats.get("passed", ())
+        if report.when == "call" and report.duration > LONG_S and "long" not in report.keywords
+    ]
+    if slow:
+        terminalreporter.section(f"longer than {LONG_S} s: make them shorter, or mark them `long`")
+    for report in sorted(slow, key=lambda report: -report.duration):
+        terminalreporter.write_line(f"{report.duration:6.1f} s  {report.nodeid}")

@@ -6,6 +6,7 @@ from collections import Counter
 from datetime import datetime
 
 import aiohttp
+import pytest
 
 from tests.acceptance.stack import Deployed, Person
 
@@ -65,6 +66,7 @@ async def until(chat: Deployed, desired: int, ready: int, within_s: float) -> fl
         await asyncio.sleep(0.1)
 
 
+@pytest.mark.long
 async def test_up_under_load_and_back_without_a_failed_request(person: Person) -> None:
     resources = {
         "mode": "autoscaling",

@@ -5,10 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from tests.acceptance.stack import Deployed, Person, Stack, until
 
 
+@pytest.mark.long
 def test_into_a_new_data_folder_and_on(own_stack: Stack, short_folder: Path) -> None:
     person = own_stack.sign_up("ada@example.com")
     chat = person.deploy("chat", env={"MODEL_NAME": "a-value-that-is-sealed"})

@@ -66,6 +66,7 @@ def test_what_is_charged(stack: Stack) -> None:
     chat.delete()
 
 
+@pytest.mark.long
 async def test_credit_that_runs_out(stack_of_short_hours: Stack) -> None:
     stack = stack_of_short_hours
     person = stack.sign_up("poor@example.com")

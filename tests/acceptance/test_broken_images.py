@@ -49,6 +49,7 @@ def broken_stack(docker_host: str, private_registry: RunningRegistry, dead_regis
     yield from run_stack(docker_host, ports, MOORAGE_ALLOWED_REGISTRIES=allowed)
 
 
+@pytest.mark.long
 async def test_every_broken_deployment_is_explained(
     broken_stack: Stack, private_registry: RunningRegistry, dead_registry: str, docker_host: str
 ) -> None:

@@ -41,6 +41,7 @@ async def test_a_deployment_survives(person: Person, stack: Stack, victim: str) 
     assert await engine_containers(stack, chat.id) == []
 
 
+@pytest.mark.long
 def test_with_everything_of_ours_dead_the_endpoint_answers(own_stack: Stack) -> None:
     person = own_stack.sign_up("ann@example.com")
     chat = person.deploy("alone")
@@ -95,6 +96,7 @@ def revoke(person: Person, key: str) -> None:
     assert person.api.delete(f"/api-keys/{key_id}").is_success
 
 
+@pytest.mark.long
 def test_ctrl_c_leaves_containers_running_and_the_next_start_adopts_them(own_stack: Stack) -> None:
     person = own_stack.sign_up("ann@example.com")
     chat = person.deploy("stays")

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 
 import aiodocker
 import asyncpg
+import pytest
 
 from moorage.kit.postgres import database_dsn
 from moorage.kit.settings import Settings
@@ -18,6 +19,7 @@ THREE = {"mode": "autoscaling", "instance_type": "cpu-nano", "min_replicas": 3, 
 REQUESTS_PER_S = 60
 
 
+@pytest.mark.long
 async def test_a_replica_that_fails_its_checks_rests_and_is_replaced(person: Person, stack: Stack) -> None:
     command = shlex.join(["python3", "-c", f"{inspect.getsource(_serve)}\n_serve()"])
     chat = person.deploy("sick", resources=THREE, start_command=command)

@@ -79,6 +79,7 @@ def walk() -> list[str]:
 
 
 @pytest.mark.timeout(540)
+@pytest.mark.long
 def test_the_walk(fresh: Fresh, short_folder: Path) -> None:
     commands = walk()
     assert commands[0] == "make up"

@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass, field
 
 import aiohttp
+import pytest
 
 from moorage.kit.settings import Settings
 from tests.acceptance.stack import Deployed, Person, until
@@ -77,6 +78,7 @@ def act(chat: Deployed, action: str) -> None:
         chat.do(action)
 
 
+@pytest.mark.long
 async def test_streams_end_well_when_their_replica_goes(person: Person) -> None:
     key = person.key()
     chats = {

@@ -3,6 +3,7 @@
 import asyncio
 
 import aiodocker
+import pytest
 
 from tests.acceptance.load import open_loop
 from tests.acceptance.stack import Deployed, Person, Stack, until
@@ -25,6 +26,7 @@ def routed(chat: Deployed, generation: int) -> list[str]:
     return [one["id"] for one in items if one["state"] == "routed" and one["generation"] == generation]
 
 
+@pytest.mark.long
 async def test_removing_replicas_drops_nothing(person: Person, stack: Stack) -> None:
     chat = person.deploy("drops nothing", resources=THREE)
     await until_ready(chat, 1)

@@ -11,6 +11,7 @@ DEPLOYED_MS = 90_000
 
 
 @pytest.mark.timeout(240)
+@pytest.mark.long
 def test_from_sign_up_to_an_answer_and_back_to_nothing(visitor_of_a_whole: Visitor) -> None:
     visitor = visitor_of_a_whole
     page = visitor.page

@@ -7,6 +7,7 @@ from collections import Counter
 from typing import Any
 
 import httpx
+import pytest
 import structlog.testing
 from api_support import ANONYMOUS, BASE_URL, SMALL, Api, Asker, new_home
 from api_support import api_fixture as api_fixture
@@ -77,6 +78,7 @@ class Maker:
         return dict(found)
 
 
+@pytest.mark.long
 async def test_never_a_5xx(api: Api) -> None:
     home = await new_home(api)
     description = (await api.ask(ANONYMOUS, "GET", "/openapi.json")).json()

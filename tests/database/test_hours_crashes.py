@@ -103,6 +103,7 @@ async def rounds_until(
     raise AssertionError("it does not converge")
 
 
+@pytest.mark.long
 async def test_killed_at_every_statement_of_a_containers_life(world: World, doomed: DoomedDatabase) -> None:
     points: Counter[str] = Counter()
     over: frozenset[str] = frozenset()

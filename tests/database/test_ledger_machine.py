@@ -259,6 +259,7 @@ def ledger_dsn(postgres_dsn: str) -> Iterator[str]:
     asyncio.run(execute("DROP DATABASE test_ledger WITH (FORCE)"))
 
 
+@pytest.mark.long
 def test_money_is_neither_made_nor_lost(ledger_dsn: str) -> None:
     with asyncio.Runner() as runner:
         engine = create_async_engine(

@@ -142,6 +142,7 @@ async def test_undisturbed(world: World, doomed: DoomedDatabase) -> None:
 
 @pytest.mark.parametrize("moment", ["before", "after"])
 @pytest.mark.parametrize("kills", [True, False], ids=["killed", "failed"])
+@pytest.mark.long
 async def test_at_every_engine_call(world: World, doomed: DoomedDatabase, moment: str, kills: bool) -> None:
     def arm(engine: WatchedEngine, at: int) -> Strike:
         strike = Strike(at_call=at, kills=kills)
@@ -153,6 +154,7 @@ async def test_at_every_engine_call(world: World, doomed: DoomedDatabase, moment
     check(f"{'killed' if kills else 'failed'} {moment} the effect of engine calls", points, most)
 
 
+@pytest.mark.long
 async def test_killed_at_every_write_and_commit(world: World, doomed: DoomedDatabase) -> None:
     points, most = await strike_everywhere(world, doomed, 1, lambda _, at: Strike(Doom(at)))
     assert points["statement"] > 30

@@ -190,6 +190,7 @@ async def rounds(world: World, container_id: str, one_life: Life, doom: Doom | N
         await one_life.round(container_id, doom)
 
 
+@pytest.mark.long
 async def test_killed_at_every_step(world: World, doomed: DoomedDatabase) -> None:
     """The controller dies at the n-th of its writes, for every n; the next one ends what it began. The settings that
     are tried fail, so that every step is taken: fetch, stop, exchange, try, go back."""

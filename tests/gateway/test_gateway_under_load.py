@@ -118,6 +118,7 @@ def _p99_ms(seconds: list[float]) -> float:
     return statistics.quantiles(seconds, n=100)[98] * 1000
 
 
+@pytest.mark.long
 async def test_slow_and_greedy_clients_harm_only_themselves(
     strict_place: Place, container: Container
 ) -> None:

@@ -9,6 +9,8 @@ import subprocess
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
+
 from moorage.containers.spec import RegistryProvider, checked_health_path, complete_image, split_command
 from moorage.engines.base import ReplicaSpec
 from moorage.engines.docker.create import create_body
@@ -72,6 +74,7 @@ class Typist:
         return begin + self.text(letters, self.random.choice((0.0, 0.3)))
 
 
+@pytest.mark.long
 def test_ten_thousand_containers_add_no_line_to_haproxys_configuration(tmp_path: Path) -> None:
     typist = Typist(23)
     config = GatewayConfig("127.0.0.1:8081", tmp_path, tmp_path / "haproxy.sock")

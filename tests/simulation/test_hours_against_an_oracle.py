@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -129,6 +130,7 @@ def test_any_scaling_costs_what_the_oracle_says(steps: list[tuple[int, int]]) ->
     assert cost(serving) == oracle(serving)
 
 
+@pytest.mark.long
 def test_a_month_of_200_containers() -> None:
     chance = random.Random(20260301)
     ticks = 30 * 24 * TICKS_PER_HOUR
