@@ -1,5 +1,8 @@
 # Needs a Debian or Ubuntu machine with Python 3.11 or newer, and nothing else: each target installs what it lacks.
 
+# Where it is set, every process of the tests would compile again what has changed since the setup.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: up down clean test test-long check console unit bench lock
 
 up:
