@@ -30,6 +30,11 @@ async def find_instance_type(session: AsyncSession, name: str) -> InstanceType |
     return _instance_type(row) if row is not None else None
 
 
+async def keep_instance_type(session: AsyncSession, name: str) -> InstanceTypeRow | None:
+    """While the caller holds the answer, `find_instance_type` asks nobody: a session forgets rows that nobody holds."""
+    return await session.get(InstanceTypeRow, name)
+
+
 async def list_nodes(session: AsyncSession) -> list[NodeCapacity]:
     rows = await session.execute(select(NodeRow).order_by(NodeRow.name))
     return [

@@ -2,7 +2,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Response
 
-from moorage.catalog.repository import list_instance_types, list_nodes
+from moorage.catalog.repository import keep_instance_type, list_instance_types, list_nodes
 from moorage.containers import repository, service
 from moorage.containers.access import (
     ContainerAccess,
@@ -53,6 +53,7 @@ async def create_container(
     response: Response,
 ) -> Container:
     """It starts at once; watch its state. 202 where it first needs the operator's approval."""
+    _kept = await keep_instance_type(session, body.resources.instance_type)
     row = await service.create_container(
         session, access.actor, access.project, body, keyring=keyring, settings=settings, clock=clock
     )

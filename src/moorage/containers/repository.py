@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
-from sqlalchemy import Select, case, func, select, tuple_, update
+from sqlalchemy import BindParameter, Select, bindparam, case, func, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.catalog.models import InstanceTypeRow
@@ -12,6 +13,7 @@ from moorage.containers.channels import CONTAINERS
 from moorage.containers.models import ActivityRow, ContainerRow, GatewayRow, ReplicaRouteRow, ReplicaRow
 from moorage.containers.start_limit import NOT_ITS_FAULT, WINDOW
 from moorage.containers.states import LIVE, ReplicaState
+from moorage.kit.database import table_of
 from moorage.kit.pagination import PageRequest
 from moorage.organizations.models import ProjectRow
 
@@ -26,23 +28,33 @@ class GatewayStatus:
     servers: int
 
 
-async def mark_due(session: AsyncSession, container_ids: Sequence[str] | Select[str]) -> None:
-    """Ask for a pass over these containers as soon as this commits."""
+def marking_due(container_ids: Select[str] | BindParameter[str]) -> Select[Any]:
+    """A statement that asks for a pass over these containers as soon as its transaction commits. One, because a
+    deployment waits for several of these."""
+    containers = table_of(ContainerRow)
     marked = (
-        update(ContainerRow)
-        .where(ContainerRow.id.in_(container_ids), ContainerRow.deleted_at.is_(None))
-        .values(changes=ContainerRow.changes + 1, reconcile_at=func.now())
-        .returning(ContainerRow.id)
+        containers.update()
+        .where(containers.c.id.in_(container_ids), containers.c.deleted_at.is_(None))
+        .values(changes=containers.c.changes + 1, reconcile_at=func.now())
+        .returning(containers.c.id)
         .cte("marked")
     )
     only_one = case((func.count() == 1, func.max(marked.c.id)), else_="")
-    # One statement, because a deployment waits for several of these.
-    await session.execute(select(func.pg_notify(CONTAINERS, only_one)).select_from(marked))
+    return select(func.pg_notify(CONTAINERS, only_one)).select_from(marked)
+
+
+_MARK_DUE = marking_due(bindparam("ids", expanding=True))
+
+
+async def mark_due(session: AsyncSession, container_ids: Sequence[str]) -> None:
+    await session.execute(_MARK_DUE, {"ids": list(container_ids)})
+
+
+_FIND = select(ContainerRow).where(ContainerRow.id == bindparam("id"), ContainerRow.deleted_at.is_(None))
 
 
 async def find_container(session: AsyncSession, container_id: str) -> ContainerRow | None:
-    query = select(ContainerRow).where(ContainerRow.id == container_id, ContainerRow.deleted_at.is_(None))
-    return (await session.execute(query)).scalar_one_or_none()
+    return (await session.execute(_FIND, {"id": container_id})).scalar_one_or_none()
 
 
 async def lock_container(session: AsyncSession, container_id: str) -> ContainerRow:
@@ -70,7 +82,7 @@ async def mark_organization_due(session: AsyncSession, organization_id: str) -> 
     query = select(ContainerRow.id).where(
         ContainerRow.project_id.in_(projects), ContainerRow.deleted_at.is_(None)
     )
-    await mark_due(session, query)
+    await session.execute(marking_due(query))
 
 
 async def current_nodes(session: AsyncSession, container_id: str) -> list[str]:
@@ -100,12 +112,16 @@ async def ready_counts(session: AsyncSession, container_ids: Sequence[str]) -> d
     return {row.container_id: row[1] for row in await session.execute(query)}
 
 
+_routed = (ReplicaRow.container_id == bindparam("id")) & (ReplicaRow.state == ReplicaState.ROUTED)
+_READY_AND_PRICE = select(
+    select(func.count()).select_from(ReplicaRow).where(_routed).scalar_subquery(),
+    InstanceTypeRow.price_per_hour_microusd,
+).where(InstanceTypeRow.name == bindparam("type"))
+
+
 async def ready_count_and_price(session: AsyncSession, row: ContainerRow) -> tuple[int, int]:
     """What a container's answer says beside its own row."""
-    routed = (ReplicaRow.container_id == row.id) & (ReplicaRow.state == ReplicaState.ROUTED)
-    ready = select(func.count()).select_from(ReplicaRow).where(routed).scalar_subquery()
-    query = select(ready, InstanceTypeRow.price_per_hour_microusd)
-    found = (await session.execute(query.where(InstanceTypeRow.name == row.instance_type))).one()
+    found = (await session.execute(_READY_AND_PRICE, {"id": row.id, "type": row.instance_type})).one()
     return int(found[0]), found[1]
 
 

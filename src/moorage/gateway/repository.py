@@ -10,6 +10,7 @@ from sqlalchemy import (
     ColumnElement,
     String,
     and_,
+    bindparam,
     case,
     cast,
     delete,
@@ -27,7 +28,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import InstrumentedAttribute
 
 from moorage.containers.models import ContainerRow, GatewayRow, ReplicaRouteRow, ReplicaRow
-from moorage.containers.repository import mark_due
+from moorage.containers.repository import mark_due, marking_due
 from moorage.containers.spec import Limits
 from moorage.containers.states import ReplicaState
 from moorage.gateway.liveness import Health
@@ -139,16 +140,19 @@ async def read_table(
     return GatewayTable(routes, keys)
 
 
+_NAMED = (
+    select(*_ROUTE_COLUMNS, *_SERVER_COLUMNS)
+    .outerjoin(ReplicaRow, (ReplicaRow.container_id == ContainerRow.id) & _AT_GATEWAY)
+    .where(ContainerRow.id.in_(bindparam("ids", expanding=True)), ContainerRow.deleted_at.is_(None))
+)
+
+
 async def read_named(session: AsyncSession, before: GatewayTable, named: Set[str]) -> GatewayTable:
     """The table with these containers read again, in one statement: a deployment waits for it."""
-    at_gateway = (ReplicaRow.container_id == ContainerRow.id) & _AT_GATEWAY
-    query = (
-        select(*_ROUTE_COLUMNS, *_SERVER_COLUMNS)
-        .outerjoin(ReplicaRow, at_gateway)
-        .where(ContainerRow.id.in_(named), ContainerRow.deleted_at.is_(None))
-    )
     found: dict[str, tuple[_RouteValues, list[_ServerValues]]] = {}
-    for container_id, project_id, health_path, limits, *server in await session.execute(query):
+    for container_id, project_id, health_path, limits, *server in await session.execute(
+        _NAMED, {"ids": list(named)}
+    ):
         _, servers = found.setdefault(container_id, ((project_id, health_path, limits), []))
         if server[0] is not None:
             servers.append((server[0], server[1], server[2], server[3]))
@@ -190,6 +194,11 @@ async def forget_gateway(session: AsyncSession, gateway_id: GatewayId) -> None:
         await mark_due(session, some)
 
 
+_MARK_OWNERS_DUE = marking_due(
+    select(ReplicaRow.container_id).where(ReplicaRow.id.in_(bindparam("replicas", expanding=True)))
+)
+
+
 async def report(
     session: AsyncSession,
     gateway_id: GatewayId,
@@ -229,7 +238,7 @@ async def report(
         reported = upsert.on_conflict_do_update(index_elements=keys, set_=values)
         await session.execute(reported.returning(func.set_config("synchronous_commit", "off", True)))
     for some in _batched([*gone, *changed]):
-        await mark_due(session, select(ReplicaRow.container_id).where(ReplicaRow.id.in_(some)))
+        await session.execute(_MARK_OWNERS_DUE, {"replicas": list(some)})
 
 
 def _health_in(row: ReplicaRouteRow) -> Health | None:

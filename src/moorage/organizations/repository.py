@@ -1,6 +1,6 @@
 from dataclasses import dataclass
 
-from sqlalchemy import and_, func, or_, select, tuple_, update
+from sqlalchemy import and_, bindparam, func, or_, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.kit.ids import OrganizationId, ProjectId, UserId, new_organization_id, new_project_id
@@ -118,16 +118,18 @@ async def list_project_ids(session: AsyncSession, organization_id: str) -> list[
     return list((await session.execute(query)).scalars())
 
 
+_HOLD = (
+    select(OrganizationRow.suspended_at.is_not(None))
+    .join(ProjectRow, ProjectRow.organization_id == OrganizationRow.id)
+    .where(ProjectRow.id == bindparam("id"), ProjectRow.deleted_at.is_(None))
+    .with_for_update(key_share=True, read=True, of=ProjectRow)
+)
+
+
 async def hold_project(session: AsyncSession, project_id: str) -> HeldProject | None:
     """None where it is removed. Until this transaction ends nobody removes it, so that nothing is put into a
     project behind the back of its removal."""
-    query = (
-        select(OrganizationRow.suspended_at.is_not(None))
-        .join(ProjectRow, ProjectRow.organization_id == OrganizationRow.id)
-        .where(ProjectRow.id == project_id, ProjectRow.deleted_at.is_(None))
-    )
-    held = query.with_for_update(key_share=True, read=True, of=ProjectRow)
-    suspended = (await session.execute(held)).scalar_one_or_none()
+    suspended = (await session.execute(_HOLD, {"id": project_id})).scalar_one_or_none()
     return None if suspended is None else HeldProject(suspended)
 
 
@@ -140,25 +142,28 @@ async def remove_project(session: AsyncSession, project_id: str) -> bool:
     return True
 
 
+_JOINED = (
+    select(ProjectRow, MemberRow.role)
+    .join(MemberRow, MemberRow.organization_id == ProjectRow.organization_id)
+    .outerjoin(
+        ProjectMemberRow,
+        and_(ProjectMemberRow.project_id == ProjectRow.id, ProjectMemberRow.user_id == bindparam("user")),
+    )
+    .where(
+        ProjectRow.id == bindparam("project"),
+        ProjectRow.deleted_at.is_(None),
+        MemberRow.user_id == bindparam("user"),
+        or_(MemberRow.role == Role.ADMIN, ProjectMemberRow.user_id.is_not(None)),
+    )
+)
+"""Made once: nearly every request asks it."""
+
+
 async def find_joined_project(
     session: AsyncSession, project_id: str, user_id: UserId
 ) -> tuple[ProjectRow, Role] | None:
     """The project and the user's role in it: admins of its organization are in all of its projects."""
-    query = (
-        select(ProjectRow, MemberRow.role)
-        .join(MemberRow, MemberRow.organization_id == ProjectRow.organization_id)
-        .outerjoin(
-            ProjectMemberRow,
-            and_(ProjectMemberRow.project_id == ProjectRow.id, ProjectMemberRow.user_id == user_id),
-        )
-        .where(
-            ProjectRow.id == project_id,
-            ProjectRow.deleted_at.is_(None),
-            MemberRow.user_id == user_id,
-            or_(MemberRow.role == Role.ADMIN, ProjectMemberRow.user_id.is_not(None)),
-        )
-    )
-    found = (await session.execute(query)).one_or_none()
+    found = (await session.execute(_JOINED, {"project": project_id, "user": user_id})).one_or_none()
     return (found[0], Role(found[1])) if found is not None else None
 
 

@@ -106,8 +106,10 @@ class Driver:
         try:
             await self._lead_while_held(keeper, lease)
         except asyncio.CancelledError:
-            with contextlib.suppress(Exception):  # a stop must not hang on a database that is gone already
+            try:
                 await asyncio.wait_for(asyncio.shield(keeper.release(lease)), timeout=2)
+            except Exception as exc:  # noqa: BLE001 - a stop must not hang on a database that is gone already
+                log.warning("lease_not_given_back", reconciler=self.reconciler.name, error=repr(exc))
             raise
 
     async def _lead_while_held(self, keeper: LeaseKeeper, lease: Lease) -> None:

@@ -8,19 +8,31 @@ token matches nothing. A renewal touches no key and waits for nobody.
 
 import asyncio
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
+from typing import Any
 
-from sqlalchemy import ColumnElement, Update, func, select, update
+from sqlalchemy import bindparam, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.kit.clock import Clock
-from moorage.kit.database import Database
+from moorage.kit.database import Database, table_of
 from moorage.kit.errors import LeaseLostError
 from moorage.reconcile.models import LeaseRow
 
 LEASE_S = 10.0
 RENEW_EVERY_S = 3.0
+_IN_A_LEASE = func.clock_timestamp() + timedelta(seconds=LEASE_S)
+# Made once: every transaction of every reconciler begins with the first, and each of them renews every few seconds.
+_leases = table_of(LeaseRow)
+_ours = (_leases.c.name == bindparam("of")) & (_leases.c.token == bindparam("held"))
+_HELD = (
+    select(_leases.c.token)
+    .where(_ours, _leases.c.expires_at > func.now())
+    .with_for_update(read=True, key_share=True)
+)
+_RENEW = _leases.update().where(_ours).values(expires_at=_IN_A_LEASE).returning(_leases.c.token)
+_GIVE_BACK = _leases.update().where(_ours).values(expires_at=func.now())
 
 
 @dataclass
@@ -39,12 +51,8 @@ class Lease:
     async def guard(self, session: AsyncSession) -> None:
         """Call first in every transaction that writes."""
         self.check()
-        held = (
-            select(LeaseRow.token)
-            .where(LeaseRow.name == self.name, LeaseRow.token == self.token, LeaseRow.expires_at > func.now())
-            .with_for_update(read=True, key_share=True)
-        )
-        if (await session.execute(held)).scalar_one_or_none() is None:
+        held = await session.execute(_HELD, _name_and_token(self))
+        if held.scalar_one_or_none() is None:
             raise LeaseLostError(f"Another process holds the lease {self.name} now.")
 
 
@@ -69,7 +77,7 @@ class LeaseKeeper:
             taken = (
                 update(LeaseRow)
                 .where(LeaseRow.name == self._name, LeaseRow.expires_at <= func.clock_timestamp())
-                .values(holder=self._holder, token=row.token + 1, expires_at=_in(LEASE_S))
+                .values(holder=self._holder, token=row.token + 1, expires_at=_IN_A_LEASE)
                 .returning(LeaseRow.token)
             )
             token = (await session.execute(taken)).scalar_one_or_none()
@@ -93,16 +101,13 @@ class LeaseKeeper:
 
     async def release(self, lease: Lease) -> None:
         async with self._database.transaction() as session:
-            await session.execute(self._ours(lease).values(expires_at=func.now()))
+            await session.execute(_GIVE_BACK, _name_and_token(lease))
 
     async def _renew(self, lease: Lease) -> bool:
         async with self._database.transaction() as session:
-            statement = self._ours(lease).values(expires_at=_in(LEASE_S)).returning(LeaseRow.token)
-            return (await session.execute(statement)).scalar_one_or_none() is not None
-
-    def _ours(self, lease: Lease) -> Update:
-        return update(LeaseRow).where(LeaseRow.name == self._name, LeaseRow.token == lease.token)
+            renewed = await session.execute(_RENEW, _name_and_token(lease))
+            return renewed.scalar_one_or_none() is not None
 
 
-def _in(seconds: float) -> ColumnElement[datetime]:
-    return func.clock_timestamp() + timedelta(seconds=seconds)
+def _name_and_token(lease: Lease) -> dict[str, Any]:
+    return {"of": lease.name, "held": lease.token}

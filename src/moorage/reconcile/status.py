@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import func, select
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import String, bindparam, case, func, select
+from sqlalchemy.dialects.postgresql import Insert, insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.kit.database import Database
@@ -24,37 +24,44 @@ class ReconcilerStatus:
     age_s: float
 
 
+def _recording() -> Insert:
+    row, failed = ReconcilerStatusRow, bindparam("failure", type_=String).is_not(None)
+    values = {
+        "holder": bindparam("by"),
+        "last_run_at": func.now(),
+        "last_error": bindparam("failure", type_=String),
+        "objects_failing": bindparam("failing"),
+    }
+    fresh = insert(row).values(
+        name=bindparam("reconciler"),
+        consecutive_failures=case((failed, 1), else_=0),
+        last_success_at=case((failed, None), else_=func.now()),
+        **values,
+    )
+    again = {
+        **values,
+        "consecutive_failures": case((failed, row.consecutive_failures + 1), else_=0),
+        "last_success_at": case((failed, row.last_success_at), else_=func.now()),
+    }
+    return fresh.on_conflict_do_update(index_elements=[row.name], set_=again)
+
+
+_RECORD = _recording()
+"""Made once: each reconciler runs it every few seconds."""
+
+
 async def record_run(
     database: Database, lease: Lease, holder: str, error: str | None, objects_failing: int
 ) -> None:
-    failed = 1 if error else 0
-    row = ReconcilerStatusRow
     values = {
-        "holder": holder,
-        "last_run_at": func.now(),
-        "last_error": error[:500] if error else None,
-        "objects_failing": objects_failing,
+        "reconciler": lease.name,
+        "by": holder,
+        "failure": error[:500] if error else None,
+        "failing": objects_failing,
     }
-    statement = (
-        insert(row)
-        .values(
-            name=lease.name,
-            consecutive_failures=failed,
-            last_success_at=None if error else func.now(),
-            **values,
-        )
-        .on_conflict_do_update(
-            index_elements=[row.name],
-            set_={
-                **values,
-                "consecutive_failures": row.consecutive_failures + 1 if error else 0,
-                "last_success_at": row.last_success_at if error else func.now(),
-            },
-        )
-    )
     async with database.transaction() as session:
         await lease.guard(session)
-        await session.execute(statement)
+        await session.execute(_RECORD, values)
 
 
 async def reconciler_statuses(session: AsyncSession) -> list[ReconcilerStatus]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Row, Select, case, func, select, text, true, update
+from sqlalchemy import ColumnElement, Row, bindparam, case, func, select, text, true, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.catalog.capacity import InstanceType
@@ -23,7 +23,7 @@ from moorage.containers.start_limit import NOT_ITS_FAULT, WINDOW
 from moorage.containers.states import ContainerState, DesiredState, Reason, ReplicaState
 from moorage.containers.verdict import Fix, Probe, ProbeFailure, Verdict
 from moorage.engines.base import ObservedReplica
-from moorage.kit.database import notify
+from moorage.kit.database import table_of
 from moorage.kit.errors import EngineError
 from moorage.ledger.hours_repository import hours_from_json, usable_hours
 from moorage.ledger.repository import available_credit
@@ -33,6 +33,7 @@ from moorage.organizations.models import OrganizationRow, ProjectRow
 
 RECENT = timedelta(minutes=10)
 _IDS_PER_STATEMENT = 1000
+_CONTAINER_TABLE, _REPLICA_TABLE = table_of(ContainerRow), table_of(ReplicaRow)
 _UNSEEN_BY_GATEWAYS = (ReplicaState.STARTING, ReplicaState.ROUTED)
 """Moves to these change nothing in what a gateway should hold."""
 _TIME_OF_STATE = {
@@ -108,11 +109,63 @@ class Loaded:
         return Reason.SUSPENDED if held_back else self.container.stop_reason
 
 
+# Made once: to put together statements of this size takes longer than Postgres needs to answer them.
+_SOONEST = (
+    select(ContainerRow.id, func.extract("epoch", ContainerRow.reconcile_at - func.clock_timestamp()))
+    .where(ContainerRow.reconcile_at.is_not(None))
+    .order_by(ContainerRow.reconcile_at)
+    .limit(bindparam("limit"))
+)
+# One that failed its health check for good has failed from then on, not only once it has ended.
+_failed_at = func.coalesce(ReplicaRow.ended_at, ReplicaRow.draining_at)
+_FAILED_LATELY = (
+    select(ReplicaRow, _failed_at)
+    .where(
+        ReplicaRow.container_id == bindparam("id"), ReplicaRow.ended_badly, _failed_at > func.now() - WINDOW
+    )
+    .order_by(_failed_at)
+)
+_CONTAINER = (
+    select(
+        ContainerRow,
+        OrganizationRow.id,
+        OrganizationRow.suspended_at.is_not(None),
+        func.clock_timestamp(),
+        ProjectRow.replica_limit,
+        usable_hours(ContainerRow.id),
+        available_credit(ProjectRow.organization_id),
+        spendable_credit(ProjectRow.organization_id, ProjectRow.id),
+        _FAILED_LATELY.exists(),
+        InstanceTypeRow,
+    )
+    .join(ProjectRow, ProjectRow.id == ContainerRow.project_id)
+    .join(OrganizationRow, OrganizationRow.id == ProjectRow.organization_id)
+    .join(InstanceTypeRow, InstanceTypeRow.name == ContainerRow.instance_type)
+    .where(ContainerRow.id == bindparam("id"), ContainerRow.deleted_at.is_(None))
+)
+_said = (
+    select(
+        func.bool_or(~ReplicaRouteRow.draining),
+        func.sum(ReplicaRouteRow.in_flight),
+        func.max(ReplicaRouteRow.failing_since),
+        func.bool_and(ReplicaRouteRow.failure.is_not(None) | ReplicaRouteRow.draining),
+        func.max(ReplicaRouteRow.failure),
+        func.max(ReplicaRouteRow.failure_status),
+    )
+    .where(ReplicaRouteRow.replica_id == ReplicaRow.id)
+    .lateral()
+)
+_REPLICAS = (
+    select(ReplicaRow, _said)
+    .join(_said, true())
+    .where(ReplicaRow.container_id == bindparam("id"), ReplicaRow.state != ReplicaState.REMOVED)
+    .order_by(ReplicaRow.slot, ReplicaRow.created_at)
+)
+
+
 async def due_containers(session: AsyncSession, limit: int) -> tuple[list[str], float | None]:
-    due_in_s = func.extract("epoch", ContainerRow.reconcile_at - func.clock_timestamp())
-    query = select(ContainerRow.id, due_in_s).where(ContainerRow.reconcile_at.is_not(None))
     # One more than asked for: the first that is not due yet says how long to wait.
-    soonest = (await session.execute(query.order_by(ContainerRow.reconcile_at).limit(limit + 1))).all()
+    soonest = (await session.execute(_SOONEST, {"limit": limit + 1})).all()
     keys = [key for key, in_s in soonest if in_s <= 0]
     return keys[:limit], next((float(in_s) for _, in_s in soonest if in_s > 0), None)
 
@@ -120,25 +173,7 @@ async def due_containers(session: AsyncSession, limit: int) -> tuple[list[str], 
 async def load(session: AsyncSession, container_id: str) -> Loaded | None:
     """The container's row comes first: whatever changes while the rest is read also changes its `changes`, and
     then this pass is followed by another."""
-    query = (
-        select(
-            ContainerRow,
-            OrganizationRow.id,
-            OrganizationRow.suspended_at.is_not(None),
-            func.clock_timestamp(),
-            ProjectRow.replica_limit,
-            usable_hours(ContainerRow.id),
-            available_credit(ProjectRow.organization_id),
-            spendable_credit(ProjectRow.organization_id, ProjectRow.id),
-            _failed_lately(ContainerRow.id).exists(),
-            InstanceTypeRow,
-        )
-        .join(ProjectRow, ProjectRow.id == ContainerRow.project_id)
-        .join(OrganizationRow, OrganizationRow.id == ProjectRow.organization_id)
-        .join(InstanceTypeRow, InstanceTypeRow.name == ContainerRow.instance_type)
-        .where(ContainerRow.id == container_id, ContainerRow.deleted_at.is_(None))
-    )
-    found = (await session.execute(query)).one_or_none()
+    found = (await session.execute(_CONTAINER, {"id": container_id})).one_or_none()
     if found is None:
         return None
     container, organization_id, suspended, now, replica_limit, hours, available, spendable, failed, _ = found
@@ -185,8 +220,6 @@ async def apply_plan(
         await session.execute(released.values(port_released_at=func.now()))
     values = image_columns(loaded.container, image) if image is not None else {}
     changes = await _write_container(session, loaded, plan, values | {"progress": progress})
-    if any(transition.to not in _UNSEEN_BY_GATEWAYS for transition in plan.transitions):
-        await notify(session, ROUTES, about=loaded.container.id)
     return changes == loaded.container.changes
 
 
@@ -270,27 +303,10 @@ async def _replicas(
     session: AsyncSession, container_id: str
 ) -> tuple[list[ReplicaRow], dict[str, RouteFacts]]:
     """Those that are not removed, and what the gateways say about them."""
-    route = ReplicaRouteRow
-    said = (
-        select(
-            func.bool_or(~route.draining).label("taking"),
-            func.sum(route.in_flight).label("in_flight"),
-            func.max(route.failing_since).label("since"),
-            func.bool_and(route.failure.is_not(None) | route.draining).label("failing"),
-            func.max(route.failure).label("failure"),
-            func.max(route.failure_status).label("status"),
-        )
-        .where(route.replica_id == ReplicaRow.id)
-        .lateral()
-    )
-    query = (
-        select(ReplicaRow, said)
-        .join(said, true())
-        .where(ReplicaRow.container_id == container_id, ReplicaRow.state != ReplicaState.REMOVED)
-        .order_by(ReplicaRow.slot, ReplicaRow.created_at)
-    )
     rows, routes = [], {}
-    for row, taking, in_flight, since, failing, failure, status in await session.execute(query):
+    for row, taking, in_flight, since, failing, failure, status in await session.execute(
+        _REPLICAS, {"id": container_id}
+    ):
         rows.append(row)
         if taking is not None:
             probe = Probe(ProbeFailure(failure), status) if failing and failure is not None else None
@@ -308,24 +324,11 @@ async def _approval(session: AsyncSession, container: ContainerRow, limit: int) 
     return awaiting(replicas, limit)
 
 
-def _failed_lately(container_id: Any) -> Select[ReplicaRow, datetime]:
-    """With the time of it, oldest first."""
-    # One that failed its health check for good has failed from then on, not only once it has ended.
-    failed_at = func.coalesce(ReplicaRow.ended_at, ReplicaRow.draining_at)
-    return (
-        select(ReplicaRow, failed_at)
-        .where(
-            ReplicaRow.container_id == container_id, ReplicaRow.ended_badly, failed_at > func.now() - WINDOW
-        )
-        .order_by(failed_at)
-    )
-
-
 async def _failures(
     session: AsyncSession, container: ContainerRow, now: datetime
 ) -> tuple[list[Failure], list[tuple[int, datetime]]]:
     """What of this generation ended badly in the last minutes, and what of any failed to start in the last hour."""
-    found = await session.execute(_failed_lately(container.id))
+    found = await session.execute(_FAILED_LATELY, {"id": container.id})
     ended = [(row, at) for row, at in found if row.reason is not None]
     recent = [
         Failure(row.slot, at, Verdict(Reason(row.reason or ""), row.message or "", Fix.from_json(row.fix)))
@@ -351,7 +354,9 @@ async def _move(session: AsyncSession, transition: Transition, probes: Sequence[
             "ended_badly": True,
             "probe_history": [run.to_json() for run in probes],
         }
-    await session.execute(update(ReplicaRow).where(ReplicaRow.id == transition.replica_id).values(values))
+    await session.execute(
+        _REPLICA_TABLE.update().where(_REPLICA_TABLE.c.id == transition.replica_id).values(values)
+    )
 
 
 def _seen_in_engine(observed: ObservedReplica) -> dict[str, Any]:
@@ -397,8 +402,12 @@ async def _write_container(session: AsyncSession, loaded: Loaded, plan: Plan, va
     if plan.state != row.state:
         values["state_since"] = func.now()
         _record_state(session, row, plan)
-    written = update(ContainerRow).where(ContainerRow.id == row.id).values(values)
-    return (await session.execute(written.returning(ContainerRow.changes))).scalar_one()
+    written = _CONTAINER_TABLE.update().where(_CONTAINER_TABLE.c.id == row.id).values(values)
+    answer: list[ColumnElement[Any]] = [_CONTAINER_TABLE.c.changes]
+    if any(transition.to not in _UNSEEN_BY_GATEWAYS for transition in plan.transitions):
+        # Told with the change itself: a deployment waits for it.
+        answer.append(func.pg_notify(ROUTES, row.id))
+    return int((await session.execute(written.returning(*answer))).one()[0])
 
 
 def _next_pass(row: ContainerRow, plan: Plan) -> Any:

@@ -1,6 +1,6 @@
 from datetime import timedelta
 
-from sqlalchemy import and_, delete, func, or_, select, update
+from sqlalchemy import and_, bindparam, delete, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.identity.sessions.models import SessionRow
@@ -38,16 +38,19 @@ async def create_session(
     return session_id
 
 
+_FIND_LIVE = (
+    select(SessionRow, UserRow, SessionRow.last_used_at < func.now() - NOTE_USE_EVERY)
+    .join(UserRow, UserRow.id == SessionRow.user_id)
+    .where(SessionRow.token_hash == bindparam("token_hash"), _LIVE)
+)
+"""Made once: nearly every request asks it."""
+
+
 async def find_live_session(
     session: AsyncSession, token_hash: bytes
 ) -> tuple[SessionRow, UserRow, bool] | None:
     """The session, its user, and whether this use is worth noting: a busy console must not write on every read."""
-    query = (
-        select(SessionRow, UserRow, SessionRow.last_used_at < func.now() - NOTE_USE_EVERY)
-        .join(UserRow, UserRow.id == SessionRow.user_id)
-        .where(SessionRow.token_hash == token_hash, _LIVE)
-    )
-    found = (await session.execute(query)).one_or_none()
+    found = (await session.execute(_FIND_LIVE, {"token_hash": token_hash})).one_or_none()
     return (found[0], found[1], found[2]) if found is not None else None
 
 

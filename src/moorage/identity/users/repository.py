@@ -1,4 +1,4 @@
-from sqlalchemy import func, select
+from sqlalchemy import bindparam, func, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -19,10 +19,12 @@ async def find_operator(session: AsyncSession) -> UserRow | None:
     return (await session.execute(query)).scalar_one_or_none()
 
 
+_known = select(OperatorKeyRow.key_hash).where(OperatorKeyRow.key_hash == bindparam("key_hash")).exists()
+_OPERATOR = select(UserRow).where(UserRow.is_operator, _known).order_by(UserRow.created_at).limit(1)
+
+
 async def find_operator_by_key(session: AsyncSession, key_hash: bytes) -> UserRow | None:
-    known = select(OperatorKeyRow.key_hash).where(OperatorKeyRow.key_hash == key_hash).exists()
-    query = select(UserRow).where(UserRow.is_operator, known).order_by(UserRow.created_at).limit(1)
-    return (await session.execute(query)).scalar_one_or_none()
+    return (await session.execute(_OPERATOR, {"key_hash": key_hash})).scalar_one_or_none()
 
 
 async def create_user(
