@@ -1,6 +1,7 @@
 """A container's charts: the same numbers as the API's, one crosshair through all of them, decisions that explain."""
 
 import csv
+import re
 from pathlib import Path
 
 from playwright.sync_api import Browser, Page, expect
@@ -84,3 +85,34 @@ def test_without_a_replica_the_page_says_so(browser: Browser, world: World, scen
         page.goto(f"{world.url}{scene.project}/containers/{scene.stopped}/metrics")
         expect(page.get_by_text("It was not running in the last hour.")).to_be_visible()
         expect(page.get_by_text("moor start mistral-nemo-eval")).to_be_visible()
+
+
+def test_what_just_started_has_its_replicas_at_once(browser: Browser, world: World) -> None:
+    home = world.home("starts@example.com", "Starts", "starts")
+    started = world.container(home, "just-started", "RUNNING", ready=1)
+    starting = world.container(home, "still-starting", "STARTING")
+    world.do(
+        world.api.execute(
+            "UPDATE replicas SET created_at = now(), started_at = now(), ready_at = now(), routed_at = now() "
+            "WHERE container_id = :id",
+            id=started,
+        )
+    )
+    with browsing(browser, world, home.token) as page:
+        page.goto(f"{world.url}/projects/{home.project_id}/containers/{started}/metrics")
+        expect(page.get_by_role("region", name="Replicas", exact=True)).to_contain_text("1 ready now")
+        page.goto(f"{world.url}/projects/{home.project_id}/containers/{starting}/metrics")
+        expect(page.get_by_text("It is starting. Its figures begin when it is ready.")).to_be_visible()
+
+
+def test_the_last_hour_stands_beside_the_endpoint(browser: Browser, world: World, scene: Scene) -> None:
+    with browsing(browser, world, scene.home.token) as page:
+        page.goto(f"{world.url}{scene.project}/containers/{scene.running}")
+        card = page.get_by_role("region", name="Last hour")
+        expect(card).to_contain_text("2 ready")
+        expect(card.get_by_text(re.compile(r"^\d+ ms$"))).to_be_visible()
+        # Each of the three has its shape.
+        expect(card.locator("path[d*=M]:last-child")).to_have_count(3)
+        page.goto(f"{world.url}{scene.project}/containers/{scene.stopped}")
+        expect(page.get_by_role("region", name="Endpoint")).to_be_visible()
+        expect(card).to_have_count(0)

@@ -13,6 +13,7 @@ export type Decision = Schemas["AutoscalingDecision"];
 const FINEST_S = 10;
 /** What happened in the last seconds is not all known yet, and would look like a fall to zero. */
 const SETTLED_AFTER_S = 20;
+const KNOWN_AT_ONCE = new Set(["replica_count"]);
 const LIVE_S = [5, 30] as const;
 const POINTS = 360;
 const DECISIONS = 200;
@@ -21,6 +22,8 @@ export interface Measured {
   stepS: number;
   /** Seconds since 1970 when each step begins. */
   times: number[];
+  /** How many of these steps are known entirely; of those after them only the replicas are. */
+  settled: number;
   range: [number, number];
   series: Record<string, Values>;
   replicas: Used[];
@@ -35,18 +38,18 @@ export interface Used {
   gpuMemoryBytes: Values | null;
 }
 
-export const metricsQuery = (containerId: string, span: Span) =>
+export const metricsQuery = (containerId: string, span: Span, stepS = FINEST_S) =>
   queryOptions({
-    queryKey: ["containers", containerId, "metrics", span],
+    queryKey: ["containers", containerId, "metrics", span, stepS],
     queryFn: async () => {
       const to = span.until ?? Date.now();
       const from = to - span.seconds * 1000;
-      const query = { from: new Date(from).toISOString(), to: new Date(to).toISOString(), step: FINEST_S };
+      const query = { from: new Date(from).toISOString(), to: new Date(to).toISOString(), step: stepS };
       const params = { path: { container_id: containerId }, query };
       return measured(await body(api.GET("/api/v1/containers/{container_id}/metrics", { params })), from, to);
     },
     placeholderData: keepPreviousData,
-    refetchInterval: liveInterval(span),
+    refetchInterval: liveInterval(span, stepS),
   });
 
 export const autoscalingQuery = (containerId: string) =>
@@ -62,29 +65,38 @@ export const autoscalingQuery = (containerId: string) =>
   });
 
 /** As often as a new point can be there. */
-function liveInterval({ seconds, until }: Span): number | false {
+function liveInterval({ seconds, until }: Span, stepS: number): number | false {
   if (until !== null) return false;
-  return Math.min(Math.max(seconds / POINTS, LIVE_S[0]), LIVE_S[1]) * 1000;
+  return Math.min(Math.max(seconds / POINTS, stepS / 2, LIVE_S[0]), LIVE_S[1]) * 1000;
 }
 
 function measured(found: Schemas["Metrics"], from: number, to: number): Measured {
-  const all = found.times.map((time) => Date.parse(time) / 1000);
-  const settledUntil = Date.now() / 1000 - SETTLED_AFTER_S - Math.min(found.step_s, FINEST_S);
-  const count = all.filter((time) => time <= settledUntil).length;
-  const settled = (values: Values | undefined) => values?.slice(0, count) ?? [];
+  const times = found.times.map((time) => Date.parse(time) / 1000);
+  // A step that is not over counts once no more than a twentieth of it can be missing.
+  const settledUntil = Date.now() / 1000 - SETTLED_AFTER_S - Math.min(found.step_s, 20 * SETTLED_AFTER_S);
+  const settled = times.filter((time) => time <= settledUntil).length;
+  const known = (values: Values | undefined): Values => values?.map((value, index) => (index < settled ? value : null)) ?? [];
   return {
     stepS: found.step_s,
-    times: all.slice(0, count),
-    range: [Math.max(from / 1000, all[0] ?? 0), Math.min(to / 1000, Date.now() / 1000)],
-    series: Object.fromEntries(Object.entries(found.series).map(([name, values]) => [name, settled(values)])),
+    times,
+    settled,
+    range: [Math.max(from / 1000, times[0] ?? 0), Math.min(to / 1000, Date.now() / 1000)],
+    series: Object.fromEntries(
+      Object.entries(found.series).map(([name, values]) => [name, KNOWN_AT_ONCE.has(name) ? values : known(values)]),
+    ),
     replicas: found.replicas.map(({ replica_id, series, gpus }) => ({
       id: replica_id,
-      cpuMillis: settled(series["cpu_millis"]),
-      memoryBytes: settled(series["memory_bytes"]),
-      gpuPercent: together(gpus.map((gpu) => settled(gpu.series["utilization_percent"])), gpus.length),
-      gpuMemoryBytes: together(gpus.map((gpu) => settled(gpu.series["memory_bytes"])), 1),
+      cpuMillis: known(series["cpu_millis"]),
+      memoryBytes: known(series["memory_bytes"]),
+      gpuPercent: together(gpus.map((gpu) => known(gpu.series["utilization_percent"])), gpus.length),
+      gpuMemoryBytes: together(gpus.map((gpu) => known(gpu.series["memory_bytes"])), 1),
     })),
   };
+}
+
+/** The newest value that is known. */
+export function latestOf(values: Values | undefined): number | null {
+  return values?.findLast((value) => value !== null) ?? null;
 }
 
 /** The sum of several series, divided: by their number it is their mean. */

@@ -6,7 +6,7 @@ import { useState } from "react";
 import type { Container } from "@/api/queries";
 import { Card, Page } from "@/components/Page";
 import { Empty, ErrorNotice, Waiting } from "@/components/Patterns";
-import { isStopped } from "@/components/state";
+import { isDeploying, isStopped, STATES } from "@/components/state";
 import { zone } from "@/components/times";
 import { type Measured, metricsQuery } from "@/containers/metrics/queries";
 import { inWords, LAST_HOUR, type Span } from "@/containers/metrics/range";
@@ -62,9 +62,7 @@ export function Metrics() {
     >
       {error && !data ? <ErrorNotice error={error} retry={refetch} /> : null}
       {!data && !error ? <Waiting rows={3} height={200} /> : null}
-      {data && !hasData ? (
-        <NotRunning container={container} span={span} />
-      ) : null}
+      {data && !hasData ? <NotRunning container={container} span={span} /> : null}
       {data && hasData && asTable ? <Numbers measured={data} span={span} /> : null}
       {data && hasData && !asTable ? <Charts container={container} measured={data} span={span} /> : null}
       {data && hasData ? (
@@ -87,7 +85,9 @@ function NotRunning({ container, span }: { container: Container; span: Span }) {
   return (
     <Card label="Metrics" flush>
       <Empty action={canStart ? start : undefined} command={canStart ? `moor start ${container.name}` : undefined}>
-        {`It was not running ${inWords(span)}. Once it runs, a request shows here within half a minute.`}
+        {isDeploying(container.state) && span.until === null
+          ? `It is ${STATES[container.state].word.toLowerCase()}. Its figures begin when it is ready.`
+          : `It was not running ${inWords(span)}. Once it runs, a request shows here within half a minute.`}
       </Empty>
     </Card>
   );

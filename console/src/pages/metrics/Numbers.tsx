@@ -18,7 +18,7 @@ const NAMES: Record<string, string> = {
 
 /** The same numbers for those who read rather than look, newest first. */
 export function Numbers({ measured, span }: { measured: Measured; span: Span }) {
-  const { times, series } = measured;
+  const { times, settled, series } = measured;
   const time = exactTime(span);
   const columns: Column<number>[] = Object.keys(NAMES)
     .filter((name) => series[name])
@@ -26,7 +26,7 @@ export function Numbers({ measured, span }: { measured: Measured; span: Span }) 
   return (
     <Card label="Numbers" flush>
       <Table
-        rows={times.map((_, index) => times.length - 1 - index)}
+        rows={Array.from({ length: settled }, (_, index) => settled - 1 - index)}
         rowKey={(index) => String(times[index])}
         empty="Nothing is known of this time."
         columns={[{ head: "Time", cell: (index) => time(times[index] ?? 0) }, ...columns]}

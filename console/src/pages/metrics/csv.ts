@@ -2,7 +2,7 @@ import type { Values } from "@/components/chart/plot";
 import type { Measured } from "@/containers/metrics/queries";
 
 /** A line for each step, a column for each series; what is not known is empty. */
-export function csvOf({ times, series, replicas }: Measured): string {
+export function csvOf({ times, settled, series, replicas }: Measured): string {
   const columns: [string, Values | null][] = [
     ...Object.entries(series),
     ...replicas.flatMap((one): [string, Values | null][] => [
@@ -13,7 +13,7 @@ export function csvOf({ times, series, replicas }: Measured): string {
     ]),
   ];
   const known = columns.filter(([, values]) => values?.some((value) => value !== null));
-  const lines = times.map((time, index) =>
+  const lines = times.slice(0, settled).map((time, index) =>
     [new Date(time * 1000).toISOString(), ...known.map(([, values]) => values?.[index] ?? "")].join(","),
   );
   return [["time", ...known.map(([name]) => name)].join(","), ...lines, ""].join("\r\n");

@@ -1,6 +1,6 @@
 /** Which charts there are below the replicas, made of the series that the API has for this range. */
 import type { Line, Values } from "@/components/chart/plot";
-import type { Measured, Used } from "@/containers/metrics/queries";
+import { latestOf, type Measured, type Used } from "@/containers/metrics/queries";
 import { shortId } from "@/containers/ReplicaTable";
 
 export interface PanelOf {
@@ -36,7 +36,7 @@ function requestRate(values: Values): PanelOf {
   return {
     title: "Request rate",
     unit: "per second",
-    now: figure(values.at(-1)),
+    now: figure(latestOf(values)),
     lines: [{ label: "requests/s", color: "series-1", values, filled: true }],
     axis: short,
     exact: (value) => figure(value) ?? "",
