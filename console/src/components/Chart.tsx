@@ -46,7 +46,7 @@ export function Chart(props: ChartProps) {
   const [cursor, setCursor] = useState<Cursor | null>(null);
   const scheme = useComputedColorScheme("light");
   const above = props.pins ? PINS_HEIGHT : undefined;
-  const shape = JSON.stringify([scheme, props.height, props.sparkline, props.sync, props.whole, above, props.lines.map(looks)]);
+  const shape = JSON.stringify([scheme, props.height, props.sync, props.whole, above, props.lines.map(looks)]);
 
   useEffect(() => {
     latest.current = props;

@@ -35,8 +35,6 @@ export interface Drawing {
   unit?: (value: number) => string;
   /** How a time is written below; hours and minutes unless said. */
   time?: (seconds: number) => string;
-  /** No axes and no crosshair: a shape behind a figure. */
-  sparkline?: boolean;
   /** Charts of the same name share one crosshair. */
   sync?: string;
   /** Only whole numbers mean something. */
@@ -74,13 +72,11 @@ export function optionsOf(drawing: Drawing, latest: () => Drawing, scheme: Schem
     height: drawing.height,
     legend: { show: false },
     padding: paddingOf(drawing),
-    cursor: drawing.sparkline
-      ? { show: false }
-      : {
-          drag: { x: false, y: false },
-          points: { size: 7, width: 1.5, stroke: () => color("surface") },
-          ...(drawing.sync ? { sync: { key: drawing.sync, scales: ["x", null] as [string, null] } } : {}),
-        },
+    cursor: {
+      drag: { x: false, y: false },
+      points: { size: 7, width: 1.5, stroke: () => color("surface") },
+      ...(drawing.sync ? { sync: { key: drawing.sync, scales: ["x", null] as [string, null] } } : {}),
+    },
     scales: {
       x: { range: (_, min, max) => latest().range ?? [min, max] },
       y: { range: (_, __, max) => [0, topOf(latest(), max)] },
@@ -99,14 +95,12 @@ export function optionsOf(drawing: Drawing, latest: () => Drawing, scheme: Schem
 }
 
 function paddingOf(drawing: Drawing): [number, number, number, number] {
-  if (drawing.sparkline) return [4, 0, 0, 0];
   // A date may stand below the right edge, and is wider than a time.
   const right = drawing.lines.some((line) => line.named) ? 36 : drawing.time ? 20 : 16;
   return [drawing.above ?? 8, right, 0, 0];
 }
 
 function axesOf(drawing: Drawing, latest: () => Drawing, color: (name: Token) => string): Options["axes"] {
-  if (drawing.sparkline) return [{ show: false }, { show: false }];
   const axis = {
     font: "11px 'Inter Variable'",
     stroke: color("ink-3"),

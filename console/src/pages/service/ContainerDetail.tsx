@@ -20,6 +20,7 @@ import { paths } from "@/routes/paths";
 import classes from "./ContainerDetail.module.css";
 import { Endpoint } from "./Endpoint";
 import { FailedDetail } from "./FailedDetail";
+import { LastHour } from "./LastHour";
 import { Progress } from "./Progress";
 
 export function ContainerDetail() {
@@ -31,6 +32,7 @@ export function ContainerDetail() {
       {container.state === "FAILED" ? <FailedDetail container={container} /> : null}
       <Progress container={container} />
       {container.state === "FAILED" ? null : <Endpoint container={container} />}
+      <LastHour container={container} />
       <div className={classes.columns}>
         <div className={classes.column}>
           {container.state === "FAILED" ? null : <ReplicaTable container={container} />}
