@@ -13,36 +13,51 @@ interface FormDialogProps {
   disabled?: boolean;
   /** For what takes something away: the button is red. */
   destructive?: boolean;
+  /** Stands in place of the fields once it is done: a secret that is shown this once. */
+  outcome?: ReactNode;
 }
 
 /** A few fields and one button. */
 export function FormDialog(props: FormDialogProps) {
   return (
-    <Modal opened={props.opened} onClose={props.close} title={props.title} closeButtonProps={{ "aria-label": "Close" }}>
-      <form
-        noValidate
-        onSubmit={(event) => {
-          event.preventDefault();
-          props.submit();
-        }}
-      >
-        <Stack gap={16}>
-          {props.children}
-          <Group justify="flex-end" gap={8}>
-            <Button variant="default" onClick={props.close}>
-              Cancel
-            </Button>
-            <Button
-              type="submit"
-              color={props.destructive ? "red.8" : undefined}
-              loading={props.busy}
-              disabled={props.disabled}
-            >
-              {props.action}
-            </Button>
-          </Group>
-        </Stack>
-      </form>
+    <Modal
+      opened={props.opened}
+      onClose={props.close}
+      title={props.title}
+      closeButtonProps={{ "aria-label": "Close" }}
+      // A slip beside the dialog must not lose a secret that is shown once.
+      closeOnClickOutside={!props.outcome}
+    >
+      {props.outcome ?? <Form {...props} />}
     </Modal>
+  );
+}
+
+function Form(props: FormDialogProps) {
+  return (
+    <form
+      noValidate
+      onSubmit={(event) => {
+        event.preventDefault();
+        props.submit();
+      }}
+    >
+      <Stack gap={16}>
+        {props.children}
+        <Group justify="flex-end" gap={8}>
+          <Button variant="default" onClick={props.close}>
+            Cancel
+          </Button>
+          <Button
+            type="submit"
+            color={props.destructive ? "red.8" : undefined}
+            loading={props.busy}
+            disabled={props.disabled}
+          >
+            {props.action}
+          </Button>
+        </Group>
+      </Stack>
+    </form>
   );
 }

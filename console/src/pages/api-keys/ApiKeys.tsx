@@ -64,7 +64,7 @@ export function ApiKeys() {
           <KeyTable keys={shown === "usable" ? usable : keys} rotate={setRotating} />
         </Card>
       )}
-      <CreateKey projectId={project.id} opened={creating} close={() => setCreating(false)} />
+      {creating ? <CreateKey projectId={project.id} close={() => setCreating(false)} /> : null}
       {rotating ? <RotateKey apiKey={rotating} close={() => setRotating(null)} /> : null}
     </Page>
   );

@@ -1,10 +1,11 @@
-import { Button, Group, Modal, NumberInput, Select, Stack, TextInput } from "@mantine/core";
+import { NumberInput, Select, TextInput } from "@mantine/core";
 import { useState } from "react";
 
 import { messageOf, Problem } from "@/api/problem";
+import { FormDialog } from "@/components/FormDialog";
 
+import { NewKey } from "./NewKey";
 import { useCreateKey } from "./queries";
-import { ShownOnce } from "./ShownOnce";
 
 const DAY_MS = 86_400_000;
 const LIVES = [
@@ -19,77 +20,55 @@ const SCOPES = [
   { value: "manage", label: "Manage: also create and change them" },
 ];
 
-export function CreateKey({ projectId, opened, close }: { projectId: string; opened: boolean; close: () => void }) {
-  const create = useCreateKey(projectId);
-  const made = create.data;
-  const leave = () => {
-    close();
-    create.reset();
-  };
-  return (
-    <Modal
-      opened={opened}
-      onClose={leave}
-      title={made ? `${made.name} is made` : "Create key"}
-      closeButtonProps={{ "aria-label": "Close" }}
-      // A slip beside the dialog must not lose a secret that is shown once.
-      closeOnClickOutside={!made}
-    >
-      {made ? <ShownOnce made={made} close={leave} /> : <KeyForm create={create} cancel={leave} />}
-    </Modal>
-  );
-}
-
-function KeyForm({ create, cancel }: { create: ReturnType<typeof useCreateKey>; cancel: () => void }) {
+export function CreateKey({ projectId, close }: { projectId: string; close: () => void }) {
   const [name, setName] = useState("");
   const [scope, setScope] = useState("inference");
   const [life, setLife] = useState("90");
   const [limit, setLimit] = useState<number | null>(null);
+  const create = useCreateKey(projectId);
+  const made = create.data;
   const fields = create.error instanceof Problem ? create.error.fields() : {};
-  const submit = (event: React.FormEvent) => {
-    event.preventDefault();
+  const submit = () =>
     create.mutate({
       name: name.trim(),
       scope: scope === "manage" ? "manage" : "inference",
       requests_per_minute: limit,
       expires_at: life === "never" ? null : new Date(Date.now() + Number(life) * DAY_MS).toISOString(),
     });
-  };
   return (
-    <form onSubmit={submit}>
-      <Stack gap={16}>
-        <TextInput
-          label="Name"
-          description="Say what uses it, so that you know what stops when it is revoked."
-          placeholder="my-app"
-          data-autofocus
-          value={name}
-          onChange={(event) => setName(event.currentTarget.value)}
-          error={create.isError ? (fields["name"] ?? (fields["requests_per_minute"] ? null : messageOf(create.error))) : null}
-          autoComplete="off"
-        />
-        <Select label="Scope" data={SCOPES} value={scope} onChange={(value) => value && setScope(value)} />
-        <Select label="Expires" data={LIVES} value={life} onChange={(value) => value && setLife(value)} />
-        <NumberInput
-          label="Requests per minute"
-          description="Optional. Beyond it, requests with this key are refused until the minute is over."
-          placeholder="no limit of its own"
-          min={1}
-          max={1_000_000}
-          thousandSeparator=","
-          value={limit ?? ""}
-          onChange={(value) => setLimit(typeof value === "number" ? value : null)}
-          error={fields["requests_per_minute"]}
-        />
-        <Group justify="flex-end" gap={8}>
-          <Button variant="default" onClick={cancel}>
-            Cancel
-          </Button>
-          <Button type="submit" loading={create.isPending} disabled={!name.trim()}>
-            Create key
-          </Button>
-        </Group>
-      </Stack>
-    </form>
+    <FormDialog
+      opened
+      close={close}
+      title={made ? `${made.name} is made` : "Create key"}
+      action="Create key"
+      submit={submit}
+      busy={create.isPending}
+      disabled={!name.trim()}
+      outcome={made ? <NewKey made={made} close={close} /> : undefined}
+    >
+      <TextInput
+        label="Name"
+        description="Say what uses it, so that you know what stops when it is revoked."
+        placeholder="my-app"
+        data-autofocus
+        value={name}
+        onChange={(event) => setName(event.currentTarget.value)}
+        error={create.isError ? (fields["name"] ?? (fields["requests_per_minute"] ? null : messageOf(create.error))) : null}
+        autoComplete="off"
+      />
+      <Select label="Scope" data={SCOPES} value={scope} onChange={(value) => value && setScope(value)} />
+      <Select label="Expires" data={LIVES} value={life} onChange={(value) => value && setLife(value)} />
+      <NumberInput
+        label="Requests per minute"
+        description="Optional. Beyond it, requests with this key are refused until the minute is over."
+        placeholder="no limit of its own"
+        min={1}
+        max={1_000_000}
+        thousandSeparator=","
+        value={limit ?? ""}
+        onChange={(value) => setLimit(typeof value === "number" ? value : null)}
+        error={fields["requests_per_minute"]}
+      />
+    </FormDialog>
   );
 }

@@ -1,10 +1,11 @@
-import { Button, Group, Modal, Select, Stack } from "@mantine/core";
+import { Select } from "@mantine/core";
 import { useState } from "react";
 
+import { FormDialog } from "@/components/FormDialog";
 import { ErrorNotice } from "@/components/Patterns";
 
+import { NewKey } from "./NewKey";
 import { type ApiKey, useRotateKey } from "./queries";
-import { ShownOnce } from "./ShownOnce";
 
 const OVERLAPS = [
   { value: "0", label: "It stops at once" },
@@ -19,42 +20,18 @@ export function RotateKey({ apiKey, close }: { apiKey: ApiKey; close: () => void
   const rotate = useRotateKey(apiKey);
   const made = rotate.data;
   return (
-    <Modal
+    <FormDialog
       opened
-      onClose={close}
+      close={close}
       title={made ? `${made.name} has a new key` : `Rotate ${apiKey.name}`}
-      closeButtonProps={{ "aria-label": "Close" }}
-      closeOnClickOutside={!made}
+      action="Rotate key"
+      submit={() => rotate.mutate(Number(overlap))}
+      busy={rotate.isPending}
+      outcome={made ? <NewKey made={made} close={close} /> : undefined}
     >
-      {made ? (
-        <ShownOnce made={made} close={close} />
-      ) : (
-        <form
-          onSubmit={(event) => {
-            event.preventDefault();
-            rotate.mutate(Number(overlap));
-          }}
-        >
-          <Stack gap={16}>
-            <p>A new key with the same name, scope and end takes over.</p>
-            <Select
-              label="The old key"
-              data={OVERLAPS}
-              value={overlap}
-              onChange={(value) => value && setOverlap(value)}
-            />
-            {rotate.isError ? <ErrorNotice error={rotate.error} /> : null}
-            <Group justify="flex-end" gap={8}>
-              <Button variant="default" onClick={close}>
-                Cancel
-              </Button>
-              <Button type="submit" loading={rotate.isPending}>
-                Rotate key
-              </Button>
-            </Group>
-          </Stack>
-        </form>
-      )}
-    </Modal>
+      <p>A new key with the same name, scope and end takes over.</p>
+      <Select label="The old key" data={OVERLAPS} value={overlap} onChange={(value) => value && setOverlap(value)} />
+      {rotate.isError ? <ErrorNotice error={rotate.error} /> : null}
+    </FormDialog>
   );
 }

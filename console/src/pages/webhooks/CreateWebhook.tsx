@@ -1,11 +1,11 @@
-import { Button, Group, Modal, MultiSelect, Stack, TextInput } from "@mantine/core";
+import { MultiSelect, TextInput } from "@mantine/core";
 import { useState } from "react";
 
 import { messageOf, Problem } from "@/api/problem";
-import { Secret } from "@/components/Secret";
+import { FormDialog } from "@/components/FormDialog";
+import { ShownOnce } from "@/components/ShownOnce";
 
 import { useCreateWebhook } from "./queries";
-import classes from "./Webhooks.module.css";
 
 const EVENTS = [
   { value: "*", label: "Everything" },
@@ -17,79 +17,44 @@ const EVENTS = [
   { value: "project.*", label: "Projects" },
 ];
 
-interface CreateWebhookProps {
-  organizationId: string;
-  opened: boolean;
-  close: () => void;
-}
-
-export function CreateWebhook({ organizationId, opened, close }: CreateWebhookProps) {
-  const create = useCreateWebhook(organizationId);
-  const made = create.data;
-  const leave = () => {
-    close();
-    create.reset();
-  };
-  return (
-    <Modal
-      opened={opened}
-      onClose={leave}
-      title={made ? "The webhook is made" : "Create webhook"}
-      closeButtonProps={{ "aria-label": "Close" }}
-      // A slip beside the dialog must not lose a secret that is shown once.
-      closeOnClickOutside={!made}
-    >
-      {made ? <Made secret={made.secret} close={leave} /> : <WebhookForm create={create} cancel={leave} />}
-    </Modal>
-  );
-}
-
-function WebhookForm({ create, cancel }: { create: ReturnType<typeof useCreateWebhook>; cancel: () => void }) {
+export function CreateWebhook({ organizationId, close }: { organizationId: string; close: () => void }) {
   const [url, setUrl] = useState("");
   const [events, setEvents] = useState(["*"]);
+  const create = useCreateWebhook(organizationId);
+  const made = create.data;
   const fields = create.error instanceof Problem ? create.error.fields() : {};
-  return (
-    <form
-      noValidate
-      onSubmit={(event) => {
-        event.preventDefault();
-        create.mutate({ url: url.trim(), events });
-      }}
+  const secret = made ? (
+    <ShownOnce
+      secret={made.secret}
+      what="secret"
+      hint="Signatures follow standardwebhooks.com; there is a library for most languages."
+      close={close}
     >
-      <Stack gap={16}>
-        <TextInput
-          label="Address"
-          description="Of a server of yours. Each event is a POST with a signature."
-          placeholder="https://example.com/hooks/moorage"
-          data-autofocus
-          value={url}
-          onChange={(event) => setUrl(event.currentTarget.value)}
-          error={create.isError ? (fields["url"] ?? messageOf(create.error)) : null}
-          autoComplete="off"
-        />
-        <MultiSelect label="Events" data={EVENTS} value={events} onChange={setEvents} />
-        <Group justify="flex-end" gap={8}>
-          <Button variant="default" onClick={cancel}>
-            Cancel
-          </Button>
-          <Button type="submit" loading={create.isPending} disabled={!url.trim() || events.length === 0}>
-            Create webhook
-          </Button>
-        </Group>
-      </Stack>
-    </form>
-  );
-}
-
-function Made({ secret, close }: { secret: string; close: () => void }) {
+      Copy the secret now. It is not shown again, and your server needs it to check that an event is ours.
+    </ShownOnce>
+  ) : undefined;
   return (
-    <Stack gap={16}>
-      <p>Copy the secret now. It is not shown again, and your server needs it to check that an event is ours.</p>
-      <Secret text={secret} label="Copy secret" />
-      <p className={classes.quiet}>Signatures follow standardwebhooks.com; there is a library for most languages.</p>
-      <Group justify="flex-end">
-        <Button onClick={close}>I have copied it</Button>
-      </Group>
-    </Stack>
+    <FormDialog
+      opened
+      close={close}
+      title={made ? "The webhook is made" : "Create webhook"}
+      action="Create webhook"
+      submit={() => create.mutate({ url: url.trim(), events })}
+      busy={create.isPending}
+      disabled={!url.trim() || events.length === 0}
+      outcome={secret}
+    >
+      <TextInput
+        label="Address"
+        description="Of a server of yours. Each event is a POST with a signature."
+        placeholder="https://example.com/hooks/moorage"
+        data-autofocus
+        value={url}
+        onChange={(event) => setUrl(event.currentTarget.value)}
+        error={create.isError ? (fields["url"] ?? messageOf(create.error)) : null}
+        autoComplete="off"
+      />
+      <MultiSelect label="Events" data={EVENTS} value={events} onChange={setEvents} />
+    </FormDialog>
   );
 }

@@ -52,7 +52,7 @@ function List({ organizationId }: { organizationId: string }) {
         )}
       </Card>
       {shown ? <Deliveries key={shown.id} organizationId={organizationId} webhook={shown} /> : null}
-      <CreateWebhook organizationId={organizationId} opened={creating} close={() => setCreating(false)} />
+      {creating ? <CreateWebhook organizationId={organizationId} close={() => setCreating(false)} /> : null}
     </Page>
   );
 }
