@@ -7,6 +7,7 @@ from datetime import timedelta
 from moorage.kit.clock import system_clock
 from tests.browser.capsules import LOOPBACK, OUT_OF_MEMORY, add_capsule
 from tests.browser.history import add_history
+from tests.browser.money import add_money
 from tests.browser.world import World
 from tests.database.api_support import Api, Home
 
@@ -95,9 +96,13 @@ def paint(world: World) -> Scene:
         message="Waits for an H200.",
     )
     started = {"phase": "start", "started_at": (now - timedelta(seconds=42)).isoformat(), "limit_s": 300}
-    world.container(home, "flux-schnell", "STARTING", progress=started)
+    world.container(
+        home, "flux-schnell", "STARTING", progress=started, state_since=now - timedelta(seconds=42)
+    )
     pulled = {"phase": "pull", "done_bytes": 5_100_000_000, "total_bytes": 8_200_000_000}
-    pulling = world.container(home, "sdxl-turbo", "PULLING", progress=pulled)
+    pulling = world.container(
+        home, "sdxl-turbo", "PULLING", progress=pulled, state_since=now - timedelta(seconds=95)
+    )
     for name in ("kokoro-tts", "bge-reranker-v2", "bge-m3-embeddings"):
         world.container(home, name, "RUNNING", ready=1, settings={"instance_type": "l4-24gb"})
     running = world.container(
@@ -131,7 +136,8 @@ def paint(world: World) -> Scene:
     world.do(world.api.ask(home.admin, "PUT", f"/api/v1/containers/{running}/draft", json=staged))
     for content in (OUT_OF_MEMORY, LOOPBACK):
         world.do(add_capsule(world.api, failed, content, now))
-    world.do(_people_keys_and_money(world.api, home))
+    world.do(_people_and_keys(world.api, home))
+    world.do(add_money(world.api, home))
     other = world.home("lea@harbour.example", "Harbour Labs", "research")
     _, invitation = world.do(world.api.new_invitation(other.organization_id, "mara@northwind.example"))
     return Scene(home, running, failed, pulling, stopped, invitation)
@@ -157,7 +163,7 @@ async def _machines(api: Api) -> None:
         )
 
 
-async def _people_keys_and_money(api: Api, home: Home) -> None:
+async def _people_and_keys(api: Api, home: Home) -> None:
     keys = f"/projects/{home.project_id}/api-keys"
     for name, scope in (("chat-frontend", "inference"), ("ci-deploys", "manage"), ("load-test", "inference")):
         wanted = {"name": name, "scope": scope, "requests_per_minute": 1200 if name == "load-test" else None}
@@ -186,12 +192,3 @@ async def _people_keys_and_money(api: Api, home: Home) -> None:
         id=home.user_id,
     )
     await api.execute("UPDATE users SET is_operator = true WHERE id = :id", id=home.user_id)
-    await api.execute(
-        "INSERT INTO hours (id, organization_id, project_id, container_id, instance_type, slot, price_microusd, state, "
-        "held_at, bought_at, expires_at) SELECT 'hr_' || c.id || n, :organization, c.project_id, c.id, c.instance_type, 0, "
-        "1100000, 'paid', b.at, b.at, b.at + interval '1 hour' FROM containers c, generate_series(1, 27 * 24) n, "
-        "LATERAL (SELECT now() - n * interval '1 hour' AS at) b "
-        "WHERE c.project_id = :project AND c.state = 'RUNNING' AND (n / 24 + length(c.name)) % 3 > 0",
-        organization=home.organization_id,
-        project=home.project_id,
-    )

@@ -5,6 +5,8 @@ from pathlib import Path
 from playwright.sync_api import Browser, expect
 
 from tests.browser.conftest import browsing
+from tests.browser.money import TOP_UPS
+from tests.browser.scene import Scene
 from tests.browser.world import World
 
 
@@ -62,3 +64,14 @@ def test_a_card_that_cannot_be_saved_says_why(browser: Browser, world: World) ->
         expect(card).to_contain_text("No card is saved.")
         card.get_by_role("button", name="Save a card").click()
         expect(card.get_by_role("alert")).to_contain_text("Card payments are not set up here.")
+
+
+def test_the_balance_is_drawn_day_by_day(browser: Browser, world: World, scene: Scene) -> None:
+    with browsing(browser, world, scene.home.token) as page:
+        page.goto(f"{world.url}{scene.project}/billing")
+        card = page.get_by_role("region", name="Balance by day")
+        bars = card.get_by_role("img", name="Balance by day, in dollars, over 30 days").locator("i")
+        # Nothing was there before the first top-up.
+        expect(bars).to_have_count(max(TOP_UPS) + 1)
+        page.get_by_role("radiogroup", name="How many days").get_by_text("7 days").click()
+        expect(card.get_by_role("img", name="over 7 days").locator("i")).to_have_count(7)

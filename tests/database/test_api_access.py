@@ -161,6 +161,7 @@ ROUTES = {
     "GET /api/v1/organizations/{organization_id}/billing": "member",
     "GET /api/v1/organizations/{organization_id}/billing/entries": "admin",
     "GET /api/v1/organizations/{organization_id}/billing/entries/export": "admin",
+    "GET /api/v1/organizations/{organization_id}/billing/balance": "admin",
     "GET /api/v1/organizations/{organization_id}/billing/usage": "member",
     "GET /api/v1/organizations/{organization_id}/billing/usage/export": "member",
     "GET /api/v1/organizations/{organization_id}/billing/top-ups": "admin",

@@ -3,6 +3,7 @@
 import asyncio
 import csv
 import io
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from api_support import Api, Home, assert_problem, container_body, new_home
 from api_support import api_fixture as api_fixture
 
 from moorage.catalog.defaults import default_catalogue
+from moorage.kit.clock import system_clock
 from moorage.ledger.check_repository import find_differences
 
 PRICES = {one.name: one.price_per_hour_microusd for one in default_catalogue()}
@@ -168,6 +170,45 @@ async def test_usage_is_seen_by_project_and_adds_up_to_the_ledger(api: Api, home
     assert (await api.get(home.admin, f"{path}?from=2001-01-01&to=2001-01-31")).json()["items"] == []
     assert_problem(await api.get(home.admin, f"{path}?from=2026-02-01&to=2026-01-01"), 422, "invalid_input")
     assert_problem(await api.get(home.admin, f"{path}?from=0001-01-01&to=9999-12-31"), 422, "invalid_input")
+
+
+async def test_the_balance_at_the_end_of_each_day(api: Api, home: Home) -> None:
+    """Of a top-up three days ago and an hour that was bought two days ago, beside the credit to begin with."""
+    now = system_clock.now()
+    for name, days_ago, microusd in (("topped", 3, 50 * USD), ("bought", 2, -7 * USD)):
+        await api.execute(
+            "INSERT INTO ledger_transactions (id, key, kind, organization_id, at, details) "
+            "VALUES (:id, :id, 'refund', :o, :at, '{}')",
+            id=name,
+            o=home.organization_id,
+            at=now - timedelta(days=days_ago),
+        )
+        await api.execute(
+            "INSERT INTO ledger_entries VALUES (:id, :credit, :amount), (:id, 'card', :back)",
+            id=name,
+            credit=f"credit:{home.organization_id}",
+            amount=microusd,
+            back=-microusd,
+        )
+    await set_available(api, home, 63 * USD)
+    assert (await billing(api, home))["balance_microusd"] == 63 * USD
+    path = f"/organizations/{home.organization_id}/billing/balance"
+
+    async def balances(first: int, last: int) -> list[int]:
+        days = {"from": now.date() - timedelta(days=first), "to": now.date() - timedelta(days=last)}
+        found = (await api.get(home.admin, path, params={key: str(day) for key, day in days.items()})).json()
+        assert [one["day"] for one in found["items"]] == [
+            str(now.date() - timedelta(days=ago)) for ago in range(first, last - 1, -1)
+        ]
+        return [one["balance_microusd"] // USD for one in found["items"]]
+
+    assert await balances(4, 0) == [0, 50, 43, 43, 63]
+    assert await balances(3, 2) == [50, 43]
+    assert await balances(2, 2) == [43]
+    assert_problem(await api.get(home.admin, f"{path}?from=2026-02-01&to=2026-01-01"), 422, "invalid_input")
+    other = await new_home(api, "eve@example.com")
+    empty = (await api.get(other.admin, f"/organizations/{other.organization_id}/billing/balance")).json()
+    assert {one["balance_microusd"] for one in empty["items"]} <= {0, 20 * USD}
 
 
 async def announce(api: Api, home: Home, amount: int = 100 * USD, **more: Any) -> dict[str, Any]:

@@ -1,4 +1,5 @@
 import { Tooltip } from "@mantine/core";
+import type { ReactNode } from "react";
 
 import type { Token } from "@/theme/tokens";
 
@@ -15,22 +16,40 @@ export interface Part {
 
 const MOST_DATES_SHOWN = 8;
 const LINES = 4;
+const HEIGHT = 160;
 
-/** One bar a day, stacked by what made it. The numbers stand in a table beside it. */
-export function DayBars({ dates, parts, label, height }: { dates: string[]; parts: Part[]; label: string; height: number }) {
+interface DayBarsProps {
+  dates: string[];
+  parts: Part[];
+  label: string;
+  /** The same as numbers, in a table below. */
+  children?: ReactNode;
+}
+
+/** One bar a day, stacked by what made it. */
+export function DayBars({ children, ...chart }: DayBarsProps) {
+  return (
+    <>
+      <Bars {...chart} />
+      {children ? <div className={classes.numbers}>{children}</div> : null}
+    </>
+  );
+}
+
+function Bars({ dates, parts, label }: Omit<DayBarsProps, "children">) {
   const totals = dates.map((_, at) => parts.reduce((sum, part) => sum + (part.values[at] ?? 0), 0));
   const top = niceMax(Math.max(0, ...totals));
   const every = Math.ceil(dates.length / MOST_DATES_SHOWN);
   return (
     <div className={classes.chart} role="img" aria-label={label}>
-      <ol className={classes.grid} style={{ height }} aria-hidden>
+      <ol className={classes.grid} style={{ height: HEIGHT }} aria-hidden>
         {Array.from({ length: LINES + 1 }, (_, line) => (
           <li key={line} style={{ bottom: `${(line / LINES) * 100}%` }}>
             <span>${((top * line) / LINES).toLocaleString("en-US", { maximumFractionDigits: 2 })}</span>
           </li>
         ))}
       </ol>
-      <div className={classes.bars} style={{ height }}>
+      <div className={classes.bars} style={{ height: HEIGHT }}>
         {dates.map((date, at) => (
           <Tooltip key={date} label={`${dated(date)}: $${(totals[at] ?? 0).toFixed(2)}`}>
             <div className={classes.bar}>

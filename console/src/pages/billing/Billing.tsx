@@ -1,11 +1,15 @@
 import { useSuspenseQuery } from "@tanstack/react-query";
+import { useState } from "react";
 
 import { billingQuery } from "@/api/queries";
+import { lastDays } from "@/components/days";
+import { LastDays, USUAL_DAYS } from "@/components/LastDays";
 import { Page } from "@/components/Page";
 import { zone } from "@/components/times";
 import { useProject } from "@/frame/useProject";
 
 import { AutoTopUp } from "./AutoTopUp";
+import { Balance } from "./Balance";
 import classes from "./Billing.module.css";
 import { Credit } from "./Credit";
 import { Documents } from "./Documents";
@@ -19,13 +23,16 @@ import { Usage } from "./Usage";
 export function Billing() {
   const { project, organization, isAdmin } = useProject();
   const { data: billing } = useSuspenseQuery(billingQuery(project.organization_id));
+  const [days, setDays] = useState(USUAL_DAYS);
+  const dates = lastDays(days);
   const hint = isAdmin ? `${organization?.name ?? ""}, all projects. Times in ${zone}.` : `${organization?.name ?? ""}, your projects.`;
   return (
-    <Page title="Billing" hint={hint}>
+    <Page title="Billing" hint={hint} actions={<LastDays days={days} change={setDays} />}>
       <div className={classes.columns}>
         <div className={classes.column}>
           <Credit billing={billing} />
-          <Usage organizationId={project.organization_id} />
+          {isAdmin ? <Balance organizationId={project.organization_id} dates={dates} /> : null}
+          <Usage organizationId={project.organization_id} dates={dates} />
           {isAdmin ? <Entries organizationId={project.organization_id} /> : null}
           {isAdmin ? <Documents organizationId={project.organization_id} /> : null}
         </div>

@@ -1,9 +1,7 @@
-import { SegmentedControl } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { useState } from "react";
 
 import { DayBars, type Part } from "@/components/DayBars";
-import { byDay, lastDays } from "@/components/days";
+import { byDay } from "@/components/days";
 import { dollars, Money } from "@/components/Money";
 import { Card } from "@/components/Page";
 import { ErrorNotice, Waiting } from "@/components/Patterns";
@@ -18,22 +16,12 @@ const COLORS: Token[] = ["series-1", "series-2", "series-3", "series-4"];
 const OTHERS: Token = "series-5";
 
 /** What was spent a day, and on which containers. */
-export function Usage({ organizationId }: { organizationId: string }) {
-  const [days, setDays] = useState("30");
-  const dates = lastDays(Number(days));
+export function Usage({ organizationId, dates }: { organizationId: string; dates: string[] }) {
   const { data, error, refetch } = useQuery(usageQuery(organizationId, dates[0] ?? "", dates.at(-1) ?? ""));
   return (
     <Card
       title="Usage by day"
-      hint={data ? `${dollars(data.total_microusd)} in ${days} days, in UTC` : undefined}
-      action={
-        <SegmentedControl
-          aria-label="How many days"
-          value={days}
-          onChange={setDays}
-          data={["7", "30", "90"].map((value) => ({ value, label: `${value} days` }))}
-        />
-      }
+      hint={data ? `${dollars(data.total_microusd)} in ${dates.length} days, in UTC` : undefined}
     >
       {error && !data ? <ErrorNotice error={error} retry={refetch} /> : null}
       {!data && !error ? <Waiting rows={1} height={200} /> : null}
@@ -54,29 +42,26 @@ function ByContainer({ items, dates, label }: { items: UsageItem[]; dates: strin
     ),
   }));
   return (
-    <>
-      <DayBars label={label} dates={dates} parts={parts} height={160} />
-      <div className={classes.byContainer}>
-        <Table
-          rows={containers}
-          rowKey={(row) => row.id}
-          empty="Nothing was spent. An hour is charged when a replica is ready."
-          columns={[
-            {
-              head: "Container",
-              cell: (row) => (
-                <>
-                  <i className={classes.swatch} style={{ background: `var(--m-${colors.get(row.id) ?? OTHERS})` }} aria-hidden />
-                  {row.name ?? <code>{row.id}</code>}
-                </>
-              ),
-            },
-            { head: "Hours", right: true, cell: (row) => row.hours },
-            { head: "Amount", right: true, cell: (row) => <Money microusd={row.microusd} /> },
-          ]}
-        />
-      </div>
-    </>
+    <DayBars label={label} dates={dates} parts={parts}>
+      <Table
+        rows={containers}
+        rowKey={(row) => row.id}
+        empty="Nothing was spent. An hour is charged when a replica is ready."
+        columns={[
+          {
+            head: "Container",
+            cell: (row) => (
+              <>
+                <i className={classes.swatch} style={{ background: `var(--m-${colors.get(row.id) ?? OTHERS})` }} aria-hidden />
+                {row.name ?? <code>{row.id}</code>}
+              </>
+            ),
+          },
+          { head: "Hours", right: true, cell: (row) => row.hours },
+          { head: "Amount", right: true, cell: (row) => <Money microusd={row.microusd} /> },
+        ]}
+      />
+    </DayBars>
   );
 }
 

@@ -39,6 +39,20 @@ export const usageQuery = (organizationId: string, from: string, to: string) =>
     refetchInterval: 60_000,
   });
 
+export const balanceQuery = (organizationId: string, from: string, to: string) =>
+  queryOptions({
+    queryKey: ["billing", organizationId, "balance", from, to],
+    queryFn: async () =>
+      (
+        await body(
+          api.GET("/api/v1/organizations/{organization_id}/billing/balance", {
+            params: { path: at(organizationId), query: { from, to } },
+          }),
+        )
+      ).items,
+    refetchInterval: 60_000,
+  });
+
 export const topUpsQuery = (organizationId: string) =>
   queryOptions({
     queryKey: ["billing", organizationId, "top-ups"],

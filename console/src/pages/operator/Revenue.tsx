@@ -1,4 +1,3 @@
-import { SegmentedControl } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 
@@ -6,34 +5,23 @@ import type { Schemas } from "@/api/client";
 import { DayBars } from "@/components/DayBars";
 import { byDay, dayAndMonth, lastDays } from "@/components/days";
 import { Figures } from "@/components/Figures";
+import { LastDays, USUAL_DAYS } from "@/components/LastDays";
 import { Money } from "@/components/Money";
 import { Card, Page } from "@/components/Page";
 import { ErrorNotice, Waiting } from "@/components/Patterns";
 import { Table } from "@/components/Table";
 
-import classes from "./Operator.module.css";
 import { revenueQuery } from "./queries";
 
 type Day = Schemas["RevenueDay"];
 
 /** What was earned and what came in, by day. */
 export function Revenue() {
-  const [days, setDays] = useState("30");
-  const dates = lastDays(Number(days));
+  const [days, setDays] = useState(USUAL_DAYS);
+  const dates = lastDays(days);
   const { data, error, refetch } = useQuery(revenueQuery(dates[0] ?? "", dates.at(-1) ?? ""));
   return (
-    <Page
-      title="Revenue"
-      hint="Days in UTC."
-      actions={
-        <SegmentedControl
-          aria-label="How many days"
-          value={days}
-          onChange={setDays}
-          data={["7", "30", "90"].map((value) => ({ value, label: `${value} days` }))}
-        />
-      }
-    >
+    <Page title="Revenue" hint="Days in UTC." actions={<LastDays days={days} change={setDays} />}>
       {error && !data ? <ErrorNotice error={error} retry={refetch} /> : null}
       {!data && !error ? <Waiting rows={3} height={64} /> : null}
       {data ? <Days items={data.items} dates={dates} /> : null}
@@ -68,7 +56,6 @@ function Days({ items, dates }: { items: Day[]; dates: string[] }) {
         <DayBars
           label="Hours sold by day"
           dates={dates}
-          height={160}
           parts={[
             {
               label: "Hours sold",
@@ -79,8 +66,7 @@ function Days({ items, dates }: { items: Day[]; dates: string[] }) {
               ),
             },
           ]}
-        />
-        <div className={classes.days}>
+        >
           <Table
             rows={items}
             rowKey={(row) => row.day}
@@ -94,7 +80,7 @@ function Days({ items, dates }: { items: Day[]; dates: string[] }) {
               { head: "Given back", right: true, cell: (row) => <Money microusd={row.refunded_microusd} /> },
             ]}
           />
-        </div>
+        </DayBars>
       </Card>
     </>
   );

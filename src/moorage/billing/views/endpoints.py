@@ -8,7 +8,14 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.billing.views import repository
 from moorage.billing.views.outlook import outlook
-from moorage.billing.views.schemas import Billing, LedgerEntry, UsageItem, UsageList
+from moorage.billing.views.schemas import (
+    BalanceHistory,
+    Billing,
+    DayBalance,
+    LedgerEntry,
+    UsageItem,
+    UsageList,
+)
 from moorage.billing.views.words import describe, forecast_sentence
 from moorage.kit.csv import CSV_ANSWER, csv_answer, csv_line, csv_lines
 from moorage.kit.errors import FieldError, InvalidInputError
@@ -88,6 +95,14 @@ async def export_entries(access: Payer, database: TheDatabase) -> StreamingRespo
 
     lines = csv_lines(_ENTRY_COLUMNS, read, _entry_cells, _position)
     return csv_answer(f"entries-{organization_id}.csv", lines)
+
+
+@router.get("/organizations/{organization_id}/billing/balance")
+async def get_balance_history(access: Payer, session: TheSession, days: TheDays) -> BalanceHistory:
+    """What was there at the end of each day; what is on hold is part of it."""
+    found = await repository.list_balances(session, access.organization.id, *days)
+    items = [DayBalance(day=day, balance_microusd=microusd) for day, microusd in found]
+    return BalanceHistory(first=days[0], last=days[1], items=items)
 
 
 @router.get("/organizations/{organization_id}/billing/usage")

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import UTC, date, datetime, time, timedelta
 
-from sqlalchemy import Date, Integer, cast, func, select, tuple_
+from sqlalchemy import Date, Integer, cast, func, select, true, tuple_
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.catalog.models import InstanceTypeRow
@@ -12,7 +12,7 @@ from moorage.containers.models import ContainerRow, ReplicaRow
 from moorage.containers.states import LIVE, DesiredState
 from moorage.kit.pagination import PageRequest
 from moorage.ledger.accounts import credit_of
-from moorage.ledger.models import EntryRow, HourRow, TransactionRow
+from moorage.ledger.models import CreditAccountRow, EntryRow, HourRow, TransactionRow
 from moorage.organizations.models import ProjectRow
 
 
@@ -94,6 +94,41 @@ async def list_entries(session: AsyncSession, organization_id: str, page: PageRe
         query = query.where(tuple_(TransactionRow.at, TransactionRow.id) < (page.after.time, page.after.id))
     newest_first = query.order_by(TransactionRow.at.desc(), TransactionRow.id.desc()).limit(page.limit + 1)
     return [(row, int(change)) for row, change in await session.execute(newest_first)]
+
+
+async def list_balances(
+    session: AsyncSession, organization_id: str, first: date, last: date
+) -> list[tuple[date, int]]:
+    """At the end of each UTC day. Counted back from what is there now: what was before `first` is not read."""
+    day = cast(func.timezone("UTC", TransactionRow.at), Date)
+    changes = (
+        select(day.label("day"), func.sum(EntryRow.amount_microusd).label("microusd"))
+        .join(EntryRow, EntryRow.transaction_id == TransactionRow.id)
+        .where(
+            TransactionRow.organization_id == organization_id,
+            TransactionRow.at >= datetime.combine(first, time(), UTC),
+            EntryRow.account == credit_of(organization_id),
+        )
+        .group_by(day)
+        .subquery()
+    )
+    # In one statement, so that no movement is in one of the two and not in the other.
+    account = CreditAccountRow
+    query = (
+        select(account.available_microusd + account.held_microusd, changes.c.day, changes.c.microusd)
+        .outerjoin(changes, true())
+        .where(account.organization_id == organization_id)
+    )
+    rows = (await session.execute(query)).all()
+    balance = rows[0][0] if rows else 0
+    changed = {changed_on: int(microusd) for _, changed_on, microusd in rows if changed_on is not None}
+    balance -= sum(microusd for changed_on, microusd in changed.items() if changed_on > last)
+    balances = []
+    for days_ago in range((last - first).days + 1):
+        on = last - timedelta(days=days_ago)
+        balances.append((on, balance))
+        balance -= changed.get(on, 0)
+    return balances[::-1]
 
 
 async def list_usage(

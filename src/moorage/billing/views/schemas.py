@@ -31,6 +31,19 @@ class LedgerEntry(BaseModel):
     details: dict[str, Any]
 
 
+class DayBalance(BaseModel):
+    day: date
+    balance_microusd: int
+    """At its end, in UTC; of today, now."""
+
+
+class BalanceHistory(BaseModel):
+    first: date
+    last: date
+    items: list[DayBalance]
+    """One for each day, oldest first."""
+
+
 class UsageItem(BaseModel):
     day: date
     project_id: str
