@@ -62,6 +62,19 @@ export const projectsQuery = (organizationId: string) =>
     staleTime: 60_000,
   });
 
+export const membersQuery = (organizationId: string) =>
+  queryOptions({
+    queryKey: ["members", organizationId],
+    queryFn: () =>
+      allPages((cursor) =>
+        body(
+          api.GET("/api/v1/organizations/{organization_id}/members", {
+            params: { path: { organization_id: organizationId }, query: page(cursor) },
+          }),
+        ),
+      ),
+  });
+
 export const containersQuery = (projectId: string) =>
   queryOptions({
     queryKey: ["containers", { projectId }],

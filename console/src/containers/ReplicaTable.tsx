@@ -31,7 +31,7 @@ export function ReplicaTable({ container, past = false }: { container: Container
           { head: "Instance", cell: (row) => <code>{shortId(row.id)}</code> },
           { head: "State", cell: (row) => <span data-tone={TONES[row.state] ?? "idle"}>{word(row)}</span> },
           { head: "Node", cell: (row) => row.node },
-          ...(past ? [{ head: "Ended", cell: (row: Replica) => row.reason ?? "" }] : []),
+          ...(past ? [{ head: "Ended", wide: true, cell: (row: Replica) => row.reason ?? "" }] : []),
           { head: "Age", right: true, cell: (row) => since(row.ready_at ?? row.created_at, now) },
         ]}
       />

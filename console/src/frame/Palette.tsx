@@ -35,11 +35,10 @@ export function Palette() {
         opened={opened}
         onClose={() => setOpened(false)}
         withCloseButton={false}
-        padding={0}
         yOffset="12vh"
         centered={false}
         title="Search or jump to"
-        classNames={{ header: "visually-hidden" }}
+        classNames={{ header: "visually-hidden", body: classes.paletteBody }}
       >
         <PaletteBody close={() => setOpened(false)} />
       </Modal>

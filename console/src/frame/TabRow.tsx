@@ -1,11 +1,18 @@
+import { useEffect, useRef } from "react";
+
 import { LinkTo } from "@/components/LinkTo";
 
 import classes from "./Frame.module.css";
 
-/** The second bar: where one can go from here, and where one is. */
+/** The second bar: where one can go from here, and where one is. On a phone it is longer than the screen. */
 export function TabRow({ label, tabs }: { label: string; tabs: { to: string; label: string; active: boolean }[] }) {
+  const row = useRef<HTMLElement>(null);
+  const active = tabs.find((tab) => tab.active)?.to;
+  useEffect(() => {
+    row.current?.querySelector("[data-active]")?.scrollIntoView({ inline: "center", block: "nearest" });
+  }, [active]);
   return (
-    <nav className={classes.tabs} aria-label={label}>
+    <nav ref={row} className={classes.tabs} aria-label={label}>
       {tabs.map((tab) => (
         <LinkTo
           key={tab.to}

@@ -33,7 +33,7 @@ export function Tile({ type, checked, choose }: { type: InstanceType; checked: b
               <i key={index} />
             ))}
           </span>
-          {type.free} free
+          {type.free.toLocaleString("en-US")} free
         </span>
       ) : (
         <span className={classes.tileReason}>

@@ -7,6 +7,7 @@ import { ErrorNotice, Waiting } from "@/components/Patterns";
 import { Table } from "@/components/Table";
 import { clockTime, zone } from "@/components/times";
 import { sentenceFor } from "@/containers/activities";
+import { useActor } from "@/containers/useActor";
 import { useContainer } from "@/frame/useContainer";
 
 const PAGE = 100;
@@ -14,6 +15,7 @@ const PAGE = 100;
 /** Everything that happened to a container, who caused it and why, newest first. */
 export function Activity() {
   const container = useContainer();
+  const actor = useActor();
   const found = useInfiniteQuery({
     queryKey: ["containers", container.id, "activity", "all"],
     queryFn: ({ pageParam }) =>
@@ -37,6 +39,7 @@ export function Activity() {
             rows={rows}
             rowKey={(row) => row.id}
             empty="Nothing happened yet."
+            phoneLine={(row) => sentenceFor(row).detail}
             columns={[
               {
                 head: "Time",
@@ -49,9 +52,9 @@ export function Activity() {
                   return <span data-tone={tone}>{what}</span>;
                 },
               },
-              { head: "Detail", cell: (row) => sentenceFor(row).detail },
+              { head: "Detail", wide: true, cell: (row) => sentenceFor(row).detail },
               { head: "Reason", wide: true, cell: (row) => (row.reason ? <code>{row.reason}</code> : null) },
-              { head: "By", wide: true, cell: (row) => (row.actor === "system" ? "Moorage" : <code>{row.actor}</code>) },
+              { head: "By", wide: true, cell: (row) => actor(row.actor) },
             ]}
           />
         </Card>

@@ -3,7 +3,7 @@ import { useSuspenseQuery } from "@tanstack/react-query";
 import { UserPlus } from "lucide-react";
 import { useState } from "react";
 
-import { meQuery, projectsQuery } from "@/api/queries";
+import { membersQuery, meQuery, projectsQuery } from "@/api/queries";
 import { Card, Page } from "@/components/Page";
 import { Empty } from "@/components/Patterns";
 import { Table } from "@/components/Table";
@@ -14,7 +14,7 @@ import { useProject } from "@/frame/useProject";
 import { Invitations } from "./Invitations";
 import { Invite } from "./Invite";
 import classes from "./Members.module.css";
-import { type Member, membersQuery, useChangeRole } from "./queries";
+import { type Member, useChangeRole } from "./queries";
 import { RemoveMember } from "./RemoveMember";
 
 /** Who belongs to the organization. Only admins come here. */

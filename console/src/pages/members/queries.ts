@@ -7,19 +7,6 @@ import { done, failed } from "@/components/toasts";
 export type Member = Schemas["Member"];
 export type Invitation = Schemas["Invitation"];
 
-export const membersQuery = (organizationId: string) =>
-  queryOptions({
-    queryKey: ["members", organizationId],
-    queryFn: () =>
-      allPages((cursor) =>
-        body(
-          api.GET("/api/v1/organizations/{organization_id}/members", {
-            params: { path: { organization_id: organizationId }, query: page(cursor) },
-          }),
-        ),
-      ),
-  });
-
 export const invitationsQuery = (organizationId: string) =>
   queryOptions({
     queryKey: ["invitations", organizationId],

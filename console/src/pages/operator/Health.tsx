@@ -1,6 +1,7 @@
 import { useSuspenseQuery } from "@tanstack/react-query";
 
 import { Card, Page } from "@/components/Page";
+import { Sentence } from "@/components/Sentence";
 import { shortTime } from "@/components/times";
 import { useNow } from "@/components/useNow";
 
@@ -45,8 +46,14 @@ function PartRow({ part }: { part: Part }) {
       <HealthIcon state={part.state} />
       <strong>{part.name}</strong>
       <div>
-        <p>{part.message}</p>
-        {part.what_to_do ? <p className={classes.advice}>{part.what_to_do}</p> : null}
+        <p>
+          <Sentence text={part.message} />
+        </p>
+        {part.what_to_do ? (
+          <p className={classes.advice}>
+            <Sentence text={part.what_to_do} />
+          </p>
+        ) : null}
       </div>
       {part.since && part.state !== "ok" ? <time dateTime={part.since}>since {shortTime(part.since, now)}</time> : null}
     </li>

@@ -42,7 +42,7 @@ export function InstanceTypes() {
               wide: true,
               cell: (row) => (row.enabled ? <span data-tone="ok">Yes</span> : <span data-tone="idle">No</span>),
             },
-            { head: "Free now", right: true, wide: true, cell: (row) => row.free },
+            { head: "Free now", right: true, wide: true, cell: (row) => row.free.toLocaleString("en-US") },
             { head: "Price/h", right: true, cell: (row) => <Money microusd={row.price_per_hour_microusd} /> },
             { head: "Actions", right: true, cell: (row) => <InstanceTypeActions type={row} /> },
           ]}

@@ -19,7 +19,7 @@ export function Organizations() {
   const wanted = text.trim().toLowerCase();
   const shown = organizations.filter((one) => `${one.name} ${one.id}`.toLowerCase().includes(wanted));
   return (
-    <Page title="Organizations" hint={String(organizations.length)} actions={<Filter label="Filter organizations" placeholder="Name or id" text={text} setText={setText} />}>
+    <Page title="Organizations" hint={`${organizations.length} in all`} actions={<Filter label="Filter organizations" placeholder="Name or id" text={text} setText={setText} />}>
       <Card flush label="Organizations">
         <Table
           rows={shown}

@@ -21,7 +21,7 @@ export function Users() {
   return (
     <Page
       title="Users"
-      hint={String(users.length)}
+      hint={`${users.length} in all`}
       actions={<Filter label="Filter users" placeholder="E-mail or id" text={text} setText={setText} />}
     >
       <Card flush label="Users">
