@@ -52,7 +52,7 @@ def test_invoices_and_receipts_are_downloaded(browser: Browser, world: World) ->
         expect(dialog).to_be_hidden()
         card.get_by_text("Receipts", exact=True).click()
         with page.expect_download() as download:
-            card.get_by_role("link", name="Download").first.click()
+            card.get_by_role("link", name="PDF of").first.click()
         assert Path(download.value.path()).read_bytes().startswith(b"%PDF-")
 
 

@@ -115,7 +115,7 @@ function Pdf({ organizationId, path, name }: { organizationId: string; path: str
       mr={-12}
       href={`/api/v1/organizations/${organizationId}/billing/${path}/pdf`}
       download
-      aria-label={`Download ${name}`}
+      aria-label={`PDF of ${name}`}
       leftSection={<Download size={14} strokeWidth={1.5} />}
     >
       PDF
