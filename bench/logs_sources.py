@@ -32,6 +32,8 @@ def frames(count: int, first: int, begin_ns: int, apart_ns: int) -> bytes:
 class Replica:
     replica_id: ReplicaId
     pieces: list[bytes] = field(default_factory=list)
+    newest: int = 0
+    """The piece with which the last output began."""
     printed_bytes: int = 0
     read: int = 0
     """How many pieces the furthest reader has had."""
@@ -39,12 +41,12 @@ class Replica:
 
     def prints(self, data: bytes) -> None:
         self.printed_bytes += len(data)
+        self.newest = len(self.pieces)
         self.pieces += [data[at : at + PIECE_BYTES] for at in range(0, len(data), PIECE_BYTES)]
         self._printed.set()
 
-    async def follow(self) -> AsyncIterator[bytes]:
-        """From the first byte on; never ends."""
-        at = 0
+    async def follow(self, at: int = 0) -> AsyncIterator[bytes]:
+        """From a piece on; never ends."""
         while True:
             self._printed.clear()
             while at < len(self.pieces):
@@ -70,9 +72,11 @@ class StandInEngine:
             replica.replica_id, ContainerId(""), 0, 1, engine_id, ReplicaPhase.RUNNING, *where, None, False
         )
 
-    async def logs(self, engine_id: str, since_ns: int) -> AsyncIterator[Sequence[LogChunk]]:
-        parser = FrameParser()
-        async for data in self._replicas[engine_id].follow():
+    async def logs(
+        self, engine_id: str, since_ns: int, last: int | None = None
+    ) -> AsyncIterator[Sequence[LogChunk]]:
+        parser, replica = FrameParser(), self._replicas[engine_id]
+        async for data in replica.follow(replica.newest if last is not None else 0):
             chunks = parser.feed(data)
             if chunks and chunks[0].time_ns < since_ns:
                 chunks = [chunk for chunk in chunks if chunk.time_ns >= since_ns]

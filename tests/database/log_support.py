@@ -54,6 +54,8 @@ class Printer:
     gone: bool = False
     breaks_after: list[int] = field(default_factory=list)
     """Each read in turn is broken off after so many chunks; later reads are not."""
+    together: int = 1
+    """How many chunks come at once, in a read that is not broken off."""
     breaks_cleanly: bool = False
     """Such a read ends as if there were no more, as an engine's may that is being stopped."""
     on_chunk: Callable[[], None] = lambda: None
@@ -97,16 +99,27 @@ class ScriptedEngine:
             False,
         )
 
-    async def logs(self, engine_id: str, since_ns: int) -> AsyncIterator[Sequence[LogChunk]]:
+    async def logs(
+        self, engine_id: str, since_ns: int, last: int | None = None
+    ) -> AsyncIterator[Sequence[LogChunk]]:
         printer = self.printers[engine_id]
         breaks_after = (
             printer.breaks_after[printer.reads] if printer.reads < len(printer.breaks_after) else None
         )
         printer.reads += 1
         printer.on_read()
-        at = given = 0
+        at = max(0, len(printer.chunks) - last) if last is not None else 0
+        given = 0
         while True:
             printer.changed.clear()
+            while printer.together > 1 and at < len(printer.chunks):
+                bundle = [
+                    one for one in printer.chunks[at : at + printer.together] if one.time_ns >= since_ns
+                ]
+                at = min(at + printer.together, len(printer.chunks))
+                await asyncio.sleep(0)
+                if bundle:
+                    yield bundle
             for one in printer.chunks[at:]:
                 at += 1
                 if one.time_ns < since_ns:

@@ -30,6 +30,7 @@ from moorage.reconcile.driver import Driver
 from moorage.telemetry.logs.collector import LogCollector
 from moorage.telemetry.logs.copying import Source
 from moorage.telemetry.logs.follower import Follower
+from moorage.telemetry.logs.pace import BEHIND_S, DROPPED_AT_ONCE
 
 
 @pytest.fixture
@@ -335,3 +336,36 @@ async def test_lines_that_the_engine_did_not_keep_are_missed_aloud(world: World)
         "[moorage: lines may be missing here: the engine did not keep them long enough]",
         *(f"line {number}" for number in range(20, 30)),
     ]
+
+
+async def test_a_flood_that_goes_on_is_not_read_to_its_end(world: World) -> None:
+    """It is read at a pace, and from the present again once that is far away; what is missing is said."""
+    # As if it had begun to print just before its reader would be too far behind.
+    begin_ns = int((system_clock.now().timestamp() - BEHIND_S + 0.5) * 10**9)
+    printer = Printer([LogChunk(begin_ns, OUT, b"begins", True)], ended=False, together=1000)
+    source = await world.new_replica(await world.new_container(), printer)
+    lines = 20_000 + 2 * DROPPED_AT_ONCE
+    async with leading(world):
+
+        async def followed() -> bool:
+            return await world.texts(source.replica_id) == ["begins"]
+
+        await eventually(followed, "it is followed")
+        printer.prints(*[LogChunk(begin_ns + n, OUT, b"line %d" % n, True) for n in range(1, lines)])
+
+        async def given_up() -> bool:
+            return printer.reads == 2
+
+        await eventually(given_up, "the reader has begun again")
+        printer.prints(LogChunk(begin_ns + 10**10, OUT, b"the end", True))
+        printer.ends()
+
+        async def collected() -> bool:
+            return (await world.replica(source.replica_id)).collected_at is not None
+
+        await eventually(collected, "all is stored")
+    texts = await world.texts(source.replica_id)
+    told = [int(one.split()[1]) for one in texts if "lines dropped here" in one]
+    assert (texts[0], texts[-1]) == ("begins", "the end")
+    assert len([one for one in texts if "lines may be missing here" in one]) == 1
+    assert 0 < len(texts) + sum(told) < lines, "some were neither kept nor counted, but left where they were"

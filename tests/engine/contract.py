@@ -308,6 +308,12 @@ class EngineContract:
         assert await logs_of(world, started.engine_id, lines[1].time_ns) == lines[1:]
         assert await logs_of(world, started.engine_id, lines[1].time_ns + 1) == lines[2:]
 
+    async def test_logs_begin_near_their_end_if_asked(self, world: World) -> None:
+        started = await world.engine.start(await spec_of(world, "prints"))
+        lines = await logs_of(world, started.engine_id)
+        tail = world.engine.logs(started.engine_id, 0, 1)
+        assert [chunk async for chunks in tail for chunk in chunks] == lines[-1:]
+
     async def test_logs_of_a_replica_that_is_removed_do_not_just_end(self, world: World) -> None:
         spec = await spec_of(world, "serves")
         started = await world.engine.start(spec)

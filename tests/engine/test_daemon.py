@@ -12,6 +12,7 @@ import pytest
 from moorage.engines.base import ReplicaPhase
 from moorage.engines.docker.connection import DockerConnection, answers
 from moorage.engines.docker.daemon import ensure_engine, ensure_own_engine, stop_engine
+from moorage.engines.docker.priority import NICENESS
 from moorage.kit.daemon import Daemon, identity_of
 from moorage.kit.errors import EngineError, SetupError
 from moorage.kit.settings import Settings
@@ -197,3 +198,36 @@ async def _get(port: int) -> bytes:
     answer = await reader.read()
     writer.close()
     return answer
+
+
+async def test_the_engine_gives_way_to_what_it_carries(own_engine: Daemon, docker_world: DockerWorld) -> None:
+    """Its own work comes after everybody else's; the proxy that carries a replica's requests is not part of that."""
+    started = await docker_world.engine.start(await spec_of(docker_world, "serves"))
+    engine_pid = own_engine.running_pid()
+    assert engine_pid is not None
+    (containerd,) = _descendants(engine_pid, "containerd")
+    (proxy,) = _descendants(engine_pid, "docker-proxy")
+    for thread in os.listdir(f"/proc/{engine_pid}/task"):
+        assert _priority(int(thread)) == (NICENESS, NICENESS)
+    assert _priority(containerd)[1] == 0
+    assert _priority(proxy) == (0, 0)
+    assert os.getsid(proxy) == proxy
+    await docker_world.engine.stop(started.engine_id, grace_s=2)
+    await docker_world.until(_holds(lambda: identity_of(proxy) is None))
+
+
+def _priority(pid: int) -> tuple[int, int]:
+    """Among the threads of its session, and of its session among the others. Without autogroups, the same twice."""
+    niceness = os.getpriority(os.PRIO_PROCESS, pid)
+    autogroup = Path(f"/proc/{pid}/autogroup")
+    return niceness, int(autogroup.read_text().split()[-1]) if autogroup.exists() else niceness
+
+
+def _descendants(pid: int, program: str) -> set[int]:
+    found = set()
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        for child in map(int, (thread / "children").read_text().split()):
+            if Path(f"/proc/{child}/comm").read_text().strip() == program:
+                found.add(child)
+            found |= _descendants(child, program)
+    return found

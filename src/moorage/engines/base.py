@@ -204,10 +204,13 @@ class Engine(Protocol):
         connection does. Whoever listens compares everything again after a reconnect."""
         ...
 
-    def logs(self, engine_id: str, since_ns: int) -> AsyncIterator[Sequence[LogChunk]]:
+    def logs(
+        self, engine_id: str, since_ns: int, last: int | None = None
+    ) -> AsyncIterator[Sequence[LogChunk]]:
         """All output from `since_ns` on, inclusive, then live until the process ends; what arrived together
-        comes together. Returning means that all of it was given; a broken connection, or a replica removed
-        meanwhile, is an `EngineError`."""
+        comes together. With `last`, only so many chunks of what is there already, which costs an engine less.
+        Returning means that all of it was given; a broken connection, or a replica removed meanwhile, is an
+        `EngineError`."""
         ...
 
     async def listening_sockets(self, engine_id: str) -> tuple[ListeningSocket, ...]:

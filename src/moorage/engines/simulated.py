@@ -138,11 +138,15 @@ class SimulatedEngine:
     def watch(self) -> AsyncIterator[ContainerId]:
         return self._changes_since(self._seen(), len(self._machine.removals))
 
-    async def logs(self, engine_id: str, since_ns: int) -> AsyncIterator[Sequence[LogChunk]]:
+    async def logs(
+        self, engine_id: str, since_ns: int, last: int | None = None
+    ) -> AsyncIterator[Sequence[LogChunk]]:
         given = 0
         while (replica := self._own(engine_id)) is not None:
             now = self._clock.now()
             due = due_output(replica, now)
+            if last is not None:
+                given, last = max(0, len(due) - last), None
             if chunks := [chunk for chunk in due[given:] if chunk.time_ns >= since_ns]:
                 yield chunks
             given = len(due)

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from moorage.engines.docker.connection import UNIX_PREFIX, answers
 from moorage.engines.docker.install import SYSTEM_PATH, install_engine
+from moorage.engines.docker.priority import lower, write_proxy
 from moorage.kit.clock import Clock, system_clock
 from moorage.kit.daemon import Daemon, identity_of
 from moorage.kit.errors import SetupError
@@ -124,6 +125,7 @@ class _OwnEngine:
         # Not `dockerd.pid`: that is the daemon's record in our own format.
         self.engine_pid_file = run_dir / "dockerd-self.pid"
         self.containerd_pid_file = self.exec_root / "containerd" / "containerd.pid"
+        self.proxy = run_dir / "docker-proxy"
         self.log_file = settings.log_dir.absolute() / "dockerd.log"
         self._search_path = search_path
         self._clock = clock
@@ -145,6 +147,7 @@ class _OwnEngine:
             if pid is None:
                 return False
             self.daemon.record(pid)
+        self._lower_priority()
         return True
 
     async def start(self) -> None:
@@ -170,6 +173,12 @@ class _OwnEngine:
             raise SetupError(
                 f"The Docker engine {what}. Its last words: {self._last_words(log_offset)} (in {self.log_file})"
             )
+        self._lower_priority()
+
+    def _lower_priority(self) -> None:
+        pid = self.daemon.running_pid()
+        if pid is not None and os.geteuid() == 0:
+            lower(pid)
 
     def _argv(self) -> list[str]:
         program = shutil.which("dockerd", path=self._search_path)
@@ -187,7 +196,12 @@ class _OwnEngine:
             # No bridge of Docker's own: replicas live on the one that Moorage makes and guards.
             *("--bridge", "none"),
             *("--log-level", "warn"),
+            *self._proxy_option(),
         ]
+
+    def _proxy_option(self) -> tuple[str, ...]:
+        written = write_proxy(self.proxy, self._search_path)
+        return ("--userland-proxy-path", str(self.proxy)) if written else ()
 
     def _remove_stale_files(self) -> None:
         # dockerd refuses to start while a pid file names any process at all, a zombie included.

@@ -164,10 +164,12 @@ class DockerEngine:
         # From the moment of this call on, not from whenever the first change is awaited.
         return self._changes_since(self._clock.now())
 
-    async def logs(self, engine_id: str, since_ns: int) -> AsyncIterator[Sequence[LogChunk]]:
+    async def logs(
+        self, engine_id: str, since_ns: int, last: int | None = None
+    ) -> AsyncIterator[Sequence[LogChunk]]:
         await self._require_own(engine_id)
         position = LogPosition(since_ns)
-        async for chunks in read_logs(self._connection, engine_id, since_ns, follow=True):
+        async for chunks in read_logs(self._connection, engine_id, since_ns, follow=True, last=last):
             position.advance(chunks)
             yield chunks
         # An engine that shuts down ends the stream as cleanly as a process that ends.

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from moorage.engines.base import LogChunk
 from moorage.kit.errors import EngineError
 from moorage.telemetry.logs.cursor import Cursor, LineAssembler, RawLine
+from moorage.telemetry.logs.pace import Pace
 
 BATCH_LINES = 2000
 BATCH_BYTES = 1024 * 1024
@@ -29,8 +30,9 @@ class Batch:
 
 
 class LineBuffer:
-    def __init__(self, assembler: LineAssembler) -> None:
+    def __init__(self, assembler: LineAssembler, pace: Pace) -> None:
         self._assembler = assembler
+        self._pace = pace
         self._lines: list[RawLine] = []
         self._bytes = 0
         self._ended = False
@@ -48,7 +50,8 @@ class LineBuffer:
     ) -> None:
         """Read to the end. A stream that breaks off is an end too: what it gave first is stored first.
 
-        Only of a process that had ended before is what lacks a line end a line.
+        Only of a process that had ended before is what lacks a line end a line; and there is no pace to keep, because
+        what it left has an end and somebody waits for it.
         """
         try:
             async for chunks in bundles:
@@ -56,6 +59,8 @@ class LineBuffer:
                 self._add(self._assembler.feed(chunks))
                 if self._is_full():
                     await self._wait_for_room()
+                if not process_ended:
+                    await self._pace.keep(self._assembler.take_dropped_cost(), chunks[-1].time_ns)
             if process_ended:
                 self._add(self._assembler.end(engine_was_away=engine_was_away))
         except EngineError as exc:

@@ -73,6 +73,7 @@ class LineAssembler:
         self._streams = {stream: _Stream(cursor.positions[stream], cursor.since_ns) for stream in LogStream}
         self._dropped = 0
         self._last_dropped = (0, LogStream.STDOUT)
+        self._dropped_cost = 0
 
     def feed(self, chunks: Sequence[LogChunk]) -> list[RawLine]:
         """The lines that end in these chunks."""
@@ -154,6 +155,11 @@ class LineAssembler:
         dropped, self._dropped = self._dropped, 0
         return [self._line(time_ns, name, DROPPED % dropped)]
 
+    def take_dropped_cost(self) -> int:
+        """How many lines were dropped since this was last asked; one of more than 1 KiB counts as several."""
+        cost, self._dropped_cost = self._dropped_cost, 0
+        return cost
+
     def cursor(self) -> Cursor:
         """Behind every line that was returned so far.
 
@@ -192,6 +198,7 @@ class LineAssembler:
         stream.taken_ns, stream.taken_chunks = stream.seen_ns, stream.seen_chunks
         if not self._allowance.take(time_ns, total_bytes):
             self._dropped += 1
+            self._dropped_cost += 1 + total_bytes // 1024
             self._last_dropped = (time_ns, name)
             return
         if self._dropped:

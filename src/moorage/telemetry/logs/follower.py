@@ -21,10 +21,11 @@ from moorage.kit.errors import EngineError, LeaseLostError
 from moorage.kit.ids import ReplicaId
 from moorage.reconcile.lease import Lease
 from moorage.telemetry.logs import repository
-from moorage.telemetry.logs.allowance import Allowance
+from moorage.telemetry.logs.allowance import LINES_PER_S, Allowance
 from moorage.telemetry.logs.buffer import Batch, LineBuffer
 from moorage.telemetry.logs.copying import Source
 from moorage.telemetry.logs.cursor import LineAssembler
+from moorage.telemetry.logs.pace import FellBehindError, Pace
 from moorage.telemetry.logs.text import LINE_BYTES, Masker, harmless_texts, masker_of
 
 log = structlog.get_logger()
@@ -44,9 +45,15 @@ class Follower:
     writers: asyncio.Semaphore
     """Shared by all followers; gives way in turn, so that a flood waits behind everybody's next batch."""
     _allowance: Allowance = field(init=False, default_factory=Allowance)
+    _pace: Pace = field(init=False)
     _stored_lines: int = field(init=False, default=0)
     _engine_was_away: bool = field(init=False, default=False)
     """Since its process was last seen running. An engine throws away what it finds of one that ended meanwhile."""
+    _fell_behind: bool = field(init=False, default=False)
+    """The last reading could not keep up with a flood: the next one begins near the end of the output."""
+
+    def __post_init__(self) -> None:
+        self._pace = Pace(self.clock)
 
     async def run(self) -> None:
         """Returns when all is stored; raises only `LeaseLostError`."""
@@ -87,8 +94,12 @@ class Follower:
         async with self.database.transaction() as session:
             await self.lease.guard(session)
             cursor = await repository.find_or_create_cursor(session, self.source)
-        buffer = LineBuffer(LineAssembler(cursor, LINE_BYTES + masker.longest_bytes, self._allowance))
-        bundles = self.engine.logs(self.source.engine_id, cursor.since_ns)
+        assembler = LineAssembler(cursor, LINE_BYTES + masker.longest_bytes, self._allowance)
+        self._pace.begin()
+        buffer = LineBuffer(assembler, self._pace)
+        last = LINES_PER_S if self._fell_behind else None
+        bundles = self.engine.logs(self.source.engine_id, cursor.since_ns, last)
+        self._fell_behind = False
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(
@@ -97,7 +108,9 @@ class Follower:
                 async for batch in buffer.batches():
                     await self._store(batch, masker)
         except BaseExceptionGroup as errors:
-            raise _first_of(errors) from errors
+            first = _first_of(errors)
+            self._fell_behind = isinstance(first, FellBehindError)
+            raise first from errors
 
     async def _store(self, batch: Batch, masker: Masker) -> None:
         texts = harmless_texts(batch.lines, masker)
