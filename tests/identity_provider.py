@@ -11,6 +11,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -56,7 +57,7 @@ class Provider:
     grants: dict[str, Grant] = field(default_factory=dict)
     tokens: dict[str, Person] = field(default_factory=dict)
     redirect_uris: set[str] = field(default_factory=set)
-    key: RSAKey = field(default_factory=lambda: RSAKey.generate_key(2048, parameters={"kid": "one"}))
+    key: RSAKey = field(default_factory=lambda: _key())
     refused: list[str] = field(default_factory=list)
 
     def sign_in(self, authorization_url: str, person: Person) -> dict[str, str]:
@@ -191,6 +192,12 @@ class Provider:
 
     def _bearer(self, request: Request) -> Person | None:
         return self.tokens.get(request.headers.get("authorization", "").removeprefix("Bearer "))
+
+
+@cache
+def _key() -> RSAKey:
+    """One for all providers: to make one takes a tenth of a second and more."""
+    return RSAKey.generate_key(2048, parameters={"kid": "one"})
 
 
 @asynccontextmanager
