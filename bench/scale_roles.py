@@ -23,7 +23,7 @@ from moorage.containers.reconciler.reconciler import ContainersReconciler
 from moorage.engines.base import ObservedReplica, ReplicaSpec
 from moorage.engines.simulated import SimulatedEngine, SimulatedImage, SimulatedMachine
 from moorage.engines.simulated_machine import SimulatedReplica, engine_ref
-from moorage.entrypoints.roles import create_dataplane
+from moorage.entrypoints.gateway_role import create_dataplane
 from moorage.gateway.agent import GatewayAgent
 from moorage.kit.clock import system_clock
 from moorage.kit.database import Database, Listener

@@ -27,8 +27,8 @@ from moorage.engines.docker.engine import DockerEngine
 from moorage.engines.docker.network import NetworkIsolation
 from moorage.entrypoints.bootstrap import bootstrap, operator_sign_in_link
 from moorage.entrypoints.example_image import ensure_example_image
+from moorage.entrypoints.gateway_role import create_dataplane
 from moorage.entrypoints.migrate import migrate
-from moorage.entrypoints.roles import create_dataplane
 from moorage.entrypoints.supervisor import RoleProcess, SupervisedDaemon, keep_daemons
 from moorage.gateway.agent import stable_gateway_id
 from moorage.gateway.repository import forget_gateway

@@ -8,7 +8,6 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.billing.invoices import repository, service
 from moorage.billing.invoices.document import Document, DocumentKind, month_of
-from moorage.billing.invoices.pdf import render
 from moorage.billing.invoices.schemas import (
     BillingDetails,
     BillingDetailsPatch,
@@ -130,9 +129,16 @@ def _first_day(month: str) -> date:
 async def _pdf(session: AsyncSession, document: Document) -> Response:
     await session.commit()  # gives the connection back
     # Fonts are cut to what is used, which takes a good part of a second: not on the loop that serves everybody.
-    content = await asyncio.to_thread(render, document)
+    content = await asyncio.to_thread(_rendered, document)
     disposition = f'attachment; filename="{document.name}.pdf"'
     return Response(content, media_type="application/pdf", headers={"Content-Disposition": disposition})
+
+
+def _rendered(document: Document) -> bytes:
+    # Loaded when it is needed first: a library for fonts, which every start of the API would wait for.
+    from moorage.billing.invoices.pdf import render
+
+    return render(document)
 
 
 def _shown(document: Document) -> BillingDocument:

@@ -1,0 +1,62 @@
+"""The role `gateway`, wired."""
+
+import asyncio
+from urllib.parse import urlsplit
+
+from moorage.entrypoints.sockets import api_socket_path, request_log_path
+from moorage.gateway.agent import GatewayAgent, stable_gateway_id
+from moorage.gateway.config import GatewayConfig
+from moorage.gateway.dataplane import DataPlane
+from moorage.gateway.request_reader import RequestReader
+from moorage.gateway.samples import SampleReporter
+from moorage.kit.clock import system_clock
+from moorage.kit.database import Database, Listener
+from moorage.kit.home import SERVICE_USER, service_user
+from moorage.kit.postgres import database_dsn
+from moorage.kit.settings import Settings
+
+
+async def serve(settings: Settings) -> None:
+    dsn = database_dsn(settings)
+    database = Database(dsn, pool_size=2)
+    listener = Listener(dsn)
+    dataplane = create_dataplane(settings)
+    gateway_id = stable_gateway_id(settings.home)
+    agent = GatewayAgent(gateway_id, database, listener, dataplane, system_clock)
+    samples = SampleReporter(gateway_id, database, dataplane, system_clock)
+    requests = RequestReader(
+        gateway_id,
+        database,
+        request_log_path(settings),
+        system_clock,
+        settings.request_records_per_s,
+        service_user(),
+    )
+    try:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(listener.run())
+            group.create_task(requests.run())
+            group.create_task(samples.run())
+            group.create_task(agent.run())
+    finally:
+        await database.close()
+
+
+def create_dataplane(settings: Settings) -> DataPlane:
+    config = GatewayConfig(
+        endpoint_listen=settings.gateway_listen,
+        state_dir=settings.home / "gateway/current",
+        stats_socket=settings.run_dir / "haproxy.sock",
+        management_listen=settings.api_listen,
+        api_socket=api_socket_path(settings),
+        console_origin="{0.scheme}://{0.netloc}".format(urlsplit(settings.api_base_url)),
+        apps_domain=settings.apps_domain.partition(":")[0] if settings.apps_domain else None,
+        endpoint_certificate=settings.gateway_certificate,
+        management_certificate=settings.api_certificate,
+        request_log_socket=request_log_path(settings),
+        key_requests_per_s=settings.key_requests_per_s,
+        organization_requests_per_s=settings.organization_requests_per_s,
+        user=service_user(),
+        group=SERVICE_USER if service_user() else None,
+    )
+    return DataPlane(config, settings.home, settings.run_dir, initial_slots=settings.gateway_slots)
