@@ -23,7 +23,7 @@ from sqlalchemy import (
     union_all,
     update,
 )
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.dialects.postgresql import Insert, insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import InstrumentedAttribute
 
@@ -35,6 +35,7 @@ from moorage.gateway.liveness import Health
 from moorage.gateway.table import GatewayTable, KeyEntry, Route, Server, TrafficLimits
 from moorage.identity.api_keys.models import ApiKeyRow
 from moorage.identity.api_keys.repository import list_live_keys
+from moorage.kit.database import table_of
 from moorage.kit.ids import ContainerId, GatewayId, ProjectId, ReplicaId
 from moorage.organizations.models import ProjectRow
 
@@ -194,9 +195,35 @@ async def forget_gateway(session: AsyncSession, gateway_id: GatewayId) -> None:
         await mark_due(session, some)
 
 
+def _reporting() -> Insert:
+    fails = bindparam("fails", type_=String)
+    said = insert(table_of(ReplicaRouteRow)).values(
+        gateway_id=bindparam("gateway"),
+        replica_id=bindparam("replica"),
+        draining=bindparam("drains"),
+        in_flight=bindparam("requests"),
+        changed_at=func.now(),
+        failure=fails,
+        failure_status=bindparam("with_status"),
+        answered=bindparam("answers"),
+        failing_since=case((fails.is_not(None), func.now())),
+    )
+    values: dict[str, Any] = {name: said.excluded[name] for name in _REPORTED}
+    # By the database's clock: from the report that said so first, and anew whenever it answered a request since.
+    goes_on = ReplicaRouteRow.failure.is_not(None) & (ReplicaRouteRow.answered == said.excluded.answered)
+    still_failing = said.excluded.failure.is_not(None) & goes_on
+    values["failing_since"] = case(
+        (still_failing, ReplicaRouteRow.failing_since), else_=said.excluded.failing_since
+    )
+    keys = [ReplicaRouteRow.gateway_id, ReplicaRouteRow.replica_id]
+    return said.on_conflict_do_update(index_elements=keys, set_=values)
+
+
+# Made once: a deployment waits for both.
+_REPORT = _reporting()
 _MARK_OWNERS_DUE = marking_due(
     select(ReplicaRow.container_id).where(ReplicaRow.id.in_(bindparam("replicas", expanding=True)))
-)
+).add_columns(func.set_config("synchronous_commit", "off", True))
 
 
 async def report(
@@ -218,25 +245,9 @@ async def report(
     changed = [replica_id for replica_id, said in held.items() if before.get(replica_id) != said]
     for some in _batched(sorted(gone)):
         await session.execute(delete(ReplicaRouteRow).where(ours, ReplicaRouteRow.replica_id.in_(some)))
-    for some in _batched(changed):
-        upsert = insert(ReplicaRouteRow).values(
-            [
-                {
-                    "gateway_id": gateway_id,
-                    "replica_id": replica_id,
-                    "draining": held[replica_id].draining,
-                    "in_flight": held[replica_id].in_flight,
-                    "changed_at": func.now(),
-                    **_health_columns(held[replica_id].health),
-                }
-                for replica_id in some
-            ]
-        )
-        values: dict[str, Any] = {name: upsert.excluded[name] for name in _REPORTED}
-        values["failing_since"] = _failing_since(upsert.excluded)
-        keys = [ReplicaRouteRow.gateway_id, ReplicaRouteRow.replica_id]
-        reported = upsert.on_conflict_do_update(index_elements=keys, set_=values)
-        await session.execute(reported.returning(func.set_config("synchronous_commit", "off", True)))
+    if changed:
+        said_now = [_values(gateway_id, replica_id, held[replica_id]) for replica_id in changed]
+        await session.execute(_REPORT, said_now)
     for some in _batched([*gone, *changed]):
         await session.execute(_MARK_OWNERS_DUE, {"replicas": list(some)})
 
@@ -245,21 +256,17 @@ def _health_in(row: ReplicaRouteRow) -> Health | None:
     return None if row.failure is None else Health(row.failure, row.failure_status, row.answered)
 
 
-def _health_columns(health: Health | None) -> dict[str, Any]:
+def _values(gateway_id: GatewayId, replica_id: str, said: RouteReport) -> dict[str, Any]:
+    health = said.health
     return {
-        "failure": health.failure if health else None,
-        "failure_status": health.status if health else None,
-        "answered": health.answered if health else 0,
-        "failing_since": func.now() if health else None,
+        "gateway": gateway_id,
+        "replica": replica_id,
+        "drains": said.draining,
+        "requests": said.in_flight,
+        "fails": health.failure if health else None,
+        "with_status": health.status if health else None,
+        "answers": health.answered if health else 0,
     }
-
-
-def _failing_since(said: Any) -> ColumnElement[Any]:
-    """By the database's clock: from the report that said so first, and anew whenever it answered a request since."""
-    goes_on = ReplicaRouteRow.failure.is_not(None) & (ReplicaRouteRow.answered == said.answered)
-    return case(
-        (said.failure.is_(None), None), (goes_on, ReplicaRouteRow.failing_since), else_=said.failing_since
-    )
 
 
 def _bucket(container_id: InstrumentedAttribute[str]) -> ColumnElement[str]:

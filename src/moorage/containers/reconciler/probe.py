@@ -8,7 +8,7 @@ from moorage.containers.verdict import Probe, ProbeFailure
 
 PROBE_TIMEOUT_S = 5.0
 _CLOSED_AT_ONCE_S = 0.1
-_REFUSED_PAUSE_S = 0.01
+_REFUSED_PAUSE_S = 0.005
 
 
 async def probe_replica(
