@@ -38,7 +38,7 @@ class PageRequest:
     after: Position | None
 
 
-def page_request(
+async def page_request(
     limit: Annotated[int, Query(ge=1, le=MAX_PAGE_SIZE)] = DEFAULT_PAGE_SIZE,
     cursor: Annotated[str | None, Query(max_length=500)] = None,
 ) -> PageRequest:

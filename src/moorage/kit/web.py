@@ -16,22 +16,23 @@ SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 """Change nothing, so they need no transaction and no CSRF token."""
 
 
-def _database(request: Request) -> Database:
+# Asynchronous although nothing is awaited: FastAPI calls a plain function in another thread, for half a millisecond each.
+async def _database(request: Request) -> Database:
     database: Database = request.app.state.database
     return database
 
 
-def _settings(request: Request) -> Settings:
+async def _settings(request: Request) -> Settings:
     settings: Settings = request.app.state.settings
     return settings
 
 
-def _keyring(request: Request) -> Keyring:
+async def _keyring(request: Request) -> Keyring:
     keyring: Keyring = request.app.state.keyring
     return keyring
 
 
-def _clock(request: Request) -> Clock:
+async def _clock(request: Request) -> Clock:
     clock: Clock = request.app.state.clock
     return clock
 

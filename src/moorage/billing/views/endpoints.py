@@ -36,7 +36,7 @@ _ENTRY_COLUMNS = ("at", "id", "kind", "amount_microusd", "description")
 Days = tuple[date, date]
 
 
-def days_of(
+async def days_of(
     clock: TheClock,
     first: Annotated[date | None, Query(alias="from")] = None,
     last: Annotated[date | None, Query(alias="to")] = None,

@@ -22,7 +22,7 @@ HEARTBEAT_EVERY_S = 15.0
 STREAM_LIMIT_S = 300.0
 
 
-def _changes(request: Request) -> Changes:
+async def _changes(request: Request) -> Changes:
     changes: Changes = request.app.state.changes
     return changes
 

@@ -13,7 +13,7 @@ from moorage.telemetry.logs.reading.repository import LogFilter
 _Time = Annotated[AwareDatetime | None, Query()]
 
 
-def _wanted(
+async def _wanted(
     instance: Annotated[str | None, Query(pattern="^rep_[a-z2-7]{20}$")] = None,
     stream: LogStream | None = None,
     text: Annotated[str | None, Query(max_length=200)] = None,
@@ -23,7 +23,7 @@ def _wanted(
     return LogFilter(replica_id=instance, stream=stream, text=text)
 
 
-def _wanted_between(
+async def _wanted_between(
     wanted: Annotated[LogFilter, Depends(_wanted)],
     from_time: Annotated[_Time, Query(alias="from")] = None,
     to_time: Annotated[_Time, Query(alias="to")] = None,
