@@ -1,8 +1,10 @@
 """A thousand containers, a hundred thousand lines: a few rows at a time, that follow the scrolling."""
 
+import re
 import time
 from typing import Any
 
+import pytest
 from playwright.sync_api import Browser, Locator, expect
 
 from moorage.kit.clock import system_clock
@@ -80,6 +82,7 @@ def test_a_thousand_containers(browser: Browser, world: World) -> None:
         scrolled(page.get_by_role("region", name="Containers"), "a", f"{CONTAINERS} containers")
 
 
+@pytest.mark.long
 def test_a_hundred_thousand_lines(browser: Browser, world: World) -> None:
     home = world.home("chatty@example.com", "Chatty", "large")
     container = world.container(home, "chatty", "RUNNING", ready=1)
@@ -102,6 +105,13 @@ def test_a_hundred_thousand_lines(browser: Browser, world: World) -> None:
         expect(newest).to_be_visible()
         scrolled(lines, "button", f"{LINES} lines")
         expect(oldest).to_be_visible()
+
+        # A bar of the histogram is a minute, and leads to its lines.
+        bar = page.get_by_role("figure", name=f"{LINES} lines over time").get_by_title(" lines, ").nth(30)
+        minute = (bar.get_attribute("title") or "")[:5]
+        bar.click()
+        expect(lines.get_by_text(re.compile(f"^{minute}:")).first).to_be_visible()
+        expect(oldest).to_have_count(0)
 
 
 async def print_lines(world: World, home: Home, container_id: str) -> None:

@@ -6,8 +6,15 @@ import type { Filter } from "./filter";
 import classes from "./Logs.module.css";
 import { histogramQuery } from "./queries";
 
-/** How many lines when, what went to stderr in red. */
-export function Histogram({ containerId, filter }: { containerId: string; filter: Filter }) {
+interface HistogramProps {
+  containerId: string;
+  filter: Filter;
+  /** Show the line that so many are newer than. */
+  goTo: (row: number) => void;
+}
+
+/** How many lines when, what went to stderr in red. A click on a bar shows its lines, as scrolling there does. */
+export function Histogram({ containerId, filter, goTo }: HistogramProps) {
   const { data } = useQuery(histogramQuery(containerId, filter));
   const out = data?.series["stdout"] ?? [];
   const err = data?.series["stderr"] ?? [];
@@ -21,7 +28,11 @@ export function Histogram({ containerId, filter }: { containerId: string; filter
     <figure className={classes.histogram} aria-label={`${total} lines over time`}>
       <div className={classes.bars}>
         {times.map((time, index) => (
-          <span key={time} title={`${clockTime(time)}: ${sums[index]} lines, ${err[index] ?? 0} to err`}>
+          <span
+            key={time}
+            onClick={() => goTo(sums.slice(index + 1).reduce((newer, one) => newer + one, 0))}
+            title={`${clockTime(time)}: ${sums[index]} lines, ${err[index] ?? 0} to err`}
+          >
             <i style={{ height: share(out[index] ?? 0) }} />
             <b style={{ height: share(err[index] ?? 0) }} />
           </span>

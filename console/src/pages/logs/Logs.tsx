@@ -9,7 +9,7 @@ import { EVERYTHING, type Filter, RANGES } from "./filter";
 import { FilterBar } from "./FilterBar";
 import { Histogram } from "./Histogram";
 import classes from "./Logs.module.css";
-import { Rows } from "./Rows";
+import { type Place, Rows } from "./Rows";
 import { MOST_LINES, useLines } from "./useLines";
 
 const TYPING_PAUSE_MS = 300;
@@ -18,16 +18,20 @@ export function Logs() {
   const container = useContainer();
   const [wanted, setWanted] = useState<Filter>(() => ({ ...EVERYTHING, chosenAt: Date.now() }));
   const [live, setLive] = useState(true);
+  const [place, setPlace] = useState<Place | null>(null);
   const [text] = useDebouncedValue(wanted.text, TYPING_PAUSE_MS);
   const filter = useMemo(() => ({ ...wanted, text: text.trim() }), [wanted, text]);
   const { lines, total, more, error, retry, isPending } = useLines(container.id, filter, live);
-  const change = (changes: Partial<Filter>) => setWanted({ ...wanted, ...changes, chosenAt: Date.now() });
+  const change = (changes: Partial<Filter>) => {
+    setWanted({ ...wanted, ...changes, chosenAt: Date.now() });
+    setPlace(null);
+  };
   return (
     <main className={classes.page}>
       <h1 className="visually-hidden">Logs of {container.name}</h1>
       <FilterBar container={container} filter={wanted} change={change} live={live} setLive={setLive} />
       <section className={classes.card} aria-label="Lines">
-        <Histogram containerId={container.id} filter={filter} />
+        <Histogram containerId={container.id} filter={filter} goTo={(row) => setPlace({ row })} />
         <div className={classes.columns} aria-hidden>
           <span>Time ↓</span>
           <span>Instance</span>
@@ -45,7 +49,13 @@ export function Logs() {
           </p>
         ) : null}
         {lines.length > 0 ? (
-          <Rows lines={lines} count={Math.min(total, MOST_LINES)} more={more} scrolledAway={() => setLive(false)} />
+          <Rows
+            lines={lines}
+            count={Math.min(total, MOST_LINES)}
+            more={more}
+            place={place}
+            scrolledAway={() => setLive(false)}
+          />
         ) : null}
       </section>
       <p className={classes.foot}>

@@ -17,15 +17,21 @@ const AHEAD = 2_000;
 const AWAY_PX = 88;
 const COLORS = 5;
 
+/** Where to scroll to; another one each time that somebody asks for it. */
+export interface Place {
+  row: number;
+}
+
 interface RowsProps {
   lines: Line[];
   /** With those that are still to come. */
   count: number;
   more: () => void;
+  place: Place | null;
   scrolledAway: () => void;
 }
 
-export function Rows({ lines, count, more, scrolledAway }: RowsProps) {
+export function Rows({ lines, count, more, place, scrolledAway }: RowsProps) {
   const scroller = useRef<HTMLDivElement>(null);
   const height = useMediaQuery("(max-width: 767px)") ? PHONE_ROW_HEIGHT : ROW_HEIGHT;
   const opened = useOpened(lines);
@@ -37,6 +43,9 @@ export function Rows({ lines, count, more, scrolledAway }: RowsProps) {
     overscan: ROWS_BEYOND,
   });
   useLayoutEffect(() => rows.measure(), [rows, height, opened.index, opened.height]);
+  useEffect(() => {
+    if (place) rows.scrollToIndex(place.row, { align: "start" });
+  }, [rows, place]);
   const shown = rows.getVirtualItems();
   const last = shown.at(-1)?.index ?? 0;
   useEffect(() => {
