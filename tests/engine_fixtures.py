@@ -48,9 +48,7 @@ def docker_host(engine_settings: Settings) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def busybox_image(docker_host: str) -> str:
-    """2 MB, made without a registry: Debian's static busybox on an empty filesystem, EXPOSE 8000."""
-    asyncio.run(_build_busybox(docker_host, _static_busybox().read_bytes()))
-    return BUSYBOX_IMAGE
+    return asyncio.run(build_busybox(docker_host))
 
 
 def is_own_engine(settings: Settings, docker_host: str) -> bool:
@@ -88,7 +86,9 @@ def _static_busybox() -> Path:
     return path
 
 
-async def _build_busybox(docker_host: str, busybox: bytes) -> None:
+async def build_busybox(docker_host: str) -> str:
+    """2 MB, made without a registry: Debian's static busybox on an empty filesystem, EXPOSE 8000."""
+    busybox = await asyncio.to_thread(_static_busybox().read_bytes)
     context = io.BytesIO()
     with tarfile.open(fileobj=context, mode="w") as archive:
         _add(archive, "Dockerfile", b'FROM scratch\nCOPY root /\nEXPOSE 8000\nCMD ["/bin/sh"]\n', 0o644)
@@ -104,6 +104,7 @@ async def _build_busybox(docker_host: str, busybox: bytes) -> None:
     docker: aiodocker.Docker = connection.docker
     await docker.images.build(fileobj=context, encoding="identity", tag=BUSYBOX_IMAGE)
     await connection.close()
+    return BUSYBOX_IMAGE
 
 
 def _add(archive: tarfile.TarFile, name: str, data: bytes, mode: int) -> None:

@@ -61,6 +61,9 @@ IMAGES = {
     "local/crash:latest": SimulatedImage(exits_after_s=0.0, exit_code=3),
     "local/hungry:latest": SimulatedImage(exits_after_s=0.0, out_of_memory=True),
     "local/deaf:latest": SimulatedImage(listens=False),
+    "local/greedy:latest": SimulatedImage(
+        exposed_ports=(8000,), written_bytes=11 * 2**30, ends_on_request=False
+    ),
     "local/strict:latest": SimulatedImage(commands=frozenset({"serve"})),
 }
 NEXT_LIFE_SQL = text("UPDATE leases SET expires_at = now() - interval '1 second'")

@@ -31,6 +31,7 @@ def container(**changes: object) -> ContainerView:
         health_timeout=timedelta(seconds=60),
         drain_limit=timedelta(seconds=30),
         memory_bytes=2**30,
+        disk_bytes=10 * 2**30,
         room_for=10,
         no_room_message="Waits for cpu-small.",
         recent_failures=(),

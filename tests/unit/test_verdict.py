@@ -7,6 +7,7 @@ from moorage.containers.verdict import Probe, ProbeFailure, verdict_on_exit, ver
 from moorage.engines.base import ListeningSocket
 
 MEMORY_BYTES = 2**28
+DISK_BYTES = 10 * 2**30
 
 
 @pytest.mark.parametrize(
@@ -47,7 +48,7 @@ MEMORY_BYTES = 2**28
     ],
 )
 def test_the_last_lines_name_the_limit_that_was_met(last_line: str, reason: Reason, words: str) -> None:
-    verdict = verdict_on_exit(1, False, MEMORY_BYTES, ["starting", last_line, "bye"])
+    verdict = verdict_on_exit(1, False, MEMORY_BYTES, DISK_BYTES, ["starting", last_line, "bye"])
     assert verdict.reason is reason
     assert words in verdict.message
 
@@ -60,21 +61,26 @@ def test_the_last_lines_name_the_limit_that_was_met(last_line: str, reason: Reas
     ],
 )
 def test_what_could_not_be_executed_is_a_wrong_start_command(line: str, words: str) -> None:
-    verdict = verdict_on_exit(255, False, MEMORY_BYTES, [line])
+    verdict = verdict_on_exit(255, False, MEMORY_BYTES, DISK_BYTES, [line])
     assert verdict.reason is Reason.START_COMMAND_NOT_FOUND
     assert words in verdict.message
-    assert verdict_on_exit(255, False, MEMORY_BYTES, [line, "something else"]).reason is Reason.EXITED
+    assert (
+        verdict_on_exit(255, False, MEMORY_BYTES, DISK_BYTES, [line, "something else"]).reason
+        is Reason.EXITED
+    )
 
 
 def test_what_it_wrote_is_not_repeated() -> None:
-    verdict = verdict_on_exit(1, False, MEMORY_BYTES, ["chown canary-4711: Operation not permitted"])
+    verdict = verdict_on_exit(
+        1, False, MEMORY_BYTES, DISK_BYTES, ["chown canary-4711: Operation not permitted"]
+    )
     assert "canary" not in verdict.message
 
 
 def test_a_clean_end_and_memory_come_before_the_lines() -> None:
     lines = ["No space left on device"]
-    assert verdict_on_exit(0, False, MEMORY_BYTES, lines).reason is Reason.EXITED
-    assert verdict_on_exit(137, True, MEMORY_BYTES, lines).reason is Reason.OUT_OF_MEMORY
+    assert verdict_on_exit(0, False, MEMORY_BYTES, DISK_BYTES, lines).reason is Reason.EXITED
+    assert verdict_on_exit(137, True, MEMORY_BYTES, DISK_BYTES, lines).reason is Reason.OUT_OF_MEMORY
 
 
 @pytest.mark.parametrize(

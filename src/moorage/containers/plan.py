@@ -77,6 +77,7 @@ class ContainerView:
     health_timeout: timedelta
     drain_limit: timedelta
     memory_bytes: int
+    disk_bytes: int
     room_for: int
     """How many more replicas of its instance type the machines can hold."""
     no_room_message: str
@@ -140,6 +141,8 @@ class ReplicaView:
     """Of one that ended: the end of its output."""
     unfunded: bool = False
     """Its next hour could not be paid."""
+    evicted: Verdict | None = None
+    """Why it has to go at once."""
 
 
 @dataclass(frozen=True)
@@ -173,6 +176,8 @@ class Plan:
     transitions: tuple[Transition, ...] = ()
     start: tuple[ReplicaId, ...] = ()
     stop: tuple[ReplicaId, ...] = ()
+    kill: tuple[ReplicaId, ...] = ()
+    """Stop without the time that others get to end by themselves."""
     remove: tuple[ReplicaId, ...] = ()
     hold_slots: tuple[int, ...] = ()
     """Slots that are still wanted: credit that is held for any other is given back."""
@@ -212,6 +217,7 @@ def make_plan(container: ContainerView, replicas: Sequence[ReplicaView], now: da
         transitions=(*moves, *drains.values()),
         start=tuple(replica.id for replica in idle if replica.state is ReplicaState.REQUESTED),
         stop=tuple(replica.id for replica in idle if _may_stop(replica, container, now)),
+        kill=tuple(replica.id for replica in idle if _must_die(replica)),
         remove=tuple(
             replica.id for replica in idle if replica.state is ReplicaState.COLLECTED and replica.observed
         ),
@@ -254,6 +260,8 @@ def _observe(replica: ReplicaView, container: ContainerView, now: datetime) -> T
 
 
 def _progress(replica: ReplicaView, container: ContainerView, now: datetime) -> Transition | None:
+    if replica.evicted is not None and replica.state is not ReplicaState.DRAINING:
+        return Transition(replica.id, ReplicaState.DRAINING, verdict=replica.evicted)
     if replica.state is ReplicaState.STARTING:
         if replica.probe is not None and replica.probe.failure is None:
             return Transition(replica.id, ReplicaState.READY)
@@ -268,7 +276,11 @@ def _exited(replica: ReplicaView, engine: ObservedReplica, container: ContainerV
     if replica.state is ReplicaState.DRAINING:
         return Transition(replica.id, ReplicaState.STOPPED, engine)
     verdict = verdict_on_exit(
-        engine.exit_code, engine.out_of_memory, container.memory_bytes, replica.last_lines
+        engine.exit_code,
+        engine.out_of_memory,
+        container.memory_bytes,
+        container.disk_bytes,
+        replica.last_lines,
     )
     verdict = with_larger_type(verdict, container.instance_type, container.larger_instance_type)
     return Transition(replica.id, ReplicaState.STOPPED, engine, verdict)
@@ -436,11 +448,20 @@ def _present(seen: Sequence[ReplicaView]) -> list[ReplicaView]:
 
 def _may_stop(replica: ReplicaView, container: ContainerView, now: datetime) -> bool:
     """Drained, or out of time. A replica that no gateway has was never in use."""
-    if replica.state is not ReplicaState.DRAINING or replica.observed is None:
+    if replica.state is not ReplicaState.DRAINING or replica.observed is None or replica.evicted is not None:
         return False
     drained = not replica.taking_requests and replica.in_flight == 0
     out_of_time = replica.draining_at is not None and now - replica.draining_at >= container.drain_limit
     return drained or out_of_time
+
+
+def _must_die(replica: ReplicaView) -> bool:
+    """Every moment that it lives takes something from the others."""
+    return (
+        replica.evicted is not None
+        and replica.state is ReplicaState.DRAINING
+        and replica.observed is not None
+    )
 
 
 def _describe(

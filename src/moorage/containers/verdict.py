@@ -72,8 +72,16 @@ class Probe:
     waited_s: float = 5.0
 
 
+def size_in_words(size_bytes: int) -> str:
+    return f"{size_bytes / 2**30:.3g} GiB" if size_bytes >= 2**27 else f"{size_bytes / 2**20:.3g} MiB"
+
+
 def verdict_on_exit(
-    exit_code: int | None, out_of_memory: bool, memory_bytes: int, last_lines: Sequence[str] = ()
+    exit_code: int | None,
+    out_of_memory: bool,
+    memory_bytes: int,
+    disk_bytes: int,
+    last_lines: Sequence[str] = (),
 ) -> Verdict:
     if out_of_memory:
         limit = f"{memory_bytes / 2**30:.3g} GiB"
@@ -87,7 +95,7 @@ def verdict_on_exit(
         )
     if exit_code is None:
         return Verdict(Reason.EXITED, "The process ended. See its last log lines.")
-    told = _verdict_on_last_lines(last_lines, exit_code)
+    told = _verdict_on_last_lines(last_lines, exit_code, disk_bytes)
     if told is not None:
         return told
     if exit_code > 128:
@@ -172,7 +180,7 @@ def is_loopback(socket: ListeningSocket) -> bool:
     return socket.address.startswith(_LOOPBACK)
 
 
-def _verdict_on_last_lines(last_lines: Sequence[str], exit_code: int) -> Verdict | None:
+def _verdict_on_last_lines(last_lines: Sequence[str], exit_code: int, disk_bytes: int) -> Verdict | None:
     """What a process that failed said last, where that names a limit of ours."""
     if (found := _NO_PROGRAM.search(last_lines[-1]) if last_lines else None) is not None:
         return Verdict(
@@ -185,8 +193,8 @@ def _verdict_on_last_lines(last_lines: Sequence[str], exit_code: int) -> Verdict
     if any(_NO_SPACE.search(line) for line in last_lines):
         return Verdict(
             Reason.DISK_FULL,
-            f"The process ended with exit code {exit_code}: no space was left on its disk or in /dev/shm. "
-            "Write less inside the container, or choose a larger instance type.",
+            f"The process ended with exit code {exit_code}: no space was left on its disk of {size_in_words(disk_bytes)} "
+            "or in /dev/shm. Write less inside the container, or choose a larger instance type.",
         )
     if any(_NO_PROCESS.search(line) for line in last_lines):
         return _pids_limit()

@@ -142,6 +142,12 @@ class ReplicaUsage:
 
 
 @dataclass(frozen=True)
+class DiskSpace:
+    total_bytes: int
+    free_bytes: int
+
+
+@dataclass(frozen=True)
 class GpuUsage:
     """A figure that a device does not tell is None."""
 
@@ -233,6 +239,15 @@ class Engine(Protocol):
 
     async def usage(self, engine_ids: Collection[str]) -> Mapping[str, ReplicaUsage]:
         """Of those that run and whose figures can be seen; the others are left out. Cheap: it is asked every second."""
+        ...
+
+    async def disk_space(self) -> DiskSpace | None:
+        """Of the disk that replicas write to; None where it cannot be seen. Cheap: it is asked every second."""
+        ...
+
+    async def written_bytes(self, limits: Mapping[str, int]) -> Mapping[str, int]:
+        """What each replica, by its engine id, has written to its disk; exact up to its limit. Those for which it
+        cannot be seen are left out. It may take long."""
         ...
 
     async def gpu_usage(self, device_ids: Collection[str]) -> Mapping[str, GpuUsage]:

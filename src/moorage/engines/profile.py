@@ -39,6 +39,8 @@ class Profile:
     overcommitted laptop with 2 cores may well be asked for a 4-vCPU instance type."""
     cpu_shares: int
     """How a busy machine is divided: in proportion to what each replica pays for."""
+    disk_bytes: int
+    """Where the engine can bound it; everywhere else the controller looks how much was written."""
     pids_limit: int
     open_files_limit: int
     shared_memory_bytes: int
@@ -63,6 +65,7 @@ def profile_for(spec: ReplicaSpec, runtime: str | None = None) -> Profile:
         # The kernel takes no quota below 1 ms.
         cpu_quota_us=max(1000, spec.vcpu_millis * CPU_PERIOD_US // 1000),
         cpu_shares=max(2, spec.vcpu_millis * 1024 // 1000),
+        disk_bytes=spec.disk_bytes,
         pids_limit=PIDS_LIMIT,
         open_files_limit=OPEN_FILES_LIMIT,
         shared_memory_bytes=spec.memory_bytes // 2,

@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from moorage.engines.base import (
+    DiskSpace,
     GpuUsage,
     Image,
     ImageRequest,
@@ -207,6 +208,17 @@ class SimulatedEngine:
                     self._clock.monotonic(), cpu_time_s, replica.image.memory_bytes
                 )
         return found
+
+    async def disk_space(self) -> DiskSpace | None:
+        return self._machine.disk_space
+
+    async def written_bytes(self, limits: Mapping[str, int]) -> Mapping[str, int]:
+        found = {engine_id: self._own(engine_id) for engine_id in limits}
+        return {
+            engine_id: replica.image.written_bytes
+            for engine_id, replica in found.items()
+            if replica is not None
+        }
 
     async def gpu_usage(self, device_ids: Collection[str]) -> Mapping[str, GpuUsage]:
         now = self._clock.now()

@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from moorage.engines.base import (
+    DiskSpace,
     GpuUsage,
     LogChunk,
     LogStream,
@@ -52,6 +53,8 @@ class SimulatedImage:
     cpu_millis: int = 0
     """What it uses of the processor all the time that it runs."""
     memory_bytes: int = 1_000_000
+    written_bytes: int = 0
+    """To its disk."""
     gpu_usage: GpuUsage = field(default_factory=lambda: GpuUsage(0.0, 0, 30.0, 70.0))
     """Of each of its devices."""
     commands: frozenset[str] | None = None
@@ -110,6 +113,7 @@ class SimulatedMachine:
     images: Mapping[str, SimulatedImage]
     cpu_millis: int = 8000
     memory_bytes: int = 32 * 1024**3
+    disk_space: DiskSpace | None = None
     online: bool = True
     """Whether public addresses can be reached from it."""
     replicas: dict[str, SimulatedReplica] = field(default_factory=dict)

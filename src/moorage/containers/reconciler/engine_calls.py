@@ -99,6 +99,10 @@ class EngineCalls:
         lease.check()
         await self.engine.stop(engine_id, self.settings.stop_grace_s)
 
+    async def kill(self, engine_id: str, lease: Lease) -> None:
+        lease.check()
+        await self.engine.stop(engine_id, 0)
+
     async def remove(self, engine_id: str, lease: Lease) -> None:
         lease.check()
         await self.engine.remove(engine_id)

@@ -27,6 +27,7 @@ from moorage.containers.fixes import next_larger
 from moorage.containers.models import ContainerRow, ReplicaRow
 from moorage.containers.plan import ContainerView, Plan, ReplicaView, make_plan
 from moorage.containers.reconciler import repository, trials
+from moorage.containers.reconciler.disk_watch import DiskWatch
 from moorage.containers.reconciler.engine_calls import EngineCalls
 from moorage.containers.reconciler.failure_mail import tell_of_failure
 from moorage.containers.reconciler.funding import Funding
@@ -63,6 +64,7 @@ class ContainersReconciler:
     _operations: Operations = field(init=False)
     _calls: EngineCalls = field(init=False)
     _sweep: Sweep = field(init=False)
+    _disk_watch: DiskWatch = field(init=False)
     _observer: Observer = field(init=False)
     _funding: Funding = field(init=False)
 
@@ -70,6 +72,9 @@ class ContainersReconciler:
         self._operations = Operations(self.clock, lambda container_id: self.ask(container_id))
         self._calls = EngineCalls(self.database, self.engine, self.keyring, self.settings, self.clock)
         self._sweep = Sweep(self.database, self.engine, self.clock)
+        self._disk_watch = DiskWatch(
+            self.database, self.engine, self.clock, lambda container_id: self.ask(container_id)
+        )
         self._observer = Observer(self.engine)
         self._funding = Funding(self.settings)
 
@@ -110,6 +115,7 @@ class ContainersReconciler:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._sweep.run(lease))
+                group.create_task(self._disk_watch.run(lease))
                 group.create_task(self._watch())
         finally:
             await self._operations.cancel_all()
@@ -227,6 +233,7 @@ class ContainersReconciler:
             health_timeout=timedelta(seconds=settings.health_timeout_s),
             drain_limit=timedelta(seconds=self.settings.drain_timeout_s),
             memory_bytes=loaded.instance_type.memory_bytes,
+            disk_bytes=loaded.instance_type.disk_bytes,
             instance_type=loaded.instance_type.name,
             larger_instance_type=larger,
             approval=loaded.approval,
@@ -278,6 +285,7 @@ class ContainersReconciler:
                 failing_since=loaded.routes.get(row.id, NO_ROUTE).failing_since,
                 failing=loaded.routes.get(row.id, NO_ROUTE).failing,
                 unfunded=row.unfunded_at is not None,
+                evicted=self._disk_watch.evicted.get(row.id),
             )
             for row in loaded.replicas
         ]
@@ -322,6 +330,8 @@ class ContainersReconciler:
             begin(replica_id, container_id, partial(calls.start, loaded, rows[replica_id], lease))
         for replica_id in plan.stop:
             begin(replica_id, container_id, partial(calls.stop, seen.engine[replica_id].engine_id, lease))
+        for replica_id in plan.kill:
+            begin(replica_id, container_id, partial(calls.kill, seen.engine[replica_id].engine_id, lease))
         for replica_id in plan.remove:
             begin(replica_id, container_id, partial(calls.remove, seen.engine[replica_id].engine_id, lease))
 

@@ -67,6 +67,16 @@ class Failure:
 
 
 @dataclass(frozen=True)
+class Disk:
+    replica_id: str
+    container_id: str
+    engine_id: str
+    disk_bytes: int
+    """That its instance type has."""
+    ended: bool
+
+
+@dataclass(frozen=True)
 class FoundImage:
     """What the image of a deployment turned out to be."""
 
@@ -283,6 +293,23 @@ async def replicas_by_engine_presence(session: AsyncSession) -> list[Row[tuple[s
     """(replica, container, state) of everything that should be known to an engine."""
     query = select(ReplicaRow.id, ReplicaRow.container_id, ReplicaRow.state)
     return list(await session.execute(query.where(ReplicaRow.state != ReplicaState.REMOVED)))
+
+
+async def list_disks(session: AsyncSession) -> list[Disk]:
+    """Of all that have files yet."""
+    ended = ReplicaRow.state.in_((ReplicaState.STOPPED, ReplicaState.COLLECTED))
+    query = (
+        select(
+            ReplicaRow.id,
+            ReplicaRow.container_id,
+            func.coalesce(ReplicaRow.engine_id, ""),
+            InstanceTypeRow.disk_bytes,
+            ended,
+        )
+        .join(InstanceTypeRow, InstanceTypeRow.name == ReplicaRow.instance_type)
+        .where(ReplicaRow.state != ReplicaState.REMOVED, ReplicaRow.engine_id.is_not(None))
+    )
+    return [Disk(*row) for row in await session.execute(query)]
 
 
 async def known_replica_ids(session: AsyncSession, ids: Iterable[str]) -> set[str]:

@@ -25,7 +25,9 @@ def create_body(
     network: str,
     dns: tuple[str, ...],
     runtime: str | None = None,
+    bounds_disk: bool = False,
 ) -> dict[str, Any]:
+    """`bounds_disk`: the engine's storage can."""
     profile = profile_for(spec, runtime)
     environment = {"PORT": str(spec.port)} | dict(spec.environment) | dict(profile.forced_environment)
     body: dict[str, Any] = {
@@ -47,6 +49,8 @@ def create_body(
             "PortBindings": {_port(spec): [{"HostIp": HOST_ADDRESS, "HostPort": str(spec.host_port)}]},
         },
     }
+    if bounds_disk:
+        body["HostConfig"]["StorageOpt"] = {"size": str(profile.disk_bytes)}
     if spec.command is not None:
         # An entrypoint of ours also makes Docker forget the image's CMD.
         body["Entrypoint"] = list(spec.command)

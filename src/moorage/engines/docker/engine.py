@@ -4,12 +4,14 @@ import asyncio
 import json
 import math
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from aiodocker.exceptions import DockerError
 
 from moorage.engines.base import (
+    DiskSpace,
     GpuUsage,
     Image,
     ImageRequest,
@@ -27,7 +29,8 @@ from moorage.engines.docker import images
 from moorage.engines.docker.connection import CALL_TIMEOUT_S, DockerConnection, json_messages
 from moorage.engines.docker.create import LABEL_CONTAINER, LABEL_INSTALLATION, LABEL_REPLICA, create_body
 from moorage.engines.docker.diagnose import diagnose
-from moorage.engines.docker.failures import is_about_gpus, start_failure
+from moorage.engines.docker.disk import Storage, space_of, storage_of, writable_places_of, written_bytes_at
+from moorage.engines.docker.failures import is_about_gpus, is_about_storage_options, start_failure
 from moorage.engines.docker.gpus import check_driver, engine_has_gpu_support, lost_gpu, no_gpu
 from moorage.engines.docker.logs import LogPosition, read_logs
 from moorage.engines.docker.network import BridgeNetwork, NetworkIsolation
@@ -67,6 +70,7 @@ class DockerEngine:
         self._network = BridgeNetwork(installation_id)
         self._isolation = NetworkIsolation(isolated=False, reason="the network has not been prepared yet")
         self._usage_files: dict[str, UsageFiles] = {}
+        self._storage: Storage | None = None
 
     @property
     def network_isolation(self) -> NetworkIsolation:
@@ -210,6 +214,18 @@ class DockerEngine:
         self._usage_files = {engine_id: known[engine_id] for engine_id in found}
         return found
 
+    async def disk_space(self) -> DiskSpace | None:
+        return space_of((await self._known_storage()).data_folder)
+
+    async def written_bytes(self, limits: Mapping[str, int]) -> Mapping[str, int]:
+        written = {}
+        for engine_id, limit_bytes in limits.items():
+            inspected = await self._inspect_own(engine_id)
+            places = writable_places_of(inspected) if inspected is not None else None
+            if places is not None:
+                written[engine_id] = await asyncio.to_thread(written_bytes_at, places, limit_bytes)
+        return written
+
     async def gpu_usage(self, device_ids: Collection[str]) -> Mapping[str, GpuUsage]:
         return await read_gpu_usage(device_ids)
 
@@ -240,20 +256,18 @@ class DockerEngine:
 
     async def _create_or_adopt(self, spec: ReplicaSpec) -> tuple[str, ObservedReplica | None]:
         what = f"create replica {spec.replica_id}"
-        body = create_body(
-            spec,
-            installation_id=self._installation_id,
-            network=self._network.name,
-            dns=self._dns,
-            runtime=self._runtime,
-        )
+        storage = await self._known_storage()
         deadline = self._clock.monotonic() + _NAME_TIMEOUT_S
         while self._clock.monotonic() < deadline:
             async with self._connection.call(what) as docker:
                 try:
+                    body = self._create_body(spec, bounds_disk=storage.bounds_disk)
                     created = await docker.containers.create(body, name=spec.replica_id)
                     return str(created.id), None
                 except DockerError as exc:
+                    if storage.bounds_disk and is_about_storage_options(exc.message):
+                        self._storage = storage = replace(storage, bounds_disk=False)
+                        continue
                     if exc.status != 409:
                         raise start_failure(spec, None, exc.message) from None
             inspected = await self._inspect(spec.replica_id)
@@ -266,6 +280,22 @@ class DockerEngine:
             # Docker takes the name some time before the object shows, and gives it back some time after.
             await self._clock.sleep(_NAME_RETRY_S)
         raise EngineError(f"{what}: the name is taken, but there is nothing of that name")
+
+    async def _known_storage(self) -> Storage:
+        if self._storage is None:
+            async with self._connection.call("ask how the engine stores data") as docker:
+                self._storage = storage_of(await docker.system.info())
+        return self._storage
+
+    def _create_body(self, spec: ReplicaSpec, *, bounds_disk: bool) -> dict[str, Any]:
+        return create_body(
+            spec,
+            installation_id=self._installation_id,
+            network=self._network.name,
+            dns=self._dns,
+            runtime=self._runtime,
+            bounds_disk=bounds_disk,
+        )
 
     async def _find_usage_files(self, engine_id: str) -> UsageFiles | None:
         inspected = await self._inspect_own(engine_id)

@@ -14,6 +14,7 @@ _NO_COMMAND = ("no command specified",)
 _PORT_TAKEN = ("port is already allocated", "address already in use")
 _IMAGE_GONE = ("no such image",)
 _GPU_REQUIREMENT = ("unsatisfied condition",)
+_STORAGE_OPTION = "storage-opt"
 _GPU = (
     "could not select device driver",
     "nvidia-container-cli",
@@ -60,6 +61,11 @@ def start_failure(spec: ReplicaSpec, inspected: Mapping[str, Any] | None, messag
             f"The start command {command} may not be executed. Make the file executable (chmod +x) in the image."
         )
     return EngineError(f"start replica {spec.replica_id}: {_without_environment(message, spec)}")
+
+
+def is_about_storage_options(message: str) -> bool:
+    """Whether the engine cannot bound a container's disk: most cannot, and then it refuses to create one."""
+    return _STORAGE_OPTION in message.lower()
 
 
 def is_about_gpus(message: str) -> bool:

@@ -1,0 +1,71 @@
+"""Keeps one replica from filling the disk of its machine, where the engine itself does not.
+
+It decides about nothing but who has to go: the container's next pass writes that down and ends the replica. What it
+found is lost with the process, and found again by the next look.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import structlog
+
+from moorage.containers.disk import DiskUse, LastLook, evictions, must_look
+from moorage.containers.reconciler import repository
+from moorage.containers.verdict import Verdict
+from moorage.engines.base import DiskSpace, Engine
+from moorage.kit.clock import Clock
+from moorage.kit.database import Database
+from moorage.kit.errors import EngineError
+from moorage.reconcile.lease import Lease
+
+log = structlog.get_logger()
+
+EVERY_S = 1.0
+
+
+@dataclass
+class DiskWatch:
+    database: Database
+    engine: Engine
+    clock: Clock
+    ask: Callable[[str], None]
+    """For a pass over a container."""
+    evicted: Mapping[str, Verdict] = field(init=False, default_factory=dict)
+    """Replicas that have to go, until nothing of them is left."""
+    _last: LastLook | None = field(init=False, default=None)
+
+    async def run(self, lease: Lease) -> None:
+        while True:
+            lease.check()
+            try:
+                space = await self.engine.disk_space()
+                if space is not None and must_look(self._last, space, self.clock.monotonic()):
+                    await self._look(space)
+            except EngineError as exc:
+                log.warning("disk_not_seen", error=str(exc))
+            await self.clock.sleep(EVERY_S)
+
+    async def _look(self, space: DiskSpace) -> None:
+        began_s = self.clock.monotonic()
+        async with self.database.reading() as session:
+            replicas = {one.engine_id: one for one in await repository.list_disks(session)}
+        written = await self.engine.written_bytes(
+            {engine_id: one.disk_bytes for engine_id, one in replicas.items()}
+        )
+        uses = [
+            DiskUse(one.replica_id, one.disk_bytes, written[engine_id])
+            for engine_id, one in replicas.items()
+            if engine_id in written
+        ]
+        evicted = {
+            use.replica_id: self.evicted[use.replica_id] for use in uses if use.replica_id in self.evicted
+        }
+        ended = {one.replica_id for one in replicas.values() if one.ended}
+        new = evictions(uses, evicted.keys() | ended, space)
+        self.evicted = {**evicted, **new}
+        ended_s = self.clock.monotonic()
+        self._last = LastLook(ended_s, ended_s - began_s, space.free_bytes)
+        for one in replicas.values():
+            if one.replica_id in new:
+                log.warning("replica_evicted", replica_id=one.replica_id, message=new[one.replica_id].message)
+                self.ask(one.container_id)
