@@ -33,6 +33,7 @@ from moorage.kit.ids import (
     UserId,
     new_api_key_id,
     new_container_id,
+    new_gateway_id,
     new_invitation_id,
     new_organization_id,
     new_project_id,
@@ -309,6 +310,14 @@ class Api:
         async with self.database.transaction() as session:
             session.add(entry)
         return name
+
+    async def new_silent_gateway(self) -> str:
+        gateway_id = new_gateway_id()
+        await self.execute(
+            "INSERT INTO gateways (id, started_at, seen_at) VALUES (:id, now(), now() - interval '1 hour')",
+            id=gateway_id,
+        )
+        return gateway_id
 
     async def new_request(self, project_id: str, key_id: str, **changes: Any) -> str:
         request_id = new_request_id()

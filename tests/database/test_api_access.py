@@ -28,6 +28,7 @@ from moorage.kit.crypto import sha256
 from moorage.kit.ids import (
     new_api_key_id,
     new_container_id,
+    new_gateway_id,
     new_invitation_id,
     new_organization_id,
     new_project_id,
@@ -196,6 +197,7 @@ ROUTES = {
     "GET /api/v1/operator/users": "operator",
     "GET /api/v1/operator/outbox": "operator",
     "GET /api/v1/operator/audit": "operator",
+    "DELETE /api/v1/operator/gateways/{gateway_id}": "operator",
     "GET /api/v1/operator/nodes": "operator",
     "GET /api/v1/operator/instance-types": "operator",
     "POST /api/v1/operator/instance-types": "operator",
@@ -295,6 +297,8 @@ class Town:
             ids["transaction_id"] = paid[0]
         if route is not None and "{instance_type}" in route:
             ids["instance_type"] = await self.api.new_instance_type(f"size-{self.made}")
+        if route is not None and "{gateway_id}" in route:
+            ids["gateway_id"] = await self.api.new_silent_gateway()
         # The operator's alone: nobody else can have one that is foreign to them.
         if route is not None and "approval_id" in route:
             ids["approval_id"] = await self.limit_request(target)
@@ -461,6 +465,7 @@ def absent_ids() -> dict[str, str]:
         "month": "2000-12",
         "approval_id": new_replica_limit_request_id(),
         "instance_type": "absent",
+        "gateway_id": new_gateway_id(),
     }
 
 

@@ -8,6 +8,7 @@ from sqlalchemy import select
 from test_reconciler_stories import reaches
 
 from moorage.containers import service, suspension
+from moorage.containers.models import ReplicaRow
 from moorage.containers.states import ContainerState
 from moorage.kit.database import Database
 from moorage.kit.errors import ForbiddenError
@@ -90,3 +91,37 @@ async def test_containers_of_a_suspended_organization(world: World) -> None:
         await reaches(world, runs, ContainerState.RUNNING, ready=2)
         await reaches(world, rests, ContainerState.STOPPED)
         assert (await world.container(rests)).reason == "stopped_by_user"
+
+
+async def test_a_gateway_that_is_gone_is_forgotten_with_what_it_held(api: Api) -> None:
+    home = await new_home(api)
+    container_id = await api.new_container(home.project_id, "chat")
+    silent, alive = await api.new_silent_gateway(), await api.new_silent_gateway()
+    await api.execute("UPDATE gateways SET seen_at = now() WHERE id = :id", id=alive)
+    async with api.database.transaction() as session:
+        session.add(
+            ReplicaRow(
+                id="rep_gone",
+                container_id=container_id,
+                slot=0,
+                generation=1,
+                instance_type="cpu-small",
+                state="draining",
+                node="local",
+                host_port=20000,
+            )
+        )
+    await api.execute("UPDATE containers SET reconcile_at = NULL")
+    for gateway_id in (silent, alive):
+        await api.execute(
+            "INSERT INTO replica_routes (gateway_id, replica_id, draining, in_flight, changed_at) "
+            "VALUES (:id, 'rep_gone', true, 1, now())",
+            id=gateway_id,
+        )
+    assert_problem(
+        await api.ask(api.operator, "DELETE", f"/api/v1/operator/gateways/{alive}"), 409, "gateway_alive"
+    )
+    assert (await api.ask(api.operator, "DELETE", f"/api/v1/operator/gateways/{silent}")).status_code == 204
+    assert await api.rows("SELECT gateway_id FROM replica_routes") == [(alive,)]
+    assert await api.rows("SELECT count(*) FROM containers WHERE reconcile_at <= now()") == [(1,)]
+    assert (await api.ask(api.operator, "DELETE", f"/api/v1/operator/gateways/{silent}")).status_code == 404

@@ -338,7 +338,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self._json(201, body | {"enabled": True})
             case ["PATCH", "operator", "instance-types", name]:
                 self._json(200, {"name": name, "price_per_hour_microusd": 10_000, "enabled": True} | body)
-            case ["DELETE", "operator", "instance-types", _]:
+            case ["DELETE", "operator", "instance-types" | "gateways", _]:
                 self._json(204, None)
             case ["GET", "operator", "status"]:
                 self._problem(403, "forbidden", "Only the operator of this installation can do this.")

@@ -83,6 +83,7 @@ def test_operator_changes(moor: Moor, fake: FakeMoorage) -> None:
     assert moor("operator", "suspend", "org_one", "--reason", "abuse").stdout == "Suspended org_one.\n"
     assert fake.asked("POST", f"{path}/suspend") == [{"reason": "abuse"}]
     assert moor("operator", "resume", "org_one").stdout == "Resumed org_one.\n"
+    assert moor("operator", "forget-gateway", "gwy_one").stdout == "gwy_one is forgotten.\n"
     given = {"id": "txn_1", "organization_id": "org_one", "amount_microusd": 12_500_000}
     fake.refusals["POST", "/operator/credits"] = (201, given)
     credit = moor("operator", "credit", "org_one", "12.50", "--reason", "an outage")

@@ -46,6 +46,7 @@ from moorage.entrypoints.errors import install_error_handlers
 from moorage.entrypoints.idempotency import IdempotencyMiddleware
 from moorage.entrypoints.origin import OriginMiddleware
 from moorage.entrypoints.tracing_middleware import TracingMiddleware
+from moorage.gateway import endpoints as gateways
 from moorage.identity.device import endpoints as device
 from moorage.identity.providers import endpoints as providers
 from moorage.identity.sessions import endpoints as sessions
@@ -110,6 +111,7 @@ _PARTS = (
     operator_money,
     operator_lists,
     machines,
+    gateways,
     suspension,
 )
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")

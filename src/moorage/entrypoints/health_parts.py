@@ -90,7 +90,10 @@ def gateway_parts(gateways: Sequence[GatewayStatus]) -> list[Part]:
     if not gateways:
         start = "Start one: `moor up`, or the role `gateway`."
         return [Part("gateway", State.FAILING, "No gateway has ever reported.", None, start)]
-    mend = "Containers still serve through what HAProxy knows. Look at that gateway's log and start its agent again."
+    mend = (
+        "Containers still serve through what HAProxy knows. Look at that gateway's log and start its agent again; "
+        "if it is gone for good, `moor operator forget-gateway` ends the waiting for it."
+    )
     return [
         Part(f"gateway {one.id}", State.OK, f"Reports; {one.servers} replica(s).", one.seen_at)
         if one.alive

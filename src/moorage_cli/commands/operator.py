@@ -1,4 +1,4 @@
-"""`moor operator organizations`, `users`, `suspend`, `resume`, `credit` and `revenue`, for the operator of the installation."""
+"""`moor operator organizations`, `users`, `suspend`, `resume`, `credit`, `revenue` and `forget-gateway`, for the operator of the installation."""
 
 from typing import Annotated
 
@@ -114,3 +114,12 @@ def revenue(
     ]
     columns = ("DAY", "HOURS", "EARNED", "BY CARD", "BY TRANSFER", "GRANTED", "REFUNDED")
     session.output.table(columns, rows, "No money moved in these days.")
+
+
+@command(app, "forget-gateway")
+def forget_gateway(
+    session: Session, gateway: Annotated[str, typer.Argument(metavar="ID", help="As in `moor status`.")]
+) -> None:
+    """Forget a gateway that is gone for good; drains wait for it no longer."""
+    session.client.request("DELETE", f"/operator/gateways/{path_part(gateway)}")
+    session.output.answer({"id": gateway, "forgotten": True}, f"{gateway} is forgotten.")

@@ -1,0 +1,28 @@
+from fastapi import APIRouter
+
+from moorage.containers.repository import SILENT_AFTER, list_gateways
+from moorage.gateway.repository import forget_gateway
+from moorage.identity.authentication import TheOperator
+from moorage.kit.errors import ConflictError, NotFoundError
+from moorage.kit.ids import GatewayId
+from moorage.kit.web import TheSession
+from moorage.organizations.audit.repository import record_audit
+
+router = APIRouter(tags=["operator"])
+
+
+@router.delete("/operator/gateways/{gateway_id}", status_code=204)
+async def delete_gateway(gateway_id: str, operator: TheOperator, session: TheSession) -> None:
+    """Forget a gateway that is gone for good, with what it was said to hold: drains wait for it no longer. Only whoever
+    took its machine away knows that its HAProxy serves nobody any more."""
+    known = {one.id: one for one in await list_gateways(session)}
+    if gateway_id not in known:
+        raise NotFoundError("There is no such gateway.")
+    if known[gateway_id].alive:
+        silent_s = round(SILENT_AFTER.total_seconds())
+        raise ConflictError(
+            f"The gateway {gateway_id} is alive. Stop it first; it can be forgotten once it is silent for {silent_s} s.",
+            code="gateway_alive",
+        )
+    await forget_gateway(session, GatewayId(gateway_id))
+    record_audit(session, None, actor=operator.id, action="gateway.forget", target=gateway_id)
