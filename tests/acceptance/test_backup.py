@@ -1,13 +1,20 @@
 """A dump by `moor backup`, a new data folder by `moor restore`, and everything goes on; what the operator sees meanwhile."""
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from tests.acceptance.conftest import run_stack
 from tests.acceptance.stack import Deployed, Person, Stack, until
+
+
+@pytest.fixture
+def own_stack(docker_host: str) -> Iterator[Stack]:
+    yield from run_stack(docker_host, "23000-24999", MOORAGE_DRAIN_TIMEOUT_S="3")
 
 
 @pytest.mark.long
@@ -29,7 +36,9 @@ def test_into_a_new_data_folder_and_on(own_stack: Stack, short_folder: Path) -> 
     before = chat.read()
     own_stack.interrupt()
 
-    new = Stack(short_folder / "home", own_stack.docker_host, own_stack.replica_ports)
+    new = Stack(
+        short_folder / "home", own_stack.docker_host, own_stack.replica_ports, settings=own_stack.settings
+    )
     try:
         new.home.mkdir()
         new.home.chmod(0o755)

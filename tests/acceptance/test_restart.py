@@ -1,9 +1,12 @@
 """A restart while requests come in: the new replica takes over, and nobody notices."""
 
+import pytest
+
 from tests.acceptance.stack import Person, until
 from tests.acceptance.test_kill import Prober
 
 
+@pytest.mark.long
 def test_a_restart_fails_no_request(person: Person) -> None:
     chat = person.deploy("restarted")
     chat.until_state("RUNNING")

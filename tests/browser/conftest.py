@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -128,6 +129,8 @@ def browsing(browser: Browser, world: World, token: str) -> Iterator[Page]:
     errors: list[str] = []
     page = context.new_page()
     page.on("pageerror", lambda error: errors.append(str(error)))
+    # Said where a failed test shows it: a page that lacks a file says only that it does.
+    page.on("requestfailed", lambda request: print(request.url, request.failure, file=sys.stderr))
     yield page
     context.close()
     assert errors == []

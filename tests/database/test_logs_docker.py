@@ -220,6 +220,7 @@ async def test_docker_is_killed_and_started_again(
     assert await world.texts(source.replica_id) == (ALL_THOUSAND if ends == "later" else lost)
 
 
+@pytest.mark.long
 async def test_a_real_flood_is_counted_to_the_line(
     database: Database, engine: DockerEngine, busybox_image: str
 ) -> None:

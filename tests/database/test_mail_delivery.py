@@ -15,8 +15,9 @@ from sqlalchemy import select, update
 from moorage.entrypoints.tables import metadata
 from moorage.kit.clock import system_clock
 from moorage.kit.crypto import Keyring
-from moorage.kit.database import Database, Listener
+from moorage.kit.database import Database, Listener, notify
 from moorage.kit.settings import Settings
+from moorage.notifications.channels import MAILS
 from moorage.notifications.delivery import MailDelivery
 from moorage.notifications.models import MailRow
 from moorage.notifications.repository import KEPT, TRIED_FOR, purge_outbox, queue_mail
@@ -73,6 +74,7 @@ class World:
     async def hurry(self) -> None:
         async with self.database.transaction() as session:
             await session.execute(update(MailRow).values(next_try_at=MailRow.created_at))
+            await notify(session, MAILS)
 
 
 @pytest.fixture

@@ -312,7 +312,8 @@ class EngineContract:
         started = await world.engine.start(await spec_of(world, "prints"))
         lines = await logs_of(world, started.engine_id)
         tail = world.engine.logs(started.engine_id, 0, 1)
-        assert [chunk async for chunks in tail for chunk in chunks] == lines[-1:]
+        last = [chunk async for chunks in tail for chunk in chunks]
+        assert last == lines[-1:]
 
     async def test_logs_of_a_replica_that_is_removed_do_not_just_end(self, world: World) -> None:
         spec = await spec_of(world, "serves")

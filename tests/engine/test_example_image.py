@@ -85,6 +85,7 @@ async def health_of(container: Any) -> str:
         await asyncio.sleep(0.05)
 
 
+@pytest.mark.long
 async def test_built_once_and_again_only_when_it_differs(
     docker: aiodocker.Docker, docker_host: str, cache_dir: Path
 ) -> None:

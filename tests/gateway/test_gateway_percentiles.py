@@ -45,6 +45,7 @@ def percentile(values: Sequence[float], share: float) -> float:
     return sorted(values)[math.ceil(share * len(values)) - 1]
 
 
+@pytest.mark.long
 async def test_percentiles_and_counts(api: Api, delaying: TestServer, short_folder: Path) -> None:
     user_id, _ = await api.new_person("ada@example.com")
     project_id = await api.new_project(

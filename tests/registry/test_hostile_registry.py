@@ -281,6 +281,7 @@ def test_configuration_is_missing() -> None:
     run(story)
 
 
+@pytest.mark.long
 def test_slow_drip() -> None:
     """A byte now and then keeps no pre-flight alive: 10 s for a request, 15 s for all of them."""
 
