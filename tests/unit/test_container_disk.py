@@ -42,6 +42,13 @@ def test_the_first_look_is_at_once_and_a_small_disk_is_looked_at_sooner() -> Non
     assert must_look(LastLook(0.0, 0.0, GIB), DiskSpace(10 * GIB, GIB - GIB // 40), 1.0)
 
 
+def test_the_reserve_leaves_no_time_to_rest() -> None:
+    last = LastLook(0.0, 5.0, RESERVE_BYTES)
+    assert not must_look(last, NEARLY_FULL, 4.0)
+    assert not must_look(last, NEARLY_FULL, 6.0), "nothing has happened"
+    assert must_look(last, DiskSpace(NEARLY_FULL.total_bytes, RESERVE_BYTES // 2), 6.0)
+
+
 def test_whoever_wrote_more_than_it_has_goes() -> None:
     uses = [
         DiskUse("small", GIB, GIB),

@@ -15,7 +15,8 @@ from moorage.engines.base import DiskSpace
 
 LOOK_EVERY_S = 60.0
 REST_PER_LOOK = 10.0
-"""A look that took a second is not repeated for ten: whoever writes a million files must not keep us busy."""
+"""A look that took a second is not repeated for ten: whoever writes a million files must not keep us busy. Unless the
+machine's own reserve is touched."""
 FALLEN_BYTES = 256 * 1024**2
 FALLEN_SHARE = 0.02
 """Of the free space. On a small disk less has to be missing for a look."""
@@ -46,7 +47,7 @@ def must_look(last: LastLook | None, space: DiskSpace, now_s: float) -> bool:
     if last is None:
         return True
     passed_s = now_s - last.at_s
-    if passed_s < last.took_s * REST_PER_LOOK:
+    if passed_s < last.took_s * (REST_PER_LOOK if space.free_bytes >= _reserve_bytes(space) else 1.0):
         return False
     fallen_bytes = last.free_bytes - space.free_bytes
     fallen = fallen_bytes >= min(FALLEN_BYTES, last.free_bytes * FALLEN_SHARE) and fallen_bytes > 0
@@ -59,13 +60,17 @@ def evictions(uses: Iterable[DiskUse], going: Collection[str], space: DiskSpace)
     coming_bytes = sum(use.written_bytes for use in uses if use.replica_id in going)
     uses = [use for use in uses if use.replica_id not in going]
     over = {use.replica_id: _wrote_too_much(use) for use in uses if use.written_bytes > use.limit_bytes}
-    reserve_bytes = min(RESERVE_BYTES, space.total_bytes * RESERVE_SHARE)
+    reserve_bytes = _reserve_bytes(space)
     if over or space.free_bytes + coming_bytes >= reserve_bytes:
         return over
     most = max(uses, key=lambda use: use.written_bytes, default=None)
     if most is None or most.written_bytes < reserve_bytes * WORTHWHILE_SHARE:
         return {}
     return {most.replica_id: _wrote_most(most)}
+
+
+def _reserve_bytes(space: DiskSpace) -> float:
+    return min(RESERVE_BYTES, space.total_bytes * RESERVE_SHARE)
 
 
 def _wrote_too_much(use: DiskUse) -> Verdict:

@@ -73,8 +73,10 @@ def space_of(data_folder: str) -> DiskSpace | None:
     return DiskSpace(found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize)
 
 
-def written_bytes_at(places: WritablePlaces, limit_bytes: int) -> int:
-    """Exact up to the limit; far beyond it, at least this much."""
+def written_bytes_at(places: WritablePlaces, limit_bytes: int) -> int | None:
+    """Exact up to the limit; far beyond it, at least this much. None where the container was removed."""
+    if not (places.layer or places.others[0]).exists():
+        return None
     total, looked_at, linked = 0, 0, set[int]()
     for path in (*([places.layer] if places.layer is not None else []), *places.others):
         for entry in _entries(path):

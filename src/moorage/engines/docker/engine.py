@@ -29,7 +29,14 @@ from moorage.engines.docker import images
 from moorage.engines.docker.connection import CALL_TIMEOUT_S, DockerConnection, json_messages
 from moorage.engines.docker.create import LABEL_CONTAINER, LABEL_INSTALLATION, LABEL_REPLICA, create_body
 from moorage.engines.docker.diagnose import diagnose
-from moorage.engines.docker.disk import Storage, space_of, storage_of, writable_places_of, written_bytes_at
+from moorage.engines.docker.disk import (
+    Storage,
+    WritablePlaces,
+    space_of,
+    storage_of,
+    writable_places_of,
+    written_bytes_at,
+)
 from moorage.engines.docker.failures import is_about_gpus, is_about_storage_options, start_failure
 from moorage.engines.docker.gpus import check_driver, engine_has_gpu_support, lost_gpu, no_gpu
 from moorage.engines.docker.logs import LogPosition, read_logs
@@ -71,6 +78,7 @@ class DockerEngine:
         self._isolation = NetworkIsolation(isolated=False, reason="the network has not been prepared yet")
         self._usage_files: dict[str, UsageFiles] = {}
         self._storage: Storage | None = None
+        self._writable_places: dict[str, WritablePlaces] = {}
 
     @property
     def network_isolation(self) -> NetworkIsolation:
@@ -218,13 +226,18 @@ class DockerEngine:
         return space_of((await self._known_storage()).data_folder)
 
     async def written_bytes(self, limits: Mapping[str, int]) -> Mapping[str, int]:
-        written = {}
-        for engine_id, limit_bytes in limits.items():
-            inspected = await self._inspect_own(engine_id)
-            places = writable_places_of(inspected) if inspected is not None else None
-            if places is not None:
-                written[engine_id] = await asyncio.to_thread(written_bytes_at, places, limit_bytes)
-        return written
+        # Found once for each: an engine that is busy, with a disk that is being filled, takes its time to tell.
+        known = {one: places for one, places in self._writable_places.items() if one in limits}
+        for engine_id in limits:
+            if engine_id not in known and (places := await self._find_writable_places(engine_id)) is not None:
+                known[engine_id] = places
+        written = {
+            engine_id: await asyncio.to_thread(written_bytes_at, places, limits[engine_id])
+            for engine_id, places in known.items()
+        }
+        there = {engine_id: found for engine_id, found in written.items() if found is not None}
+        self._writable_places = {engine_id: known[engine_id] for engine_id in there}
+        return there
 
     async def gpu_usage(self, device_ids: Collection[str]) -> Mapping[str, GpuUsage]:
         return await read_gpu_usage(device_ids)
@@ -301,6 +314,10 @@ class DockerEngine:
         inspected = await self._inspect_own(engine_id)
         pid = int(inspected["State"]["Pid"]) if inspected is not None else 0
         return usage_files_of(pid, engine_id) if pid > 0 else None
+
+    async def _find_writable_places(self, engine_id: str) -> WritablePlaces | None:
+        inspected = await self._inspect_own(engine_id)
+        return writable_places_of(inspected) if inspected is not None else None
 
     def _read_usage(self, known: Mapping[str, UsageFiles]) -> dict[str, ReplicaUsage]:
         read = {engine_id: files.read(self._clock) for engine_id, files in known.items()}
