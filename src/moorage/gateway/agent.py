@@ -86,7 +86,7 @@ class GatewayAgent:
         """Read, apply, report. Returns whether something still drains."""
         named, self._named = self._named, set()
         now_s = self.clock.monotonic()
-        only_named = self._read is not None and bool(named) and now_s < self._compare_at_s
+        only_named = self._read is not None and now_s < self._compare_at_s
         if only_named:
             table = await self._table_with(named)
         else:
@@ -120,6 +120,8 @@ class GatewayAgent:
         that the next comparison reads them again: they may have changed back by then."""
         assert self._read is not None, "the first table is read whole"
         fingerprint, table = self._read
+        if not named:
+            return table  # Something drains, and only HAProxy knows how far it is.
         async with self.database.reading() as session:
             table = await repository.read_named(session, table, named)
         looked_at = {repository.bucket_of(name) for name in named}

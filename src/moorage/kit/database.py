@@ -107,7 +107,7 @@ async def copy_binary(session: AsyncSession, table: type[Base], columns: Sequenc
 def _learn_arrays(connection: Any, record: object) -> None:
     """The driver asks the server for the make of an array the first time that a connection sees one, which takes as long
     as everything else in a transaction: better now than then."""
-    connection.run_async(lambda driver: driver.prepare("SELECT $1::varchar[], $2::int[]"))
+    connection.run_async(lambda driver: driver.prepare("SELECT $1::varchar[], $2::int[], $3::timestamptz[]"))
 
 
 def _refuse_closed(connection: Any, record: object, proxy: object) -> None:
