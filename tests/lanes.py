@@ -1,7 +1,7 @@
 """Two lanes through the suite, the figures that tests print, and the names of those that are too long for `make test`.
 
 With `pytest -n 2`, everything that needs the machine's Docker engine runs in one process, one test after the other;
-the rest runs beside it, the browser's pages first and then file by file.
+the rest runs beside it, file by file.
 """
 
 import re
@@ -10,18 +10,16 @@ from collections.abc import Callable
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-_NEEDS_ENGINE = re.compile(r"tests/(acceptance|engine)/|[^:]*_docker\.py")
+_NEEDS_ENGINE = re.compile(r"tests/(acceptance|engine|browser)/|[^:]*_docker\.py")
+"""A browser stands in this lane too: it breaks off what it loads when a network interface comes or goes, and every
+container that starts or ends is one (ERR_NETWORK_CHANGED)."""
 LONG_S = 15
 """What `make test` allows one test."""
-_PAGES = "tests/browser/"
-"""One browser and one API for all of them."""
 
 
 class Lanes(LoadScopeScheduling):
     def _split_scope(self, nodeid: str) -> str:
-        if _NEEDS_ENGINE.match(nodeid):
-            return "engine"
-        return _PAGES if nodeid.startswith(_PAGES) else nodeid.partition("::")[0]
+        return "engine" if _NEEDS_ENGINE.match(nodeid) else nodeid.partition("::")[0]
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -26,6 +26,16 @@ DESKTOP = {"width": 1280, "height": 800}
 expect.set_options(timeout=15_000)
 
 
+_SHORT = ("test_sign_in.py", "test_pages.py", "test_actions.py", "test_live.py")
+"""What `make test` meets of the console. Each of the other pages is quick, but together they take minutes."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.parent == Path(__file__).parent and item.path.name not in _SHORT:
+            item.add_marker(pytest.mark.long)
+
+
 # Of the package, not of the session: Playwright's loop must be gone when other packages run theirs.
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
