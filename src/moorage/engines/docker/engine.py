@@ -180,8 +180,11 @@ class DockerEngine:
         self, engine_id: str, since_ns: int, last: int | None = None
     ) -> AsyncIterator[Sequence[LogChunk]]:
         await self._require_own(engine_id)
-        position = LogPosition(since_ns)
+        position = None
         async for chunks in read_logs(self._connection, engine_id, since_ns, follow=True, last=last):
+            if position is None:
+                # What came before the last so many is not wanted, nor of a stream that they have nothing of.
+                position = LogPosition(since_ns if last is None else chunks[0].time_ns)
             position.advance(chunks)
             yield chunks
         # An engine that shuts down ends the stream as cleanly as a process that ends.
@@ -189,6 +192,7 @@ class DockerEngine:
         if observed_replica(inspected).phase is ReplicaPhase.RUNNING:
             raise EngineError(f"read the log of {engine_id[:12]}: it ended, but its process runs on")
         # Docker sometimes lets a follower go before it has the very last output; that is in the log by now.
+        position = position or LogPosition(since_ns)
         resume_at_ns = position.resume_at_ns()
         async for chunks in read_logs(self._connection, engine_id, resume_at_ns, follow=False):
             if new := [chunk for chunk in chunks if position.is_new(chunk)]:
