@@ -44,6 +44,18 @@ def test_a_hole_is_nothing_and_a_second_name_neither(tmp_path: Path) -> None:
     assert 2 * MIB <= written_bytes_at(places(tmp_path), 2**41) < 2.2 * MIB
 
 
+def test_a_folder_that_becomes_a_link_is_not_followed(tmp_path: Path) -> None:
+    layer, outside = tmp_path / "diff", tmp_path / "outside"
+    folder = write(layer / "folder/file", 1).parent
+    write(outside / "large", 2 * MIB)
+    entries = disk._entries(layer)
+    seen = [next(entries)]  # the folder itself; what is in it comes next
+    folder.rename(tmp_path / "moved")
+    folder.symlink_to(outside)
+    seen += entries
+    assert len(seen) == 1
+
+
 def test_empty_files_count_too(tmp_path: Path) -> None:
     for number in range(100):
         (tmp_path / str(number)).touch()

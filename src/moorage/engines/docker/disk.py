@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from stat import S_ISREG
+from stat import S_ISDIR, S_ISREG
 from typing import Any
 
 from moorage.engines.base import DiskSpace
@@ -92,26 +92,34 @@ def written_bytes_at(places: WritablePlaces, limit_bytes: int) -> int | None:
 
 
 def _entries(path: Path) -> Iterator[os.stat_result]:
-    """Of a file, or of everything below a folder. What goes away meanwhile is left out."""
+    """Of a file, or of everything below a folder. What goes away meanwhile is left out, and so is a folder that is
+    another one by the time it is opened: a container could put a link to the machine's own files in its place."""
     with contextlib.suppress(OSError):
         if path.is_file():
             yield path.stat()
             return
-    folders = [str(path)]
-    with contextlib.ExitStack() as opened:
+    folders: list[tuple[str, os.stat_result]] = []
+    with contextlib.suppress(OSError):
+        folders.append((str(path), path.stat()))
+    with contextlib.ExitStack() as kept:
         while folders:
-            folder = folders.pop()
-            with contextlib.suppress(OSError):
+            folder, seen = folders.pop()
+            with contextlib.suppress(OSError), contextlib.ExitStack() as opened:
+                descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
                 if len(folder) > _LONG_PATH:
                     # The kernel takes no path of more than 4096 characters, but a tree may be deeper.
-                    folder = f"/proc/self/fd/{os.open(folder, os.O_PATH | os.O_DIRECTORY)}"
-                    opened.callback(os.close, int(folder.rpartition("/")[2]))
-                with os.scandir(folder) as listed:
-                    for entry in listed:
-                        with contextlib.suppress(OSError):
-                            yield entry.stat(follow_symlinks=False)
-                            if entry.is_dir(follow_symlinks=False):
-                                folders.append(entry.path)
+                    folder = f"/proc/self/fd/{descriptor}"
+                    kept.callback(os.close, descriptor)
+                else:
+                    opened.callback(os.close, descriptor)
+                if not os.path.samestat(os.fstat(descriptor), seen):
+                    continue
+                for entry in opened.enter_context(os.scandir(descriptor)):
+                    with contextlib.suppress(OSError):
+                        found = entry.stat(follow_symlinks=False)
+                        yield found
+                        if S_ISDIR(found.st_mode):
+                            folders.append((f"{folder}/{entry.name}", found))
 
 
 def _deleted_bytes(places: WritablePlaces, proc: Path = Path("/proc"), cgroups: Path = CGROUPS) -> int:
