@@ -6,9 +6,10 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.containers.plan import ContainerView, Plan, ReplicaView, make_plan
+from moorage.containers.plan import make_plan
 from moorage.containers.states import LIVE, ContainerState, DesiredState, Reason, ReplicaState
 from moorage.containers.verdict import Probe, ProbeFailure, Verdict
+from moorage.containers.views import ContainerView, Plan, ReplicaView
 from moorage.engines.base import ListeningSocket, ObservedReplica, ReplicaPhase
 from moorage.kit.ids import ContainerId, ReplicaId
 

@@ -13,7 +13,7 @@ from moorage.organizations.models import ProjectRow
 
 async def hold_hours(session: AsyncSession, row: ContainerRow, *, is_new: bool = False) -> None:
     """From now until the hours are bought or the deployment ends. Raises when the credit does not cover it."""
-    # Whoever deploys has read both already, so this asks nobody.
+    # Whoever deploys has read it already, so this asks nobody.
     project = await session.get(ProjectRow, row.project_id)
     instance_type = await find_instance_type(session, row.instance_type)
     assert project is not None, "a foreign key says so"

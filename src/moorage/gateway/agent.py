@@ -77,9 +77,10 @@ class GatewayAgent:
                 await self._keep_haproxy_alive()
                 draining = False
                 await self.clock.sleep(0.5)
+            until_comparison_s = max(self._compare_at_s - self.clock.monotonic(), 0.0)
             with contextlib.suppress(TimeoutError):
                 # Not `wait_for`: in Python 3.11 it can lose a cancellation that comes with the event.
-                async with asyncio.timeout(DRAIN_POLL_S if draining else COMPARE_EVERY_S):
+                async with asyncio.timeout(DRAIN_POLL_S if draining else until_comparison_s):
                     await self._changed.wait()
 
     async def _step(self) -> bool:

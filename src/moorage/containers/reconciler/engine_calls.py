@@ -11,7 +11,8 @@ from moorage.containers.models import ContainerRow, ReplicaRow
 from moorage.containers.preflight import pinned
 from moorage.containers.reconciler import repository, trials
 from moorage.containers.reconciler.fresh import FreshlySeen
-from moorage.containers.reconciler.repository import FoundImage, Loaded
+from moorage.containers.reconciler.loading_repository import Loaded
+from moorage.containers.reconciler.repository import FoundImage
 from moorage.containers.secrets import unseal
 from moorage.containers.spec import ContainerSecrets, ContainerSettings, RegistryProvider, chosen_port
 from moorage.containers.states import Reason

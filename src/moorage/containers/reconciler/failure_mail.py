@@ -2,10 +2,10 @@
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from moorage.containers.plan import Plan
 from moorage.containers.reconciler.audience_repository import address_of_last_actor
-from moorage.containers.reconciler.repository import Loaded
+from moorage.containers.reconciler.loading_repository import Loaded
 from moorage.containers.states import ContainerState
+from moorage.containers.views import Plan
 from moorage.kit.crypto import Keyring
 from moorage.kit.settings import Settings
 from moorage.notifications.repository import queue_mail

@@ -11,10 +11,10 @@ from datetime import timedelta
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from moorage.containers.plan import NO_CREDIT, OVER_LIMIT, Plan
-from moorage.containers.reconciler.repository import Loaded
+from moorage.containers.reconciler.loading_repository import Loaded
 from moorage.containers.states import LIVE, ReplicaState
 from moorage.containers.verdict import Verdict
+from moorage.containers.views import NO_CREDIT, OVER_LIMIT, Plan
 from moorage.kit.settings import Settings
 from moorage.ledger import hours_repository
 from moorage.ledger.hours_repository import Buyer

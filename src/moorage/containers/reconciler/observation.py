@@ -11,8 +11,8 @@ import aiohttp
 from moorage.containers.models import ReplicaRow
 from moorage.containers.plan import LOOK_INSIDE_AFTER
 from moorage.containers.probe_history import ProbeRun, with_probe
+from moorage.containers.reconciler.loading_repository import Loaded
 from moorage.containers.reconciler.probe import PROBE_TIMEOUT_S, probe_replica
-from moorage.containers.reconciler.repository import Loaded
 from moorage.containers.spec import ContainerSettings
 from moorage.containers.states import LIVE, ReplicaState
 from moorage.containers.verdict import Probe

@@ -25,21 +25,23 @@ from moorage.containers.capacity_repository import Room
 from moorage.containers.channels import CONTAINERS
 from moorage.containers.fixes import next_larger
 from moorage.containers.models import ContainerRow, ReplicaRow
-from moorage.containers.plan import ContainerView, Plan, ReplicaView, make_plan
+from moorage.containers.plan import make_plan
 from moorage.containers.reconciler import repository, trials
 from moorage.containers.reconciler.disk_watch import DiskWatch
 from moorage.containers.reconciler.engine_calls import EngineCalls
 from moorage.containers.reconciler.failure_mail import tell_of_failure
 from moorage.containers.reconciler.funding import Funding
+from moorage.containers.reconciler.loading_repository import NO_ROUTE, Loaded, load
 from moorage.containers.reconciler.observation import Observer, Seen
 from moorage.containers.reconciler.operations import Operations
-from moorage.containers.reconciler.repository import NO_ROUTE, FoundImage, Loaded
+from moorage.containers.reconciler.repository import FoundImage
 from moorage.containers.reconciler.sweep import Sweep
 from moorage.containers.spec import ContainerSettings, RegistryProvider
 from moorage.containers.states import LIVE, ContainerState, DesiredState, Reason, ReplicaState
 from moorage.containers.stop_reasons import stopped_because
 from moorage.containers.trial import trial_step
 from moorage.containers.verdict import Fix, Verdict
+from moorage.containers.views import ContainerView, Plan, ReplicaView
 from moorage.engines.base import Engine, ObservedReplica, ReplicaPhase
 from moorage.kit.clock import Clock
 from moorage.kit.crypto import Keyring
@@ -133,7 +135,7 @@ class ContainersReconciler:
 
     async def _load(self, key: str) -> Loaded | None:
         async with self.database.reading() as session:
-            return await repository.load(session, key)
+            return await load(session, key)
 
     async def _surroundings(self, loaded: Loaded) -> tuple[Seen, Room]:
         seen = await self._observe(loaded)

@@ -1,37 +1,26 @@
-"""The containers reconciler's SQL: what a pass reads, and what it writes."""
+"""The containers reconciler's SQL: what is due, what a pass writes, and what the sweeps look at."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, bindparam, case, func, select, text, true, update
+from sqlalchemy import ColumnElement, Row, bindparam, case, func, select, text, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from moorage.catalog.capacity import InstanceType
 from moorage.catalog.models import InstanceTypeRow
-from moorage.catalog.repository import find_instance_type
 from moorage.containers.activity import SYSTEM, record_activity
 from moorage.containers.channels import ROUTES
-from moorage.containers.models import ContainerRow, ReplicaRouteRow, ReplicaRow
-from moorage.containers.plan import ENGINE_SILENT, Plan, Transition
+from moorage.containers.models import ContainerRow, ReplicaRow
 from moorage.containers.probe_history import ProbeRun
-from moorage.containers.replica_limits.approval import awaiting, refused
-from moorage.containers.replica_limits.repository import newest_request_of
-from moorage.containers.spec import ContainerSettings
-from moorage.containers.start_limit import NOT_ITS_FAULT, WINDOW
-from moorage.containers.states import ContainerState, DesiredState, Reason, ReplicaState
-from moorage.containers.verdict import Fix, Probe, ProbeFailure, Verdict
+from moorage.containers.reconciler.loading_repository import Loaded
+from moorage.containers.states import ContainerState, ReplicaState
+from moorage.containers.verdict import Verdict
+from moorage.containers.views import ENGINE_SILENT, Plan, Transition
 from moorage.engines.base import ObservedReplica
 from moorage.kit.database import table_of
 from moorage.kit.errors import EngineError
-from moorage.ledger.hours_repository import hours_from_json, usable_hours
-from moorage.ledger.repository import available_credit
-from moorage.ledger.rules import Hour
-from moorage.ledger.spending_repository import spendable_credit
-from moorage.organizations.models import OrganizationRow, ProjectRow
 
-RECENT = timedelta(minutes=10)
 _IDS_PER_STATEMENT = 1000
 _CONTAINER_TABLE, _REPLICA_TABLE = table_of(ContainerRow), table_of(ReplicaRow)
 _UNSEEN_BY_GATEWAYS = (ReplicaState.STARTING, ReplicaState.ROUTED)
@@ -43,27 +32,6 @@ _TIME_OF_STATE = {
     ReplicaState.DRAINING: "draining_at",
     ReplicaState.STOPPED: "ended_at",
 }
-
-
-@dataclass(frozen=True)
-class RouteFacts:
-    """What all gateways together say about one replica."""
-
-    taking_requests: bool
-    in_flight: int
-    failing_since: datetime | None = None
-    """Since when it fails its health checks at every gateway that sends it requests, and answers nothing else."""
-    failing: Probe | None = None
-
-
-NO_ROUTE = RouteFacts(taking_requests=False, in_flight=0)
-
-
-@dataclass(frozen=True)
-class Failure:
-    slot: int
-    ended_at: datetime
-    verdict: Verdict
 
 
 @dataclass(frozen=True)
@@ -86,90 +54,12 @@ class FoundImage:
     port: int
 
 
-@dataclass(frozen=True)
-class Loaded:
-    container: ContainerRow
-    organization_id: str
-    suspended: bool
-    """Its organization is; then nothing of it runs, whatever its row asks for."""
-    instance_type: InstanceType
-    replicas: Sequence[ReplicaRow]
-    routes: dict[str, RouteFacts]
-    failures: Sequence[Failure]
-    """Of this generation, oldest first."""
-    failed_starts: Sequence[tuple[int, datetime]]
-    """(slot, when) of the last hour and any generation: those that never became ready."""
-    approval: Verdict | None
-    now: datetime
-    hours: tuple[Hour, ...]
-    """Held, or paid and not over."""
-    available_microusd: int
-    """What its organization has."""
-    spendable_microusd: int
-    """Of that, what the spending limits leave for it."""
-
-    @property
-    def desired_state(self) -> DesiredState:
-        wanted = DesiredState(self.container.desired_state)
-        return DesiredState.STOPPED if self.suspended and wanted is DesiredState.RUNNING else wanted
-
-    @property
-    def stop_reason(self) -> str | None:
-        held_back = self.desired_state != self.container.desired_state
-        return Reason.SUSPENDED if held_back else self.container.stop_reason
-
-
-# Made once: to put together statements of this size takes longer than Postgres needs to answer them.
+# Made once: asked after every change.
 _SOONEST = (
     select(ContainerRow.id, func.extract("epoch", ContainerRow.reconcile_at - func.clock_timestamp()))
     .where(ContainerRow.reconcile_at.is_not(None))
     .order_by(ContainerRow.reconcile_at)
     .limit(bindparam("limit"))
-)
-# One that failed its health check for good has failed from then on, not only once it has ended.
-_failed_at = func.coalesce(ReplicaRow.ended_at, ReplicaRow.draining_at)
-_FAILED_LATELY = (
-    select(ReplicaRow, _failed_at)
-    .where(
-        ReplicaRow.container_id == bindparam("id"), ReplicaRow.ended_badly, _failed_at > func.now() - WINDOW
-    )
-    .order_by(_failed_at)
-)
-_CONTAINER = (
-    select(
-        ContainerRow,
-        OrganizationRow.id,
-        OrganizationRow.suspended_at.is_not(None),
-        func.clock_timestamp(),
-        ProjectRow.replica_limit,
-        usable_hours(ContainerRow.id),
-        available_credit(ProjectRow.organization_id),
-        spendable_credit(ProjectRow.organization_id, ProjectRow.id),
-        _FAILED_LATELY.exists(),
-        InstanceTypeRow,
-    )
-    .join(ProjectRow, ProjectRow.id == ContainerRow.project_id)
-    .join(OrganizationRow, OrganizationRow.id == ProjectRow.organization_id)
-    .join(InstanceTypeRow, InstanceTypeRow.name == ContainerRow.instance_type)
-    .where(ContainerRow.id == bindparam("id"), ContainerRow.deleted_at.is_(None))
-)
-_said = (
-    select(
-        func.bool_or(~ReplicaRouteRow.draining),
-        func.sum(ReplicaRouteRow.in_flight),
-        func.max(ReplicaRouteRow.failing_since),
-        func.bool_and(ReplicaRouteRow.failure.is_not(None) | ReplicaRouteRow.draining),
-        func.max(ReplicaRouteRow.failure),
-        func.max(ReplicaRouteRow.failure_status),
-    )
-    .where(ReplicaRouteRow.replica_id == ReplicaRow.id)
-    .lateral()
-)
-_REPLICAS = (
-    select(ReplicaRow, _said)
-    .join(_said, true())
-    .where(ReplicaRow.container_id == bindparam("id"), ReplicaRow.state != ReplicaState.REMOVED)
-    .order_by(ReplicaRow.slot, ReplicaRow.created_at)
 )
 
 
@@ -178,37 +68,6 @@ async def due_containers(session: AsyncSession, limit: int) -> tuple[list[str], 
     soonest = (await session.execute(_SOONEST, {"limit": limit + 1})).all()
     keys = [key for key, in_s in soonest if in_s <= 0]
     return keys[:limit], next((float(in_s) for _, in_s in soonest if in_s > 0), None)
-
-
-async def load(session: AsyncSession, container_id: str) -> Loaded | None:
-    """The container's row comes first: whatever changes while the rest is read also changes its `changes`, and
-    then this pass is followed by another."""
-    found = (await session.execute(_CONTAINER, {"id": container_id})).one_or_none()
-    if found is None:
-        return None
-    container, organization_id, suspended, now, replica_limit, hours, available, spendable, failed, _ = found
-    # Already in the session, so this asks nobody.
-    instance_type = await find_instance_type(session, container.instance_type)
-    assert instance_type is not None, "a foreign key says so"
-    replicas, routes = await _replicas(session, container_id)
-    # Before its image is known, a deployment has started nothing that could have failed.
-    failed = failed and container.image_generation == container.generation
-    failures, failed_starts = await _failures(session, container, now) if failed else ([], [])
-    return Loaded(
-        container=container,
-        organization_id=organization_id,
-        suspended=suspended,
-        instance_type=instance_type,
-        replicas=replicas,
-        routes=routes,
-        failures=failures,
-        failed_starts=failed_starts,
-        approval=await _approval(session, container, replica_limit),
-        now=now,
-        hours=hours_from_json(hours),
-        available_microusd=available,
-        spendable_microusd=spendable,
-    )
 
 
 async def apply_plan(
@@ -324,46 +183,6 @@ def batches(ids: Sequence[str]) -> Iterator[Sequence[str]]:
     """A statement takes at most 32,767 values."""
     for first in range(0, len(ids), _IDS_PER_STATEMENT):
         yield ids[first : first + _IDS_PER_STATEMENT]
-
-
-async def _replicas(
-    session: AsyncSession, container_id: str
-) -> tuple[list[ReplicaRow], dict[str, RouteFacts]]:
-    """Those that are not removed, and what the gateways say about them."""
-    rows, routes = [], {}
-    for row, taking, in_flight, since, failing, failure, status in await session.execute(
-        _REPLICAS, {"id": container_id}
-    ):
-        rows.append(row)
-        if taking is not None:
-            probe = Probe(ProbeFailure(failure), status) if failing and failure is not None else None
-            routes[row.id] = RouteFacts(taking, int(in_flight), since if failing else None, probe)
-    return rows, routes
-
-
-async def _approval(session: AsyncSession, container: ContainerRow, limit: int) -> Verdict | None:
-    replicas = ContainerSettings.from_json(container.settings).max_replicas
-    if replicas <= limit:
-        return None
-    newest = await newest_request_of(session, container.id)
-    if newest is not None and newest.state == "refused":
-        return refused(newest.replicas, limit, newest.answer)
-    return awaiting(replicas, limit)
-
-
-async def _failures(
-    session: AsyncSession, container: ContainerRow, now: datetime
-) -> tuple[list[Failure], list[tuple[int, datetime]]]:
-    """What of this generation ended badly in the last minutes, and what of any failed to start in the last hour."""
-    found = await session.execute(_FAILED_LATELY, {"id": container.id})
-    ended = [(row, at) for row, at in found if row.reason is not None]
-    recent = [
-        Failure(row.slot, at, Verdict(Reason(row.reason or ""), row.message or "", Fix.from_json(row.fix)))
-        for row, at in ended
-        if row.generation == container.generation and at > now - RECENT
-    ]
-    starts = [(row.slot, at) for row, at in ended if row.ready_at is None and row.reason not in NOT_ITS_FAULT]
-    return recent, starts
 
 
 async def _move(session: AsyncSession, transition: Transition, probes: Sequence[ProbeRun]) -> None:

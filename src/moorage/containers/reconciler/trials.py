@@ -7,11 +7,12 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from moorage.containers import trial
 from moorage.containers.activity import SYSTEM, record_activity
 from moorage.containers.models import ContainerRow
-from moorage.containers.plan import Plan
-from moorage.containers.reconciler.repository import FoundImage, Loaded
+from moorage.containers.reconciler.loading_repository import Loaded
+from moorage.containers.reconciler.repository import FoundImage
 from moorage.containers.repository import lock_container
 from moorage.containers.states import ReplicaState, TrialStep
 from moorage.containers.verdict import Verdict
+from moorage.containers.views import Plan
 
 
 def on_trial(row: ContainerRow) -> ContainerRow:

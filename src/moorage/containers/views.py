@@ -1,0 +1,147 @@
+"""What a plan for a container is made from, and what it says. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from moorage.containers.states import ContainerState, DesiredState, Reason, ReplicaState, TrialStep
+from moorage.containers.verdict import Probe, Verdict
+from moorage.engines.base import ListeningSocket, ObservedReplica
+from moorage.kit.ids import ReplicaId
+
+NO_CREDIT = Verdict(
+    Reason.INSUFFICIENT_CREDIT, "The credit does not cover an hour of it. Top up, and it starts."
+)
+OVER_LIMIT = Verdict(
+    Reason.SPENDING_LIMIT,
+    "The monthly spending limit does not leave room for an hour of it. Raise it under Billing, or with "
+    "`moor billing limits`, and it starts.",
+)
+ENGINE_SILENT = Verdict(Reason.ENGINE_ERROR, "The container engine does not answer. Trying again.")
+
+
+@dataclass(frozen=True)
+class ContainerView:
+    """The container as its row says, and what was found out about it for this pass."""
+
+    desired_state: DesiredState
+    desired_replicas: int
+    generation: int
+    failed_generation: int
+    serving_generation: int
+    unready_since: datetime | None
+    image_known: bool
+    """The image of this generation is here and pinned."""
+    pulling: bool
+    port: int
+    health_path: str | None
+    health_timeout: timedelta
+    drain_limit: timedelta
+    memory_bytes: int
+    disk_bytes: int
+    room_for: int
+    """How many more replicas of its instance type the machines can hold."""
+    no_room_message: str
+    recent_failures: Sequence[tuple[int, datetime]]
+    """(slot, ended_at) of replicas of this generation that ended badly in the last minutes."""
+    last_failure: Verdict | None
+    """Why the newest of those ended; of a generation that was given up, why it was."""
+    avoids_nodes: bool = False
+    """Its new replicas stay away from the machines of its old ones, so it gains nothing by ending those first."""
+    unpayable_slots: frozenset[int] = frozenset()
+    """Slots without an hour that the organization's credit, or what may be spent of it, does not stretch to."""
+    unpayable_because: Verdict = NO_CREDIT
+    stopped_because: Verdict | None = None
+    """Why it was stopped, if not by whoever manages it."""
+    engine_failing: bool = False
+    """The last engine call for it that did not end with an answer about the container itself failed."""
+    instance_type: str = ""
+    larger_instance_type: str | None = None
+    """What to take instead where its memory was too small; None where there is nothing larger."""
+    approval: Verdict | None = None
+    """It wants more replicas than its project may have, and waits for the operator or was refused by them."""
+    failed_starts: Sequence[tuple[int, datetime]] = ()
+    """(slot, ended_at) of its replicas of the last hour, of any generation, that never became ready."""
+    failed_starts_per_hour: int = 6
+    """So many of one slot are free; the next waits."""
+    trial: TrialStep | None = None
+    """How far the application of a draft has come."""
+    trial_failure: Verdict | None = None
+    """Why the last draft that was applied was given up."""
+
+
+@dataclass(frozen=True)
+class ReplicaView:
+    """A replica that is not removed yet: its row, the engine's word, and the gateways'."""
+
+    id: ReplicaId
+    slot: int
+    generation: int
+    state: ReplicaState
+    created_at: datetime
+    started_at: datetime | None
+    draining_at: datetime | None
+    ended_at: datetime | None
+    collected: bool
+    observed: ObservedReplica | None
+    probe: Probe | None
+    sockets: tuple[ListeningSocket, ...]
+    busy: bool
+    """An engine call for it is under way in this process."""
+    at_gateways: bool
+    """At least one gateway has it as a server, draining or not."""
+    taking_requests: bool
+    """At least one gateway sends it new requests."""
+    in_flight: int
+    failing_since: datetime | None = None
+    """Since when it fails the gateways' health checks and answers no request either; None while it answers."""
+    failing: Probe | None = None
+    """How it fails them."""
+    process_limit_reached: bool = False
+    last_lines: tuple[str, ...] = ()
+    """Of one that ended: the end of its output."""
+    unfunded: bool = False
+    """Its next hour could not be paid."""
+    evicted: Verdict | None = None
+    """Why it has to go at once."""
+
+
+@dataclass(frozen=True)
+class Transition:
+    """A replica's row moves on. `verdict` says why it ended, when it ended badly."""
+
+    replica_id: ReplicaId
+    to: ReplicaState
+    observed: ObservedReplica | None = None
+    verdict: Verdict | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    state: ContainerState
+    verdict: Verdict | None = None
+    """Reason and message to show with the state."""
+    failed: bool = False
+    """Give this generation up; it is not tried again until somebody starts it."""
+    gone: bool = False
+    """A deleted container of which nothing is left."""
+    ensure_image: bool = False
+    prepare_trial: bool = False
+    """Fetch the image of the settings that are to be tried."""
+    exchange: bool = False
+    """Nothing runs any more: the settings that are to be tried become the container's."""
+    go_back: Verdict | None = None
+    """The settings on trial failed, for this reason: those from before become the container's again."""
+    create_slots: tuple[int, ...] = ()
+    """Insert a row in `requested`; the engine hears of it only after the commit."""
+    transitions: tuple[Transition, ...] = ()
+    start: tuple[ReplicaId, ...] = ()
+    stop: tuple[ReplicaId, ...] = ()
+    kill: tuple[ReplicaId, ...] = ()
+    """Stop without the time that others get to end by themselves."""
+    remove: tuple[ReplicaId, ...] = ()
+    hold_slots: tuple[int, ...] = ()
+    """Slots that are still wanted: credit that is held for any other is given back."""
+    release_ports: tuple[ReplicaId, ...] = ()
+    look_again_in_s: float | None = None
+    """None: only a change can give us something to do."""
