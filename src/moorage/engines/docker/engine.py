@@ -57,8 +57,6 @@ _START_TIMEOUT_S = 120.0
 _CONCURRENT_INSPECTIONS = 16
 _NAME_TIMEOUT_S = 20.0
 _NAME_RETRY_S = 0.05
-_KILLED = 128 + 9
-_LATE_WORD_S = 0.5
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
@@ -157,10 +155,7 @@ class DockerEngine:
         inspected = await self._inspect(replica_id)
         if inspected is None or not self._is_ours(inspected, replica_id):
             return None
-        observed = observed_replica(inspected)
-        if observed.exit_code == _KILLED and not observed.out_of_memory:
-            return replace(observed, out_of_memory=await self._ran_out_of_memory(observed))
-        return observed
+        return observed_replica(inspected)
 
     async def list_replicas(self) -> list[ObservedReplica]:
         filters = {"label": [f"{LABEL_INSTALLATION}={self._installation_id}"]}
@@ -318,25 +313,6 @@ class DockerEngine:
             runtime=self._runtime,
             bounds_disk=bounds_disk,
         )
-
-    async def _ran_out_of_memory(self, killed: ObservedReplica) -> bool:
-        """Docker may hear of it after it has written down the end, which then does not say so; it tells all the same. The
-        answer comes when the time asked about is over."""
-        assert killed.started_at is not None, "it ran"
-        assert killed.ended_at is not None, "and ended"
-        parameters = {
-            "filters": json.dumps({"container": [killed.engine_id], "event": ["oom"]}),
-            "since": f"{killed.started_at.timestamp():.6f}",
-            "until": f"{killed.ended_at.timestamp() + _LATE_WORD_S:.6f}",
-        }
-        what = f"ask why {killed.engine_id[:12]} ended"
-        try:
-            async with self._connection.stream(
-                what, "GET", "events", parameters=parameters, idle_timeout_s=CALL_TIMEOUT_S
-            ) as content:
-                return bool([event async for event in json_messages(content)])
-        except DockerError as exc:
-            raise EngineError(f"{what}: {exc.message}") from exc
 
     async def _find_usage_files(self, engine_id: str) -> UsageFiles | None:
         inspected = await self._inspect_own(engine_id)
