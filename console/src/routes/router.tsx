@@ -42,13 +42,19 @@ const home = createRoute({
   component: lazyRouteComponent(() => import("@/pages/home/Home"), "Home"),
 });
 
+/** The top-up that somebody has just paid for. */
+const paidSearch = (search: Record<string, unknown>): { paid?: string } =>
+  typeof search.paid === "string" ? { paid: search.paid } : {};
+
 /** Where a card payment comes back to; the payment page knows no project. */
 const afterPayment = createRoute({
   getParentRoute: () => signedIn,
   path: "/billing",
-  beforeLoad: () => {
+  validateSearch: paidSearch,
+  beforeLoad: ({ search }) => {
     const project = lastProject();
-    throw redirect({ href: project ? paths.section(project, "billing") : paths.home() });
+    const paid = search.paid ? `?${new URLSearchParams({ paid: search.paid })}` : "";
+    throw redirect({ href: project ? paths.section(project, "billing") + paid : paths.home() });
   },
 });
 
@@ -115,6 +121,7 @@ const members = createRoute({
 const billing = createRoute({
   getParentRoute: () => project,
   path: "/billing",
+  validateSearch: paidSearch,
   component: lazyRouteComponent(() => import("@/pages/billing/Billing"), "Billing"),
 });
 

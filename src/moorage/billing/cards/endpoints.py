@@ -1,18 +1,17 @@
 from fastapi import APIRouter, Request
 
 from moorage.billing.cards import saved_service, service
-from moorage.billing.cards.provider import CardProvider
-from moorage.kit.web import TheDatabase, TheKeyring, TheSettings
+from moorage.billing.cards.access import TheCardProvider
+from moorage.kit.web import TheDatabase, TheKeyring
 
 router = APIRouter(tags=["billing"])
 
 
 @router.post("/webhooks/stripe", include_in_schema=False)
 async def stripe_event(
-    request: Request, database: TheDatabase, settings: TheSettings, keyring: TheKeyring
+    request: Request, provider: TheCardProvider, database: TheDatabase, keyring: TheKeyring
 ) -> dict[str, bool]:
     """What the card payments' provider tells us. Nobody is signed in here: the signature says who it is."""
-    provider = CardProvider(settings)
     event = provider.verified(await request.body(), request.headers.get("stripe-signature", ""))
     facts = await provider.facts(event) if event["type"].startswith(_ABOUT_PAYMENTS) else None
     if facts is not None:
