@@ -7,8 +7,8 @@ import pytest
 from api_support import KEYRING, Api, Home, assert_problem, new_home
 from reconciler_support import Doom, DoomedDatabase
 from stripe_stand_in import Stripe
-from test_cards import look as ask_about_payments
 from test_cards import USD, api, deliver, state, stripe
+from test_cards import look as ask_about_payments
 
 from moorage.billing.auto_top_ups.reconciler import AutoTopUpsReconciler
 from moorage.kit.clock import system_clock
