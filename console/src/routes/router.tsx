@@ -4,6 +4,7 @@ import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Outlet,
 import { Problem } from "@/api/problem";
 import { meQuery, queryClient } from "@/api/queries";
 import { AccountFrame } from "@/frame/AccountFrame";
+import { ConnectionBar } from "@/frame/ConnectionBar";
 import { Frame } from "@/frame/Frame";
 import { lastProject } from "@/frame/lastProject";
 import { NotFound } from "@/pages/not-found/NotFound";
@@ -13,7 +14,15 @@ import { dashboardRoutes } from "./dashboardRoutes";
 import { operatorRoutes } from "./operatorRoutes";
 import { paths } from "./paths";
 
-const root = createRootRoute({ component: Outlet, notFoundComponent: NotFound });
+const root = createRootRoute({
+  component: () => (
+    <>
+      <ConnectionBar />
+      <Outlet />
+    </>
+  ),
+  notFoundComponent: NotFound,
+});
 
 const signIn = createRoute({
   getParentRoute: () => root,
