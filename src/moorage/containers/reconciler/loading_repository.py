@@ -17,7 +17,7 @@ from moorage.containers.spec import ContainerSettings
 from moorage.containers.start_limit import NOT_ITS_FAULT, WINDOW
 from moorage.containers.states import DesiredState, Reason, ReplicaState
 from moorage.containers.verdict import Fix, Probe, ProbeFailure, Verdict
-from moorage.ledger.hours_repository import hours_from_json, usable_hours
+from moorage.ledger.hours_repository import hours_from_json, live_hours
 from moorage.ledger.repository import available_credit
 from moorage.ledger.rules import Hour
 from moorage.ledger.spending_repository import spendable_credit
@@ -63,7 +63,7 @@ class Loaded:
     approval: Verdict | None
     now: datetime
     hours: tuple[Hour, ...]
-    """Held, or paid and not over."""
+    """Its live ones, as they were when the pass began."""
     available_microusd: int
     """What its organization has."""
     spendable_microusd: int
@@ -97,7 +97,7 @@ _CONTAINER = (
         OrganizationRow.suspended_at.is_not(None),
         func.clock_timestamp(),
         ProjectRow.replica_limit,
-        usable_hours(ContainerRow.id),
+        live_hours(ContainerRow.id),
         available_credit(ProjectRow.organization_id),
         spendable_credit(ProjectRow.organization_id, ProjectRow.id),
         _FAILED_LATELY.exists(),
