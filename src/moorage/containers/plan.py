@@ -8,7 +8,7 @@ How a replica goes through its life is in `_observe`; which replicas there shoul
 the container is called meanwhile is in `_describe`.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -64,6 +64,7 @@ def make_plan(container: ContainerView, replicas: Sequence[ReplicaView], now: da
     gives_up = container.trial is TrialStep.PROVE and _wants_to_run(container) and not _runs(container)
     create_slots, drains, hold_slots = _shape(container, seen, now)
     seen = [_moved(replica, drains.get(replica.id)) for replica in seen]
+    moves = [kept for move in moves if (kept := _unless_drained(move, drains)) is not None]
 
     idle = [replica for replica in seen if not replica.busy]
     plan = Plan(
@@ -121,6 +122,13 @@ def _observe(replica: ReplicaView, container: ContainerView, now: datetime) -> T
         case ReplicaState.REMOVED:
             pass
     return None
+
+
+def _unless_drained(move: Transition, drains: Mapping[ReplicaId, Transition]) -> Transition | None:
+    """What goes in the same pass never was ready: nobody sends it anything, and nobody pays for it."""
+    if move.to is not ReplicaState.READY or move.replica_id not in drains:
+        return move
+    return replace(move, to=ReplicaState.STARTING) if move.observed is not None else None
 
 
 def _progress(replica: ReplicaView, container: ContainerView, now: datetime) -> Transition | None:
