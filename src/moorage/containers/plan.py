@@ -137,6 +137,9 @@ def _progress(replica: ReplicaView, container: ContainerView, now: datetime) -> 
     if replica.state is ReplicaState.STARTING:
         if replica.probe is not None and replica.probe.failure is None:
             return Transition(replica.id, ReplicaState.READY)
+        if _allowance_spent_for(container, replica.slot):
+            assert container.allowance_spent is not None, "just looked at"
+            return Transition(replica.id, ReplicaState.DRAINING, verdict=container.allowance_spent.verdict)
         if replica.started_at is not None and now - replica.started_at > container.health_timeout:
             return Transition(replica.id, ReplicaState.DRAINING, verdict=_unready(replica, container))
     if replica.state is ReplicaState.READY and replica.taking_requests:
@@ -236,6 +239,9 @@ def _why_not_tried(container: ContainerView, seen: Sequence[ReplicaView]) -> Ver
         return None
     if len(container.unpayable_slots) >= container.desired_replicas:
         return container.unpayable_because
+    spent = container.allowance_spent
+    if spent is not None and len(spent.slots) >= container.desired_replicas:
+        return spent.verdict
     return Verdict(Reason.NO_CAPACITY, container.no_room_message) if container.room_for <= 0 else None
 
 
@@ -468,8 +474,15 @@ def _backoff_left_s(container: ContainerView, slot: int, now: datetime) -> float
 
 
 def _limited_until(container: ContainerView, slot: int) -> datetime | None:
+    if _allowance_spent_for(container, slot):
+        assert container.allowance_spent is not None, "just looked at"
+        return container.allowance_spent.until
     starts = [ended_at for failed_slot, ended_at in container.failed_starts if failed_slot == slot]
     return start_again_at(starts, container.failed_starts_per_hour)
+
+
+def _allowance_spent_for(container: ContainerView, slot: int) -> bool:
+    return container.allowance_spent is not None and slot in container.allowance_spent.slots
 
 
 def _why_no_start(container: ContainerView, seen: Sequence[ReplicaView], now: datetime) -> Verdict | None:
@@ -482,6 +495,8 @@ def _why_no_start(container: ContainerView, seen: Sequence[ReplicaView], now: da
         if until is None or until <= now:
             return None
         untils.append(until)
+    if container.allowance_spent is not None and container.allowance_spent.slots:
+        return container.allowance_spent.verdict
     return start_limit(container.failed_starts_per_hour, min(untils))
 
 

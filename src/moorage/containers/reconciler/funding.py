@@ -5,13 +5,14 @@ only tells whether there is anything to do; renewals and admissions may have mov
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.containers.models import ReplicaRow
 from moorage.containers.reconciler.loading_repository import Loaded
+from moorage.containers.start_limit import AllowanceSpent, allowance_spent
 from moorage.containers.states import LIVE, SERVING, DesiredState, ReplicaState
 from moorage.containers.verdict import Verdict
 from moorage.containers.views import NO_CREDIT, OVER_LIMIT, Plan
@@ -51,6 +52,18 @@ class Funding:
 
     def unpayable_because(self, loaded: Loaded) -> Verdict:
         return OVER_LIMIT if loaded.spendable_microusd < loaded.available_microusd else NO_CREDIT
+
+    def allowance_spent(self, loaded: Loaded) -> AllowanceSpent | None:
+        """Whether nothing may start in the slots that nobody has paid for, and which those are."""
+        spent = allowance_spent(
+            loaded.unpaid_starts_microusd, self.settings.unpaid_starts_microusd_per_day, loaded.now
+        )
+        if spent is None:
+            return None
+        paid = [hour for hour in loaded.hours if not hour.is_held]
+        slots = range(loaded.container.desired_replicas)
+        unpaid = cover(slots, Occupied(_busy(loaded)), paid, loaded.instance_type.name, loaded.now).hold
+        return replace(spent, slots=frozenset(unpaid))
 
     async def fund(self, session: AsyncSession, loaded: Loaded, plan: Plan, *, as_asked: bool) -> Funded:
         """Buy for what serves, hold for what is to start, and give back what is not wanted any more.

@@ -246,6 +246,7 @@ class ContainersReconciler:
             approval=loaded.approval,
             failed_starts=loaded.failed_starts,
             failed_starts_per_hour=self.settings.failed_starts_per_hour,
+            allowance_spent=self._funding.allowance_spent(loaded),
             trial=trial_step(row),
             trial_failure=_trial_failure(row),
             room_for=room_for(loaded.instance_type, room.nodes, room.used, self.settings.cpu_overcommit),
