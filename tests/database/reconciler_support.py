@@ -317,14 +317,14 @@ class World:
             self.fewest_enabled[container_id] = min(fewest, enabled)
 
     async def collector_step(self) -> None:
-        stopped = update(ReplicaRow).where(ReplicaRow.state == "stopped", ReplicaRow.collected_at.is_(None))
+        stopped = (ReplicaRow.state == "stopped") & ReplicaRow.collected_at.is_(None)
         async with self.database.transaction() as session:
-            done = await session.execute(
-                stopped.values(collected_at=func.now()).returning(ReplicaRow.container_id)
-            )
-            container_ids = set(done.scalars())
+            found = await session.execute(select(ReplicaRow.container_id).where(stopped))
+            container_ids = sorted(set(found.scalars()))
             if container_ids:
                 await mark_due(session, container_ids)
+                here = ReplicaRow.container_id.in_(container_ids)
+                await session.execute(update(ReplicaRow).where(stopped, here).values(collected_at=func.now()))
 
     async def end_lease(self) -> None:
         """What ten seconds of silence would do."""

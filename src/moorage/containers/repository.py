@@ -31,11 +31,19 @@ class GatewayStatus:
 
 def marking_due(container_ids: Select[str] | BindParameter[str]) -> Select[Any]:
     """A statement that asks for a pass over these containers as soon as its transaction commits. One, because a
-    deployment waits for several of these."""
+    deployment waits for several of these. Several containers are locked in the order of their ids, whoever marks them:
+    docs/locking.md."""
     containers = table_of(ContainerRow)
+    locked = (
+        select(containers.c.id)
+        .where(containers.c.id.in_(container_ids), containers.c.deleted_at.is_(None))
+        .order_by(containers.c.id)
+        .with_for_update(key_share=True, of=containers)
+        .cte("locked")
+    )
     marked = (
         containers.update()
-        .where(containers.c.id.in_(container_ids), containers.c.deleted_at.is_(None))
+        .where(containers.c.id == locked.c.id)
         .values(changes=containers.c.changes + 1, reconcile_at=func.now())
         .returning(containers.c.id)
         .cte("marked")
