@@ -98,15 +98,15 @@ class Recorder:
         self._inserted.pop(connection, None)
 
 
-_recorder = Recorder()
-event.listen(Engine, "before_cursor_execute", _recorder.before_statement)
+recorder = Recorder()
+event.listen(Engine, "before_cursor_execute", recorder.before_statement)
 for moment in ("begin", "commit", "rollback"):
-    event.listen(Engine, moment, _recorder.end)
+    event.listen(Engine, moment, recorder.end)
 
 
 @pytest.fixture(autouse=True)
 def locks_in_order() -> Iterator[None]:
-    _recorder.inversions.clear()
+    recorder.inversions.clear()
     yield
-    found, _recorder.inversions = _recorder.inversions, []
+    found, recorder.inversions = recorder.inversions, []
     assert found == [], "locks out of order (docs/locking.md): " + "; ".join(dict.fromkeys(found))
