@@ -24,6 +24,7 @@ from test_renewals import (
 
 from moorage.billing.renewals.reconciler import RenewalsReconciler
 from moorage.containers import service
+from moorage.entrypoints.migrate import migrate
 from moorage.kit.clock import system_clock
 from moorage.kit.database import Database
 from moorage.kit.errors import MoorageError
@@ -316,3 +317,30 @@ async def test_a_deleted_container_that_waited_leaves_nothing_held(world: World,
         assert (await balance(world)).held_microusd == 0
     finally:
         await overtaken.close()
+
+
+async def test_the_migration_leaves_each_slot_one_hour(world: World, database_dsn: str) -> None:
+    async with life(world, WatchedEngine(world.machine)) as controller:
+        await deploy(world, controller)
+        await world.create()
+    await migrate(database_dsn, "0029")
+    columns = "organization_id, project_id, container_id, instance_type, slot, price_microusd"
+    times = "bought_at, expires_at, due_at"
+    await change(
+        world,
+        f"INSERT INTO hours (id, {columns}, state, {times}) SELECT 'hour_later', {columns}, state, bought_at,"
+        " expires_at + interval '1 minute', due_at FROM hours WHERE state = 'paid'",
+    )
+    await change(
+        world,
+        f"INSERT INTO hours (id, {columns}, state) SELECT 'hour_hold', {columns}, 'held' FROM hours"
+        " WHERE id = 'hour_later'",
+    )
+    held = f"UPDATE credit_accounts SET available_microusd = available_microusd - {PRICE}, held_microusd = {2 * PRICE}"
+    await change(world, held)
+    await migrate(database_dsn)
+    assert await query(world, "SELECT id FROM hours WHERE due_at IS NOT NULL") == [("hour_later",)]
+    assert await query(world, "SELECT state FROM hours WHERE id = 'hour_hold'") == [("released",)]
+    assert await query(world, "SELECT held_microusd FROM credit_accounts") == [(PRICE,)], (
+        "what another waits for"
+    )

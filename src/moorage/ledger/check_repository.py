@@ -1,7 +1,8 @@
 """The online check: whether the money that is shown is the money that was booked, and whether every slot that serves
 is paid for once.
 
-The rules hold after every commit, whatever is under way; a test may ask at any moment.
+The rules of the books hold after every commit, those of slots whenever no pass over the container is due: a pass buys
+what is missing. Tests may ask at any such moment.
 """
 
 from collections.abc import Mapping
