@@ -3,6 +3,7 @@ a pass, a stop that overtakes one, a container that cannot be renewed."""
 
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import timedelta
 
 import pytest
 from reconciler_support import KEYRING, SETTINGS, Life, WatchedEngine, World, life, new_world
@@ -165,6 +166,8 @@ async def test_a_renewal_in_the_middle_of_a_pass_is_bought(world: World) -> None
         engine.before = once("inspect", lambda: renew_all(world))
         await rounds(world, controller, container_id)
         assert len(await world.replicas(container_id, "routed")) == 1
+        ends = await query(world, "SELECT expires_at FROM hours ORDER BY expires_at")
+        assert ends[1][0] - ends[0][0] == timedelta(hours=1), "no second is paid twice"  # type: ignore[operator]
         await charged_once_an_hour(world, 2)
 
 

@@ -113,6 +113,25 @@ async def test_what_lies_in_a_paid_hour_does_not_count_and_may_start(api: Api) -
     assert (await api.post(home.admin, f"/containers/{container_id}/start")).status_code == 202
 
 
+async def test_a_successor_that_never_takes_over_counts(api: Api) -> None:
+    """Two processes, and one hour for both."""
+    home = await new_home(api)
+    container_id = await started(api, home, DAY, f"{DAY} + interval '8 hours'")
+    await api.execute(
+        f"UPDATE hours SET state = 'paid', bought_at = {DAY}, expires_at = {DAY} + interval '25 hours', due_at = now()"
+    )
+    assert await used(api, home) == 0
+    await api.execute(
+        "INSERT INTO replicas (id, container_id, slot, generation, instance_type, state, node, gpu_device_ids, host,"
+        " host_port, created_at, started_at, ready_at, ended_badly) SELECT 'rep_old', container_id, 0, 0, instance_type, 'routed',"
+        f" node, '{{}}', host, 20001, {DAY}, {DAY}, {DAY} + interval '1 hour', false FROM replicas"
+    )
+    assert await used(api, home) == 7 * H100_MICROUSD
+    await api.execute("UPDATE containers SET state = 'RUNNING', desired_state = 'running'")
+    assert_problem(await api.post(home.admin, f"/containers/{container_id}/restart"), 429, "start_limit")
+    assert (await api.post(home.admin, f"/containers/{container_id}/start")).status_code == 200
+
+
 async def test_a_start_that_goes_on_is_ended(database: Database) -> None:
     """A price at which half a minute is more than a day has."""
     world = await new_world(database)

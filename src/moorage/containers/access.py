@@ -62,6 +62,18 @@ async def startable_container(
     return access
 
 
+async def restartable_container(
+    access: Annotated[ContainerAccess, Depends(startable_container)],
+    session: TheSession,
+    settings: TheSettings,
+    clock: TheClock,
+) -> ContainerAccess:
+    """What serves goes on until its successor does, and has one hour with it: nobody pays for the successor's start."""
+    if access.container.state == ContainerState.RUNNING:
+        await refuse_spent_allowance(session, access.project.organization_id, settings, clock.now())
+    return access
+
+
 async def _container(
     session: AsyncSession, actor: Actor, container_id: str, permission: Permission
 ) -> ContainerAccess:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from moorage.containers.fixes import with_larger_type, with_setting
-from moorage.containers.start_limit import start_again_at, start_limit
+from moorage.containers.start_limit import AllowanceSpent, start_again_at, start_limit
 from moorage.containers.states import (
     LIVE,
     SERVING,
@@ -43,6 +43,8 @@ REPLACE_AFTER = timedelta(seconds=60)
 """Of failed health checks and no answered request: a server at its limit is slow, one that answers nothing is stuck."""
 LOOK_INSIDE_AFTER = timedelta(seconds=1)
 """A server that is not up by then gets looked at from inside, to say why."""
+LONGEST_LOOK_S = 300.0
+"""Whatever has to pass first: the operator may change the limits meanwhile."""
 LOOK_AGAIN_S = 5.0
 """For waits that somebody else ends and that a lost notification must not make endless."""
 
@@ -137,9 +139,8 @@ def _progress(replica: ReplicaView, container: ContainerView, now: datetime) -> 
     if replica.state is ReplicaState.STARTING:
         if replica.probe is not None and replica.probe.failure is None:
             return Transition(replica.id, ReplicaState.READY)
-        if _allowance_spent_for(container, replica.slot):
-            assert container.allowance_spent is not None, "just looked at"
-            return Transition(replica.id, ReplicaState.DRAINING, verdict=container.allowance_spent.verdict)
+        if (spent := _spent_for(container, replica.slot)) is not None:
+            return Transition(replica.id, ReplicaState.DRAINING, verdict=spent.verdict)
         if replica.started_at is not None and now - replica.started_at > container.health_timeout:
             return Transition(replica.id, ReplicaState.DRAINING, verdict=_unready(replica, container))
     if replica.state is ReplicaState.READY and replica.taking_requests:
@@ -474,15 +475,15 @@ def _backoff_left_s(container: ContainerView, slot: int, now: datetime) -> float
 
 
 def _limited_until(container: ContainerView, slot: int) -> datetime | None:
-    if _allowance_spent_for(container, slot):
-        assert container.allowance_spent is not None, "just looked at"
-        return container.allowance_spent.until
+    if (spent := _spent_for(container, slot)) is not None:
+        return spent.until
     starts = [ended_at for failed_slot, ended_at in container.failed_starts if failed_slot == slot]
     return start_again_at(starts, container.failed_starts_per_hour)
 
 
-def _allowance_spent_for(container: ContainerView, slot: int) -> bool:
-    return container.allowance_spent is not None and slot in container.allowance_spent.slots
+def _spent_for(container: ContainerView, slot: int) -> AllowanceSpent | None:
+    spent = container.allowance_spent
+    return spent if spent is not None and slot in spent.slots else None
 
 
 def _why_no_start(container: ContainerView, seen: Sequence[ReplicaView], now: datetime) -> Verdict | None:
@@ -531,7 +532,7 @@ def _waits_for_missing(container: ContainerView, seen: Iterable[ReplicaView], no
     }
     missing = [slot for slot in range(container.desired_replicas) if slot not in taken]
     pauses = [_backoff_left_s(container, slot, now) for slot in missing]
-    return [pause_s if pause_s > 0 else LOOK_AGAIN_S for pause_s in pauses]
+    return [min(pause_s, LONGEST_LOOK_S) if pause_s > 0 else LOOK_AGAIN_S for pause_s in pauses]
 
 
 def _probe_pause_s(replica: ReplicaView, now: datetime) -> float:

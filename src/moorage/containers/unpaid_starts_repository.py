@@ -10,7 +10,7 @@ from moorage.containers.start_limit import NOT_ITS_FAULT
 
 async def unpaid_starts_microusd(session: AsyncSession, organization_id: str) -> int:
     """What the organization's replicas that never became ready used today (in UTC), at their price, less what lies in
-    paid hours of their slots. What still starts counts up to now."""
+    paid hours of their slots and was not used there by a replica that served. What still starts counts up to now."""
     values = {"organization_id": organization_id, "not_its_fault": list(NOT_ITS_FAULT)}
     return int((await session.execute(_UNPAID, values)).scalar_one())
 
@@ -33,10 +33,15 @@ CROSS JOIN LATERAL (
     SELECT coalesce(range_agg(tstzrange(h.bought_at, greatest(h.expires_at, h.bought_at))), '{}') AS hours
     FROM hours h WHERE h.container_id = r.container_id AND h.slot = r.slot AND h.state = 'paid'
 ) paid
+CROSS JOIN LATERAL (
+    SELECT coalesce(range_agg(tstzrange(s.ready_at, greatest(coalesce(s.ended_at, 'infinity'), s.ready_at))), '{}')
+        AS times
+    FROM replicas s WHERE s.container_id = r.container_id AND s.slot = r.slot AND s.ready_at IS NOT NULL
+) served
 CROSS JOIN LATERAL unnest(
     tstzmultirange(tstzrange(
         greatest(r.started_at, day.began_at), greatest(life.ended_at, r.started_at, day.began_at)
-    )) - paid.hours
+    )) - (paid.hours - served.times)
 ) AS unpaid
 WHERE r.ready_at IS NULL AND r.started_at IS NOT NULL
     -- A start takes an hour at most; whatever began earlier ended before today.

@@ -116,8 +116,8 @@ async def close(session: AsyncSession, hour_ids: Sequence[str]) -> None:
 async def capture(
     session: AsyncSession, container_id: str, slots: Sequence[int], hour: timedelta, lead: timedelta
 ) -> None:
-    """The replicas of these slots are ready: what was held for them is bought, and lasts from now. Not for an
-    organization that is suspended: there they go again."""
+    """The replicas of these slots are ready: what was held for them is bought, and lasts from now, or from the end of
+    the slot's last hour. Not for an organization that is suspended: there they go again."""
     await session.execute(
         _CAPTURE, {"container_id": container_id, "slots": list(slots), "hour": hour, "lead": lead}
     )
@@ -262,12 +262,20 @@ _CAPTURE = text(
     """
 WITH bought AS (
     UPDATE hours
-    SET state = 'paid', bought_at = now(), expires_at = now() + :hour, due_at = now() + :hour - :lead
-    WHERE container_id = :container_id AND slot = ANY(:slots) AND state = 'held'
+    SET state = 'paid', bought_at = now(), expires_at = begins.at + :hour, due_at = begins.at + :hour - :lead
+    FROM (
+        -- What is left of the hour before it is paid already.
+        SELECT held.id AS hour_id, greatest(now(), max(before.expires_at)) AS at
+        FROM hours held LEFT JOIN hours before ON before.container_id = held.container_id
+            AND before.slot = held.slot AND before.instance_type = held.instance_type AND before.state = 'paid'
+        WHERE held.container_id = :container_id AND held.state = 'held'
+        GROUP BY held.id
+    ) begins
+    WHERE id = begins.hour_id AND slot = ANY(:slots) AND state = 'held'
         AND NOT EXISTS (
             SELECT FROM organizations WHERE id = hours.organization_id AND suspended_at IS NOT NULL
         )
-    RETURNING *
+    RETURNING hours.*
 ), account AS (
     UPDATE credit_accounts SET held_microusd = held_microusd - spent.total
     FROM (SELECT organization_id, sum(price_microusd)::bigint AS total FROM bought GROUP BY 1) AS spent

@@ -54,7 +54,8 @@ class Funding:
         return OVER_LIMIT if loaded.spendable_microusd < loaded.available_microusd else NO_CREDIT
 
     def allowance_spent(self, loaded: Loaded) -> AllowanceSpent | None:
-        """Whether nothing may start in the slots that nobody has paid for, and which those are."""
+        """Whether nothing may start in the slots that nobody has paid for, and which those are. One whose hour a replica
+        from before uses is among them."""
         spent = allowance_spent(
             loaded.unpaid_starts_microusd, self.settings.unpaid_starts_microusd_per_day, loaded.now
         )
@@ -63,7 +64,8 @@ class Funding:
         paid = [hour for hour in loaded.hours if not hour.is_held]
         slots = range(loaded.container.desired_replicas)
         unpaid = cover(slots, Occupied(_busy(loaded)), paid, loaded.instance_type.name, loaded.now).hold
-        return replace(spent, slots=frozenset(unpaid))
+        used = {row.slot for row in loaded.replicas if row.state in SERVING}
+        return replace(spent, slots=frozenset({*unpaid, *used}))
 
     async def fund(self, session: AsyncSession, loaded: Loaded, plan: Plan, *, as_asked: bool) -> Funded:
         """Buy for what serves, hold for what is to start, and give back what is not wanted any more.

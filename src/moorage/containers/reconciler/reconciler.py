@@ -107,9 +107,8 @@ class ContainersReconciler:
             await trials.advance(session, loaded, plan)
             await tell_of_failure(session, self.keyring, self.settings, loaded, plan)
         for move in plan.transitions:
-            if (
-                move.to is ReplicaState.READY and move.replica_id not in funded.kept_back
-            ):  # The next pass, once a gateway has it, makes it RUNNING.
+            # The next pass, once a gateway has it, makes it RUNNING.
+            if move.to is ReplicaState.READY and move.replica_id not in funded.kept_back:
                 self._calls.fresh.put(key, seen.engine[move.replica_id], words)
         self._begin_operations(loaded, seen, plan, created, lease)
 
