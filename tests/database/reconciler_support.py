@@ -384,12 +384,17 @@ class Life:
 async def life(world: World, engine: WatchedEngine, database: Database | None = None) -> AsyncIterator[Life]:
     await world.end_lease()
     database, clock = database or world.database, VirtualClock()
-    lease = await LeaseKeeper(world.database, "containers", "test", system_clock).acquire()
+    keeper = LeaseKeeper(world.database, "containers", "test", system_clock)
+    lease = await keeper.acquire()
     assert lease is not None
+    # Or a test that takes ten seconds on a busy machine ends without a lease.
+    keeping = asyncio.create_task(keeper.keep(lease))
     reconciler = ContainersReconciler(database, engine, KEYRING, SETTINGS, clock)
     try:
         yield Life(world, reconciler, lease, clock)
     finally:
+        keeping.cancel()
+        await asyncio.gather(keeping, return_exceptions=True)
         await reconciler.close()
 
 
