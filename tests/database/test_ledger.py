@@ -16,8 +16,9 @@ from moorage.kit.database import Database
 from moorage.kit.errors import InsufficientCreditError, MoorageError
 from moorage.ledger.accounts import BANK, Kind, credit_of
 from moorage.ledger.check_repository import find_differences
-from moorage.ledger.hours_repository import Buyer, hold_at_admission
+from moorage.ledger.hours_repository import NO_HOURS, Buyer, hold_at_admission
 from moorage.ledger.repository import Balance, Posting, balance_of, grant_initial_credit, post
+from moorage.ledger.rules import Occupied
 
 PRICE = 3_990_000
 
@@ -85,7 +86,7 @@ async def test_racing_admissions_cannot_overspend(database: Database, organizati
         buyer = Buyer(organization, "prj", f"ctr_{number}", "h100-80gb", PRICE)
         try:
             async with database.transaction() as session:
-                await hold_at_admission(session, buyer, [0], ())
+                await hold_at_admission(session, buyer, [0], Occupied(), NO_HOURS)
         except InsufficientCreditError as refused:
             return refused.missing_microusd
         return None

@@ -32,14 +32,16 @@ from moorage.ledger.check_repository import find_differences
 from moorage.ledger.hours_repository import (
     Buyer,
     capture,
+    close,
     cover_slots,
     hold_at_admission,
-    list_hours,
+    read_hours,
     release,
     renew,
 )
 from moorage.ledger.models import HourRow
 from moorage.ledger.repository import Balance, Posting, post
+from moorage.ledger.rules import Occupied
 
 SEQUENCES = 1000
 STEPS = 6
@@ -196,22 +198,23 @@ async def _refuse(session: AsyncSession, posting: Posting) -> None:
 
 
 async def _admit(session: AsyncSession, organization: str, wanted: list[int]) -> bool:
-    hours = await list_hours(session, f"ctr_{organization}")
+    found = await read_hours(session, f"ctr_{organization}")
+    everywhere = Occupied(frozenset(range(4)))
     try:
-        await hold_at_admission(session, _buyer(organization), wanted, hours)
+        await hold_at_admission(session, _buyer(organization), wanted, everywhere, found)
     except InsufficientCreditError:
         return False
     return True
 
 
 async def _scale_up(session: AsyncSession, organization: str, slot: int, busy: list[int]) -> list[int]:
-    hours = await list_hours(session, f"ctr_{organization}")
-    return await cover_slots(session, _buyer(organization), [slot], busy, hours, NOW)
+    found = await read_hours(session, f"ctr_{organization}")
+    return await cover_slots(session, _buyer(organization), [slot], Occupied(frozenset(busy)), found)
 
 
 async def _release_all(session: AsyncSession, organization: str) -> None:
-    hours = await list_hours(session, f"ctr_{organization}")
-    await release(session, [hour.id for hour in hours])
+    found = await read_hours(session, f"ctr_{organization}")
+    await release(session, [hour.id for hour in found.hours])
 
 
 async def _renew_all(session: AsyncSession, organization: str) -> int:
@@ -225,7 +228,8 @@ async def _renew_all(session: AsyncSession, organization: str) -> int:
         await session.execute(query, {"container": f"ctr_{organization}"})
     ).all():
         row = HourRow(id=hour_id, slot=slot)
-        bought += await renew(session, row, _buyer(organization), expires_at, HOUR, LEAD)
+        await close(session, [hour_id])
+        bought += await renew(session, row, _buyer(organization), expires_at, HOUR, LEAD) is None
     return bought
 
 

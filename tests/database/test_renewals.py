@@ -34,7 +34,7 @@ from moorage.kit.database import Database
 from moorage.kit.errors import InsufficientCreditError, UnavailableError
 from moorage.kit.pagination import PageRequest
 from moorage.ledger.accounts import CARD, Kind, credit_of
-from moorage.ledger.check_repository import find_differences
+from moorage.ledger.check_repository import find_differences, find_slots_paid_wrongly
 from moorage.ledger.repository import INITIAL_CREDIT_MICROUSD, Balance, Posting, balance_of, post
 from moorage.notifications.repository import list_outbox
 from moorage.organizations.models import MemberRow
@@ -76,6 +76,7 @@ async def change(world: World, statement: str) -> None:
 async def balance(world: World) -> Balance:
     async with world.database.transaction() as session:
         assert await find_differences(session) == []
+        assert await find_slots_paid_wrongly(session) == []
         return await balance_of(session, world.project.organization_id)
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.ledger.rules import Hour, Renewal, cover, next_hour, renewal
+from moorage.ledger.rules import Hour, Occupied, Renewal, cover, next_hour, renewal
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -46,7 +46,7 @@ class Simulation:
         return self.charged_microusd
 
     def _begin(self, slots: Sequence[int], busy: Sequence[int], now: datetime) -> None:
-        coverage = cover(slots, busy, self.hours, TYPE, now)
+        coverage = cover(slots, Occupied(frozenset(busy)), self.hours, TYPE, now)
         for hour_id, slot in coverage.moves:
             index = next(i for i, hour in enumerate(self.hours) if hour.id == hour_id)
             self.hours[index] = Hour(hour_id, slot, TYPE, self.hours[index].expires_at)

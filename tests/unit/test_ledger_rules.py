@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from moorage.ledger.rules import (
     Coverage,
     Hour,
+    Occupied,
     Renewal,
     cover,
     forecast,
@@ -16,6 +17,7 @@ from moorage.ledger.rules import (
     next_hour,
     renewal,
     renewal_lead,
+    slots_to_buy,
 )
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
@@ -41,7 +43,7 @@ def paid(slot: int, minutes: int, hour_id: str = "p", instance_type: str = TYPE)
         ([0], [], [], Coverage((), (0,))),
         ([0, 1], [], [held(0)], Coverage((), (1,))),
         ([0], [], [paid(0, 5)], Coverage((), ())),
-        ([0], [], [paid(0, 0)], Coverage((), (0,))),
+        ([0], [], [paid(0, 0)], Coverage((), (0,), ("p",))),
         ([0], [], [paid(0, 5, instance_type="cpu-nano")], Coverage((), (0,))),
         ([0], [], [paid(1, 5)], Coverage((("p", 0),), ())),
         ([0], [1], [paid(1, 5)], Coverage((), (0,))),
@@ -61,7 +63,35 @@ def paid(slot: int, minutes: int, hour_id: str = "p", instance_type: str = TYPE)
     ],
 )
 def test_cover(slots: list[int], busy: list[int], hours: list[Hour], expected: Coverage) -> None:
-    assert cover(slots, busy, hours, TYPE, START) == expected
+    assert cover(slots, Occupied(frozenset(busy)), hours, TYPE, START) == expected
+
+
+def test_an_hour_that_is_over_stays_with_what_serves_and_makes_way_for_what_starts() -> None:
+    over, spare = paid(0, -5, "over"), paid(1, 5, "spare")
+    serving = Occupied(frozenset({0}), frozenset({0}))
+    assert cover([0], serving, [over], TYPE, START) == Coverage(), "renewals buy what follows it"
+    coming = Occupied(frozenset({0}))
+    assert cover([0], coming, [over], TYPE, START) == Coverage((), (0,), ("over",))
+    assert cover([0], coming, [over, spare], TYPE, START) == Coverage((("spare", 0),), (), ("over",))
+    other = paid(0, -5, "other", instance_type="cpu-nano")
+    assert cover([0], coming, [other], TYPE, START).close == ()
+
+
+@pytest.mark.parametrize(
+    ("hours", "newly_ready", "expected"),
+    [
+        ([], [], (0,)),
+        ([held(0)], [], (0,)),
+        ([paid(0, 5)], [0], ()),
+        ([paid(0, -5)], [], ()),
+        ([paid(0, -5)], [0], (0,)),
+        ([paid(0, 5, instance_type="cpu-nano")], [], (0,)),
+        ([paid(1, 5)], [], (0,)),
+    ],
+    ids=["none", "held", "paid", "over while it served", "over before", "of another type", "another slot's"],
+)
+def test_what_serves_is_bought(hours: list[Hour], newly_ready: list[int], expected: tuple[int, ...]) -> None:
+    assert slots_to_buy([0], newly_ready, hours, TYPE, START) == expected
 
 
 def test_holds_go_back_when_their_slot_is_not_wanted() -> None:

@@ -1,11 +1,12 @@
 """How often a start may fail, and when the next one may be made."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.containers.start_limit import WINDOW, start_again_at, start_limit
+from moorage.containers.start_limit import WINDOW, allowance_spent, start_again_at, start_limit
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 ages_s = st.lists(st.integers(min_value=0, max_value=3600), max_size=20)
@@ -29,3 +30,19 @@ def test_the_sentence_says_when() -> None:
     verdict = start_limit(6, NOW)
     assert verdict.reason == "start_limit"
     assert "at 12:00:00 UTC" in verdict.message
+
+
+@pytest.mark.parametrize(
+    ("now", "until"),
+    [
+        (NOW, datetime(2026, 1, 2, tzinfo=UTC)),
+        (datetime(2026, 1, 2, tzinfo=UTC), datetime(2026, 1, 3, tzinfo=UTC)),
+        (datetime(2026, 1, 1, 23, tzinfo=timezone(timedelta(hours=-5))), datetime(2026, 1, 3, tzinfo=UTC)),
+    ],
+)
+def test_the_allowance_comes_back_with_the_next_day(now: datetime, until: datetime) -> None:
+    assert allowance_spent(19_999_999, 20_000_000, now) is None
+    spent = allowance_spent(20_000_000, 20_000_000, now)
+    assert spent is not None
+    assert (spent.until, spent.verdict.reason) == (until, "start_limit")
+    assert f"More can start at {until:%Y-%m-%d} 00:00 UTC" in spent.verdict.message

@@ -1,4 +1,4 @@
-"""Compares, every hour, the money that is shown with the money that was booked.
+"""Compares, every hour, the money that is shown with the money that was booked, and the hours with what serves.
 
 Purpose: a difference is seen by the operator, in `/readyz` and in the reconcilers' status, before a customer sees it.
 It mends nothing: which side is right is for a person to say. While there is a difference it looks every minute.
@@ -11,7 +11,7 @@ import structlog
 from moorage.kit.clock import Clock
 from moorage.kit.database import Database
 from moorage.kit.errors import MoorageError
-from moorage.ledger.check_repository import find_differences
+from moorage.ledger.check_repository import find_differences, find_slots_paid_wrongly
 from moorage.reconcile.driver import Due
 from moorage.reconcile.lease import Lease
 
@@ -48,7 +48,7 @@ class LedgerCheck:
 
     async def _check(self) -> None:
         async with self.database.reading() as session:
-            found = await find_differences(session)
+            found = await find_differences(session) + await find_slots_paid_wrongly(session)
         self._problem = None
         if found:
             first = found[0]

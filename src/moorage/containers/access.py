@@ -8,6 +8,7 @@ from typing import Annotated
 from fastapi import Depends
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from moorage.containers.admission import is_paid, refuse_spent_allowance
 from moorage.containers.models import ContainerRow
 from moorage.containers.repository import failed_starts, find_container
 from moorage.containers.start_limit import start_again_at, start_limit
@@ -19,6 +20,8 @@ from moorage.kit.web import TheClock, TheSession, TheSettings
 from moorage.organizations.access import access_project
 from moorage.organizations.models import ProjectRow
 from moorage.organizations.permissions import Permission
+
+_AT_REST = (ContainerState.STOPPING, ContainerState.STOPPED, ContainerState.FAILED)
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,8 @@ async def startable_container(
     settings: TheSettings,
     clock: TheClock,
 ) -> ContainerAccess:
-    """Unless it failed to start so often within the last hour that it has to wait."""
+    """Unless it failed to start so often within the last hour that it has to wait, or its organization has used up the
+    day's time for starts that come to nothing."""
     if access.container.state == ContainerState.FAILED:
         slots: dict[int, list[datetime]] = {}
         for slot, at in await failed_starts(session, access.container.id):
@@ -53,6 +57,20 @@ async def startable_container(
             verdict = start_limit(settings.failed_starts_per_hour, until)
             wait_s = math.ceil((until - clock.now()).total_seconds())
             raise TooManyRequestsError(verdict.message, code=verdict.reason, retry_after_s=wait_s)
+    if access.container.state in _AT_REST and not await is_paid(session, access.container):
+        await refuse_spent_allowance(session, access.project.organization_id, settings, clock.now())
+    return access
+
+
+async def restartable_container(
+    access: Annotated[ContainerAccess, Depends(startable_container)],
+    session: TheSession,
+    settings: TheSettings,
+    clock: TheClock,
+) -> ContainerAccess:
+    """What serves goes on until its successor does, and has one hour with it: nobody pays for the successor's start."""
+    if access.container.state == ContainerState.RUNNING:
+        await refuse_spent_allowance(session, access.project.organization_id, settings, clock.now())
     return access
 
 

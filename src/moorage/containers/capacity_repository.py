@@ -25,7 +25,7 @@ HOLDS_RESOURCES = (
     ReplicaState.ROUTED,
     ReplicaState.DRAINING,
 )
-_CAPACITY_LOCK = 0x6D6F6F72_63617061
+CAPACITY_LOCK = 0x6D6F6F72_63617061
 """Advisory: one admission at a time, so that two cannot take the last place."""
 
 
@@ -68,7 +68,7 @@ async def used_capacity(session: AsyncSession) -> dict[str, Used]:
 
 
 async def lock_capacity(session: AsyncSession) -> None:
-    await session.execute(select(func.pg_advisory_xact_lock(_CAPACITY_LOCK)))
+    await session.execute(select(func.pg_advisory_xact_lock(CAPACITY_LOCK)))
 
 
 async def insert_replica(

@@ -8,6 +8,7 @@ from moorage.containers.access import (
     ContainerAccess,
     manageable_container,
     readable_container,
+    restartable_container,
     startable_container,
 )
 from moorage.containers.avoidance import AVOID_FOR
@@ -151,7 +152,7 @@ async def stop_container(
 
 @router.post("/containers/{container_id}/restart", status_code=202)
 async def restart_container(
-    access: Startable,
+    access: Annotated[ContainerAccess, Depends(restartable_container)],
     session: TheSession,
     settings: TheSettings,
     clock: TheClock,

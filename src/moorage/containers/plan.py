@@ -8,12 +8,12 @@ How a replica goes through its life is in `_observe`; which replicas there shoul
 the container is called meanwhile is in `_describe`.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 from moorage.containers.fixes import with_larger_type, with_setting
-from moorage.containers.start_limit import start_again_at, start_limit
+from moorage.containers.start_limit import AllowanceSpent, start_again_at, start_limit
 from moorage.containers.states import (
     LIVE,
     SERVING,
@@ -43,6 +43,8 @@ REPLACE_AFTER = timedelta(seconds=60)
 """Of failed health checks and no answered request: a server at its limit is slow, one that answers nothing is stuck."""
 LOOK_INSIDE_AFTER = timedelta(seconds=1)
 """A server that is not up by then gets looked at from inside, to say why."""
+LONGEST_LOOK_S = 300.0
+"""Whatever has to pass first: the operator may change the limits meanwhile."""
 LOOK_AGAIN_S = 5.0
 """For waits that somebody else ends and that a lost notification must not make endless."""
 
@@ -64,6 +66,7 @@ def make_plan(container: ContainerView, replicas: Sequence[ReplicaView], now: da
     gives_up = container.trial is TrialStep.PROVE and _wants_to_run(container) and not _runs(container)
     create_slots, drains, hold_slots = _shape(container, seen, now)
     seen = [_moved(replica, drains.get(replica.id)) for replica in seen]
+    moves = [kept for move in moves if (kept := _unless_drained(move, drains)) is not None]
 
     idle = [replica for replica in seen if not replica.busy]
     plan = Plan(
@@ -123,12 +126,21 @@ def _observe(replica: ReplicaView, container: ContainerView, now: datetime) -> T
     return None
 
 
+def _unless_drained(move: Transition, drains: Mapping[ReplicaId, Transition]) -> Transition | None:
+    """What goes in the same pass never was ready: nobody sends it anything, and nobody pays for it."""
+    if move.to is not ReplicaState.READY or move.replica_id not in drains:
+        return move
+    return replace(move, to=ReplicaState.STARTING) if move.observed is not None else None
+
+
 def _progress(replica: ReplicaView, container: ContainerView, now: datetime) -> Transition | None:
     if replica.evicted is not None and replica.state is not ReplicaState.DRAINING:
         return Transition(replica.id, ReplicaState.DRAINING, verdict=replica.evicted)
     if replica.state is ReplicaState.STARTING:
         if replica.probe is not None and replica.probe.failure is None:
             return Transition(replica.id, ReplicaState.READY)
+        if (spent := _spent_for(container, replica.slot)) is not None:
+            return Transition(replica.id, ReplicaState.DRAINING, verdict=spent.verdict)
         if replica.started_at is not None and now - replica.started_at > container.health_timeout:
             return Transition(replica.id, ReplicaState.DRAINING, verdict=_unready(replica, container))
     if replica.state is ReplicaState.READY and replica.taking_requests:
@@ -228,6 +240,9 @@ def _why_not_tried(container: ContainerView, seen: Sequence[ReplicaView]) -> Ver
         return None
     if len(container.unpayable_slots) >= container.desired_replicas:
         return container.unpayable_because
+    spent = container.allowance_spent
+    if spent is not None and len(spent.slots) >= container.desired_replicas:
+        return spent.verdict
     return Verdict(Reason.NO_CAPACITY, container.no_room_message) if container.room_for <= 0 else None
 
 
@@ -460,8 +475,15 @@ def _backoff_left_s(container: ContainerView, slot: int, now: datetime) -> float
 
 
 def _limited_until(container: ContainerView, slot: int) -> datetime | None:
+    if (spent := _spent_for(container, slot)) is not None:
+        return spent.until
     starts = [ended_at for failed_slot, ended_at in container.failed_starts if failed_slot == slot]
     return start_again_at(starts, container.failed_starts_per_hour)
+
+
+def _spent_for(container: ContainerView, slot: int) -> AllowanceSpent | None:
+    spent = container.allowance_spent
+    return spent if spent is not None and slot in spent.slots else None
 
 
 def _why_no_start(container: ContainerView, seen: Sequence[ReplicaView], now: datetime) -> Verdict | None:
@@ -474,6 +496,8 @@ def _why_no_start(container: ContainerView, seen: Sequence[ReplicaView], now: da
         if until is None or until <= now:
             return None
         untils.append(until)
+    if container.allowance_spent is not None and container.allowance_spent.slots:
+        return container.allowance_spent.verdict
     return start_limit(container.failed_starts_per_hour, min(untils))
 
 
@@ -508,7 +532,7 @@ def _waits_for_missing(container: ContainerView, seen: Iterable[ReplicaView], no
     }
     missing = [slot for slot in range(container.desired_replicas) if slot not in taken]
     pauses = [_backoff_left_s(container, slot, now) for slot in missing]
-    return [pause_s if pause_s > 0 else LOOK_AGAIN_S for pause_s in pauses]
+    return [min(pause_s, LONGEST_LOOK_S) if pause_s > 0 else LOOK_AGAIN_S for pause_s in pauses]
 
 
 def _probe_pause_s(replica: ReplicaView, now: datetime) -> float:

@@ -12,9 +12,10 @@ from moorage.catalog.models import InstanceTypeRow
 from moorage.containers.channels import CONTAINERS
 from moorage.containers.models import ActivityRow, ContainerRow, GatewayRow, ReplicaRouteRow, ReplicaRow
 from moorage.containers.start_limit import NOT_ITS_FAULT, WINDOW
-from moorage.containers.states import LIVE, ReplicaState
+from moorage.containers.states import LIVE, SERVING, ReplicaState
 from moorage.kit.database import table_of
 from moorage.kit.pagination import PageRequest, Position
+from moorage.ledger.rules import Occupied
 from moorage.organizations.models import ProjectRow
 
 SILENT_AFTER = timedelta(seconds=15)
@@ -30,11 +31,19 @@ class GatewayStatus:
 
 def marking_due(container_ids: Select[str] | BindParameter[str]) -> Select[Any]:
     """A statement that asks for a pass over these containers as soon as its transaction commits. One, because a
-    deployment waits for several of these."""
+    deployment waits for several of these. Several containers are locked in the order of their ids, whoever marks them:
+    docs/locking.md."""
     containers = table_of(ContainerRow)
+    locked = (
+        select(containers.c.id)
+        .where(containers.c.id.in_(container_ids), containers.c.deleted_at.is_(None))
+        .order_by(containers.c.id)
+        .with_for_update(key_share=True, of=containers)
+        .cte("locked")
+    )
     marked = (
         containers.update()
-        .where(containers.c.id.in_(container_ids), containers.c.deleted_at.is_(None))
+        .where(containers.c.id == locked.c.id)
         .values(changes=containers.c.changes + 1, reconcile_at=func.now())
         .returning(containers.c.id)
         .cte("marked")
@@ -94,6 +103,18 @@ async def current_nodes(session: AsyncSession, container_id: str) -> list[str]:
     newest = select(func.max(ReplicaRow.generation)).where(ReplicaRow.container_id == container_id)
     last = its.where(ReplicaRow.generation == newest.scalar_subquery())
     return sorted((await session.execute(last)).scalars())
+
+
+async def occupied_slots(session: AsyncSession, row: ContainerRow) -> Occupied:
+    """Of a container whose row is locked: which of its slots have replicas, and which of those have to be paid."""
+    query = select(ReplicaRow).where(ReplicaRow.container_id == row.id, ReplicaRow.state.in_(LIVE))
+    live = (await session.execute(query)).scalars().all()
+    serving = (
+        one.slot
+        for one in live
+        if one.state in SERVING and one.unfunded_at is None and one.instance_type == row.instance_type
+    )
+    return Occupied(frozenset(one.slot for one in live), frozenset(serving))
 
 
 async def list_container_ids(session: AsyncSession, project_id: str) -> list[str]:

@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.containers import repository, trial
 from moorage.containers.activity import SYSTEM, record_activity
-from moorage.containers.admission import hold_hours
+from moorage.containers.admission import hold_hours, refuse_spent_allowance
 from moorage.containers.avoidance import Avoidance
 from moorage.containers.channels import CONTAINERS, ROUTES
 from moorage.containers.edit import merged, patch_of
@@ -60,6 +60,7 @@ async def create_container(
         raise NotFoundError("There is no such project.")
     if held.suspended:
         raise suspended()
+    await refuse_spent_allowance(session, project.organization_id, settings, clock.now())
     container_id = new_container_id()
     row = ContainerRow(
         id=container_id,

@@ -1,10 +1,13 @@
-"""Starts that fail are free, and therefore bounded: so many an hour for each slot of a container. Pure."""
+"""Starts that fail are free, and therefore bounded: so many an hour for each slot of a container, and so much time of
+each organization a day. Pure."""
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 from moorage.containers.states import Reason
 from moorage.containers.verdict import Verdict
+from moorage.kit.money import format_usd
 
 WINDOW = timedelta(hours=1)
 NOT_ITS_FAULT = (Reason.NODE_LOST, Reason.PORT_TAKEN, Reason.ENGINE_ERROR)
@@ -22,3 +25,26 @@ def start_limit(per_hour: int, until: datetime) -> Verdict:
         f"It failed to start {per_hour} times within an hour. It may start again at {until:%H:%M:%S} UTC; "
         "use the time to mend what its logs say.",
     )
+
+
+@dataclass(frozen=True)
+class AllowanceSpent:
+    """The organization has used the time that the day has for starts that come to nothing."""
+
+    until: datetime
+    verdict: Verdict
+    slots: frozenset[int] = frozenset()
+    """Of a container: those that nobody has paid for. Nothing starts in them before then."""
+
+
+def allowance_spent(used_microusd: int, per_day_microusd: int, now: datetime) -> AllowanceSpent | None:
+    """None while there is some left."""
+    if used_microusd < per_day_microusd:
+        return None
+    midnight = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
+    message = (
+        "Replicas of this organization that never became ready have used what a day has for that "
+        f"({format_usd(per_day_microusd)} at their price). More can start at {midnight:%Y-%m-%d %H:%M} UTC, when the "
+        "next day begins; use the time to fix what their logs say, or ask the operator."
+    )
+    return AllowanceSpent(midnight, Verdict(Reason.START_LIMIT, message))

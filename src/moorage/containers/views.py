@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from moorage.containers.start_limit import AllowanceSpent
 from moorage.containers.states import ContainerState, DesiredState, Reason, ReplicaState, TrialStep
 from moorage.containers.verdict import Probe, Verdict
 from moorage.engines.base import ListeningSocket, ObservedReplica
@@ -64,6 +65,8 @@ class ContainerView:
     """(slot, ended_at) of its replicas of the last hour, of any generation, that never became ready."""
     failed_starts_per_hour: int = 6
     """So many of one slot are free; the next waits."""
+    allowance_spent: AllowanceSpent | None = None
+    """Its organization started too much today that came to nothing."""
     trial: TrialStep | None = None
     """How far the application of a draft has come."""
     trial_failure: Verdict | None = None

@@ -63,6 +63,9 @@ class Settings(BaseSettings):
     pull_timeout_s: int = Field(default=3600, ge=10, le=86400)
     failed_starts_per_hour: int = Field(default=6, ge=1, le=1000)
     """Starts that fail cost nothing; after so many of one replica within an hour the next has to wait."""
+    unpaid_starts_microusd_per_day: int = Field(default=20_000_000, ge=1)
+    """What never became ready costs nothing. So much of it, at its price, is an organization's for a day (in UTC): five
+    hours of an H100 that loads and fails, or half a year of the smallest machine. Then starts wait for the next day."""
     drain_timeout_s: int = Field(default=30, ge=0, le=3600)
     """How long requests in flight may take to finish when a replica goes."""
     stop_grace_s: int = Field(default=10, ge=1, le=300)

@@ -1,8 +1,14 @@
-"""The online check: whether the money that is shown is the money that was booked."""
+"""The online check: whether the money that is shown is the money that was booked, and whether every slot that serves
+is paid for once.
 
+The rules of the books hold after every commit, those of slots whenever no pass over the container is due: a pass buys
+what is missing. Tests may ask at any such moment.
+"""
+
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sqlalchemy import text
+from sqlalchemy import TextClause, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 
@@ -17,13 +23,22 @@ class Finding:
 
 async def find_differences(session: AsyncSession) -> list[Finding]:
     """Empty when every cent is where it should be."""
+    return await _find(session, _CHECK_BOOKS)
+
+
+async def find_slots_paid_wrongly(session: AsyncSession) -> list[Finding]:
+    """Empty when every slot that serves is paid for once, and nothing is held in vain."""
+    return await _find(session, _CHECK_SLOTS)
+
+
+async def _find(session: AsyncSession, check: TextClause) -> list[Finding]:
     return [
-        Finding(rule, subject, int(difference)) for rule, subject, difference in await session.execute(_CHECK)
+        Finding(rule, subject, int(difference)) for rule, subject, difference in await session.execute(check)
     ]
 
 
 # Each gives (subject, difference) for whatever breaks it.
-_RULES = {
+_RULES_OF_BOOKS = {
     "entries add up to zero": """
         SELECT transaction_id, sum(amount_microusd) FROM ledger_entries
         GROUP BY transaction_id HAVING sum(amount_microusd) <> 0 LIMIT 20""",
@@ -47,10 +62,42 @@ _RULES = {
             (SELECT coalesce(sum(price_microusd), 0) AS total FROM hours WHERE state = 'paid') hours
         WHERE entries.total <> hours.total""",
 }
+_RULES_OF_SLOTS = {
+    # The difference is what the slot is charged too much each hour, below zero what is served for nothing. A slot that
+    # is to go is not renewed. One that waits to be bought is no finding while a pass is due to buy it.
+    "a slot that serves has one live hour": """
+        SELECT slots.container_id || ' slot ' || slots.slot,
+            (count(h.id) - 1) * max(t.price_per_hour_microusd)
+        FROM (
+            SELECT DISTINCT container_id, slot, instance_type FROM replicas
+            WHERE state IN ('ready', 'routed') AND unfunded_at IS NULL
+        ) slots
+        JOIN containers c ON c.id = slots.container_id
+            AND c.desired_state = 'running' AND slots.slot < c.desired_replicas
+        JOIN projects p ON p.id = c.project_id
+        JOIN organizations o ON o.id = p.organization_id AND o.suspended_at IS NULL
+        JOIN instance_types t ON t.name = slots.instance_type
+        LEFT JOIN hours h ON h.container_id = slots.container_id AND h.slot = slots.slot
+            AND h.instance_type = slots.instance_type
+            AND (h.due_at IS NOT NULL OR (h.state = 'held' AND c.reconcile_at IS NOT NULL))
+        GROUP BY slots.container_id, slots.slot HAVING count(h.id) <> 1 LIMIT 20""",
+    "somebody waits for what is held": """
+        SELECT h.container_id || ' slot ' || h.slot, h.price_microusd
+        FROM hours h LEFT JOIN containers c ON c.id = h.container_id
+        WHERE h.state = 'held' AND (
+            c.id IS NULL OR c.deleted_at IS NOT NULL
+            OR (c.reconcile_at IS NULL AND (c.state IN ('STOPPED', 'FAILED') OR h.slot >= c.desired_replicas))
+        ) LIMIT 20""",
+}
 
-_CHECK = text(
-    " UNION ALL ".join(
-        f"(SELECT '{rule}', found.* FROM ({query}) found)"  # noqa: S608 - all constants
-        for rule, query in _RULES.items()
+
+def _all_of(rules: Mapping[str, str]) -> TextClause:
+    return text(
+        " UNION ALL ".join(
+            f"(SELECT '{rule}', found.* FROM ({query}) found)"  # noqa: S608 - all constants
+            for rule, query in rules.items()
+        )
     )
-)
+
+
+_CHECK_BOOKS, _CHECK_SLOTS = _all_of(_RULES_OF_BOOKS), _all_of(_RULES_OF_SLOTS)

@@ -1,6 +1,7 @@
 """SQL of holds and paid hours. Each step that moves money is one statement: it happens as a whole or not at all.
 
-Lock order, so that nobody waits in a circle: the container's row, the capacity lock, the account's row.
+Whoever changes the hours of a container has locked its row, and has read them under that lock (`read_hours`); what was
+read before may be another's by now. `docs/locking.md` says which locks come in which order.
 """
 
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from moorage.kit.errors import ConflictError
 from moorage.kit.ids import new_hour_id
 from moorage.ledger.models import HourRow
 from moorage.ledger.repository import balance_of, insufficient, lock_available
-from moorage.ledger.rules import Coverage, Hour, cover
+from moorage.ledger.rules import Coverage, Hour, Occupied, cover
 from moorage.ledger.spending import Limit, Refused, over_limit_sentence
 from moorage.ledger.spending_repository import lock_tightest_limit
 
@@ -34,17 +35,32 @@ class Buyer:
     """Of one hour."""
 
 
-def usable_hours(container_id: Any) -> Any:
-    """A scalar subquery with the container's hours as JSON, for whoever reads other things about it anyway."""
+_EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
+
+
+@dataclass(frozen=True)
+class Hours:
+    """The live ones of a container."""
+
+    hours: tuple[Hour, ...]
+    now: datetime
+    """By the database's clock, when they were read."""
+
+
+NO_HOURS = Hours((), _EPOCH)
+"""Of a container that is new."""
+
+
+def live_hours(container_id: Any) -> Any:
+    """A scalar subquery with the container's live hours as JSON, for whoever reads other things about it anyway."""
     hour = HourRow
-    # One without `due_at` has been followed by another, or could not be: a new replica cannot count on it.
-    paid = (hour.state == "paid") & hour.due_at.is_not(None) & (hour.expires_at > func.clock_timestamp())
-    usable = (hour.state == "held") | paid
+    # A paid one without `due_at` has been followed by another, or could not be: nothing new can count on it.
+    live = (hour.state == "held") | hour.due_at.is_not(None)
     row = func.jsonb_build_array(
         hour.id, hour.slot, hour.instance_type, func.extract("epoch", hour.expires_at)
     )
     query = select(func.coalesce(func.jsonb_agg(row), text("'[]'::jsonb")))
-    return query.where(hour.container_id == container_id, usable).correlate_except(hour).scalar_subquery()
+    return query.where(hour.container_id == container_id, live).correlate_except(hour).scalar_subquery()
 
 
 def hours_from_json(rows: Sequence[Sequence[Any]]) -> tuple[Hour, ...]:
@@ -54,19 +70,18 @@ def hours_from_json(rows: Sequence[Sequence[Any]]) -> tuple[Hour, ...]:
     )
 
 
-async def list_hours(session: AsyncSession, container_id: str) -> tuple[Hour, ...]:
-    return hours_from_json((await session.execute(select(usable_hours(container_id)))).scalar_one())
+async def read_hours(session: AsyncSession, container_id: str) -> Hours:
+    """In a transaction that has locked the container's row; then they stay as they are until it ends."""
+    query = select(live_hours(container_id), func.clock_timestamp())
+    rows, now = (await session.execute(query)).one()
+    return Hours(hours_from_json(rows), now)
 
 
 async def hold_at_admission(
-    session: AsyncSession, buyer: Buyer, slots: Sequence[int], hours: Sequence[Hour]
+    session: AsyncSession, buyer: Buyer, slots: Sequence[int], occupied: Occupied, found: Hours
 ) -> None:
-    """The funding gate: an hour for each slot that has none, or an error and nothing at all. `hours` are not over."""
-    other_type = [hour.id for hour in hours if hour.is_held and hour.instance_type != buyer.instance_type]
-    if other_type:
-        # Held for a deployment that is over; a slot holds one hour at a time.
-        await release(session, other_type)
-    coverage = cover(slots, slots, hours, buyer.instance_type, _EPOCH)
+    """The funding gate: an hour for each slot that has none, or an error and nothing at all."""
+    coverage = await _arrange(session, buyer, slots, occupied, found)
     if not coverage.hold:
         return
     needed_microusd = len(coverage.hold) * buyer.price_microusd
@@ -79,17 +94,10 @@ async def hold_at_admission(
 
 
 async def cover_slots(
-    session: AsyncSession,
-    buyer: Buyer,
-    slots: Sequence[int],
-    busy_slots: Sequence[int],
-    hours: Sequence[Hour],
-    now: datetime,
+    session: AsyncSession, buyer: Buyer, slots: Sequence[int], occupied: Occupied, found: Hours
 ) -> list[int]:
     """Those of the slots that have an hour now, held or paid. What cannot be paid is left out."""
-    coverage = cover(slots, busy_slots, hours, buyer.instance_type, now)
-    for hour_id, slot in coverage.moves:
-        await session.execute(update(HourRow).where(HourRow.id == hour_id).values(slot=slot))
+    coverage = await _arrange(session, buyer, slots, occupied, found)
     if not coverage.hold:
         return list(slots)
     affordable = await _lock_and_count_affordable(session, buyer, coverage)
@@ -99,10 +107,17 @@ async def cover_slots(
     return [slot for slot in slots if slot not in coverage.hold or slot in held]
 
 
+async def close(session: AsyncSession, hour_ids: Sequence[str]) -> None:
+    """Nothing follows these paid hours: whatever comes to their slots gets another."""
+    if hour_ids:
+        await session.execute(update(HourRow).where(HourRow.id.in_(hour_ids)).values(due_at=None))
+
+
 async def capture(
     session: AsyncSession, container_id: str, slots: Sequence[int], hour: timedelta, lead: timedelta
 ) -> None:
-    """The replicas of these slots are ready: what was held for them is bought, and lasts from now."""
+    """The replicas of these slots are ready: what was held for them is bought, and lasts from now, or from the end of
+    the slot's last hour. Not for an organization that is suspended: there they go again."""
     await session.execute(
         _CAPTURE, {"container_id": container_id, "slots": list(slots), "hour": hour, "lead": lead}
     )
@@ -145,6 +160,23 @@ async def hold_next(session: AsyncSession, renewed: HourRow, buyer: Buyer) -> Re
     return None if await _hold(session, buyer, (renewed.slot,)) else Refused(limit=None)
 
 
+async def _arrange(
+    session: AsyncSession, buyer: Buyer, slots: Sequence[int], occupied: Occupied, found: Hours
+) -> Coverage:
+    """What can be done without money: what is over makes way, and spare hours go where they are needed."""
+    # Held for a deployment that is over; a slot waits for one hour at a time.
+    other_type = [
+        hour.id for hour in found.hours if hour.is_held and hour.instance_type != buyer.instance_type
+    ]
+    if other_type:
+        await release(session, other_type)
+    coverage = cover(slots, occupied, found.hours, buyer.instance_type, found.now)
+    await close(session, coverage.close)
+    for hour_id, slot in coverage.moves:
+        await session.execute(update(HourRow).where(HourRow.id == hour_id).values(slot=slot))
+    return coverage
+
+
 async def _refusing_limit(session: AsyncSession, buyer: Buyer) -> Limit | None:
     """One that another hour does not fit into."""
     limit = await lock_tightest_limit(session, buyer.organization_id, buyer.project_id)
@@ -181,8 +213,6 @@ def _buyer_values(buyer: Buyer) -> dict[str, Any]:
 def _moment(epoch_s: float | None) -> datetime | None:
     return None if epoch_s is None else _EPOCH + timedelta(seconds=float(epoch_s))
 
-
-_EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 
 _BUYER = (
     bindparam("organization_id", type_=String),
@@ -232,9 +262,20 @@ _CAPTURE = text(
     """
 WITH bought AS (
     UPDATE hours
-    SET state = 'paid', bought_at = now(), expires_at = now() + :hour, due_at = now() + :hour - :lead
-    WHERE container_id = :container_id AND slot = ANY(:slots) AND state = 'held'
-    RETURNING *
+    SET state = 'paid', bought_at = now(), expires_at = begins.at + :hour, due_at = begins.at + :hour - :lead
+    FROM (
+        -- What is left of the hour before it is paid already.
+        SELECT held.id AS hour_id, greatest(now(), max(before.expires_at)) AS at
+        FROM hours held LEFT JOIN hours before ON before.container_id = held.container_id
+            AND before.slot = held.slot AND before.instance_type = held.instance_type AND before.state = 'paid'
+        WHERE held.container_id = :container_id AND held.state = 'held'
+        GROUP BY held.id
+    ) begins
+    WHERE id = begins.hour_id AND slot = ANY(:slots) AND state = 'held'
+        AND NOT EXISTS (
+            SELECT FROM organizations WHERE id = hours.organization_id AND suspended_at IS NOT NULL
+        )
+    RETURNING hours.*
 ), account AS (
     UPDATE credit_accounts SET held_microusd = held_microusd - spent.total
     FROM (SELECT organization_id, sum(price_microusd)::bigint AS total FROM bought GROUP BY 1) AS spent

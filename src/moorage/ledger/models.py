@@ -98,6 +98,16 @@ class HourRow(Base):
         Index(
             "uq_hours_held_slot", "container_id", "slot", unique=True, postgresql_where=text("state = 'held'")
         ),
+        # And it has one that something may follow, also when that one is over: or two would be followed, for good. Of
+        # a type, because what is left of an hour is there again when the container goes back to that type.
+        Index(
+            "uq_hours_live_slot",
+            "container_id",
+            "slot",
+            "instance_type",
+            unique=True,
+            postgresql_where=text("state = 'held' OR due_at IS NOT NULL"),
+        ),
         UniqueConstraint("renews"),
         Index("ix_hours_container_id", "container_id", postgresql_where=text("state <> 'released'")),
         Index("ix_hours_organization_id_bought_at", "organization_id", "bought_at"),
@@ -119,4 +129,4 @@ class HourRow(Base):
     """The hour that this one follows without a gap in service."""
     due_at: Mapped[datetime | None]
     """When somebody has to decide what follows this hour; none once that is decided. Then it is for what runs in its
-    slot now, and no new replica can count on it."""
+    slot now, and no new replica can count on it. Until then, or while it is held, it is *live*."""

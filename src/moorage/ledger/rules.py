@@ -3,6 +3,10 @@
 An hour belongs to a slot of a container. Whatever runs in the slot while the hour lasts has been paid for, so a
 restart or a replacement costs nothing; a slot that has none takes a spare one of the container, and only then
 a new one is held. A hold becomes an hour when the replica is ready, and comes back when it is not wanted any more.
+
+An hour is *live* while it is held, or paid and nobody has decided yet what follows it. A slot has one live hour of a
+type at most; whatever replaces it closes it first. A live hour that is over (renewals were away) still belongs to what
+serves in its slot: renewals buy its successor. Where nothing serves, whoever starts something closes it.
 """
 
 from collections.abc import Collection, Sequence
@@ -27,42 +31,76 @@ class Hour:
     def is_held(self) -> bool:
         return self.expires_at is None
 
-    def serves(self, instance_type: str, now: datetime) -> bool:
-        return self.instance_type == instance_type and (self.expires_at is None or self.expires_at > now)
+    def is_over(self, now: datetime) -> bool:
+        return self.expires_at is not None and self.expires_at <= now
+
+
+@dataclass(frozen=True)
+class Occupied:
+    """The slots of a container that something is in."""
+
+    busy: frozenset[int] = frozenset()
+    """They have a replica, whatever it does."""
+    serving: frozenset[int] = frozenset()
+    """Of those: the replica is ready, and its hour is paid or may yet be."""
 
 
 @dataclass(frozen=True)
 class Coverage:
     """How each slot gets its hour."""
 
-    moves: tuple[tuple[str, int], ...]
+    moves: tuple[tuple[str, int], ...] = ()
     """Spare hours that go over to another slot: (hour, slot)."""
-    hold: tuple[int, ...]
+    hold: tuple[int, ...] = ()
     """Slots for which one has to be held."""
+    close: tuple[str, ...] = ()
+    """Hours that are over and make way for those. Nothing follows them."""
 
 
 def cover(
-    slots: Sequence[int],
-    busy_slots: Collection[int],
+    slots: Collection[int],
+    occupied: Occupied,
     hours: Sequence[Hour],
     instance_type: str,
     now: datetime,
 ) -> Coverage:
-    """`busy_slots` have replicas: their hours are not spare."""
-    usable = [hour for hour in hours if hour.serves(instance_type, now)]
+    """`hours` are the container's live ones. Those of busy slots are not spare."""
+    of_type = [hour for hour in hours if hour.instance_type == instance_type]
+    usable = [hour for hour in of_type if not hour.is_over(now)]
     covered = {hour.slot for hour in usable}
+    covered |= {hour.slot for hour in of_type if hour.is_over(now) and hour.slot in occupied.serving}
     bare = [slot for slot in slots if slot not in covered]
     spare = sorted(
         (
             hour
             for hour in usable
-            if not hour.is_held and hour.slot not in busy_slots and hour.slot not in slots
+            if not hour.is_held and hour.slot not in occupied.busy and hour.slot not in slots
         ),
         key=lambda hour: (hour.expires_at, hour.id),
         reverse=True,
     )
     moves = tuple((hour.id, slot) for hour, slot in zip(spare, bare, strict=False))
-    return Coverage(moves, tuple(bare[len(moves) :]))
+    close = tuple(hour.id for hour in of_type if hour.is_over(now) and hour.slot in bare)
+    return Coverage(moves, tuple(bare[len(moves) :]), close)
+
+
+def slots_to_buy(
+    serving: Collection[int],
+    newly_ready: Collection[int],
+    hours: Sequence[Hour],
+    instance_type: str,
+    now: datetime,
+) -> tuple[int, ...]:
+    """Slots that serve and whose hour is not paid: it is held, or missing, or was over when they became ready. What
+    served on while its hour ended is for renewals to charge."""
+    paid = {
+        hour.slot
+        for hour in hours
+        if hour.instance_type == instance_type
+        and not hour.is_held
+        and not (hour.slot in newly_ready and hour.is_over(now))
+    }
+    return tuple(sorted(slot for slot in serving if slot not in paid))
 
 
 def holds_to_release(

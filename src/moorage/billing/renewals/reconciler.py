@@ -3,7 +3,8 @@
 Purpose: every slot that serves has an hour that is paid for, bought shortly before the last one ends.
 Invariants: an hour is renewed at most once; nothing is bought once a stop is decided; of an organization's
 containers the oldest comes first. What passed while nobody was here to account for it is not charged.
-When it fails: a container is one transaction, so a death leaves each either renewed or due. A slot that cannot be paid
+When it fails: a container is one transaction, so a death leaves each either renewed or due. One whose renewal raises is
+reported and tried again after a pause, and the others of its organization go on. A slot that cannot be paid
 drains within the time that is paid; a container that falls below its minimum stops, and its admins are told. The same
 goes for one that a monthly spending limit leaves no room for.
 """
@@ -30,7 +31,7 @@ from moorage.containers.states import SERVING, DesiredState, Reason
 from moorage.kit.clock import Clock
 from moorage.kit.crypto import Keyring
 from moorage.kit.database import Database
-from moorage.kit.errors import UnavailableError
+from moorage.kit.errors import LeaseLostError, MoorageError, UnavailableError
 from moorage.kit.settings import Settings
 from moorage.ledger.hours_repository import Buyer, hold_next, renew
 from moorage.ledger.models import HourRow
@@ -70,10 +71,22 @@ class RenewalsReconciler:
     async def reconcile(self, key: str, lease: Lease) -> None:
         async with self.database.reading() as session:
             container_ids = await repository.due_containers(session, key)
+        failures: dict[str, Exception] = {}
         for container_id in container_ids:
-            async with self.database.transaction() as session:
-                await lease.guard(session)
-                await self._renew_container(session, container_id)
+            try:
+                async with self.database.transaction() as session:
+                    await lease.guard(session)
+                    await self._renew_container(session, container_id)
+            except LeaseLostError:
+                raise
+            except Exception as exc:
+                log.exception("renewal_failed", organization_id=key, container_id=container_id)
+                failures[container_id] = exc
+        if failures:
+            first_id, first = next(iter(failures.items()))
+            raise MoorageError(
+                f"{len(failures)} of {len(container_ids)} containers were not renewed; {first_id}: {first!r}"
+            ) from first
         self._postponed.pop(key, None)
 
     async def postpone(self, key: str, error: Exception, lease: Lease) -> None:
@@ -105,10 +118,11 @@ class RenewalsReconciler:
             serves = any(one.state in SERVING for one in replicas)
             match renewal(serves=serves, comes_up=bool(replicas), expires_at=hour.expires_at, now=due.now):
                 case Renewal.BUY | Renewal.HOLD as kind:
+                    hour.due_at = None
+                    await session.flush()  # A slot has one live hour: this one ends before the next begins.
                     refusal = await self._pay(session, due, hour, kind)
                     if refusal is not None:
                         refused[hour.id] = refusal
-                    hour.due_at = None
                 case Renewal.WAIT:
                     hour.due_at = hour.expires_at
                 case Renewal.CLOSE:

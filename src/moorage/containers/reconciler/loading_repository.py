@@ -15,15 +15,17 @@ from moorage.containers.replica_limits.approval import awaiting, refused
 from moorage.containers.replica_limits.repository import newest_request_of
 from moorage.containers.spec import ContainerSettings
 from moorage.containers.start_limit import NOT_ITS_FAULT, WINDOW
-from moorage.containers.states import DesiredState, Reason, ReplicaState
+from moorage.containers.states import LIVE, DesiredState, Reason, ReplicaState
+from moorage.containers.unpaid_starts_repository import unpaid_starts_microusd
 from moorage.containers.verdict import Fix, Probe, ProbeFailure, Verdict
-from moorage.ledger.hours_repository import hours_from_json, usable_hours
+from moorage.ledger.hours_repository import hours_from_json, live_hours
 from moorage.ledger.repository import available_credit
 from moorage.ledger.rules import Hour
 from moorage.ledger.spending_repository import spendable_credit
 from moorage.organizations.models import OrganizationRow, ProjectRow
 
 RECENT = timedelta(minutes=10)
+SLOW = timedelta(seconds=30)
 
 
 @dataclass(frozen=True)
@@ -63,11 +65,14 @@ class Loaded:
     approval: Verdict | None
     now: datetime
     hours: tuple[Hour, ...]
-    """Held, or paid and not over."""
+    """Its live ones, as they were when the pass began."""
     available_microusd: int
     """What its organization has."""
     spendable_microusd: int
     """Of that, what the spending limits leave for it."""
+    unpaid_starts_microusd: int = 0
+    """What starts of its organization that came to nothing used today; looked up where it starts something, or has
+    been starting something for a while."""
 
     @property
     def desired_state(self) -> DesiredState:
@@ -97,7 +102,7 @@ _CONTAINER = (
         OrganizationRow.suspended_at.is_not(None),
         func.clock_timestamp(),
         ProjectRow.replica_limit,
-        usable_hours(ContainerRow.id),
+        live_hours(ContainerRow.id),
         available_credit(ProjectRow.organization_id),
         spendable_credit(ProjectRow.organization_id, ProjectRow.id),
         _FAILED_LATELY.exists(),
@@ -142,6 +147,8 @@ async def load(session: AsyncSession, container_id: str) -> Loaded | None:
     # Before its image is known, a deployment has started nothing that could have failed.
     failed = failed and container.image_generation == container.generation
     failures, failed_starts = await _failures(session, container, now) if failed else ([], [])
+    starting = not suspended and _starts_something(container, replicas, now)
+    unpaid_starts = await unpaid_starts_microusd(session, organization_id) if starting else 0
     return Loaded(
         container=container,
         organization_id=organization_id,
@@ -156,7 +163,20 @@ async def load(session: AsyncSession, container_id: str) -> Loaded | None:
         hours=hours_from_json(hours),
         available_microusd=available,
         spendable_microusd=spendable,
+        unpaid_starts_microusd=unpaid_starts,
     )
+
+
+def _starts_something(container: ContainerRow, replicas: Sequence[ReplicaRow], now: datetime) -> bool:
+    """Most servers are up in a moment and are looked at often until then; a question to the rows can wait."""
+    if container.desired_state != DesiredState.RUNNING or container.image_generation != container.generation:
+        return False
+    mine = [row for row in replicas if row.generation == container.generation and row.state in LIVE]
+    slow = any(
+        row.state == ReplicaState.STARTING and row.started_at is not None and now - row.started_at > SLOW
+        for row in mine
+    )
+    return slow or len({row.slot for row in mine}) < container.desired_replicas
 
 
 async def _replicas(

@@ -98,13 +98,17 @@ class ContainersReconciler:
         created: list[ReplicaRow] = []
         async with self._guarded(lease) as session:
             progress = self._progress(loaded, plan)
-            unchanged = await repository.apply_plan(session, loaded, plan, progress, image, probes)
-            created = await self._admit(session, loaded, room, plan)
-            await self._funding.settle(session, loaded, plan, unchanged=unchanged)
+            as_asked = await repository.write_container(session, loaded, plan, progress, image)
+            if plan.create_slots:
+                await capacity_repository.lock_capacity(session)  # before the account: docs/locking.md
+            funded = await self._funding.fund(session, loaded, plan, as_asked=as_asked)
+            await repository.move_replicas(session, plan, funded, probes)
+            created = await self._admit(session, loaded, room, funded.create_slots)
             await trials.advance(session, loaded, plan)
             await tell_of_failure(session, self.keyring, self.settings, loaded, plan)
         for move in plan.transitions:
-            if move.to is ReplicaState.READY:  # The next pass, once a gateway has it, makes it RUNNING.
+            # The next pass, once a gateway has it, makes it RUNNING.
+            if move.to is ReplicaState.READY and move.replica_id not in funded.kept_back:
                 self._calls.fresh.put(key, seen.engine[move.replica_id], words)
         self._begin_operations(loaded, seen, plan, created, lease)
 
@@ -241,6 +245,7 @@ class ContainersReconciler:
             approval=loaded.approval,
             failed_starts=loaded.failed_starts,
             failed_starts_per_hour=self.settings.failed_starts_per_hour,
+            allowance_spent=self._funding.allowance_spent(loaded),
             trial=trial_step(row),
             trial_failure=_trial_failure(row),
             room_for=room_for(loaded.instance_type, room.nodes, room.used, self.settings.cpu_overcommit),
@@ -292,16 +297,17 @@ class ContainersReconciler:
             for row in loaded.replicas
         ]
 
-    async def _admit(self, session: AsyncSession, loaded: Loaded, room: Room, plan: Plan) -> list[ReplicaRow]:
-        """Insert the planned replicas, each where there is room and an hour for it. Under a lock, because the plan's
-        idea of the room may be older than another container's admission; what does not fit, or cannot be paid,
-        waits for the next pass."""
-        if not plan.create_slots:
+    async def _admit(
+        self, session: AsyncSession, loaded: Loaded, room: Room, slots: Sequence[int]
+    ) -> list[ReplicaRow]:
+        """Insert replicas in slots that have an hour, each where there is room. Under the capacity lock, because the
+        plan's idea of the room may be older than another container's admission; what does not fit waits for the
+        next pass, as does what could not be paid."""
+        if not slots:
             return []
-        await capacity_repository.lock_capacity(session)
         used = await capacity_repository.used_capacity(session)
         created = []
-        for slot in await self._funding.admit(session, loaded, plan.create_slots):
+        for slot in slots:
             placement = place(loaded.instance_type, room.nodes, used, self.settings.cpu_overcommit)
             if placement is None:
                 break

@@ -13,6 +13,7 @@ from moorage.containers.activity import SYSTEM, record_activity
 from moorage.containers.channels import ROUTES
 from moorage.containers.models import ContainerRow, ReplicaRow
 from moorage.containers.probe_history import ProbeRun
+from moorage.containers.reconciler.funding import Funded
 from moorage.containers.reconciler.loading_repository import Loaded
 from moorage.containers.states import ContainerState, ReplicaState
 from moorage.containers.verdict import Verdict
@@ -70,26 +71,36 @@ async def due_containers(session: AsyncSession, limit: int) -> tuple[list[str], 
     return keys[:limit], next((float(in_s) for _, in_s in soonest if in_s > 0), None)
 
 
-async def apply_plan(
+async def write_container(
     session: AsyncSession,
     loaded: Loaded,
     plan: Plan,
     progress: dict[str, Any] | None,
     image: FoundImage | Verdict | None,
-    probes: Mapping[str, Sequence[ProbeRun]],
 ) -> bool:
-    """Write what the plan says about rows, and the image that this pass found. Whether nobody asked for anything
-    since the pass began."""
+    """Write what the plan says about the container, and the image that this pass found. First in its transaction: it
+    locks the row, and nobody moves its hours or replicas until the end. Whether the row still asks for what the pass
+    was made for."""
+    values = image_columns(loaded.container, image) if image is not None else {}
+    return await _write_container(session, loaded, plan, values | {"progress": progress})
+
+
+async def move_replicas(
+    session: AsyncSession, plan: Plan, funded: Funded, probes: Mapping[str, Sequence[ProbeRun]]
+) -> None:
     for transition in plan.transitions:
-        await _move(session, transition, probes.get(transition.replica_id, ()))
+        if transition.to is ReplicaState.READY and transition.replica_id in funded.kept_back:
+            await _keep_starting(session, transition)
+        else:
+            await _move(session, transition, probes.get(transition.replica_id, ()))
+    if funded.unpaid:
+        unpaid = update(ReplicaRow).where(ReplicaRow.id.in_(funded.unpaid))
+        await session.execute(unpaid.values(unfunded_at=func.now()))
     if plan.release_ports:
         released = update(ReplicaRow).where(
             ReplicaRow.id.in_(plan.release_ports), ReplicaRow.port_released_at.is_(None)
         )
         await session.execute(released.values(port_released_at=func.now()))
-    values = image_columns(loaded.container, image) if image is not None else {}
-    changes = await _write_container(session, loaded, plan, values | {"progress": progress})
-    return changes == loaded.container.changes
 
 
 async def record_image(session: AsyncSession, container: ContainerRow, found: FoundImage | Verdict) -> None:
@@ -205,6 +216,16 @@ async def _move(session: AsyncSession, transition: Transition, probes: Sequence[
     )
 
 
+async def _keep_starting(session: AsyncSession, transition: Transition) -> None:
+    """It answers, and yet no gateway hears of it."""
+    if transition.observed is None:
+        return
+    values = {"state": ReplicaState.STARTING, "started_at": func.now()} | _seen_in_engine(transition.observed)
+    await session.execute(
+        _REPLICA_TABLE.update().where(_REPLICA_TABLE.c.id == transition.replica_id).values(values)
+    )
+
+
 def _seen_in_engine(observed: ObservedReplica) -> dict[str, Any]:
     seen: dict[str, Any] = {"engine_id": observed.engine_id, "host": observed.host}
     if observed.started_at is not None:
@@ -214,8 +235,9 @@ def _seen_in_engine(observed: ObservedReplica) -> dict[str, Any]:
     return seen
 
 
-async def _write_container(session: AsyncSession, loaded: Loaded, plan: Plan, values: dict[str, Any]) -> int:
+async def _write_container(session: AsyncSession, loaded: Loaded, plan: Plan, values: dict[str, Any]) -> bool:
     row = loaded.container
+    columns = _CONTAINER_TABLE.c
     verdict = plan.verdict
     values |= {
         "state": plan.state,
@@ -248,12 +270,18 @@ async def _write_container(session: AsyncSession, loaded: Loaded, plan: Plan, va
     if plan.state != row.state:
         values["state_since"] = func.now()
         _record_state(session, row, plan)
-    written = _CONTAINER_TABLE.update().where(_CONTAINER_TABLE.c.id == row.id).values(values)
-    answer: list[ColumnElement[Any]] = [_CONTAINER_TABLE.c.changes]
+    written = _CONTAINER_TABLE.update().where(columns.id == row.id).values(values)
+    answer: list[ColumnElement[Any]] = [
+        columns.desired_state,
+        columns.desired_replicas,
+        columns.generation,
+        columns.instance_type,
+    ]
     if any(transition.to not in _UNSEEN_BY_GATEWAYS for transition in plan.transitions):
         # Told with the change itself: a deployment waits for it.
         answer.append(func.pg_notify(ROUTES, row.id))
-    return int((await session.execute(written.returning(*answer))).one()[0])
+    asked = (await session.execute(written.returning(*answer))).one()[:4]
+    return tuple(asked) == (row.desired_state, row.desired_replicas, row.generation, row.instance_type)
 
 
 def _next_pass(row: ContainerRow, plan: Plan) -> Any:
@@ -263,7 +291,8 @@ def _next_pass(row: ContainerRow, plan: Plan) -> Any:
         else func.clock_timestamp() + timedelta(seconds=plan.look_again_in_s)
     )
     # A change that arrived during this pass wants one of its own.
-    return case((ContainerRow.changes == row.changes, planned), else_=func.now())
+    same = (ContainerRow.changes == row.changes) & (ContainerRow.desired_replicas == row.desired_replicas)
+    return case((same, planned), else_=func.now())
 
 
 def _record_state(session: AsyncSession, row: ContainerRow, plan: Plan) -> None:

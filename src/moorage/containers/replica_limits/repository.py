@@ -24,8 +24,14 @@ async def newest_request_of(session: AsyncSession, container_id: str) -> Replica
     return (await session.execute(query)).scalar_one_or_none()
 
 
-async def container_of(session: AsyncSession, request_id: str) -> str | None:
-    query = select(ReplicaLimitRequestRow.container_id).where(ReplicaLimitRequestRow.id == request_id)
+async def lock_project_of(session: AsyncSession, request_id: str) -> str | None:
+    """The project's row, whose limit a decision raises; which container the request is about, if it is about one."""
+    query = (
+        select(ReplicaLimitRequestRow.container_id)
+        .join(ProjectRow, ProjectRow.id == ReplicaLimitRequestRow.project_id)
+        .where(ReplicaLimitRequestRow.id == request_id)
+        .with_for_update(key_share=True, of=ProjectRow)
+    )
     return (await session.execute(query)).scalar_one_or_none()
 
 
@@ -36,7 +42,7 @@ async def lock_request(
         select(ReplicaLimitRequestRow, ProjectRow)
         .join(ProjectRow, ProjectRow.id == ReplicaLimitRequestRow.project_id)
         .where(ReplicaLimitRequestRow.id == request_id)
-        .with_for_update()
+        .with_for_update(of=ReplicaLimitRequestRow)
     )
     found = (await session.execute(query)).one_or_none()
     return None if found is None else (found[0], found[1])

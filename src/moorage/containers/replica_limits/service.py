@@ -82,8 +82,8 @@ async def withdraw_request(session: AsyncSession, actor: Actor, row: ContainerRo
 
 
 async def find_request(session: AsyncSession, request_id: str) -> Found:
-    """Locked, because it can be decided once; its container before it, as everybody does."""
-    container_id = await repository.container_of(session, request_id)
+    """Locked, because it can be decided once; its project and its container before it, as everybody does."""
+    container_id = await repository.lock_project_of(session, request_id)
     if container_id is not None:
         await lock_container(session, container_id)
     found = await repository.lock_request(session, request_id)

@@ -77,7 +77,8 @@ async def store_lines(
 
 
 async def finish(session: AsyncSession, source: Source) -> None:
-    """Everything is stored: the replica may be removed."""
+    """Everything is stored: the replica may be removed. The container's row is locked first, as everybody does."""
+    await mark_due(session, [source.container_id])
     await session.execute(
         update(LogCursorRow)
         .where(LogCursorRow.replica_id == source.replica_id, LogCursorRow.finished_at.is_(None))
@@ -88,27 +89,26 @@ async def finish(session: AsyncSession, source: Source) -> None:
         .where(ReplicaRow.id == source.replica_id, ReplicaRow.collected_at.is_(None))
         .values(collected_at=func.now())
     )
-    await mark_due(session, [source.container_id])
     await notify(session, COLLECTED)
 
 
 async def collect_what_never_ran(session: AsyncSession) -> None:
     """A replica whose start failed has no output to wait for."""
-    collected = (
-        update(ReplicaRow)
-        .where(
-            ReplicaRow.state == ReplicaState.STOPPED,
-            text("replicas.state <> 'removed'"),
-            ReplicaRow.engine_id.is_(None),
-            ReplicaRow.collected_at.is_(None),
-        )
-        .values(collected_at=func.now())
-        .returning(ReplicaRow.container_id)
+    never_ran = (
+        (ReplicaRow.state == ReplicaState.STOPPED)
+        & text("replicas.state <> 'removed'")
+        & ReplicaRow.engine_id.is_(None)
+        & ReplicaRow.collected_at.is_(None)
     )
-    container_ids = list((await session.execute(collected)).scalars())
-    if container_ids:
-        await mark_due(session, container_ids)
-        await notify(session, COLLECTED)
+    container_ids = list(
+        (await session.execute(select(ReplicaRow.container_id).where(never_ran).distinct())).scalars()
+    )
+    if not container_ids:
+        return
+    await mark_due(session, container_ids)
+    here = ReplicaRow.container_id.in_(container_ids)
+    await session.execute(update(ReplicaRow).where(never_ran, here).values(collected_at=func.now()))
+    await notify(session, COLLECTED)
 
 
 async def tidy_cursors(session: AsyncSession, retention_days: int) -> None:
