@@ -157,6 +157,7 @@ def test_a_command_line_is_approved_by_somebody_who_signs_in_for_it(installation
     assert collect_device(installation, refused) == 401
 
 
+@pytest.mark.long
 def test_another_site_cannot_press_the_button(browser: Browser, world: World) -> None:
     """With everything right but where it comes from. What it gets is a page, for it is a person who reads it."""
     behind = free_port()
@@ -186,6 +187,7 @@ def test_another_site_cannot_press_the_button(browser: Browser, world: World) ->
         expect(page.get_by_role("heading", name="You are signed in")).to_be_visible()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["google", "github"])
 def test_through_a_provider_and_back(browser: Browser, world: World, name: str) -> None:
     provider, elsewhere, behind = Provider(), free_port(), free_port()
@@ -220,6 +222,7 @@ def test_through_a_provider_and_back(browser: Browser, world: World, name: str) 
             assert page.evaluate("document.contentType") == "text/html"
 
 
+@pytest.mark.long
 def test_an_invitation_waits_while_somebody_signs_in(installation: Installation) -> None:
     visitor, world = installation.visitor, installation.world
     home = world.home("host@example.com", "Lighthouse", "beacon")
@@ -230,7 +233,9 @@ def test_an_invitation_waits_while_somebody_signs_in(installation: Installation)
     expect(page.get_by_role("heading", name="Join Lighthouse")).to_be_visible()
     page.get_by_role("button", name="Accept the invitation").click()
     expect(page.get_by_role("heading", name="Welcome to Moorage")).to_be_visible()
-    members = "SELECT email FROM organization_members JOIN users ON users.id = user_id WHERE organization_id = :id"
+    members = (
+        "SELECT email FROM organization_members JOIN users ON users.id = user_id WHERE organization_id = :id"
+    )
     joined = world.do(world.api.rows(members, id=home.organization_id))
     assert ("guest@example.com",) in joined
 

@@ -1,6 +1,5 @@
 """The role `controller`, wired."""
 
-import asyncio
 import os
 import socket
 
@@ -20,6 +19,7 @@ from moorage.kit.crypto import load_or_create_keyring
 from moorage.kit.database import Database, Listener
 from moorage.kit.errors import SettingsError
 from moorage.kit.installation import ensure_installation_id
+from moorage.kit.lasting import run_for_good
 from moorage.kit.postgres import database_dsn
 from moorage.kit.settings import Settings
 from moorage.notifications.delivery import MailDelivery
@@ -71,10 +71,10 @@ async def serve(settings: Settings) -> None:
     containers.ask = drivers[0].ask
     listener.hear(CONTAINERS, drivers[0].ask)
     try:
-        async with asyncio.TaskGroup() as group:
-            group.create_task(listener.run())
-            for driver in drivers:
-                group.create_task(driver.run())
+        # Should one of them end after all, so does the process: it is started again, and everything with it.
+        await run_for_good(
+            {"listener": listener.run(), **{driver.reconciler.name: driver.run() for driver in drivers}}
+        )
     finally:
         await containers.close()
         await engine.close()
