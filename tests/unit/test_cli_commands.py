@@ -150,7 +150,7 @@ def test_status_when_not_ready(moor: Moor, fake: FakeMoorage) -> None:
     fake.ready = False
     result = moor("status")
     assert result.exit_code == 3
-    assert "The database does not answer." in result.stdout
+    assert "not ready" in result.stdout
     assert moor("--json", "status").exit_code == 3
 
 
