@@ -27,7 +27,7 @@ from moorage.entrypoints.announcement import announce
 from moorage.entrypoints.bootstrap import bootstrap, operator_sign_in_link
 from moorage.entrypoints.example_image import ensure_example_image
 from moorage.entrypoints.gateway_role import create_dataplane
-from moorage.entrypoints.migrate import migrate
+from moorage.entrypoints.migrate import migrate_installation
 from moorage.entrypoints.supervisor import RoleProcess, SupervisedDaemon, keep_daemons
 from moorage.gateway.agent import stable_gateway_id
 from moorage.gateway.repository import forget_gateway
@@ -52,7 +52,7 @@ async def up(settings: Settings, say: Say) -> None:
         if postgres is not None:
             say("Starting the database …")
             await postgres.start()
-        link = await _prepare_database(settings)
+        link = await _prepare_database(settings, say)
         overrides = settings_for(await _isolation(settings, docker_host), say)
         await _build_example(settings, docker_host, say)
         say("Starting the API, the controller and the gateway …")
@@ -130,10 +130,9 @@ def _check_ports(settings: Settings) -> None:
                 ) from exc
 
 
-async def _prepare_database(settings: Settings) -> str:
-    dsn = database_dsn(settings)
-    await migrate(dsn)
-    database = Database(dsn, pool_size=2)
+async def _prepare_database(settings: Settings, say: Say) -> str:
+    await migrate_installation(settings, say)
+    database = Database(database_dsn(settings), pool_size=2)
     try:
         async with database.transaction() as session:
             await bootstrap(session, settings)
