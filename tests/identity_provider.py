@@ -12,11 +12,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cache
+from html import escape
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 from fastapi import FastAPI, Request
-from fastapi.responses import JSONResponse
+from fastapi.responses import HTMLResponse, JSONResponse
 from joserfc import jwt
 from joserfc.jwk import RSAKey
 
@@ -59,6 +60,8 @@ class Provider:
     redirect_uris: set[str] = field(default_factory=set)
     key: RSAKey = field(default_factory=lambda: _key())
     refused: list[str] = field(default_factory=list)
+    visitor: Person | None = None
+    """Who sits at the browser that comes here."""
 
     def sign_in(self, authorization_url: str, person: Person) -> dict[str, str]:
         """What a person does there: looks at the request, agrees, and is sent back with these parameters."""
@@ -142,6 +145,19 @@ class Provider:
                 "jwks_uri": f"{self.url}/jwks",
                 **self.lies.metadata,
             }
+
+        @app.get("/authorize")
+        @app.get("/login/oauth/authorize")
+        async def authorize(request: Request) -> HTMLResponse:
+            assert self.visitor is not None, "a test says who comes"
+            agreed = self.sign_in(str(request.url), self.visitor)
+            refused = {"error": "access_denied", "state": agreed["state"]}
+            back = request.query_params["redirect_uri"]
+            links = [
+                f'<a href="{escape(f"{back}?{urlencode(answer)}")}">{text}</a>'
+                for text, answer in (("Continue", agreed), ("Cancel", refused))
+            ]
+            return HTMLResponse(f'<link rel="icon" href="data:,">{"".join(links)}')
 
         @app.get("/jwks")
         async def jwks() -> dict[str, Any]:

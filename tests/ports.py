@@ -12,6 +12,8 @@ import tempfile
 from pathlib import Path
 
 _FIRST, _LAST = 10_000, 19_999
+_REFUSED_BY_BROWSERS = (10_080,)
+"""Of what lies in the range: they open no page there, whoever serves it."""
 _COUNTER = Path(tempfile.gettempdir()) / f"moorage-test-ports-{os.getuid()}"
 
 
@@ -22,7 +24,7 @@ def free_port() -> int:
         last = int(counter.read() or _LAST)
         for step in range(1, _LAST - _FIRST + 2):
             port = _FIRST + (last - _FIRST + step) % (_LAST - _FIRST + 1)
-            if _is_free(port):
+            if port not in _REFUSED_BY_BROWSERS and _is_free(port):
                 counter.truncate(0)
                 counter.write(str(port))
                 return port

@@ -81,13 +81,13 @@ class ApiClient:
             asked["cursor"] = page["next_cursor"]
         raise CliError(f"There are more than {_MAX_PAGES} pages of {path}.", code="too_many")
 
-    def readiness(self) -> Record:
-        """`/readyz`, at the root, whatever its status: 503 is an answer too."""
+    def is_ready(self) -> bool:
+        """By `/readyz`, at the root: 503 is an answer too."""
         response = self._send("GET", "/readyz", repeat_on_status=False)
         body = self._json(response)
-        if not isinstance(body, dict) or "ready" not in body:
+        if not isinstance(body, dict) or "status" not in body:
             raise self._foreign(response)
-        return body
+        return bool(body["status"] == "ready")
 
     @contextmanager
     def events(

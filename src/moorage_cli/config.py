@@ -87,6 +87,15 @@ def is_this_machine(url: str) -> bool:
         return host == "localhost"
 
 
+def installed_addresses(key_file: Path) -> list[str]:
+    """Where the installation answers whose operator's key this is, the one for people first; it writes them beside it."""
+    try:
+        lines = key_file.with_name("addresses").read_text().split()
+    except (OSError, UnicodeDecodeError):
+        return []
+    return [checked_url(line) for line in lines]
+
+
 def operator_key_path(environment: Mapping[str, str], is_root: bool) -> Path:
     """Where an installation on this machine keeps its operator's key."""
     home = environment.get("MOORAGE_HOME")

@@ -38,8 +38,11 @@ class Session:
 
     @cached_property
     def url(self) -> str:
-        named = self.options.url or self.environment.get("MOORAGE_URL") or self.config.url
-        return checked_url(named or DEFAULT_URL)
+        return checked_url(self.named_url or DEFAULT_URL)
+
+    @property
+    def named_url(self) -> str | None:
+        return self.options.url or self.environment.get("MOORAGE_URL") or self.config.url
 
     @cached_property
     def token(self) -> str | None:

@@ -37,7 +37,9 @@ def test_an_action_pressed_without_a_connection_is_not_done_later(browser: Brows
             tried = len([one for one in sent if one.startswith("POST")])
         expect(bar).to_be_hidden()
         page.wait_for_load_state("networkidle")
-        assert len([one for one in sent if one.startswith("POST")]) == tried, "nothing waited for the connection"
+        assert len([one for one in sent if one.startswith("POST")]) == tried, (
+            "nothing waited for the connection"
+        )
     shown = world.do(world.api.get(home.admin, f"/containers/{container}")).json()
     assert shown["state"] == "RUNNING"
 

@@ -1,5 +1,6 @@
 """The autoscaling reconciler on real rows: demand in, replicas and reasons out."""
 
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -158,9 +159,36 @@ async def test_another_leader_goes_on_where_the_first_one_stopped(world: World) 
     await town.play(10, 60)
     before = await town.decisions()
     town.autoscaler = Autoscaler(world.database, system_clock)
-    await town.autoscaler._remember()
+    await town.autoscaler._remember(town.second)
     await town.play(10, 20)
     assert len(await town.decisions()) == len(before), "it knows what was said, and sees the same demand"
+
+
+async def test_the_evidence_is_what_was_decided_on(world: World) -> None:
+    town = await new_town(world, max_replicas=30)
+    await town.play(2, 60)
+    await town.play(40, 8)
+    checked = 0
+    for row in await town.decisions():
+        said = re.match(r"([\d.]+) in flight over (the last )?(\d+) s", row.reason)
+        if said is not None:
+            name = "panic_mean" if said[2] else "stable_mean"
+            assert f"{row.inputs[name]:.1f}" == said[1]
+            assert said[2] or int(said[3]) == row.inputs["stable_window_s"]
+            checked += 1
+    assert checked >= 2
+
+
+async def test_a_clock_set_back_stops_nothing(world: World) -> None:
+    """By an hour, while many requests are in flight: what is known of the hour that comes again is not what is to come."""
+    town = await new_town(world, scale_down_delay_s=20)
+    await town.play(10, 60)
+    assert await town.replicas() == 4
+    town.second -= 3600
+    await town.play(0, 60)
+    assert await town.replicas() == 1
+    await town.play(10, 60)
+    assert await town.replicas() == 4
 
 
 async def test_an_idle_container_leaves_one_decision(world: World) -> None:

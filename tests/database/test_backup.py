@@ -12,8 +12,8 @@ from pydantic import SecretStr
 from sqlalchemy import text
 from test_logs_collection import follower
 
-from moorage.entrypoints.backup import backup, restore
-from moorage.entrypoints.migrate import migrate
+from moorage.entrypoints.backup import backup, last_backup_at, restore
+from moorage.entrypoints.migrate import migrate, migrate_installation
 from moorage.kit.database import Database
 from moorage.kit.errors import SetupError
 from moorage.kit.settings import Settings
@@ -77,6 +77,44 @@ async def test_down_and_up_again_on_a_filled_database(api: Api, database_dsn: st
     await migrate(database_dsn)
     assert await contents(database_dsn, of_0002) == there
     print(f"{rows} rows in {len(there)} tables went down and up again, 0 lost")
+
+
+async def test_a_migration_leaves_the_database_as_it_was_in_a_file(
+    database: Database, database_dsn: str, postgres_dsn: str, short_folder: Path
+) -> None:
+    await database.close()
+    settings = Settings(home=short_folder, database_dsn=SecretStr(database_dsn))
+    said: list[str] = []
+    await migrate_installation(settings, said.append)
+    assert said == [], "nothing is new, so nothing is written"
+    dumps = short_folder / "dumps"
+    for _ in range(5):
+        await migrate(database_dsn, "0029")
+        before = await contents(database_dsn)
+        await migrate_installation(settings, said.append)
+    files = sorted(dumps.glob("before-0029-*.dump"), key=lambda one: one.stat().st_mtime)
+    assert 1 <= len(files) <= 3, "the last ones are kept"
+    assert files[-1].stat().st_mode & 0o777 == 0o600
+    assert str(files[-1]) in said[-1]
+    assert last_backup_at(settings) is None, "on the same disk, it is no backup"
+    admin = await asyncpg.connect(postgres_dsn.replace("/moorage?", "/postgres?"))
+    await admin.execute("CREATE DATABASE as_it_was")
+    try:
+        dsn = postgres_dsn.replace("/moorage?", "/as_it_was?")
+        await restore(Settings(home=short_folder, database_dsn=SecretStr(dsn)), files[-1])
+        assert await contents(dsn) == before
+    finally:
+        await admin.execute("DROP DATABASE as_it_was WITH (FORCE)")
+        await admin.close()
+    # Where it cannot be written, nothing is changed.
+    await migrate(database_dsn, "0029")
+    for file in dumps.iterdir():
+        file.unlink()
+    dumps.rmdir()
+    dumps.write_text("in the way")
+    with pytest.raises((SetupError, FileExistsError)):
+        await migrate_installation(settings, said.append)
+    assert await contents(database_dsn) == before
 
 
 async def test_dump_restore_and_go_on(

@@ -10,6 +10,7 @@ import pytest
 from api_support import ANONYMOUS, KEYRING, Api, Home, assert_problem, container_body, new_home
 from stripe_stand_in import SECRET_KEY, WEBHOOK_SECRET, Event, Stripe, serving, signed
 
+from moorage.billing.cards.provider import card_provider
 from moorage.billing.cards.reconciler import CardPaymentsReconciler
 from moorage.entrypoints.api import create_app
 from moorage.entrypoints.bootstrap import bootstrap
@@ -275,12 +276,14 @@ async def look(api: Api) -> int:
     )
     lease = await LeaseKeeper(api.database, "card-payments", "test", system_clock).acquire()
     assert lease is not None
-    reconciler = CardPaymentsReconciler(api.database, KEYRING, api.settings)
+    provider = card_provider(api.settings)
+    assert provider is not None
+    reconciler = CardPaymentsReconciler(api.database, KEYRING, provider)
     keys = (await reconciler.due(10)).keys
     for key in keys:
         await reconciler.reconcile(key, lease)
     assert (await reconciler.due(10)).keys == [], "not again at once"
-    await reconciler.close()
+    await provider.close()
     return len(keys)
 
 

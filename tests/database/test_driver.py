@@ -3,16 +3,16 @@
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 
 import pytest
 from sqlalchemy import text
 
-from moorage.kit.clock import system_clock
+from moorage.kit.clock import Clock, SystemClock, system_clock
 from moorage.kit.database import Database, Listener, notify
 from moorage.reconcile.driver import Driver, Due
-from moorage.reconcile.lease import Lease
+from moorage.reconcile.lease import LEASE_S, Lease
 from moorage.reconcile.status import reconciler_statuses
 
 DEADLINE_S = 20.0
@@ -26,10 +26,16 @@ class Numbers:
     bad: set[str] = field(default_factory=set)
     passes: Counter[str] = field(default_factory=Counter)
     postponed: Counter[str] = field(default_factory=Counter)
+    led: int = 0
+    cancels: int = 0
+    """How often it is still to be cancelled from within."""
     name: str = "numbers"
     channels: tuple[str, ...] = ("numbers",)
 
     async def due(self, limit: int) -> Due:
+        if self.cancels:
+            self.cancels -= 1
+            raise asyncio.CancelledError
         async with self.database.transaction() as session:
             rows = await session.execute(
                 text("SELECT id FROM numbers WHERE due_at <= clock_timestamp() LIMIT :n"), {"n": limit}
@@ -47,7 +53,7 @@ class Numbers:
         await self._due_at(key, "clock_timestamp() + interval '1 hour'", lease)
 
     async def lead(self, lease: Lease) -> None:
-        return None
+        self.led += 1
 
     async def _due_at(self, key: str, when: str, lease: Lease) -> None:
         async with self.database.transaction() as session:
@@ -56,9 +62,14 @@ class Numbers:
 
 
 @contextlib.asynccontextmanager
-async def running(database: Database, reconciler: Numbers, holder: str = "test") -> AsyncIterator[Driver]:
+async def running(
+    database: Database,
+    reconciler: Numbers,
+    holder: str = "test",
+    clock: Clock = system_clock,
+) -> AsyncIterator[Driver]:
     listener = Listener(database.dsn)
-    driver = Driver(reconciler, database, listener, holder, system_clock)
+    driver = Driver(reconciler, database, listener, holder, clock)
     tasks = [asyncio.create_task(listener.run()), asyncio.create_task(driver.run())]
     try:
         yield driver
@@ -165,3 +176,73 @@ async def test_a_lost_connection_to_the_listener_is_made_again(database: Databas
             )
         await add(database, "two")
         await until(lambda: numbers.passes["two"] == 1)
+
+
+class JumpingClock(SystemClock):
+    """As if the process had stood still for a while."""
+
+    def __init__(self) -> None:
+        self.stood_still_s = 0.0
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.stood_still_s
+
+
+async def steal_lease(database: Database, clock: JumpingClock) -> None:
+    async with database.transaction() as session:
+        await session.execute(text("UPDATE leases SET token = token + 1, expires_at = now()"))
+
+
+async def stand_still(database: Database, clock: JumpingClock) -> None:
+    clock.stood_still_s += LEASE_S + 1
+
+
+@pytest.mark.parametrize("lose", [steal_lease, stand_still])
+async def test_a_lost_lease_is_taken_again(
+    database: Database, numbers: Numbers, lose: Callable[[Database, JumpingClock], Awaitable[None]]
+) -> None:
+    clock = JumpingClock()
+    async with running(database, numbers, clock=clock):
+        for turn in range(3):
+            # The pass notices, for every write is guarded; the next leader, likely ourselves, makes another.
+            await add(database, f"before {turn}")
+            await until(lambda turn=turn: numbers.passes[f"before {turn}"] >= 1)  # type: ignore[misc]
+            led = numbers.led
+            await lose(database, clock)
+            await add(database, f"after {turn}")
+            await until(lambda led=led: numbers.led > led)  # type: ignore[misc]
+        await add(database, "last")
+        await until(lambda: numbers.passes["last"] == 1)
+
+
+async def test_a_driver_that_something_inside_cancels_comes_back(
+    database: Database, numbers: Numbers
+) -> None:
+    """As a future does that somebody cancelled and somebody else awaits."""
+    async with running(database, numbers):
+        await add(database, "one")
+        await until(lambda: numbers.passes["one"] == 1)
+        numbers.cancels = 1
+        await until(lambda: numbers.led == 2)
+        await add(database, "two")
+        await until(lambda: numbers.passes["two"] == 1)
+
+
+async def test_a_hearer_that_fails_keeps_nothing_from_the_others(database: Database) -> None:
+    heard: list[str] = []
+
+    def refuse(payload: str) -> None:
+        raise ValueError(payload)
+
+    listener = Listener(database.dsn)
+    listener.hear("numbers", refuse)
+    listener.hear("numbers", heard.append)
+    listening = asyncio.create_task(listener.run())
+    try:
+        await until(lambda: heard == [""])
+        async with database.transaction() as session:
+            await notify(session, "numbers", about="one")
+        await until(lambda: heard == ["", "one"])
+    finally:
+        listening.cancel()
+        await asyncio.gather(listening, return_exceptions=True)

@@ -5,10 +5,10 @@ import asyncio
 import pytest
 from sqlalchemy import text
 
-from moorage.kit.clock import system_clock
+from moorage.kit.clock import VirtualClock, system_clock
 from moorage.kit.database import Database
 from moorage.kit.errors import LeaseLostError
-from moorage.reconcile.lease import Lease, LeaseKeeper
+from moorage.reconcile.lease import LEASE_S, Lease, LeaseKeeper
 
 
 def keeper(database: Database, holder: str) -> LeaseKeeper:
@@ -76,3 +76,32 @@ async def test_release_lets_the_next_one_in_at_once(database: Database) -> None:
     assert await keeper(database, "b").acquire() is None
     await keeper(database, "a").release(lease)
     assert await keeper(database, "b").acquire() is not None
+
+
+async def test_a_clock_set_back_does_not_keep_the_next_one_out(database: Database) -> None:
+    """To a database whose clock was set back by an hour, the last word of a leader that died lies an hour ahead."""
+    clock = VirtualClock()
+    old = await acquired(database, "old")
+    next_one = LeaseKeeper(database, "work", "new", clock)
+    await set_clock_back(database)
+    assert await next_one.acquire() is None
+    # A leader that lives renews, and then nobody waits for anything but its end.
+    await clock.advance(LEASE_S)
+    assert await keeper(database, "old")._renew(old)
+    assert await next_one.acquire() is None
+    await set_clock_back(database)
+    assert await next_one.acquire() is None
+    await clock.advance(LEASE_S - 0.1)
+    assert await next_one.acquire() is None
+    await clock.advance(0.2)
+    taken = await next_one.acquire()
+    assert taken is not None
+    assert taken.token == old.token + 1
+    with pytest.raises(LeaseLostError):
+        await guarded_write(database, old)
+    await guarded_write(database, taken)
+
+
+async def set_clock_back(database: Database) -> None:
+    async with database.transaction() as session:
+        await session.execute(text("UPDATE leases SET expires_at = expires_at + interval '1 hour'"))

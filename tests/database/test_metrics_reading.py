@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from api_support import Api, bearer
 from api_support import api_fixture as api_fixture
+from sqlalchemy import text
 
 from moorage.containers.models import ReplicaRow
 from moorage.kit.ids import new_replica_id
@@ -13,6 +14,12 @@ from moorage.telemetry.metrics import repository
 from moorage.telemetry.metrics.samples import Sample, Step
 from moorage.telemetry.requests.figures import Figures, step_of
 from moorage.telemetry.requests.repository import store
+
+DEFAULT = {
+    "replica_count", "request_rate", "response_time_p50_ms", "response_time_p95_ms", "response_time_p99_ms",
+    "first_byte_p50_ms", "first_byte_p95_ms", "in_flight", "queued",
+}  # fmt: skip
+"""What every answer has, whatever the resolution and however long ago."""
 
 
 async def metrics(api: Api, container_id: str, project_id: str, **query: Any) -> dict[str, Any]:
@@ -39,12 +46,12 @@ async def test_the_last_minutes(api: Api) -> None:
     began = datetime.fromtimestamp(began_s, UTC)
     figures = Figures()
     for number in range(100):
-        figures.count(200 if number else 500, 10 * (number + 1))
+        figures.count(200 if number else 500, 10 * (number + 1), number + 1)
     async with api.database.transaction() as session:
         samples = [
             Sample(container_id, "gtw_a", began + timedelta(seconds=n), 4, 1, 10, 0, 50) for n in range(10)
         ]
-        await repository.store_samples(session, "gtw_a", samples, began, began + timedelta(seconds=9))
+        await repository.store_samples(session, "gtw_a", samples, began, began + timedelta(seconds=49))
         await store(session, "gtw_a", now, [], {(container_id, began_s): figures})
         session.add(
             ReplicaRow(
@@ -68,11 +75,55 @@ async def test_the_last_minutes(api: Api) -> None:
     assert series["response_time_p95_ms"][at] == pytest.approx(950, rel=0.025)
     assert series["response_time_p99_ms"][at] == pytest.approx(990, rel=0.025)
     assert series["response_time_p50_ms"][at + 1] is None
+    assert series["first_byte_p50_ms"][at] == pytest.approx(50, rel=0.025)
     assert (series["responses_2xx"][at], series["responses_5xx"][at]) == (99, 1)
     seconds = await metrics(api, container_id, project_id, **{**query, "step": 1})
     assert seconds["step_s"] == 1
     assert sum(seconds["series"]["request_rate"]) == 100
-    assert "response_time_p50_ms" not in seconds["series"]
+    assert seconds["series"]["response_time_p50_ms"][20:30] == [series["response_time_p50_ms"][at]] * 10
+    assert seconds["series"].keys() >= DEFAULT
+
+
+async def test_what_is_not_known_yet_is_null(api: Api) -> None:
+    """Also in steps that are made of seconds later on: what is shown now does not become something else."""
+    project_id, container_id = await new_container(api)
+    now = datetime.now(UTC).replace(microsecond=0)
+    # The second gateway is five seconds behind, and may still say something; a third one is gone for good.
+    behind = now - timedelta(seconds=5)
+    began = now - timedelta(minutes=10)
+    async with api.database.transaction() as session:
+        await session.execute(text("DELETE FROM gateway_reports"))
+        for gateway_id, last in (("gtw_a", now), ("gtw_b", behind), ("gtw_c", began)):
+            seconds = [began + timedelta(seconds=n) for n in range(int((last - began).total_seconds()) + 1)]
+            samples = [Sample(container_id, gateway_id, at, 4, 1, 10, 0, 50) for at in seconds]
+            await repository.store_samples(session, gateway_id, samples, began, last)
+    for hours in (0.1, 1, 30):
+        found = await metrics(
+            api,
+            container_id,
+            project_id,
+            **{"from": (now - timedelta(hours=hours)).isoformat(), "to": now + timedelta(minutes=5)},
+        )
+        assert found["series"].keys() >= DEFAULT
+        times = [datetime.fromisoformat(time) for time in found["times"]]
+        for name in ("in_flight", "queued", "request_rate", "response_time_p50_ms", "replica_count"):
+            ahead = [
+                v
+                for time, v in zip(times, found["series"][name], strict=True)
+                if time > now + timedelta(seconds=5)
+            ]
+            assert ahead
+            assert set(ahead) == {None}, name
+        lately = [
+            value
+            for time, value in zip(times, found["series"]["in_flight"], strict=True)
+            if began + timedelta(minutes=5) < time
+        ]
+        known = [value for value in lately if value is not None]
+        assert known == pytest.approx([8.0] * len(known)), "both gateways, in every step that is shown"
+        assert known
+        edge = [time for time in times if behind < time <= now]
+        assert all(found["series"]["in_flight"][times.index(time)] is None for time in edge)
 
 
 @pytest.mark.parametrize(("age", "kept_s"), [(timedelta(hours=2), 10), (timedelta(days=20), 60)])
@@ -92,6 +143,7 @@ async def test_longer_ago_in_longer_steps(api: Api, age: timedelta, kept_s: int)
         **{"from": day.isoformat(), "to": day + timedelta(minutes=10), "step": 1},
     )
     assert found["step_s"] == kept_s
+    assert found["series"].keys() >= DEFAULT
     assert found["series"]["in_flight"] == [2.0] * 10 + [0.0] * (len(found["times"]) - 10)
     # Requests are counted where they ended, as long as that is kept; nothing is counted twice.
     rate = 0.0 if kept_s == 10 else 5.0

@@ -11,6 +11,7 @@ from test_cards import USD, api, deliver, state, stripe
 from test_cards import look as ask_about_payments
 
 from moorage.billing.auto_top_ups.reconciler import AutoTopUpsReconciler
+from moorage.billing.cards.provider import card_provider
 from moorage.kit.clock import system_clock
 from moorage.kit.database import Database
 from moorage.kit.errors import UnavailableError
@@ -48,7 +49,9 @@ async def look(api: Api, times: int = 1, database: Database | None = None) -> No
     lease = await LeaseKeeper(api.database, "top-ups", "test", system_clock).acquire()
     assert lease is not None
     for _ in range(times):
-        reconciler = AutoTopUpsReconciler(database or api.database, KEYRING, api.settings, system_clock)
+        reconciler = AutoTopUpsReconciler(
+            database or api.database, KEYRING, card_provider(api.settings), api.settings, system_clock
+        )
         for key in (await reconciler.due(10)).keys:
             await reconciler.reconcile(key, lease)
         assert (await reconciler.due(10)).keys == [], "not again at once"

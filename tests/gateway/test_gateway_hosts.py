@@ -2,18 +2,13 @@
 
 import asyncio
 import contextlib
-import os
 import ssl
 from collections.abc import AsyncIterator, Iterator
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import aiohttp
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 from gateway_support import Container, Place, make_place, new_key, table
 from test_gateway_connections import (
     HTTP2_HEADERS,
@@ -27,42 +22,20 @@ from test_gateway_connections import (
 from moorage.gateway.dataplane import DataPlane
 from moorage.gateway.table import Route
 from moorage.kit import ids
+from tests.certificates import write_certificate
 
 DOMAIN = "apps.example.com"
+NAMES = f"*.{DOMAIN}"
 PROJECT = ids.new_project_id()
 CONTAINER, FOREIGN = ids.new_container_id(), ids.new_container_id()
 KEY = new_key(PROJECT)
 HOST = f"{CONTAINER.replace('_', '-')}.{DOMAIN}"
 
 
-def write_certificate(path: Path) -> int:
-    """A wildcard certificate with its key; returns its serial number."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, DOMAIN)])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(f"*.{DOMAIN}")]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    unencrypted = serialization.NoEncryption()
-    private = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, unencrypted)
-    fresh = path.with_suffix(".new")
-    fresh.write_bytes(certificate.public_bytes(serialization.Encoding.PEM) + private)
-    os.replace(fresh, path)
-    return certificate.serial_number
-
-
 @pytest.fixture
 def place(short_folder: Path) -> Iterator[Place]:
     certificate = short_folder / "wildcard.pem"
-    write_certificate(certificate)
+    write_certificate(certificate, NAMES)
     place = make_place(short_folder, apps_domain=DOMAIN, endpoint_certificate=certificate)
     yield place
     place.kill()
@@ -172,7 +145,7 @@ async def test_a_new_certificate_is_served_without_a_lost_connection(
 
     asking = [asyncio.create_task(ask_again_and_again()) for _ in range(2)]
     for _ in range(5):
-        serial = write_certificate(place.config.endpoint_certificate)
+        serial = write_certificate(place.config.endpoint_certificate, NAMES)
         await gateway.apply(wanted)
         assert await served_serial(place) == serial
     # One that is no certificate is not served, and nothing else changes.
@@ -180,7 +153,7 @@ async def test_a_new_certificate_is_served_without_a_lost_connection(
     await gateway.apply(wanted)
     assert await served_serial(place) == serial
     # An agent that was not there when the file changed finds out.
-    serial = write_certificate(place.config.endpoint_certificate)
+    serial = write_certificate(place.config.endpoint_certificate, NAMES)
     successor = place.dataplane()
     await successor.start()
     await successor.apply(wanted)

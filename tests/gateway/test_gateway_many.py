@@ -18,6 +18,7 @@ from moorage.containers.channels import ROUTES
 from moorage.containers.models import ContainerRow, ReplicaRouteRow, ReplicaRow
 from moorage.containers.spec import ContainerSettings, RegistryProvider, ResourceMode
 from moorage.gateway.agent import GatewayAgent
+from moorage.gateway.repository import forget_gateway
 from moorage.identity.api_keys.models import ApiKeyRow
 from moorage.kit import ids
 from moorage.kit.clock import system_clock
@@ -153,6 +154,29 @@ async def world(database: Database) -> World:
             )
         )
     return World(database, container_id)
+
+
+async def test_a_gateway_that_was_forgotten_too_early_reports_again(
+    world: World, gateways: tuple[Gateway, Gateway], container: Container
+) -> None:
+    one, _ = gateways
+    replica_id = await world.add_replica(container)
+
+    async def held() -> bool:
+        return one.id in await world.holders(replica_id)
+
+    await eventually(held)
+    async with world.database.transaction() as session:
+        await forget_gateway(session, one.id)
+    assert not await held()
+    await eventually(held)
+    # And it goes on reporting what changes.
+    await world.move(replica_id, "draining")
+
+    async def let_go() -> bool:
+        return not await held()
+
+    await eventually(let_go)
 
 
 async def test_both_serve_and_a_replica_is_gone_when_both_have_let_go(

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+import structlog
 from gateway_support import Container, Key, Place, eventually, make_place, new_key, table
+from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.gateway.dataplane import DataPlane
@@ -21,9 +23,10 @@ from moorage.kit import ids
 from moorage.kit.clock import system_clock
 from moorage.kit.database import Database
 from moorage.organizations.models import OrganizationRow, ProjectRow
+from moorage.telemetry.partition_repository import drop_partition, list_partitions
 from moorage.telemetry.requests.figures import Figures
 from moorage.telemetry.requests.record import Ending, RequestRecord
-from moorage.telemetry.requests.repository import find_record, list_figures
+from moorage.telemetry.requests.repository import TABLES, find_record, list_figures
 
 PROJECT = ids.new_project_id()
 CONTAINER = ids.new_container_id()
@@ -110,7 +113,7 @@ async def counted(database: Database) -> Figures:
         for step in (
             await list_figures(session, CONTAINER, now - timedelta(hours=1), now + timedelta(hours=1))
         ).values():
-            total.include(step.statuses, step.histogram)
+            total.include(step.statuses, step.histogram, step.first_bytes)
     return total
 
 
@@ -189,6 +192,38 @@ async def test_nothing_is_stored_twice_when_an_answer_is_lost(
         _, request_id = await ask(client, f"/c/{CONTAINER}/v1")
         await recorded(database, request_id)
     assert (await counted(database)).requests == 1
+
+
+async def test_a_day_without_a_partition_stops_nothing(
+    gateway: DataPlane, place: Place, database: Database, client: aiohttp.ClientSession
+) -> None:
+    """As after days without a controller, which makes them."""
+    async with database.transaction() as session:
+        for table_name in TABLES:
+            days, _ = await list_partitions(session, table_name)
+            for day in days:
+                await drop_partition(session, table_name, day)
+    async with running(new_reader(place, database)):
+        for _ in range(2):
+            _, request_id = await ask(client, f"/c/{CONTAINER}/v1")
+            await recorded(database, request_id)
+    assert (await counted(database)).requests == 2
+
+
+async def test_a_batch_that_is_refused_for_good_stops_nothing(
+    gateway: DataPlane, place: Place, database: Database, client: aiohttp.ClientSession
+) -> None:
+    async with database.transaction() as session:
+        refuse = f"ADD CONSTRAINT refuse CHECK (container_id <> '{CONTAINER}') NOT VALID"
+        await session.execute(text(f"ALTER TABLE request_records {refuse}"))
+    reader = new_reader(place, database)
+    with structlog.testing.capture_logs() as logged:
+        async with running(reader):
+            await ask(client, f"/c/{CONTAINER}/v1")
+            await eventually(lambda: any(line["event"] == "requests_refused" for line in logged))
+            _, request_id = await ask(client, f"/c/{FOREIGN}/v1")
+            await recorded(database, request_id)
+    assert sum(line.get("dropped", 0) for line in logged) >= 1
 
 
 class AnswersGetLost(Database):

@@ -270,11 +270,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._chat()
         elif parts.path == "/readyz":
             ready = self.moorage.ready
-            message = "answers" if ready else "The database does not answer."
-            self._json(
-                200 if ready else 503,
-                {"ready": ready, "checks": {"database": {"ok": ready, "message": message}}},
-            )
+            self._json(200 if ready else 503, {"status": "ready" if ready else "not_ready"})
         else:
             self._route(parts.path.removeprefix("/api/v1"), query, body)
 

@@ -86,15 +86,36 @@ def test_login_by_browser_refused_or_late(moor: Moor, fake: FakeMoorage) -> None
     assert (result.exit_code, "in time" in result.stderr) == (5, True)
 
 
-def test_login_uses_the_operators_key_of_this_machine(moor: Moor, tmp_path: Path, config: Path) -> None:
+def test_login_uses_the_operators_key_of_this_machine(
+    moor: Moor, fake: FakeMoorage, tmp_path: Path, config: Path
+) -> None:
     home = tmp_path / "home"
     home.mkdir()
     (home / "operator-key").write_text(OPERATOR_KEY + "\n")
+    (home / "addresses").write_text(f"{fake.url}\nhttps://cloud.example.com\n")
+    config.unlink()  # Nobody said where: it is where the installation says.
     result = moor("login")
     assert result.exit_code == 0
     assert str(home / "operator-key") in result.stderr
     assert "(operator)" in result.stdout
     assert OPERATOR_KEY in config.read_text()
+
+
+@pytest.mark.parametrize("addresses", ["http://127.0.0.1:9\n", None])
+def test_the_operators_key_goes_to_its_own_installation_alone(
+    moor: Moor, fake: FakeMoorage, tmp_path: Path, addresses: str | None
+) -> None:
+    """Something else answers at the address that was named, on the same machine."""
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "operator-key").write_text(OPERATOR_KEY + "\n")
+    if addresses is not None:
+        (home / "addresses").write_text(addresses)
+    fake.device_expires_in_s = 0
+    assert moor("login").exit_code == 5, "by browser, and nobody approves"
+    sent = [headers.get("authorization", "") for headers in fake.headers]
+    assert sent
+    assert not any(OPERATOR_KEY in one for one in sent)
 
 
 def test_a_refused_key_is_explained_and_not_stored(moor: Moor, config: Path, tmp_path: Path) -> None:
@@ -150,7 +171,7 @@ def test_status_when_not_ready(moor: Moor, fake: FakeMoorage) -> None:
     fake.ready = False
     result = moor("status")
     assert result.exit_code == 3
-    assert "The database does not answer." in result.stdout
+    assert "not ready" in result.stdout
     assert moor("--json", "status").exit_code == 3
 
 

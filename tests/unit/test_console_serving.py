@@ -61,6 +61,14 @@ async def test_an_address_that_a_person_opens_is_the_page(built: Path, path: str
     assert "content-security-policy" in answer.headers
 
 
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+@pytest.mark.parametrize("headers", [{}, {"Accept": "*/*"}, {"Accept": "application/json"}])
+async def test_the_first_page_is_there_for_everybody(
+    built: Path, method: str, headers: dict[str, str]
+) -> None:
+    assert (await ask(built, "/", method, **headers)).status_code == 200
+
+
 @pytest.mark.parametrize(
     ("method", "path", "headers"),
     [

@@ -1,10 +1,15 @@
 """What the operator is told of each part, from facts."""
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
+from moorage.containers.reconciler.reconciler import ContainersReconciler
 from moorage.containers.repository import GatewayStatus
+from moorage.engines.simulated import SimulatedEngine, SimulatedMachine
+from moorage.entrypoints.controller_role import other_reconcilers
+from moorage.entrypoints.health import EXPECTED_RECONCILERS
 from moorage.entrypoints.health_parts import (
     Certificate,
     Disk,
@@ -19,6 +24,11 @@ from moorage.entrypoints.health_parts import (
     reconciler_parts,
     worst,
 )
+from moorage.kit.clock import VirtualClock, system_clock
+from moorage.kit.crypto import Keyring
+from moorage.kit.database import Database
+from moorage.kit.ids import InstallationId
+from moorage.kit.settings import Settings
 from moorage.reconcile.status import ReconcilerStatus
 from moorage.telemetry.operator_repository import Queue
 
@@ -97,3 +107,13 @@ def test_the_whole_is_its_worst_part() -> None:
     ok, unknown = Part("a", State.OK, ""), Part("b", State.UNKNOWN, "")
     assert worst([ok, unknown]) is State.OK
     assert worst([ok, Part("c", State.FAILING, ""), Part("d", State.WARNING, "")]) is State.FAILING
+
+
+def test_every_reconciler_is_expected(tmp_path: Path) -> None:
+    """One that is not would be missed by nobody."""
+    settings = Settings(home=tmp_path)
+    database = Database("postgresql://nobody@127.0.0.1:1/nothing")
+    engine = SimulatedEngine(SimulatedMachine(VirtualClock(), {}), InstallationId("ins_test"))
+    keyring = Keyring(((b"\x01" * 4, b"\x02" * 32),))
+    found = other_reconcilers(database, engine, keyring, settings, system_clock)
+    assert sorted([ContainersReconciler.name, *(one.name for one in found)]) == list(EXPECTED_RECONCILERS)

@@ -13,7 +13,7 @@ durations_ms = st.integers(0, 86_400_000)
 def histogram_of(values: list[int]) -> dict[int, int]:
     figures = Figures()
     for value in values:
-        figures.count(200, value)
+        figures.count(200, value, value)
     return figures.histogram
 
 
@@ -52,7 +52,7 @@ def test_no_requests_have_no_percentile() -> None:
 @pytest.mark.parametrize(("status", "place"), [(None, 0), (101, 1), (200, 2), (304, 3), (429, 4), (503, 5)])
 def test_status_classes(status: int | None, place: int) -> None:
     figures = Figures()
-    figures.count(status, 5)
+    figures.count(status, 5, None)
     assert figures.statuses == [int(at == place) for at in range(6)]
     assert figures.requests == 1
 

@@ -12,7 +12,7 @@ delay is over; not within half a minute of going up, not while a gateway is sile
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 TICK_S = 2
@@ -103,6 +103,19 @@ class State:
 
 
 @dataclass(frozen=True)
+class Evidence:
+    """The figures that a decision rests on; None where there were no samples."""
+
+    in_flight: float | None = None
+    """In the last second."""
+    panic_mean: float | None = None
+    stable_mean: float | None = None
+    """Over the policy's stable window, newer seconds counting more."""
+    expected: float | None = None
+    """Where a trend leads within the time that a replica takes to start; None where nothing rises."""
+
+
+@dataclass(frozen=True)
 class Decision:
     replicas: int
     state: State
@@ -110,6 +123,7 @@ class Decision:
     """What demand needs, whatever the limits."""
     limit: Limit | None
     reason: str
+    evidence: Evidence = Evidence()
 
 
 @dataclass(frozen=True)
@@ -125,20 +139,34 @@ def decide(policy: Policy, samples: Samples, fleet: Fleet, state: State, now_s: 
         replicas = _clamped(state.replicas, policy)
         message = f"No gateway reports, so nothing is known about demand; stays at {replicas}."
         return Decision(replicas, State(replicas, state.went_up_at_s), replicas, Limit.NO_SAMPLES, message)
-    need = _need_now(policy, samples, fleet, state)
+    seen = _evidence(policy, samples, fleet)
+    need = _need_now(policy, samples, fleet, state, seen)
     wanted = _replicas(need.level, policy)
     if wanted > state.replicas:
-        return _up(policy, state, fleet, need, wanted, now_s)
-    return _down(policy, samples, fleet, state, need, wanted, now_s)
+        decision = _up(policy, state, fleet, need, wanted, now_s)
+    else:
+        decision = _down(policy, samples, fleet, state, need, wanted, now_s)
+    return replace(decision, evidence=seen)
 
 
-def _need_now(policy: Policy, samples: Samples, fleet: Fleet, state: State) -> _Need:
-    """The largest of what the windows and the trend say."""
+def _evidence(policy: Policy, samples: Samples, fleet: Fleet) -> Evidence:
     seconds = samples.per_second
     stable = _weighted_mean(seconds, policy.stable_window_s)
+    expected = None
+    if fleet.startup_s is not None and fleet.startup_s >= TREND_FROM_STARTUP_S:
+        trend = _expected(seconds, fleet.startup_s)
+        expected = trend if trend > stable else None
+    return Evidence(seconds[-1], _mean(seconds, PANIC_WINDOW_S), stable, expected)
+
+
+def _need_now(policy: Policy, samples: Samples, fleet: Fleet, state: State, seen: Evidence) -> _Need:
+    """The largest of what the windows and the trend say."""
+    seconds = samples.per_second
+    assert seen.stable_mean is not None, "there are samples"
+    assert seen.panic_mean is not None, "there are samples"
+    stable, panic = seen.stable_mean, seen.panic_mean
     needs = [_Need(_with_headroom(stable), f"{stable:.1f} in flight over {policy.stable_window_s} s")]
     capacity = state.replicas * policy.target_concurrency
-    panic = _mean(seconds, PANIC_WINDOW_S)
     if panic > capacity:
         deviations = PANIC_DEVIATIONS if panic > stable * RISING else HEADROOM_DEVIATIONS
         level = _with_headroom(panic, deviations)
@@ -146,11 +174,11 @@ def _need_now(policy: Policy, samples: Samples, fleet: Fleet, state: State) -> _
     jump = min(seconds[-JUMP_WINDOW_S:]) if len(seconds) >= JUMP_WINDOW_S else 0.0
     if jump > max(capacity * JUMP_FACTOR, stable * RISING):
         needs.append(_Need(_with_headroom(jump, PANIC_DEVIATIONS), f"a jump to {jump:.0f} in flight"))
-    if fleet.startup_s is not None and fleet.startup_s >= TREND_FROM_STARTUP_S:
-        expected = _expected(seconds, fleet.startup_s)
-        if expected > stable:
-            because = f"{expected:.1f} in flight expected when a replica asked for now has started ({fleet.startup_s:.0f} s)"
-            needs.append(_Need(_with_headroom(expected), because))
+    if seen.expected is not None:
+        startup = f"when a replica asked for now has started ({fleet.startup_s:.0f} s)"
+        needs.append(
+            _Need(_with_headroom(seen.expected), f"{seen.expected:.1f} in flight expected {startup}")
+        )
     return max(needs, key=lambda need: need.level)
 
 

@@ -75,13 +75,17 @@ class Autoscaler:
             now = await database_time(session)
         second = last_tick(now)
         self._next_s = self.clock.monotonic() + (second + TICK_S + REPORTS_TAKE_S - now.timestamp())
-        if self._read_until is None:
-            await self._remember()
-        if self._read_until is not None and second <= self._read_until:
+        if second == self._read_until:
             return
         await self.tick(second, lease)
 
     async def tick(self, second: int, lease: Lease) -> None:
+        if self._read_until is not None and second < self._read_until:
+            self._read_until = (
+                None  # The clock was set back: what was known of later seconds is still to come.
+            )
+        if self._read_until is None:
+            await self._remember(second)
         async with self.database.reading() as session:
             scaled = await repository.list_scaled(session)
             gateways = await repository.gateway_times(session, _time(second - SECONDS_KEPT))
@@ -120,12 +124,12 @@ class Autoscaler:
     async def lead(self, lease: Lease) -> None:
         self._read_until = None
 
-    async def _remember(self) -> None:
+    async def _remember(self, second: int) -> None:
         async with self.database.reading() as session:
             rows = await repository.last_decisions(session)
             rises = await repository.last_rises(session)
         self._said = {name: _said_of(row.replicas, row.limited_by, row.wanted) for name, row in rows.items()}
-        self._rises = {name: int(at.timestamp()) for name, at in rises.items()}
+        self._rises = {name: min(int(at.timestamp()), second) for name, at in rises.items()}
         self._histories, self._in_flight = {}, {}
 
     async def _read_demand(
@@ -232,7 +236,9 @@ class Autoscaler:
                 changes = decision.replicas != one.replicas
                 if changes and not await repository.scale(session, one, decision):
                     continue  # Somebody changed the container meanwhile: the next tick sees it as it is.
-                await repository.store_decision(session, one, decision, second, _inputs(one, samples, fleet))
+                await repository.store_decision(
+                    session, one, decision, second, _inputs(one, samples, fleet, decision)
+                )
                 written.append((one, decision))
         for one, decision in written:
             self._said[one.id] = _said(decision)
@@ -262,12 +268,15 @@ def last_tick(now: datetime) -> int:
     return second - second % TICK_S
 
 
-def _inputs(one: Scaled, samples: Samples, fleet: Fleet) -> dict[str, Any]:
-    recent = samples.per_second
+def _inputs(one: Scaled, samples: Samples, fleet: Fleet, decision: Decision) -> dict[str, Any]:
+    """What was decided on, to the digit that the reason shows and one more."""
+    seen = decision.evidence
     return {
-        "in_flight": round(recent[-1], 2) if recent else None,
-        "panic_mean": round(sum(recent[-6:]) / len(recent[-6:]), 2) if recent else None,
-        "stable_mean": round(sum(recent[-60:]) / len(recent[-60:]), 2) if recent else None,
+        "in_flight": _rounded(seen.in_flight),
+        "panic_mean": _rounded(seen.panic_mean),
+        "stable_mean": _rounded(seen.stable_mean),
+        "stable_window_s": one.policy.stable_window_s,
+        "expected": _rounded(seen.expected),
         "delay_mean": round(samples.delay_mean, 2),
         "silent_gateways": list(samples.silent_gateways),
         "ready": fleet.ready,
@@ -276,6 +285,10 @@ def _inputs(one: Scaled, samples: Samples, fleet: Fleet) -> dict[str, Any]:
         "startup_s": round(fleet.startup_s, 1) if fleet.startup_s is not None else None,
         "policy": asdict(one.policy),
     }
+
+
+def _rounded(value: float | None) -> float | None:
+    return round(value, 2) if value is not None else None
 
 
 def _said(decision: Decision) -> Said:

@@ -159,7 +159,10 @@ async def store_decision(
         "reason": decision.reason,
         "inputs": inputs,
     }
-    await session.execute(insert(AutoscalingDecisionRow).values(values).on_conflict_do_nothing())
+    upsert = insert(AutoscalingDecisionRow).values(values)
+    # The same second comes again only when the clock was set back: what was decided last is what holds.
+    again = upsert.on_conflict_do_update(index_elements=["container_id", "at"], set_=values)
+    await session.execute(again)
 
 
 async def scale(session: AsyncSession, scaled: Scaled, decision: Decision) -> bool:

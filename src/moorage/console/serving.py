@@ -50,7 +50,8 @@ class Console:
         if path in self._files:
             return self._files[path]
         # Everything else that a person opens is one page, which reads the address itself. Programs get their 404.
-        is_navigation = "text/html" in Headers(scope=scope).get("accept", "")
+        # The first page is everybody's: whoever watches whether we are there asks for it and takes anything.
+        is_navigation = path == "/" or "text/html" in Headers(scope=scope).get("accept", "")
         return self._files.get(_PAGE) if is_navigation and not path.startswith(_HASHED) else None
 
     def _answer(self, file: _File, scope: Scope) -> FileResponse:

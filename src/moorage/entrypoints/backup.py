@@ -21,6 +21,11 @@ _LAST_WORDS = 500
 
 async def backup(settings: Settings, file: Path) -> None:
     """As of one moment, while everything runs. The file is whole or not there."""
+    await dump(settings, file)
+    await asyncio.to_thread(_note_of(settings).touch)
+
+
+async def dump(settings: Settings, file: Path) -> None:
     unfinished = file.with_name(file.name + ".new")
     await asyncio.to_thread(_create_private, unfinished)
     try:
@@ -28,7 +33,6 @@ async def backup(settings: Settings, file: Path) -> None:
             settings, "pg_dump", "--format=custom", "--no-owner", "--no-privileges", f"--file={unfinished}"
         )
         await asyncio.to_thread(unfinished.replace, file)
-        await asyncio.to_thread(_note_of(settings).touch)
     finally:
         await asyncio.to_thread(unfinished.unlink, missing_ok=True)
 

@@ -32,6 +32,7 @@ async def bootstrap(session: AsyncSession, settings: Settings) -> None:
     await fill_empty_catalogue(session)
     await _ensure_operator(session, settings)
     await _ensure_operator_key(session, settings.operator_key_file)
+    await asyncio.to_thread(_write_addresses, settings)
 
 
 async def operator_sign_in_link(session: AsyncSession, settings: Settings) -> str:
@@ -71,3 +72,10 @@ def _read_or_write_operator_key(path: Path) -> str:
             file.write(f"{key}\n")
         temporary.replace(path)
     return key
+
+
+def _write_addresses(settings: Settings) -> None:
+    """Where this installation answers, beside its operator's key: `moor login` sends the key nowhere else."""
+    local = settings.local_api_url
+    addresses = dict.fromkeys([settings.api_base_url, local, local.replace("//127.0.0.1:", "//localhost:")])
+    (settings.home / "addresses").write_text("".join(f"{address}\n" for address in addresses))

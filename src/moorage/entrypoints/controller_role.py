@@ -1,12 +1,12 @@
 """The role `controller`, wired."""
 
-import asyncio
 import os
 import socket
 
 from moorage.autoscaling.reconciler import Autoscaler
 from moorage.billing.alerts.reconciler import AlertsReconciler
 from moorage.billing.auto_top_ups.reconciler import AutoTopUpsReconciler
+from moorage.billing.cards.provider import CardProvider, card_provider
 from moorage.billing.cards.reconciler import CardPaymentsReconciler
 from moorage.billing.invoices.issuer import DocumentIssuer
 from moorage.billing.ledger_check import LedgerCheck
@@ -14,17 +14,19 @@ from moorage.billing.renewals.reconciler import RenewalsReconciler
 from moorage.containers.channels import CONTAINERS
 from moorage.containers.doctor.reconciler import Doctor
 from moorage.containers.reconciler.reconciler import ContainersReconciler
+from moorage.engines.base import Engine
 from moorage.engines.docker.engine import DockerEngine
 from moorage.entrypoints.housekeeping import Housekeeping
-from moorage.kit.clock import system_clock
-from moorage.kit.crypto import load_or_create_keyring
+from moorage.kit.clock import Clock, system_clock
+from moorage.kit.crypto import Keyring, load_or_create_keyring
 from moorage.kit.database import Database, Listener
 from moorage.kit.errors import SettingsError
 from moorage.kit.installation import ensure_installation_id
+from moorage.kit.lasting import run_for_good
 from moorage.kit.postgres import database_dsn
 from moorage.kit.settings import Settings
 from moorage.notifications.delivery import MailDelivery
-from moorage.reconcile.driver import Driver
+from moorage.reconcile.driver import Driver, Reconciler
 from moorage.telemetry.capsules.writer import CapsuleWriter
 from moorage.telemetry.logs.collector import LogCollector
 from moorage.telemetry.metrics.keeper import MetricsKeeper
@@ -47,41 +49,48 @@ async def serve(settings: Settings) -> None:
     await engine.check_runtime()
     keyring = load_or_create_keyring(settings.key_file)
     containers = ContainersReconciler(database, engine, keyring, settings, system_clock)
-    renewals = RenewalsReconciler(database, keyring, settings, system_clock)
-    top_ups = AutoTopUpsReconciler(database, keyring, settings, system_clock)
-    card_payments = CardPaymentsReconciler(database, keyring, settings)
-    logs = LogCollector(database, engine, keyring, settings, system_clock)
     holder = f"{socket.gethostname()}:{os.getpid()}"
+    cards = card_provider(settings)
+    others = other_reconcilers(database, engine, keyring, cards, settings, system_clock)
     drivers = [
-        Driver(reconciler, database, listener, holder, system_clock)
-        for reconciler in (
-            containers,
-            logs,
-            renewals,
-            AlertsReconciler(database, keyring, settings, system_clock),
-            top_ups,
-            card_payments,
-            LedgerCheck(database, system_clock),
-            DocumentIssuer(database, settings, system_clock),
-            MailDelivery(database, keyring, settings, system_clock),
-            WebhookDelivery(database, keyring, settings, system_clock),
-            MetricsKeeper(database, engine, system_clock),
-            Doctor(database, engine, settings),
-            CapsuleWriter(database, system_clock),
-            Autoscaler(database, system_clock),
-            Housekeeping(database, settings, system_clock),
-        )
+        Driver(reconciler, database, listener, holder, system_clock) for reconciler in (containers, *others)
     ]
     containers.ask = drivers[0].ask
     listener.hear(CONTAINERS, drivers[0].ask)
     try:
-        async with asyncio.TaskGroup() as group:
-            group.create_task(listener.run())
-            for driver in drivers:
-                group.create_task(driver.run())
+        # Should one of them end after all, so does the process: it is started again, and everything with it.
+        await run_for_good(
+            {"listener": listener.run(), **{driver.reconciler.name: driver.run() for driver in drivers}}
+        )
     finally:
         await containers.close()
-        await top_ups.close()
-        await card_payments.close()
+        if cards is not None:
+            await cards.close()
         await engine.close()
         await database.close()
+
+
+def other_reconcilers(
+    database: Database,
+    engine: Engine,
+    keyring: Keyring,
+    cards: CardProvider | None,
+    settings: Settings,
+    clock: Clock,
+) -> tuple[Reconciler, ...]:
+    return (
+        LogCollector(database, engine, keyring, settings, clock),
+        RenewalsReconciler(database, keyring, settings, clock),
+        AlertsReconciler(database, keyring, settings, clock),
+        AutoTopUpsReconciler(database, keyring, cards, settings, clock),
+        CardPaymentsReconciler(database, keyring, cards),
+        LedgerCheck(database, clock),
+        DocumentIssuer(database, settings, clock),
+        MailDelivery(database, keyring, settings, clock),
+        WebhookDelivery(database, keyring, settings, clock),
+        MetricsKeeper(database, engine, clock),
+        Doctor(database, engine, settings),
+        CapsuleWriter(database, clock),
+        Autoscaler(database, clock),
+        Housekeeping(database, settings, clock),
+    )

@@ -23,7 +23,7 @@ router = APIRouter(include_in_schema=False)
 async def ask(request: Request, session: TheSession, settings: TheSettings, code: str = "") -> HTMLResponse:
     person = await person_of_cookie(request, session, settings)
     if person is None:
-        return _sign_in_first()
+        return _sign_in_first(code)
     try:
         waiting = await service.find(session, code)
     except MoorageError as error:
@@ -45,7 +45,7 @@ async def decide(
 ) -> HTMLResponse:
     person: UserActor | None = await person_of_cookie(request, session, settings)
     if person is None:
-        return _sign_in_first()
+        return _sign_in_first(code)
     form = parse_qs((await request.body()).decode("ascii", "replace"))
     sent = form.get("csrf", [""])[0]
     if not equal(sent.encode(), csrf_token(session_cookie(request, settings)).encode()):
@@ -60,6 +60,7 @@ async def decide(
     return page("Refused", "<p>The command line is not signed in.</p>")
 
 
-def _sign_in_first() -> HTMLResponse:
-    text = '<p>Sign in at <a href="/">the console</a>, then open this link again.</p>'
+def _sign_in_first(code: str) -> HTMLResponse:
+    back = quote(f"/device?code={quote(code)}", safe="")
+    text = f'<p>Only somebody who is signed in can approve a command line.</p><p><a href="/login?next={back}">Sign in</a></p>'
     return page("Sign in first", text, 401)

@@ -1,14 +1,16 @@
-"""From our errors to HTTP: RFC 9457 problem documents with a stable `code`. The only place that knows both."""
+"""From our errors to HTTP: RFC 9457 problem documents with a stable `code`, and a page for somebody who opened an address
+in a browser. The only place that knows both."""
 
 import json
 from collections.abc import Mapping, Sequence
+from html import escape
 from http import HTTPStatus
 from typing import Any
 
 import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 from sqlalchemy.exc import DBAPIError
 from starlette.exceptions import HTTPException
 
@@ -24,6 +26,7 @@ from moorage.kit.errors import (
     TooManyRequestsError,
     UnavailableError,
 )
+from moorage.kit.pages import page
 
 log = structlog.get_logger()
 
@@ -44,7 +47,7 @@ _STATUSES: dict[type[MoorageError], HTTPStatus] = {
 
 def install_error_handlers(app: FastAPI, support_contact: str) -> None:
     @app.exception_handler(MoorageError)
-    async def expected(request: Request, error: MoorageError) -> JSONResponse:
+    async def expected(request: Request, error: MoorageError) -> Response:
         status = next((status for kind, status in _STATUSES.items() if isinstance(error, kind)), None)
         if status is None:
             return unexpected_answer(request, error)
@@ -60,13 +63,13 @@ def install_error_handlers(app: FastAPI, support_contact: str) -> None:
         return answer
 
     @app.exception_handler(RequestValidationError)
-    async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
         fields = tuple(FieldError(_field(one), _message(one)) for one in error.errors())
         detail = "; ".join(f"{one.field}: {one.message}" for one in fields) + "."
         return problem(request, HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_input", detail, fields)
 
     @app.exception_handler(HTTPException)
-    async def http(request: Request, error: HTTPException) -> JSONResponse:
+    async def http(request: Request, error: HTTPException) -> Response:
         status = HTTPStatus(error.status_code)
         if status == HTTPStatus.BAD_REQUEST:
             # FastAPI's word for a body that is not even text, or nested deeper than anybody means.
@@ -87,7 +90,7 @@ def install_error_handlers(app: FastAPI, support_contact: str) -> None:
         return answer
 
     @app.exception_handler(DBAPIError)
-    async def refused_by_database(request: Request, error: DBAPIError) -> JSONResponse:
+    async def refused_by_database(request: Request, error: DBAPIError) -> Response:
         if getattr(error.orig, "sqlstate", None) not in _NUL_SQL_STATES:
             raise error
         if any("\x00" in str(value) for value in request.path_params.values()):
@@ -96,10 +99,10 @@ def install_error_handlers(app: FastAPI, support_contact: str) -> None:
         return problem(request, HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_input", detail)
 
     @app.exception_handler(Exception)
-    async def unexpected(request: Request, error: Exception) -> JSONResponse:
+    async def unexpected(request: Request, error: Exception) -> Response:
         return unexpected_answer(request, error)
 
-    def unexpected_answer(request: Request, error: Exception) -> JSONResponse:
+    def unexpected_answer(request: Request, error: Exception) -> Response:
         log.error("request_failed", path=request.url.path, request_id=_request_id(request), exc_info=error)
         detail = f"Something went wrong on our side. If it stays, tell {support_contact} the request id."
         return problem(request, HTTPStatus.INTERNAL_SERVER_ERROR, "internal_error", detail)
@@ -112,7 +115,7 @@ def problem(
     detail: str,
     fields: Sequence[FieldError] = (),
     more: Mapping[str, int] | None = None,
-) -> JSONResponse:
+) -> Response:
     body: dict[str, Any] = {
         "type": "about:blank",
         "title": status.phrase,
@@ -124,7 +127,10 @@ def problem(
     }
     if fields:
         body["errors"] = [{"field": one.field, "message": one.message} for one in fields]
-    answer = ProblemResponse(body, status_code=status.value)
+    answer: Response = ProblemResponse(body, status_code=status.value)
+    # Only a browser that opens an address asks for HTML; the console and every program read the document.
+    if "text/html" in request.headers.get("accept", ""):
+        answer = page(status.phrase, f"<p>{escape(detail)}</p>{_mention(body['request_id'])}", status.value)
     # An unexpected error is answered outside of the middleware that would set it.
     answer.headers["X-Request-ID"] = body["request_id"] or ""
     return answer
@@ -136,6 +142,10 @@ class ProblemResponse(JSONResponse):
     def render(self, content: Any) -> bytes:
         # Only ASCII: what was wrong may be half a surrogate pair, which UTF-8 cannot carry.
         return json.dumps(content).encode("ascii")
+
+
+def _mention(request_id: str | None) -> str:
+    return f"<p>Request <code>{escape(request_id)}</code></p>" if request_id else ""
 
 
 def _request_id(request: Request) -> str | None:

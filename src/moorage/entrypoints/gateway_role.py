@@ -1,6 +1,5 @@
 """The role `gateway`, wired."""
 
-import asyncio
 from urllib.parse import urlsplit
 
 from moorage.entrypoints.sockets import api_socket_path, request_log_path
@@ -12,6 +11,7 @@ from moorage.gateway.samples import SampleReporter
 from moorage.kit.clock import system_clock
 from moorage.kit.database import Database, Listener
 from moorage.kit.home import SERVICE_USER, service_user
+from moorage.kit.lasting import run_for_good
 from moorage.kit.postgres import database_dsn
 from moorage.kit.settings import Settings
 
@@ -33,11 +33,14 @@ async def serve(settings: Settings) -> None:
         service_user(),
     )
     try:
-        async with asyncio.TaskGroup() as group:
-            group.create_task(listener.run())
-            group.create_task(requests.run())
-            group.create_task(samples.run())
-            group.create_task(agent.run())
+        await run_for_good(
+            {
+                "listener": listener.run(),
+                "requests": requests.run(),
+                "samples": samples.run(),
+                "agent": agent.run(),
+            }
+        )
     finally:
         await database.close()
 

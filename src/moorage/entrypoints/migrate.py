@@ -1,5 +1,7 @@
 """`moor migrate`: bring the database to this version's tables, one process at a time."""
 
+import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 from alembic import command
@@ -10,7 +12,55 @@ from sqlalchemy import Connection, text
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 
+from moorage.entrypoints.backup import dump
+from moorage.kit.clock import system_clock
+from moorage.kit.errors import SetupError
+from moorage.kit.postgres import database_dsn
+from moorage.kit.settings import Settings
+
+DUMPS = "dumps"
+"""In the data folder."""
+KEPT_DUMPS = 3
 _MIGRATION_LOCK = 0x6D6F6F72_6D696772
+
+
+async def migrate_installation(
+    settings: Settings, say: Callable[[str], None], *, dump_first: bool = True
+) -> None:
+    """To this version, with a dump of the database as it was: whatever a migration does, there is a way back."""
+    dsn = database_dsn(settings)
+    before = await _revision_before(dsn)
+    if before is not None and dump_first:
+        file = settings.home / DUMPS / f"before-{before}-{system_clock.now():%Y%m%dT%H%M%SZ}.dump"
+        say(f"The database is of an earlier version; writing it to {file} before it is changed …")
+        await _dump(settings, file)
+    await migrate(dsn)
+
+
+async def _dump(settings: Settings, file: Path) -> None:
+    await asyncio.to_thread(file.parent.mkdir, mode=0o700, parents=True, exist_ok=True)
+    try:
+        await dump(settings, file)
+    except SetupError as exc:
+        raise SetupError(
+            f"{exc.message} Nothing was changed. Make room or a dump of your own, then run `moor migrate --without-dump`."
+        ) from exc
+    for old in sorted(file.parent.glob("before-*.dump"), key=lambda one: one.stat().st_mtime)[:-KEPT_DUMPS]:
+        await asyncio.to_thread(old.unlink)
+
+
+async def _revision_before(dsn: str) -> str | None:
+    """The database's, where it has tables and they are not of this version yet."""
+    engine = create_async_engine(dsn.replace("postgresql://", "postgresql+asyncpg://", 1), poolclass=NullPool)
+    try:
+        async with engine.connect() as connection:
+            current = await connection.run_sync(
+                lambda one: MigrationContext.configure(one).get_current_revision()
+            )
+    finally:
+        await engine.dispose()
+    script = ScriptDirectory.from_config(_config())
+    return current if current is not None and current not in script.get_heads() else None
 
 
 async def migrate(dsn: str, revision: str = "head") -> None:

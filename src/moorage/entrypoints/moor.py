@@ -62,12 +62,15 @@ def serve(
 
 
 @app.command(rich_help_panel="Run Moorage")
-def migrate() -> None:
-    """Bring the database to this version's tables."""
-    from moorage.entrypoints.migrate import migrate as run_migrate
-    from moorage.kit.postgres import database_dsn
+def migrate(
+    without_dump: Annotated[
+        bool, typer.Option("--without-dump", help="Do not write the database to a file first.")
+    ] = False,
+) -> None:
+    """Bring the database to this version's tables. One of an earlier version is first written to the data folder."""
+    from moorage.entrypoints.migrate import migrate_installation
 
-    asyncio.run(run_migrate(database_dsn(load_settings())))
+    asyncio.run(migrate_installation(load_settings(), _say, dump_first=not without_dump))
     _say("The database is at this version.")
 
 

@@ -23,7 +23,9 @@ class OriginMiddleware:
         if scope["type"] == "http" and scope["method"] not in SAFE_METHODS:
             request = Request(scope)
             if _is_foreign(request):
-                detail = "This request was sent by another site. Use the console of this installation."
+                detail = (
+                    "This request was sent by another site. Open the page at this installation's own address."
+                )
                 answer = problem(request, HTTPStatus.FORBIDDEN, "foreign_origin", detail)
                 await answer(scope, receive, send)
                 return
@@ -31,11 +33,22 @@ class OriginMiddleware:
 
 
 def _is_foreign(request: Request) -> bool:
-    origin = request.headers.get("origin")
     # Whoever sends a key or a token of its own accord is no browser that was lured.
-    if origin is None or "authorization" in request.headers:
+    if "authorization" in request.headers:
+        return False
+    # What the browser itself thinks, which no page can make it say. It knows the address that the person sees, whatever a
+    # proxy in front of us made of it, and a page of a container beside us is another to it. `none`: the person's own doing.
+    site = request.headers.get("sec-fetch-site")
+    if site is not None:
+        return site not in ("same-origin", "none")
+    # An older browser, or one that reached us without TLS at a name that is not its own machine's.
+    origin = request.headers.get("origin")
+    if origin is None:
         return False
     settings: Settings = request.app.state.settings
-    # By the name that the browser itself used, or the one that the operator gave.
-    own = {request.headers.get("host", ""), urlsplit(settings.api_base_url).netloc}
-    return origin.partition("://")[2] not in own - {""}
+    public = urlsplit(settings.api_base_url)
+    scheme, _, host = origin.partition("://")
+    if host == public.netloc:
+        # Of the name that the operator gave we know the scheme: a page without TLS may be anybody's on the way.
+        return scheme != public.scheme
+    return host != request.headers.get("host") or not host

@@ -23,7 +23,7 @@ router = APIRouter(include_in_schema=False)
 async def ask(token: str = "") -> HTMLResponse:
     return page(
         "Sign in to Moorage",
-        f'<p>This link works once.</p><form method="post"><input type="hidden" name="token" value="{escape(token)}">'
+        f'<p>This link works once.</p><form method="post" action="/sign-in"><input type="hidden" name="token" value="{escape(token)}">'
         "<button>Sign in as operator</button></form>",
     )
 

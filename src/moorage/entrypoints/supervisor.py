@@ -30,13 +30,17 @@ class RoleProcess:
         pause_s = 0.2
         while True:
             started_s = system_clock.monotonic()
-            status = await self._run_once()
+            try:
+                how = _how(await self._run_once())
+            except OSError as exc:
+                # No memory for another process, no room for its log: that passes, and the other roles go on.
+                how = f"could not be started: {exc.strerror}"
             pause_s = (
                 0.2
                 if system_clock.monotonic() - started_s > STEADY_AFTER_S
                 else min(pause_s * 2, LONGEST_PAUSE_S)
             )
-            self.say(f"The {self.role} ended ({_how(status)}); starting it again. Its log: {self._log_file}")
+            self.say(f"The {self.role} {how}; starting it again. Its log: {self._log_file}")
             await system_clock.sleep(pause_s)
 
     @property
@@ -79,12 +83,12 @@ async def keep_daemons(daemons: Sequence[SupervisedDaemon], say: Callable[[str],
     while True:
         await system_clock.sleep(CHECK_DAEMONS_EVERY_S)
         for daemon in daemons:
-            if not daemon.alive():
-                say(f"{daemon.name} is gone; starting it again.")
-                try:
+            try:
+                if not daemon.alive():
+                    say(f"{daemon.name} is gone; starting it again.")
                     await daemon.start()
-                except Exception as exc:  # noqa: BLE001 - said, and tried again in a second
-                    say(f"{daemon.name} could not be started: {exc}")
+            except Exception as exc:  # noqa: BLE001 - said, and tried again in a second
+                say(f"{daemon.name} could not be started: {exc}")
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
@@ -99,4 +103,4 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 
 def _how(status: int) -> str:
-    return f"signal {-status}" if status < 0 else f"exit code {status}"
+    return f"ended (signal {-status})" if status < 0 else f"ended (exit code {status})"

@@ -14,8 +14,6 @@ import socket
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-import httpx
-
 from moorage.engines.docker.daemon import (
     ensure_engine,
     ensure_own_engine,
@@ -25,10 +23,11 @@ from moorage.engines.docker.daemon import (
 )
 from moorage.engines.docker.engine import DockerEngine
 from moorage.engines.docker.network import NetworkIsolation
+from moorage.entrypoints.announcement import announce
 from moorage.entrypoints.bootstrap import bootstrap, operator_sign_in_link
 from moorage.entrypoints.example_image import ensure_example_image
 from moorage.entrypoints.gateway_role import create_dataplane
-from moorage.entrypoints.migrate import migrate
+from moorage.entrypoints.migrate import migrate_installation
 from moorage.entrypoints.supervisor import RoleProcess, SupervisedDaemon, keep_daemons
 from moorage.gateway.agent import stable_gateway_id
 from moorage.gateway.repository import forget_gateway
@@ -40,7 +39,6 @@ from moorage.kit.installation import ensure_installation_id
 from moorage.kit.postgres import EmbeddedPostgres, database_dsn
 from moorage.kit.settings import Settings
 
-READY_TIMEOUT_S = 120.0
 Say = Callable[[str], None]
 
 
@@ -54,7 +52,7 @@ async def up(settings: Settings, say: Say) -> None:
         if postgres is not None:
             say("Starting the database …")
             await postgres.start()
-        link = await _prepare_database(settings)
+        link = await _prepare_database(settings, say)
         overrides = settings_for(await _isolation(settings, docker_host), say)
         await _build_example(settings, docker_host, say)
         say("Starting the API, the controller and the gateway …")
@@ -132,10 +130,9 @@ def _check_ports(settings: Settings) -> None:
                 ) from exc
 
 
-async def _prepare_database(settings: Settings) -> str:
-    dsn = database_dsn(settings)
-    await migrate(dsn)
-    database = Database(dsn, pool_size=2)
+async def _prepare_database(settings: Settings, say: Say) -> str:
+    await migrate_installation(settings, say)
+    database = Database(database_dsn(settings), pool_size=2)
     try:
         async with database.transaction() as session:
             await bootstrap(session, settings)
@@ -220,45 +217,7 @@ async def _supervise(
         for role in roles:
             group.create_task(role.run())
         group.create_task(keep_daemons(daemons, say))
-        await _wait_until_ready(settings)
-        _say_how_to_use(settings, link, say)
-
-
-async def _wait_until_ready(settings: Settings) -> None:
-    deadline = system_clock.monotonic() + READY_TIMEOUT_S
-    missing = "the API does not answer"
-    scheme = "https" if settings.api_certificate else "http"
-    async with httpx.AsyncClient(verify=False) as client:  # noqa: S501 - our own address, possibly by another name
-        while system_clock.monotonic() < deadline:
-            try:
-                answer = (await client.get(f"{scheme}://{settings.api_listen}/readyz", timeout=5)).json()
-                if answer.get("ready"):
-                    return
-                checks = answer.get("checks", {}).items()
-                missing = "; ".join(
-                    f"{name}: {check['message']}" for name, check in checks if not check["ok"]
-                )
-            except (httpx.HTTPError, ValueError):
-                missing = "the API does not answer"
-            await asyncio.sleep(0.1)
-    raise SetupError(
-        f"Not ready after {READY_TIMEOUT_S:.0f} s: {missing}. The logs are in {settings.log_dir}."
-    )
-
-
-def _say_how_to_use(settings: Settings, link: str, say: Say) -> None:
-    key_file = settings.operator_key_file
-    say(
-        f"\nMoorage is ready.\n\n"
-        f"  Console           {settings.api_base_url}\n"
-        f"  API               {settings.api_base_url}/api/v1\n"
-        f"  Endpoints         {settings.gateway_base_url}\n"
-        f"  Sign in (once)    {link}\n"
-        f"  Operator's key    {key_file}\n\n"
-        f'  curl -H "Authorization: Bearer $(cat {key_file})" {settings.api_base_url}/api/v1/me\n\n'
-        f"Deploy the example:  moor login && moor deploy -f examples/chat/container.toml\n"
-        f"Ctrl-C stops Moorage; users' containers keep running."
-    )
+        await announce(settings, link, say)
 
 
 async def _stop_gateway_and_database(settings: Settings) -> None:

@@ -22,6 +22,7 @@ from moorage.gateway.table import GatewayTable
 from moorage.identity.api_keys.channels import API_KEYS
 from moorage.kit.clock import Clock
 from moorage.kit.database import Database, Listener
+from moorage.kit.errors import MoorageError
 from moorage.kit.ids import GatewayId, ReplicaId, new_gateway_id
 
 log = structlog.get_logger()
@@ -31,6 +32,10 @@ COMPARE_EVERY_S = 2.0
 REPORT_ALL_EVERY_S = 15.0
 """Between these, only differences are reported: only this process writes those rows, so it knows what they say."""
 DRAIN_POLL_S = 0.1
+
+
+class ForgottenError(MoorageError):
+    code = "gateway_forgotten"
 
 
 @dataclass
@@ -140,8 +145,11 @@ class GatewayAgent:
         full = now_s - self._reported_all_at_s >= REPORT_ALL_EVERY_S
         said, self._said = self._said, None  # Until the commit nobody knows what the rows say.
         async with self.database.transaction() as session:
-            if alive:
-                await repository.note_seen(session, self.gateway_id)
+            if alive and not await repository.note_seen(session, self.gateway_id):
+                # Somebody took us for gone and said so. What is read before we are registered may change without
+                # anybody waiting for our word, so all of it is read and reported anew.
+                self._registered, self._read = False, None
+                raise ForgottenError("This gateway was forgotten; it registers anew.")
             await repository.report(session, self.gateway_id, held, said[2] if said and not full else None)
         self._said = applied, health, held
         if full or said is None:

@@ -180,8 +180,10 @@ async def register_gateway(session: AsyncSession, gateway_id: GatewayId) -> None
     await session.execute(upsert)
 
 
-async def note_seen(session: AsyncSession, gateway_id: GatewayId) -> None:
-    await session.execute(update(GatewayRow).where(GatewayRow.id == gateway_id).values(seen_at=func.now()))
+async def note_seen(session: AsyncSession, gateway_id: GatewayId) -> bool:
+    """False when it is not registered, or not any more."""
+    seen = update(GatewayRow).where(GatewayRow.id == gateway_id).values(seen_at=func.now())
+    return (await session.execute(seen.returning(GatewayRow.id))).scalar_one_or_none() is not None
 
 
 async def forget_gateway(session: AsyncSession, gateway_id: GatewayId) -> None:

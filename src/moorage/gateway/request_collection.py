@@ -48,7 +48,7 @@ class RequestCollection:
         if request.key_id:
             self._note_use(request, int(ended_at_s) // 60)
         if request.container_id is not None:
-            self._count(request.container_id, ended_at_s, status, request.total_ms)
+            self._count(request.container_id, request)
         if not is_error(status, request.ended):
             second = (request.container_id, int(ended_at_s))
             self._kept[second] += 1
@@ -62,7 +62,12 @@ class RequestCollection:
     def batch(self, now: datetime, *, everything: bool = False) -> Batch | None:
         """What can be stored now; the last call of a process takes the steps that are not over, too."""
         over = now.timestamp() - STEP_S - _LATE_S
-        figures = {key: step for key, step in self._steps.items() if everything or key[1] <= over}
+        # One that lies ahead was counted before the clock was set back, and is over.
+        figures = {
+            key: step
+            for key, step in self._steps.items()
+            if everything or key[1] <= over or key[1] > now.timestamp() + STEP_S
+        }
         if not self._records and not figures and not self._uses:
             return None
         records, self._records = self._records, []
@@ -72,19 +77,20 @@ class RequestCollection:
         return Batch(now, records, figures, uses)
 
     def _note_use(self, request: LoggedRequest, minute: int) -> None:
-        if self._used_in.get(request.key_id, 0) >= minute:
+        # Of the minute before, one may end late; any later minute was noted before the clock was set back.
+        if 0 <= self._used_in.get(request.key_id, 0) - minute <= 1:
             return
         if len(self._used_in) >= MAX_KEYS:
             self._used_in.clear()
         self._used_in[request.key_id] = minute
         self._uses[request.key_id] = KeyUse(datetime.fromtimestamp(minute * 60, UTC), request.client_address)
 
-    def _count(self, container_id: str, ended_at_s: float, status: int | None, total_ms: int) -> None:
-        key = (container_id, step_of(ended_at_s))
+    def _count(self, container_id: str, request: LoggedRequest) -> None:
+        key = (container_id, step_of(request.ended_at_s))
         step = self._steps.get(key)
         if step is None:
             if len(self._steps) >= MAX_STEPS:
                 self.dropped += 1
                 return
             step = self._steps[key] = Figures()
-        step.count(status, total_ms)
+        step.count(request.status, request.total_ms, request.first_byte_ms)

@@ -59,6 +59,12 @@ class LoggedRequest:
         return min(max(0, int(self.fields[9])), _LONGEST_MS)
 
     @property
+    def first_byte_ms(self) -> int | None:
+        """From the request's first byte to the answer's; None where it ended before."""
+        parts_ms = [_duration(field) for field in self.fields[5:9]]
+        return None if None in parts_ms else sum(part_ms or 0 for part_ms in parts_ms)
+
+    @property
     def started_at_ms(self) -> int:
         _, began_s, began_ms, handshake_ms, idle_ms, *_ = self.fields
         return int(began_s) * 1000 + int(began_ms) + max(0, int(handshake_ms)) + max(0, int(idle_ms))
@@ -86,10 +92,7 @@ class LoggedRequest:
         return name if name.startswith("rep_") else None
 
     def record(self) -> RequestRecord:
-        head_ms, queue_ms, connect_ms, answer_ms = (_duration(field) for field in self.fields[5:9])
-        first_byte_ms = None
-        if None not in (head_ms, queue_ms, connect_ms, answer_ms):
-            first_byte_ms = (head_ms or 0) + (queue_ms or 0) + (connect_ms or 0) + (answer_ms or 0)
+        queue_ms, connect_ms = (_duration(field) for field in self.fields[6:8])
         return RequestRecord(
             request_id=self.fields[0].decode(),
             project_id=self.project_id,
@@ -99,7 +102,7 @@ class LoggedRequest:
             started_at=datetime.fromtimestamp(self.started_at_ms / 1000, UTC),
             queue_ms=queue_ms,
             connect_ms=connect_ms,
-            first_byte_ms=first_byte_ms,
+            first_byte_ms=self.first_byte_ms,
             total_ms=self.total_ms,
             status=self.status,
             request_bytes=int(self.fields[11]),

@@ -3,7 +3,8 @@
 Purpose: every request with a valid key is counted, those worth a record get one, and each key says when it was used.
 Invariants: HAProxy never waits for us. It keeps its lines in a ring of its own, of which the oldest go when nobody
 reads, and sends them in pieces of many: a tenth of what a datagram for each request costs it. What waits here is bounded.
-When it fails: without Postgres a batch is tried again while others gather; when this process dies, HAProxy keeps the
+When it fails: without Postgres a batch is tried again while others gather; one that Postgres refuses for good is given up
+and said to be; when this process dies, HAProxy keeps the
 lines for the next one. Requests that a reload left to the old worker end without a line: HAProxy closes the
 ring of a worker that stops.
 """
@@ -11,12 +12,13 @@ ring of a worker that stops.
 import asyncio
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast
 
 import asyncpg
 import structlog
+from sqlalchemy.exc import DataError, IntegrityError
 
 from moorage.gateway.request_collection import Batch, RequestCollection
 from moorage.gateway.request_log import parse
@@ -24,6 +26,8 @@ from moorage.identity.api_keys.repository import note_uses
 from moorage.kit.clock import Clock
 from moorage.kit.database import Database
 from moorage.kit.ids import GatewayId
+from moorage.telemetry.metrics.repository import database_time
+from moorage.telemetry.partition_repository import create_partition
 from moorage.telemetry.requests import repository
 
 log = structlog.get_logger()
@@ -78,15 +82,45 @@ class RequestReader:
 
     async def _store_batch(self, batch: Batch) -> None:
         try:
-            async with self.database.transaction() as session:
-                await repository.store(
-                    session, self.gateway_id, batch.written_at, batch.records, batch.figures
-                )
-                await note_uses(session, batch.uses)
+            await self._write(batch)
         except asyncpg.UniqueViolationError:
             # It had been stored, and only the answer was lost.
             log.info("requests_stored_before", written_at=batch.written_at.isoformat())
+        except asyncpg.CheckViolationError:
+            await self._store_on_another_day(batch)
+        except (
+            asyncpg.DataError,
+            asyncpg.IntegrityConstraintViolationError,
+            DataError,
+            IntegrityError,
+        ) as exc:
+            self._give_up(batch, exc)
         self._unstored = None
+
+    async def _store_on_another_day(self, batch: Batch) -> None:
+        """Its day has no partition: nobody made one in time, it is over for good, or our clock is wrong. The database's
+        own day will do, and nothing of the batch is stored yet."""
+        async with self.database.transaction() as session:
+            now = await database_time(session)
+            for table in repository.TABLES:
+                await create_partition(session, table, now.date())
+        log.warning("requests_of_another_day", written_at=batch.written_at.isoformat(), now=now.isoformat())
+        # Kept under the new name, should the answer to this be lost.
+        self._unstored = batch = replace(batch, written_at=now)
+        try:
+            await self._write(batch)
+        except asyncpg.CheckViolationError as exc:
+            self._give_up(batch, exc)
+
+    async def _write(self, batch: Batch) -> None:
+        async with self.database.transaction() as session:
+            await repository.store(session, self.gateway_id, batch.written_at, batch.records, batch.figures)
+            await note_uses(session, batch.uses)
+
+    def _give_up(self, batch: Batch, error: Exception) -> None:
+        """Postgres will never take it, and those behind it must not wait for ever."""
+        log.error("requests_refused", error=repr(error))
+        self._collection.dropped += len(batch.records) + len(batch.figures)
 
     async def _store_and_log(self, *, everything: bool = False) -> None:
         try:

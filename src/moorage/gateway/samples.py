@@ -14,7 +14,7 @@ from moorage.gateway.dataplane import DataPlane
 from moorage.kit.clock import Clock
 from moorage.kit.database import Database
 from moorage.kit.ids import GatewayId
-from moorage.telemetry.metrics.repository import store_samples
+from moorage.telemetry.metrics.repository import CONTINUES_WITHIN, store_samples
 from moorage.telemetry.metrics.samples import Sample
 
 log = structlog.get_logger()
@@ -47,8 +47,15 @@ class SampleReporter:
     async def report(self) -> None:
         """Look, and store this second with all that could not be stored before."""
         second = self.clock.now().replace(microsecond=0)
-        if self._last is not None:
-            # A second belongs to one report, also where a timer woke us a little early or the clock was set back.
+        if self._last is not None and second < self._last - CONTINUES_WITHIN:
+            # The clock was set back, and this time comes a second time. What was not stored of it yet goes with the rest
+            # of what was said of it.
+            log.warning(
+                "clock_set_back", by_s=(self._last - second).total_seconds(), waiting=len(self._waiting)
+            )
+            self._waiting, self._unsaid_since = [], None
+        elif self._last is not None:
+            # A second belongs to one report, also where a timer woke us a little early.
             second = max(second, self._last + timedelta(seconds=1))
         self._last = second
         used = await self.dataplane.usage()

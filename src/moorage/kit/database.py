@@ -189,8 +189,8 @@ class Listener:
             try:
                 await self._listen_until_closed()
                 retry_s = 0.1
-            except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError) as exc:
-                log.warning("listener_disconnected", error=str(exc), retry_s=retry_s)
+            except Exception as exc:  # noqa: BLE001 - whatever it was: a process that hears nothing must not stay so
+                log.warning("listener_disconnected", error=repr(exc), retry_s=retry_s)
                 retry_s = min(retry_s * 2, 5.0)
             await self._clock.sleep(retry_s)
 
@@ -218,4 +218,8 @@ class Listener:
 
     def _tell(self, channel: str, payload: str) -> None:
         for take in self._hearers[channel]:
-            take(payload)
+            try:
+                take(payload)
+            except Exception:
+                # One that cannot read a notice keeps it from nobody else.
+                log.exception("notice_not_taken", channel=channel, payload=payload)

@@ -22,7 +22,8 @@ def page(title: str, content: str, status: int = 200) -> HTMLResponse:
     policy = "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'"
     headers = {
         "Content-Security-Policy": policy,
-        "Referrer-Policy": "no-referrer",
+        # Not `no-referrer`: with it a browser sends the page's own form with `Origin: null`, as if it came from elsewhere.
+        "Referrer-Policy": "same-origin",
         "Cache-Control": "no-store",
     }
     return HTMLResponse(html, status_code=status, headers=headers)

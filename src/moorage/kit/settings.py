@@ -211,6 +211,13 @@ class Settings(BaseSettings):
         return (self.public_url or _url(self.api_listen, self.api_certificate)).rstrip("/")
 
     @property
+    def local_api_url(self) -> str:
+        """How this machine itself reaches the API, whatever people call it."""
+        host, _, port = self.api_listen.rpartition(":")
+        reached = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}.get(host, host)  # noqa: S104 - compared, not bound
+        return _url(f"{reached}:{port}", self.api_certificate)
+
+    @property
     def gateway_base_url(self) -> str:
         return (self.gateway_url or _url(self.gateway_listen, self.gateway_certificate)).rstrip("/")
 

@@ -19,6 +19,7 @@ import structlog
 from moorage.kit.clock import Clock
 from moorage.kit.database import Database, Listener
 from moorage.kit.errors import LeaseLostError
+from moorage.kit.lasting import run_for_good
 from moorage.kit.tracing import span
 from moorage.reconcile.lease import RENEW_EVERY_S, Lease, LeaseKeeper
 from moorage.reconcile.status import record_run
@@ -27,6 +28,7 @@ log = structlog.get_logger()
 
 MAX_OBJECTS_AT_ONCE = 32
 ASK_AGAIN_AT_THE_LATEST_S = 5.0
+RESTART_AFTER_S = 1.0
 REPORT_EVERY_S = 2.0
 REPORT_LATE_AFTER_S = 10.0
 """Rounds come by the hundred while something deploys; their status need not."""
@@ -88,7 +90,7 @@ class Driver:
         self._wake.set()
 
     async def run(self) -> None:
-        """Lead whenever nobody else does, until cancelled."""
+        """Lead whenever nobody else does, until cancelled: whatever else happens, it begins anew."""
         keeper = LeaseKeeper(self.database, self.reconciler.name, self.holder, self.clock)
         while True:
             try:
@@ -103,44 +105,49 @@ class Driver:
             await self._lead_until_lost(keeper, lease)
 
     async def _lead_until_lost(self, keeper: LeaseKeeper, lease: Lease) -> None:
-        try:
-            await self._lead_while_held(keeper, lease)
-        except asyncio.CancelledError:
-            try:
-                await asyncio.wait_for(asyncio.shield(keeper.release(lease)), timeout=2)
-            except Exception as exc:  # noqa: BLE001 - a stop must not hang on a database that is gone already
-                log.warning("lease_not_given_back", reconciler=self.reconciler.name, error=repr(exc))
-            raise
-
-    async def _lead_while_held(self, keeper: LeaseKeeper, lease: Lease) -> None:
+        """Returns when the lease is lost or something of ours broke: `run` begins anew. Raises only when cancelled."""
         self._running.clear()
         self._asked.clear()
         self._wake.set()
         try:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(keeper.keep(lease))
-                group.create_task(self._lead(lease))
-                group.create_task(self._dispatch(lease, group))
+            await run_for_good(
+                {"lease": keeper.keep(lease), "watch": self._watch(lease), "passes": self._dispatch(lease)}
+            )
         except* LeaseLostError as lost:
-            log.warning("lease_lost", reconciler=self.reconciler.name, error=str(lost.exceptions[0]))
-        current = asyncio.current_task()
-        if current is not None and current.cancelling():
-            # The lease was lost while we were being stopped; the group tells of the loss alone.
-            raise asyncio.CancelledError
+            log.warning("lease_lost", reconciler=self.reconciler.name, error=repr(lost.exceptions[0]))
+        except* Exception as broken:
+            log.exception("driver_failed", reconciler=self.reconciler.name, error=repr(broken.exceptions[0]))
+            await self.clock.sleep(RESTART_AFTER_S)
+        finally:
+            await self._give_back(keeper, lease)
 
-    async def _lead(self, lease: Lease) -> None:
+    async def _give_back(self, keeper: LeaseKeeper, lease: Lease) -> None:
+        """The next leader need not wait; with a lease that is lost already it does nothing."""
+        try:
+            # Not `wait_for`: before Python 3.12 it can lose a cancellation, and then nothing would ever stop us.
+            async with asyncio.timeout(2):
+                await keeper.release(lease)
+        except Exception as exc:  # noqa: BLE001 - a stop must not hang on a database that is gone already
+            log.warning("lease_not_given_back", reconciler=self.reconciler.name, error=repr(exc))
+
+    async def _watch(self, lease: Lease) -> None:
         """The reconciler's own watch; restarted when it fails, because passes do not depend on it."""
         while True:
             try:
                 await self.reconciler.lead(lease)
-                return
+                break
             except* LeaseLostError:
                 raise
             except* Exception as broken:  # noqa: BLE001 - reported, and tried again
                 log.warning("watch_failed", reconciler=self.reconciler.name, error=repr(broken.exceptions[0]))
-            await self.clock.sleep(1.0)
+            await self.clock.sleep(RESTART_AFTER_S)
+        await asyncio.Event().wait()  # There is nothing to watch.
 
-    async def _dispatch(self, lease: Lease, group: asyncio.TaskGroup) -> None:
+    async def _dispatch(self, lease: Lease) -> None:
+        async with asyncio.TaskGroup() as group:
+            await self._begin_what_is_due(lease, group)
+
+    async def _begin_what_is_due(self, lease: Lease, group: asyncio.TaskGroup) -> None:
         while True:
             self._wake.clear()
             wait_s = ASK_AGAIN_AT_THE_LATEST_S

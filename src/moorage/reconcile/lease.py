@@ -8,10 +8,10 @@ token matches nothing. A renewal touches no key and waits for nobody.
 
 import asyncio
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import bindparam, func, select, update
+from sqlalchemy import bindparam, func, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -64,6 +64,8 @@ class LeaseKeeper:
         self._name = name
         self._holder = holder
         self._clock = clock
+        self._ahead: tuple[int, datetime, float] | None = None
+        """A lease that ends later than any can: its token, its end, and since when we see it so."""
 
     async def acquire(self) -> Lease | None:
         """A lease with a new token, or None while somebody else leads."""
@@ -71,17 +73,24 @@ class LeaseKeeper:
         async with self._database.transaction() as session:
             never_held = {"name": self._name, "holder": self._holder, "token": 0, "expires_at": func.now()}
             await session.execute(insert(LeaseRow).values(never_held).on_conflict_do_nothing())
-            row = (
-                await session.execute(select(LeaseRow).where(LeaseRow.name == self._name).with_for_update())
-            ).scalar_one()
-            taken = (
-                update(LeaseRow)
-                .where(LeaseRow.name == self._name, LeaseRow.expires_at <= func.clock_timestamp())
-                .values(holder=self._holder, token=row.token + 1, expires_at=_IN_A_LEASE)
-                .returning(LeaseRow.token)
-            )
-            token = (await session.execute(taken)).scalar_one_or_none()
-        return None if token is None else Lease(self._name, token, asked_at_s + LEASE_S, self._clock)
+            query = select(LeaseRow, func.clock_timestamp()).where(LeaseRow.name == self._name)
+            row, now = (await session.execute(query.with_for_update())).one()
+            if row.expires_at > now and not self._is_left_over(row, now):
+                return None
+            row.holder, row.token = self._holder, row.token + 1
+            row.expires_at = now + timedelta(seconds=LEASE_S)
+        return Lease(self._name, row.token, asked_at_s + LEASE_S, self._clock)
+
+    def _is_left_over(self, row: LeaseRow, now: datetime) -> bool:
+        """Whether it ends so late only because the database's clock was set back, and nobody renews it: who held it
+        would have done so within the length of a lease, which our own clock measures."""
+        if row.expires_at <= now + timedelta(seconds=LEASE_S):
+            self._ahead = None
+            return False
+        now_s = self._clock.monotonic()
+        if self._ahead is None or self._ahead[:2] != (row.token, row.expires_at):
+            self._ahead = row.token, row.expires_at, now_s
+        return now_s - self._ahead[2] >= LEASE_S
 
     async def keep(self, lease: Lease) -> None:
         """Renew until somebody else has it, or until our own clock says that it ran out."""

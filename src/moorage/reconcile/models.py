@@ -18,7 +18,7 @@ class LeaseRow(Base):
 
 
 class ReconcilerStatusRow(Base):
-    """What each reconciler did last; `moor status` and `/readyz` show it."""
+    """What each reconciler did last; `moor status` and `/operator/health` show it."""
 
     __tablename__ = "reconciler_status"
     __table_args__ = (CheckConstraint("consecutive_failures >= 0", name="failures_not_negative"),)

@@ -14,7 +14,14 @@ import typer
 
 from moorage_cli.client import ApiClient, Record
 from moorage_cli.command import command
-from moorage_cli.config import Config, checked_url, is_this_machine, operator_key_path, save_config
+from moorage_cli.config import (
+    Config,
+    checked_url,
+    installed_addresses,
+    is_this_machine,
+    operator_key_path,
+    save_config,
+)
 from moorage_cli.errors import ApiError, CliError, ExitCode, UnreachableError, UsageError
 from moorage_cli.secret_values import read_secret
 from moorage_cli.session import Session
@@ -52,7 +59,8 @@ def login(
     elif email is not None:
         token = _by_email(url, session, email, code)
     else:
-        token = (None if browser else _operator_key(session)) or _by_browser(url, session)
+        operator = None if browser else _operator(session)
+        url, token = operator or (url, _by_browser(url, session))
     who = _who(url, token)
     same_place = session.config.url is not None and checked_url(session.config.url) == url
     kept = session.config if same_place else Config()
@@ -159,13 +167,17 @@ def _exchanged(url: str, path: str, body: Record) -> str:
         client.close()
 
 
-def _operator_key(session: Session) -> str | None:
+def _operator(session: Session) -> tuple[str, str] | None:
+    """The address of the installation on this machine, and its operator's key. The key opens that one; no other has any
+    business seeing it, whoever listens where."""
     path = operator_key_path(session.environment, os.geteuid() == 0)
-    # The key opens the installation on this machine. Another one has no business seeing it.
-    if not is_this_machine(session.url) or not os.access(path, os.R_OK):
+    addresses = installed_addresses(path)
+    if not addresses or not os.access(path, os.R_OK):
+        return None
+    if session.named_url is not None and session.url not in addresses:
         return None
     session.output.note(f"Using the operator's key in {path}.")
-    return read_secret(path)
+    return session.url if session.named_url is not None else addresses[0], read_secret(path)
 
 
 def _who(url: str, token: str) -> Record:

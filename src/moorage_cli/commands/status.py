@@ -1,4 +1,4 @@
-"""`moor status`: would a deployment work now?"""
+"""`moor status`: does Moorage serve, and is all well?"""
 
 from datetime import UTC, datetime
 
@@ -26,17 +26,17 @@ def status(session: Session) -> None:
     # Without retries: somebody wants to know how it is now.
     client = ApiClient(session.url, session.token, retry_for_s=0)
     try:
-        readiness = client.readiness()
+        is_ready = client.is_ready()
         parts, why_not = _operator_status(client, session.token)
     finally:
         client.close()
     if session.output.as_json:
-        session.output.result({"url": session.url, **readiness, "operator": parts})
+        session.output.result({"url": session.url, "ready": is_ready, "operator": parts})
     else:
-        _show(session, readiness, parts)
+        _show(session, is_ready, parts)
         if why_not is not None:
             session.output.note(why_not)
-    if not readiness["ready"]:
+    if not is_ready:
         raise typer.Exit(ExitCode.NOT_READY)
 
 
@@ -54,23 +54,20 @@ def _operator_status(client: ApiClient, token: str | None) -> tuple[Record | Non
         return None, f"The parts cannot be shown: {exc.message}"
 
 
-def _show(session: Session, readiness: Record, parts: Record | None) -> None:
+def _show(session: Session, is_ready: bool, parts: Record | None) -> None:
     output = session.output
-    verdict = Text("ready", style="green") if readiness["ready"] else Text("not ready", style="bold red")
+    verdict = Text("ready", style="green") if is_ready else Text("not ready", style="bold red")
     pairs: list[tuple[str, str | Text]] = [("Moorage", session.url), ("status", verdict)]
     if parts is not None:
         pairs.insert(1, ("version", parts["version"]))
         counts = ", ".join(f"{count} {state}" for state, count in sorted(parts["containers"].items()))
-        pairs.append(("containers", counts or "none"))
+        state = parts["health"]["state"]
+        pairs += [("health", Text(state, style=STYLES.get(state, ""))), ("containers", counts or "none")]
     output.pairs(pairs)
-    output.line()
     if parts is not None:
+        output.line()
         _show_health(output, parts["health"]["parts"])
         _show_parts(output, parts)
-        return
-    checks = readiness.get("checks", {})
-    rows = [[name, _ok(check["ok"]), check["message"] or ""] for name, check in checks.items()]
-    output.table(("CHECK", "STATUS", "MESSAGE"), rows, "There are no checks.")
 
 
 def _show_health(output: Output, parts: list[Record]) -> None:

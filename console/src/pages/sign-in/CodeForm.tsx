@@ -27,7 +27,10 @@ export function CodeForm({ email, next, back }: CodeFormProps) {
     onSuccess: async (signedIn) => {
       queryClient.clear();
       rememberCsrfToken(signedIn.csrf_token);
-      await navigate({ to: ownAddress(next) });
+      const address = ownAddress(next);
+      // The server's own page, which this application has no route for.
+      if (address.startsWith("/device?")) window.location.assign(address);
+      else await navigate({ to: address });
     },
     onError: () => setCode(""),
   });

@@ -45,6 +45,8 @@ class MetricsKeeper:
             now = await repository.database_time(session)
             until = start_of(now - LATE, STEP_S)
             oldest_complete = start_of(now - KEEP_SECONDS, LONG_STEP_S) + timedelta(seconds=LONG_STEP_S)
+            if self._done_until is not None and self._done_until > until:
+                self._done_until = None  # The clock was set back.
             since = self._done_until or oldest_complete
             samples = await repository.list_samples(session, since, until)
             await repository.store_steps(session, STEP_S, steps_of_seconds(samples, STEP_S))

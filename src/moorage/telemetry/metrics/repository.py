@@ -17,6 +17,8 @@ from moorage.telemetry.metrics.series import ReadyTime
 _ROWS_PER_STATEMENT = 1000
 CONTINUES_WITHIN = timedelta(seconds=5)
 """A gateway that reports again within this was not silent, only late."""
+FALLS_SILENT_AFTER = timedelta(seconds=20)
+"""A gateway that was silent for longer is not waited for."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,7 @@ async def store_samples(
     for begin in range(0, len(samples), _ROWS_PER_STATEMENT):
         some = [asdict(sample) for sample in samples[begin : begin + _ROWS_PER_STATEMENT]]
         await session.execute(insert(ContainerSampleRow).values(some).on_conflict_do_nothing())
+    await _take_back(session, gateway_id, last)
     newest = select(func.max(GatewayReportRow.since)).where(GatewayReportRow.gateway_id == gateway_id)
     continued = (
         update(GatewayReportRow)
@@ -45,12 +48,29 @@ async def store_samples(
             GatewayReportRow.since == newest.scalar_subquery(),
             GatewayReportRow.until >= first - CONTINUES_WITHIN,
         )
-        .values(until=func.greatest(GatewayReportRow.until, last))
+        .values(until=last)
         .returning(GatewayReportRow.since)
     )
     if (await session.execute(continued)).scalar_one_or_none() is None:
         begun = insert(GatewayReportRow).values(gateway_id=gateway_id, since=first, until=last)
         await session.execute(begun.on_conflict_do_nothing())
+
+
+async def _take_back(session: AsyncSession, gateway_id: str, last: datetime) -> None:
+    """What this gateway said of times after its newest second was said before its clock was set back: then those seconds
+    are still to come, and what they will hold is not known."""
+    row = GatewayReportRow
+    ahead = (
+        select(row.since).where(row.gateway_id == gateway_id, row.until > last + CONTINUES_WITHIN).limit(1)
+    )
+    if (await session.execute(ahead)).first() is None:
+        return
+    sample = ContainerSampleRow
+    await session.execute(delete(sample).where(sample.at > last, sample.gateway_id == gateway_id))
+    await session.execute(delete(row).where(row.gateway_id == gateway_id, row.since > last))
+    await session.execute(
+        update(row).where(row.gateway_id == gateway_id, row.until > last).values(until=last)
+    )
 
 
 async def list_samples(
@@ -126,6 +146,19 @@ async def list_reports(session: AsyncSession, since: datetime) -> list[Report]:
     )
     found = [*await session.execute(before), *await session.execute(query.where(row.until >= since))]
     return [Report(*one) for one in found]
+
+
+async def known_until(session: AsyncSession) -> datetime:
+    """Up to when every gateway that reports has said what happened: from there on, nothing is known yet."""
+    row, now = GatewayReportRow, func.clock_timestamp()
+    last = select(func.max(row.until).label("at")).group_by(row.gateway_id).subquery()
+    reports = last.c.at > now - FALLS_SILENT_AFTER
+    behind = func.min(last.c.at).filter(reports)
+    # Where none does, it was known until the last of them fell silent.
+    query = select(func.coalesce(behind, func.max(last.c.at)), now)
+    found = (await session.execute(query)).one()
+    until: datetime = found[0] + timedelta(seconds=1) if found[0] is not None else found[1]
+    return until
 
 
 async def store_steps(session: AsyncSession, step_s: int, steps: Sequence[Step]) -> None:

@@ -13,19 +13,24 @@ class Figures:
     statuses: list[int] = field(default_factory=lambda: [0] * len(STATUS_CLASSES))
     """By STATUS_CLASSES."""
     histogram: dict[int, int] = field(default_factory=dict)
+    """Of the time to the answer's last byte."""
+    first_bytes: dict[int, int] = field(default_factory=dict)
+    """And to its first, of the requests that were answered."""
 
     @property
     def requests(self) -> int:
         return sum(self.statuses)
 
-    def count(self, status: int | None, total_ms: int) -> None:
+    def count(self, status: int | None, total_ms: int, first_byte_ms: int | None) -> None:
         self.statuses[(status or 0) // 100] += 1
-        bucket = bucket_of(total_ms)
-        self.histogram[bucket] = self.histogram.get(bucket, 0) + 1
+        add(self.histogram, {bucket_of(total_ms): 1})
+        if first_byte_ms is not None:
+            add(self.first_bytes, {bucket_of(first_byte_ms): 1})
 
-    def include(self, statuses: list[int], histogram: Histogram) -> None:
+    def include(self, statuses: list[int], histogram: Histogram, first_bytes: Histogram) -> None:
         self.statuses = [ours + theirs for ours, theirs in zip(self.statuses, statuses, strict=True)]
         add(self.histogram, histogram)
+        add(self.first_bytes, first_bytes)
 
 
 def step_of(epoch_s: float) -> int:

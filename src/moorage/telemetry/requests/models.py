@@ -53,3 +53,6 @@ class RequestHistogramRow(Base):
     """Of `histogram.bucket_of`, by the time from the request's first byte to the answer's last."""
     counts: Mapped[list[int]] = mapped_column(ARRAY(BigInteger))
     """One for each bucket."""
+    first_byte_buckets: Mapped[list[int]] = mapped_column(ARRAY(SmallInteger), server_default="{}")
+    """By the time from the request's first byte to the answer's, of those that were answered."""
+    first_byte_counts: Mapped[list[int]] = mapped_column(ARRAY(BigInteger), server_default="{}")

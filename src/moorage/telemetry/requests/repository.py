@@ -12,9 +12,11 @@ from moorage.telemetry.requests.figures import Figures
 from moorage.telemetry.requests.models import RequestHistogramRow, RequestRecordRow
 from moorage.telemetry.requests.record import Ending, RequestRecord
 
+TABLES = (RequestRecordRow.__tablename__, RequestHistogramRow.__tablename__)
 _FIELDS = tuple(field.name for field in fields(RequestRecord))
 _HISTOGRAM_COLUMNS = (
     "container_id", "time", "gateway_id", "written_at", "statuses", "buckets", "counts",
+    "first_byte_buckets", "first_byte_counts",
 )  # fmt: skip
 
 
@@ -40,6 +42,8 @@ async def store(
             step.statuses,
             list(step.histogram),
             list(step.histogram.values()),
+            list(step.first_bytes),
+            list(step.first_bytes.values()),
         )
         for (container_id, began_at_s), step in figures.items()
     ]
@@ -66,6 +70,8 @@ async def list_figures(
         RequestHistogramRow.statuses,
         RequestHistogramRow.buckets,
         RequestHistogramRow.counts,
+        RequestHistogramRow.first_byte_buckets,
+        RequestHistogramRow.first_byte_counts,
     ).where(
         RequestHistogramRow.container_id == container_id,
         RequestHistogramRow.time >= from_time,
@@ -74,7 +80,11 @@ async def list_figures(
         RequestHistogramRow.written_at >= from_time,
     )
     found: dict[datetime, Figures] = {}
-    for time, statuses, buckets, counts in await session.execute(query):
+    for time, statuses, buckets, counts, first_buckets, first_counts in await session.execute(query):
         step = found.setdefault(time, Figures())
-        step.include(statuses, dict(zip(buckets, counts, strict=True)))
+        step.include(
+            statuses,
+            dict(zip(buckets, counts, strict=True)),
+            dict(zip(first_buckets, first_counts, strict=True)),
+        )
     return dict(sorted(found.items()))

@@ -1,0 +1,100 @@
+"""What `moor up` says once everything runs, and what it says while something does not.
+
+It never gives up: the roles are supervised meanwhile, and what is missing may come. That something is wrong (a full disk, a
+difference in the ledger) is said, and keeps nobody from using the rest.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+
+from moorage.entrypoints.health import EXPECTED_RECONCILERS
+from moorage.entrypoints.health_parts import SILENT_AFTER, State
+from moorage.kit.clock import system_clock
+from moorage.kit.settings import Settings
+
+LATE_AFTER_S = 120.0
+ASK_EVERY_S = 0.1
+Say = Callable[[str], None]
+
+
+async def announce(settings: Settings, link: str, say: Say, late_after_s: float = LATE_AFTER_S) -> None:
+    """Returns when all parts run."""
+    late_at_s: float | None = system_clock.monotonic() + late_after_s
+    async with _client(settings) as client:
+        while missing := await _missing(client):
+            if late_at_s is not None and system_clock.monotonic() >= late_at_s:
+                say(
+                    f"Not ready after {late_after_s:.0f} s: {missing}. Moorage goes on trying. "
+                    f"The logs are in {settings.log_dir}."
+                )
+                late_at_s = None
+            await asyncio.sleep(ASK_EVERY_S)
+        wrong = await _wrong(client)
+    say(_how_to_use(settings, link))
+    if wrong:
+        say("\nNot all is well (`moor status` says more):\n" + "\n".join(f"  {line}" for line in wrong))
+
+
+def missing_parts(status: dict[str, Any]) -> list[str]:
+    """Of `/operator/status`: what does not run, however well it does what it does."""
+    ages_s = {one["name"]: one["age_s"] for one in status["reconcilers"]}
+    missing = [
+        f"the reconciler {name} does not run"
+        for name in EXPECTED_RECONCILERS
+        if name not in ages_s or ages_s[name] > SILENT_AFTER.total_seconds()
+    ]
+    if not any(gateway["alive"] for gateway in status["gateways"]):
+        missing.append("no gateway reports")
+    if not status["nodes"]:
+        missing.append("no machine reports")
+    return missing
+
+
+def _client(settings: Settings) -> httpx.AsyncClient:
+    scheme = "https" if settings.api_certificate else "http"
+    key = settings.operator_key_file.read_text().strip()
+    return httpx.AsyncClient(
+        base_url=f"{scheme}://{settings.api_listen}",
+        headers={"Authorization": f"Bearer {key}"},
+        verify=False,  # noqa: S501 - our own address, possibly by another name
+        trust_env=False,
+        timeout=5,
+    )
+
+
+async def _missing(client: httpx.AsyncClient) -> str:
+    """Empty when nothing is."""
+    try:
+        ready = await client.get("/readyz")
+        if ready.status_code != httpx.codes.OK:
+            return "the API does not reach the database"
+        status = (await client.get("/api/v1/operator/status")).raise_for_status()
+        return "; ".join(missing_parts(status.json()))
+    except (httpx.HTTPError, ValueError):
+        return "the API does not answer"
+
+
+async def _wrong(client: httpx.AsyncClient) -> list[str]:
+    try:
+        health = (await client.get("/api/v1/operator/health")).raise_for_status().json()
+    except (httpx.HTTPError, ValueError) as exc:
+        return [f"health: {exc!r}"]
+    return [f"{one['name']}: {one['message']}" for one in health["parts"] if one["state"] == State.FAILING]
+
+
+def _how_to_use(settings: Settings, link: str) -> str:
+    key_file = settings.operator_key_file
+    return (
+        f"\nMoorage is ready.\n\n"
+        f"  Console           {settings.api_base_url}\n"
+        f"  API               {settings.api_base_url}/api/v1\n"
+        f"  Endpoints         {settings.gateway_base_url}\n"
+        f"  Sign in (once)    {link}\n"
+        f"  Operator's key    {key_file}\n\n"
+        f'  curl -H "Authorization: Bearer $(cat {key_file})" {settings.api_base_url}/api/v1/me\n\n'
+        f"Deploy the example:  moor login && moor deploy -f examples/chat/container.toml\n"
+        f"Ctrl-C stops Moorage; users' containers keep running."
+    )
