@@ -31,6 +31,7 @@ from moorage.telemetry.logs.collector import LogCollector
 from moorage.telemetry.logs.copying import Source
 from moorage.telemetry.logs.follower import Follower
 from moorage.telemetry.logs.pace import BEHIND_S, DROPPED_AT_ONCE
+from moorage.telemetry.logs.preparing import Preparer
 
 
 @pytest.fixture
@@ -40,7 +41,14 @@ async def world(database: Database) -> World:
 
 def follower(world: World, source: Source) -> Follower:
     return Follower(
-        source, world.database, world.engine, KEYRING, system_clock, world.lease, writers=asyncio.Semaphore(3)
+        source,
+        world.database,
+        world.engine,
+        KEYRING,
+        system_clock,
+        world.lease,
+        asyncio.Semaphore(3),
+        Preparer(system_clock),
     )
 
 

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import re
+import time
 
 from log_support import BASE_NS, OUT, Printer, chunk
 from test_logs_collection import follower
@@ -11,6 +12,7 @@ from test_logs_endpoints import Site, events
 from test_logs_endpoints import site as site
 
 from moorage.engines.base import LogChunk
+from moorage.telemetry.logs.masking import MASK
 
 HOSTILE = {
     "markup": b"<script>alert(1)</script><img src=x onerror=alert(1)> &amp; {{7*7}}",
@@ -54,3 +56,28 @@ async def test_hostile_output_is_inert(site: Site) -> None:
     assert downloaded.headers["x-content-type-options"] == "nosniff"
     assert len(json.dumps(streamed)) < 200_000
     print(f"{len(lines)} hostile lines, 0 control characters, 0 extra events")
+
+
+async def test_an_environment_of_28_000_secrets_does_not_stop_the_loop(site: Site) -> None:
+    """Values of many short lines, as large as the limits allow, and eight lines that nearly match all of them."""
+    environment = {
+        f"VALUE_{value}": "\n".join(f"{value}{line:07d}" for line in range(3500)) for value in range(8)
+    }
+    container_id = await site.world.new_container(environment)
+    near = "".join(f"{number % 8}{number:06d}x" for number in range(2000))
+    printer = Printer([chunk(number, near[number:]) for number in range(8)] + [chunk(9, "a 30000007 b")])
+    source = await site.world.new_replica(container_id, printer)
+    stalls_s: list[float] = []
+
+    async def watch() -> None:
+        while True:
+            began_s = time.thread_time()
+            await asyncio.sleep(0)
+            stalls_s.append(time.thread_time() - began_s)
+
+    async with asyncio.timeout(20):
+        watching = asyncio.create_task(watch())
+        await follower(site.world, source).run()
+        watching.cancel()
+    assert (await site.world.texts(source.replica_id))[-1] == f"a {MASK} b"
+    assert max(stalls_s) < 0.05, f"the loop's thread computed for {max(stalls_s):.3f} s at a stretch"

@@ -29,6 +29,7 @@ class Source:
     replica_id: str
     container_id: str
     project_id: str
+    organization_id: str
     engine_id: str
 
 
