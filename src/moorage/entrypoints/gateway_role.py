@@ -1,11 +1,13 @@
 """The role `gateway`, wired."""
 
 import asyncio
+import resource
 from urllib.parse import urlsplit
 
 from moorage.entrypoints.sockets import api_socket_path, request_log_path
 from moorage.gateway.agent import GatewayAgent, stable_gateway_id
 from moorage.gateway.config import GatewayConfig
+from moorage.gateway.connection_shares import DESCRIPTORS_MAX, share_connections
 from moorage.gateway.dataplane import DataPlane
 from moorage.gateway.request_reader import RequestReader
 from moorage.gateway.samples import SampleReporter
@@ -43,6 +45,10 @@ async def serve(settings: Settings) -> None:
 
 
 def create_dataplane(settings: Settings) -> DataPlane:
+    _, descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)
+    shares = share_connections(
+        DESCRIPTORS_MAX if descriptors == resource.RLIM_INFINITY else descriptors, settings.api_connections
+    )
     config = GatewayConfig(
         endpoint_listen=settings.gateway_listen,
         state_dir=settings.home / "gateway/current",
@@ -56,6 +62,10 @@ def create_dataplane(settings: Settings) -> DataPlane:
         request_log_socket=request_log_path(settings),
         key_requests_per_s=settings.key_requests_per_s,
         organization_requests_per_s=settings.organization_requests_per_s,
+        endpoint_connections=shares.endpoints,
+        management_connections=shares.management,
+        endpoint_connections_per_source=settings.gateway_connections_per_source or None,
+        management_connections_per_source=settings.api_connections_per_source or None,
         user=service_user(),
         group=SERVICE_USER if service_user() else None,
     )
