@@ -14,6 +14,7 @@ from moorage.gateway.samples import SampleReporter
 from moorage.kit.clock import system_clock
 from moorage.kit.database import Database, Listener
 from moorage.kit.home import SERVICE_USER, service_user
+from moorage.kit.log_files import keep_log_files
 from moorage.kit.postgres import database_dsn
 from moorage.kit.settings import Settings
 
@@ -40,6 +41,8 @@ async def serve(settings: Settings) -> None:
             group.create_task(requests.run())
             group.create_task(samples.run())
             group.create_task(agent.run())
+            # Those of `moor up` too, where there is one; without it HAProxy's would have no end.
+            group.create_task(keep_log_files(settings.log_dir, settings.log_file_bytes, system_clock))
     finally:
         await database.close()
 

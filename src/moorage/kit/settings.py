@@ -147,6 +147,8 @@ class Settings(BaseSettings):
     """Of an OpenTelemetry receiver, e.g. `http://127.0.0.1:4318`: gets traces of API requests, passes of reconcilers and
     calls of the engine."""
 
+    log_file_bytes: int = Field(default=16 * 2**20, ge=2**16)
+    """Of each file in `{home}/log`, the logs of Moorage's own parts. A full one is kept once, as `.1`, and begun anew."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["json", "console"] = "console"
 
