@@ -31,6 +31,8 @@ from moorage.telemetry.logs.copying import Source
 from moorage.telemetry.logs.models import LogLineRow
 
 OUT, ERR = LogStream.STDOUT, LogStream.STDERR
+OURS = 3
+"""The stream of what Moorage says itself, as it is stored."""
 KEYRING = Keyring(((b"\x01" * 4, b"\x02" * 32),))
 BASE_NS = int(datetime(2026, 5, 1, tzinfo=UTC).timestamp()) * 10**9
 SECRET = "swordfish-42"

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from log_support import KEYRING, World, eventually, new_world
+from log_support import KEYRING, OURS, World, eventually, new_world
 from sqlalchemy import text
 
 from moorage.containers.models import ReplicaRow
@@ -245,11 +245,12 @@ async def test_a_real_flood_is_counted_to_the_line(
     source = await start(engine, world, busybox_image, script)
     began_s = system_clock.monotonic()
     await follow_to_the_end(world, engine, source)
-    texts = await world.texts(source.replica_id)
-    told = [int(one.split()[1]) for one in texts if one.startswith("[moorage: ")]
+    lines = await world.stored(source.replica_id)
+    texts = [line.text for line in lines]
+    told = [int(line.text.split()[0]) for line in lines if line.stream == OURS]
     assert not [one for one in texts if "may be missing" in one]
     assert len(texts) - len(told) + sum(told) == 100_001
-    assert texts[-1] == "the end" or texts[-1].startswith("[moorage: ")
+    assert texts[-1] == "the end" or lines[-1].stream == OURS
     took_s = system_clock.monotonic() - began_s
     print(f"{100_001 / took_s:,.0f} lines/s from dockerd; {sum(told)} dropped in {len(told)} places")
 

@@ -30,6 +30,7 @@ GIVE_UP_AFTER_S = 60.0
 class Stream(StrEnum):
     STDOUT = "stdout"
     STDERR = "stderr"
+    MOORAGE = "moorage"
 
 
 @dataclass(frozen=True)
@@ -159,6 +160,9 @@ def _replica_id(session: Session, container_id: str | None, reference: str) -> s
 
 def _marked(line: Record) -> str:
     text = safe_line(str(line["text"]))
+    if line["stream"] == Stream.MOORAGE:
+        # The mark stands where a container cannot print.
+        return f"\x1b[36m*\x1b[0m {text}"
     return f"\x1b[31m!\x1b[0m {text}" if line["stream"] == Stream.STDERR else f"  {text}"
 
 

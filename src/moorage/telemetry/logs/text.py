@@ -19,7 +19,17 @@ _PLAIN = bytes(range(0x20, 0x7F)) + b"\t\n"
 
 
 def harmless_texts(lines: Sequence[RawLine], masker: Masker) -> list[str]:
-    """Of whole batches at once, because nearly all lines are short and plain and then one look is enough for all."""
+    """Of whole batches at once, because nearly all lines are short and plain and then one look is enough for all.
+
+    What Moorage says itself holds no secret, and none may hide it."""
+    texts = _printed_texts(lines, masker)
+    for number, line in enumerate(lines):
+        if line.stream is None:
+            texts[number] = line.head.decode()
+    return texts
+
+
+def _printed_texts(lines: Sequence[RawLine], masker: Masker) -> list[str]:
     heads = [line.head for line in lines]
     joined = b"\n".join(heads)
     is_plain = not joined.translate(None, _PLAIN) and joined.count(b"\n") == len(heads) - 1
