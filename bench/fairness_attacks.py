@@ -178,7 +178,9 @@ async def stops_and_starts(target: Target, http: aiohttp.ClientSession) -> None:
     async def ask(number: int) -> None:
         container = target.busy_ids[number // 1_000_000]
         action = ("stop", "start")[number % 2]
-        async with http.post(f"{target.api}/containers/{container}/{action}", headers=target.headers) as answer:
+        async with http.post(
+            f"{target.api}/containers/{container}/{action}", headers=target.headers
+        ) as answer:
             await answer.read()
         await asyncio.sleep(1)
 

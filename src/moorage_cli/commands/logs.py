@@ -125,8 +125,9 @@ class LineWriter:
             self._file.flush()
 
     def _prefix(self, line: Record) -> str:
-        # The end of a replica's id tells it from its neighbours.
-        prefix = f"{shown_log_time(line['time'])} {str(line['instance_id'])[-6:]}"
+        # The end of a replica's id tells it from its neighbours. What it did not print says so here, where it cannot.
+        ours = "moorage:" if line["stream"] == Stream.MOORAGE else ""
+        prefix = f"{shown_log_time(line['time'])} {ours}{str(line['instance_id'])[-6:]}"
         return prefix if self._names is None else f"{prefix} {self._names.of(str(line['container_id']))}"
 
 
@@ -160,9 +161,6 @@ def _replica_id(session: Session, container_id: str | None, reference: str) -> s
 
 def _marked(line: Record) -> str:
     text = safe_line(str(line["text"]))
-    if line["stream"] == Stream.MOORAGE:
-        # The mark stands where a container cannot print.
-        return f"\x1b[36m*\x1b[0m {text}"
     return f"\x1b[31m!\x1b[0m {text}" if line["stream"] == Stream.STDERR else f"  {text}"
 
 
