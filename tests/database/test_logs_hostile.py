@@ -6,14 +6,19 @@ import json
 import re
 import time
 
-from log_support import BASE_NS, OUT, Printer, chunk
+from log_support import BASE_NS, KEYRING, OUT, Printer, chunk
 from test_logs_collection import follower
 from test_logs_endpoints import Site, events
 from test_logs_endpoints import site as site
 
+from moorage.containers.secrets import seal
+from moorage.containers.spec import ContainerSecrets
 from moorage.engines.base import LogChunk
+from moorage.kit.clock import system_clock
+from moorage.telemetry.logs.copying import Source
 from moorage.telemetry.logs.cursor import DROPPED
 from moorage.telemetry.logs.masking import MASK
+from moorage.telemetry.logs.preparing import Preparer
 
 HOSTILE = {
     "markup": b"<script>alert(1)</script><img src=x onerror=alert(1)> &amp; {{7*7}}",
@@ -111,3 +116,14 @@ async def test_our_own_words_are_told_from_printed_ones_by_their_stream(site: Si
     assert sum(counted["series"]["moorage"]) == 1
     downloaded = (await site.client.get(f"{path}/download", params={"stream": "moorage"})).text
     assert downloaded.split()[3] == "moorage"
+
+
+async def test_replicas_of_a_version_share_what_finds_their_secrets() -> None:
+    preparer = Preparer(system_clock)
+    secrets = seal(KEYRING, "ctr_x", ContainerSecrets(environment={"TOKEN": "swordfish-43"}))
+    other = seal(KEYRING, "ctr_x", ContainerSecrets(environment={"TOKEN": "swordfish-44"}))
+    source = Source("rep_x", "ctr_x", "prj_x", "org_x", "engine_x")
+    first = await preparer.masker(source, [secrets], KEYRING)
+    assert first.hide("swordfish-43") == MASK
+    assert await preparer.masker(source, [secrets], KEYRING) is first
+    assert (await preparer.masker(source, [other], KEYRING)).hide("swordfish-44") == MASK

@@ -45,13 +45,18 @@ class Preparer:
     async def masker(self, source: Source, sealed: Sequence[bytes], keyring: Keyring) -> Masker:
         """For the secrets in `sealed`; built once for all replicas of a container's version."""
         version = hashlib.sha256(b"".join([source.container_id.encode(), *sealed])).digest()
-        async with self._building:
-            masker = self._maskers.get(version)
-            if masker is None:
+        while True:
+            await self._wait_for_share(source)
+            async with self._building:
+                masker = self._maskers.get(version)
+                if masker is not None:
+                    return masker
+                # Others of its organization may have used up the share while it stood in line.
+                if self._shares.wait_s(source.organization_id, self._clock.monotonic()) > 0:
+                    continue
                 masker = await self._beside_the_loop(source, lambda: _built(source, sealed, keyring))
                 self._maskers[version] = masker
-        await self._wait_for_share(source)
-        return masker
+                return masker
 
     async def texts(self, source: Source, lines: Sequence[RawLine], masker: Masker) -> list[str]:
         """What is shown of each line."""
