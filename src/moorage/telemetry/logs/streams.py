@@ -17,7 +17,11 @@ class LineStream(StrEnum):
 
 
 _NUMBERS = {LineStream.STDOUT: 1, LineStream.STDERR: 2, LineStream.MOORAGE: 3}
-NUMBER_OF: dict[LogStream | None, int] = {LogStream.STDOUT: 1, LogStream.STDERR: 2, None: 3}
+NUMBER_OF: dict[LogStream | None, int] = {
+    LogStream.STDOUT: _NUMBERS[LineStream.STDOUT],
+    LogStream.STDERR: _NUMBERS[LineStream.STDERR],
+    None: _NUMBERS[LineStream.MOORAGE],
+}
 """By the engine's stream; None is Moorage."""
 STREAM_OF = {number: stream for stream, number in _NUMBERS.items()}
 
