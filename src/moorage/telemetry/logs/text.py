@@ -23,9 +23,11 @@ def harmless_texts(lines: Sequence[RawLine], masker: Masker) -> list[str]:
 
     What Moorage says itself holds no secret, and none may hide it."""
     texts = _printed_texts(lines, masker)
-    for number, line in enumerate(lines):
-        if line.stream is None:
-            texts[number] = line.head.decode()
+    if None in [line.stream for line in lines]:
+        return [
+            line.head.decode() if line.stream is None else text
+            for line, text in zip(lines, texts, strict=True)
+        ]
     return texts
 
 
