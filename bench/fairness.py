@@ -23,7 +23,7 @@ import aiodocker
 import aiohttp
 from deploy_stack import Stack, free_port, running_stack
 from fairness_attacks import ATTACKS, Target, attacking, idle_sink
-from fairness_hogs import HOGS, Hog, command_of, deployed_hogs
+from fairness_hogs import HOGS, Hog, command_of, deployed_hogs, started
 from fairness_people import NEVER_READY, Tenant, sign_up
 
 TARGET_RATIO = 2.0
@@ -114,6 +114,8 @@ async def prepared(
                 health_check=NEVER_READY,
             )
             busy.append(str(container["id"]))
+        for container_id in busy:  # calm begins when they do nothing any more
+            await started(attacker, http, container_id)
     address = urlsplit(stack.api_url)
     assert address.hostname is not None
     assert address.port is not None

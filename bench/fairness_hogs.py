@@ -48,7 +48,7 @@ async def deployed_hogs(
             health_check=NEVER_READY,
             env=environment,
         )
-        hogs[name] = Hog(name, await _started(attacker, http, str(made["id"])), docker)
+        hogs[name] = Hog(name, await started(attacker, http, str(made["id"])), docker)
     return hogs
 
 
@@ -56,7 +56,7 @@ def command_of(name: str) -> str:
     return shlex.join(["python3", "-c", f"{inspect.getsource(_hog)}\n_hog({name!r})"])
 
 
-async def _started(attacker: Tenant, http: aiohttp.ClientSession, container_id: str) -> str:
+async def started(attacker: Tenant, http: aiohttp.ClientSession, container_id: str) -> str:
     """Its replica's id, which is its name at the engine, once its process waits for the signal."""
     async with asyncio.timeout(120):
         while True:
