@@ -60,8 +60,8 @@ def running_stack() -> Iterator[Stack]:
     home.chmod(0o755)
     settings = Settings(
         home=home,
-        api_listen=f"127.0.0.1:{_free_port()}",
-        gateway_listen=f"127.0.0.1:{_free_port()}",
+        api_listen=f"127.0.0.1:{free_port()}",
+        gateway_listen=f"127.0.0.1:{free_port()}",
     )
     environment = dict(os.environ) | {
         "MOORAGE_HOME": str(home),
@@ -102,7 +102,7 @@ async def _stack_of(settings: Settings) -> Stack:
     )
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

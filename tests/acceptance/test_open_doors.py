@@ -45,6 +45,15 @@ def test_what_listens(stack: Stack) -> None:
     print(f"2 ports, both on loopback; {len(SOCKETS)} sockets, 0 of them within reach of another user")
 
 
+def test_what_another_user_can_read(stack: Stack) -> None:
+    """Logs name addresses, ids and failed statements."""
+    logs = sorted((stack.home / "log").iterdir())
+    assert {"api.log", "controller.log", "gateway.log", "haproxy.log", "postgres.log"} <= {
+        one.name for one in logs
+    }
+    assert [one.name for one in logs if one.stat().st_mode & 0o077] == []
+
+
 def test_what_answers(stack: Stack) -> None:
     """Every verb at every path, through the front door."""
     described = httpx.get(f"{stack.api_url}/openapi.json").json()["paths"]

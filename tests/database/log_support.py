@@ -31,6 +31,8 @@ from moorage.telemetry.logs.copying import Source
 from moorage.telemetry.logs.models import LogLineRow
 
 OUT, ERR = LogStream.STDOUT, LogStream.STDERR
+OURS = 3
+"""The stream of what Moorage says itself, as it is stored."""
 KEYRING = Keyring(((b"\x01" * 4, b"\x02" * 32),))
 BASE_NS = int(datetime(2026, 5, 1, tzinfo=UTC).timestamp()) * 10**9
 SECRET = "swordfish-42"
@@ -141,14 +143,15 @@ class ScriptedEngine:
 class World:
     database: Database
     project_id: str
+    organization_id: str
     engine: ScriptedEngine
     lease: Lease
     containers: int = 0
 
-    async def new_container(self) -> str:
+    async def new_container(self, environment: dict[str, str] | None = None) -> str:
         self.containers += 1
         container_id = new_container_id()
-        secrets = ContainerSecrets(environment={"TOKEN": SECRET, "MODE": "fast"})
+        secrets = ContainerSecrets(environment=environment or {"TOKEN": SECRET, "MODE": "fast"})
         async with self.database.transaction() as session:
             session.add(
                 ContainerRow(
@@ -187,7 +190,7 @@ class World:
             session.add(row)
         if printer is not None:
             self.engine.printers[replica_id] = printer
-        return Source(replica_id, container_id, self.project_id, replica_id)
+        return Source(replica_id, container_id, self.project_id, self.organization_id, replica_id)
 
     async def replica(self, replica_id: str) -> ReplicaRow:
         async with self.database.transaction() as session:
@@ -214,7 +217,7 @@ async def new_world(database: Database) -> World:
     lease.deadline_s += 3600  # tests renew nothing
     async with database.transaction() as session:
         await session.execute(text("UPDATE leases SET expires_at = now() + interval '1 hour'"))
-    return World(database, project_id, ScriptedEngine(), lease)
+    return World(database, project_id, organization_id, ScriptedEngine(), lease)
 
 
 async def eventually(condition: Callable[[], Awaitable[bool]], what: str, timeout_s: float = 15.0) -> None:

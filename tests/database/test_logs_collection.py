@@ -8,6 +8,7 @@ import pytest
 from log_support import (
     ERR,
     KEYRING,
+    OURS,
     OUT,
     SECRET,
     Printer,
@@ -29,8 +30,10 @@ from moorage.kit.settings import Settings
 from moorage.reconcile.driver import Driver
 from moorage.telemetry.logs.collector import LogCollector
 from moorage.telemetry.logs.copying import Source
+from moorage.telemetry.logs.cursor import FORGOTTEN
 from moorage.telemetry.logs.follower import Follower
 from moorage.telemetry.logs.pace import BEHIND_S, DROPPED_AT_ONCE
+from moorage.telemetry.logs.preparing import Preparer
 
 
 @pytest.fixture
@@ -40,7 +43,14 @@ async def world(database: Database) -> World:
 
 def follower(world: World, source: Source) -> Follower:
     return Follower(
-        source, world.database, world.engine, KEYRING, system_clock, world.lease, writers=asyncio.Semaphore(3)
+        source,
+        world.database,
+        world.engine,
+        KEYRING,
+        system_clock,
+        world.lease,
+        asyncio.Semaphore(3),
+        Preparer(system_clock),
     )
 
 
@@ -311,13 +321,13 @@ async def test_a_flood_is_cut_and_says_by_how_much(world: World) -> None:
     calm = [chunk(5 * 10**9 + number * 10**9, f"calm {number}") for number in range(3)]
     source = await world.new_replica(container_id, Printer(numbered(100_000) + calm))
     await follower(world, source).run()
-    texts = await world.texts(source.replica_id)
-    kept = [one for one in texts if not one.startswith("[moorage: ")]
-    told = [int(one.split()[1]) for one in texts if one.startswith("[moorage: ")]
+    lines = await world.stored(source.replica_id)
+    kept = [one.text for one in lines if one.stream != OURS]
+    told = [int(one.text.split()[0]) for one in lines if one.stream == OURS]
     assert len(kept) + sum(told) == 100_003
     assert kept[:20_000] == [f"line {number}" for number in range(20_000)]
     assert kept[-3:] == ["calm 0", "calm 1", "calm 2"]
-    assert [line.sequence for line in await world.stored(source.replica_id)] == list(range(len(texts)))
+    assert [line.sequence for line in lines] == list(range(len(lines)))
 
 
 async def test_lines_that_the_engine_did_not_keep_are_missed_aloud(world: World) -> None:
@@ -333,7 +343,7 @@ async def test_lines_that_the_engine_did_not_keep_are_missed_aloud(world: World)
     await follower(world, source).run()
     assert await world.texts(source.replica_id) == [
         *(f"line {number}" for number in range(10)),
-        "[moorage: lines may be missing here: the engine did not keep them long enough]",
+        FORGOTTEN.decode(),
         *(f"line {number}" for number in range(20, 30)),
     ]
 
@@ -365,7 +375,7 @@ async def test_a_flood_that_goes_on_is_not_read_to_its_end(world: World) -> None
 
         await eventually(collected, "all is stored")
     texts = await world.texts(source.replica_id)
-    told = [int(one.split()[1]) for one in texts if "lines dropped here" in one]
+    told = [int(one.split()[0]) for one in texts if "lines dropped here" in one]
     assert (texts[0], texts[-1]) == ("begins", "the end")
-    assert len([one for one in texts if "lines may be missing here" in one]) == 1
+    assert len([one for one in texts if one == FORGOTTEN.decode()]) == 1
     assert 0 < len(texts) + sum(told) < lines, "some were neither kept nor counted, but left where they were"

@@ -6,10 +6,11 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from log_support import KEYRING, World, eventually, new_world
+from log_support import KEYRING, OURS, World, eventually, new_world
 from sqlalchemy import text
 
 from moorage.containers.models import ReplicaRow
@@ -32,6 +33,7 @@ from moorage.kit.settings import Settings
 from moorage.telemetry.logs.copying import Source
 from moorage.telemetry.logs.cursor import ENGINE_AWAY
 from moorage.telemetry.logs.follower import Follower
+from moorage.telemetry.logs.preparing import Preparer
 from tests.engine_fixtures import is_own_engine, remove_installation
 from tests.ports import free_port
 
@@ -80,7 +82,7 @@ async def start(engine: DockerEngine, world: World, image: str, script: str) -> 
         row = await session.get(ReplicaRow, source.replica_id)
         assert row is not None
         row.engine_id = observed.engine_id
-    return Source(source.replica_id, container_id, world.project_id, observed.engine_id)
+    return replace(source, engine_id=observed.engine_id)
 
 
 async def test_a_thousand_lines_and_death_with_a_reader_that_dies_again_and_again(
@@ -94,7 +96,14 @@ async def test_a_thousand_lines_and_death_with_a_reader_that_dies_again_and_agai
     cancelled = 0
     while (await world.replica(source.replica_id)).collected_at is None:
         follower = Follower(
-            source, database, engine, KEYRING, system_clock, world.lease, writers=asyncio.Semaphore(3)
+            source,
+            database,
+            engine,
+            KEYRING,
+            system_clock,
+            world.lease,
+            asyncio.Semaphore(3),
+            Preparer(system_clock),
         )
         task = asyncio.create_task(follower.run())
         await asyncio.wait({task}, timeout=0.02 + 0.05 * cancelled if cancelled < 10 else None)
@@ -118,7 +127,14 @@ ALL_THOUSAND = [f"line {number}" for number in range(1000)]
 
 async def follow_to_the_end(world: World, engine: DockerEngine, source: Source) -> None:
     follower = Follower(
-        source, world.database, engine, KEYRING, system_clock, world.lease, writers=asyncio.Semaphore(3)
+        source,
+        world.database,
+        engine,
+        KEYRING,
+        system_clock,
+        world.lease,
+        asyncio.Semaphore(3),
+        Preparer(system_clock),
     )
     async with asyncio.timeout(60):
         await follower.run()
@@ -229,11 +245,12 @@ async def test_a_real_flood_is_counted_to_the_line(
     source = await start(engine, world, busybox_image, script)
     began_s = system_clock.monotonic()
     await follow_to_the_end(world, engine, source)
-    texts = await world.texts(source.replica_id)
-    told = [int(one.split()[1]) for one in texts if one.startswith("[moorage: ")]
+    lines = await world.stored(source.replica_id)
+    texts = [line.text for line in lines]
+    told = [int(line.text.split()[0]) for line in lines if line.stream == OURS]
     assert not [one for one in texts if "may be missing" in one]
     assert len(texts) - len(told) + sum(told) == 100_001
-    assert texts[-1] == "the end" or texts[-1].startswith("[moorage: ")
+    assert texts[-1] == "the end" or lines[-1].stream == OURS
     took_s = system_clock.monotonic() - began_s
     print(f"{100_001 / took_s:,.0f} lines/s from dockerd; {sum(told)} dropped in {len(told)} places")
 

@@ -229,7 +229,7 @@ async def test_histogram(site: Site) -> None:
     body = answer.json()
     assert body["step_s"] == 60
     assert body["times"][:2] == ["2026-05-01T00:00:00Z", "2026-05-01T00:01:00Z"]
-    assert body["series"] == {"stdout": [2, 2, *[0] * 8], "stderr": [0] * 10}
+    assert body["series"] == {"stdout": [2, 2, *[0] * 8], "stderr": [0] * 10, "moorage": [0] * 10}
     narrowed = {"from": "2026-05-01T00:00:00Z", "to": "2026-05-01T00:01:59Z", "steps": 2, "text": "C"}
     found = await site.client.get(f"{site.path}/histogram", params=narrowed)
     assert found.json()["series"]["stdout"] == [0, 1]

@@ -1,6 +1,6 @@
 """An engine keeps output in files of a limited size, and exchanges them while they are read."""
 
-from log_support import new_world
+from log_support import OURS, new_world
 from test_logs_docker import engine as engine
 from test_logs_docker import follow_to_the_end, start
 from test_logs_docker import installation_id as installation_id
@@ -22,12 +22,12 @@ async def test_the_engine_exchanges_its_files_under_the_reader(
     source = await start(engine, world, busybox_image, script)
     await follow_to_the_end(world, engine, source)
     seen = stored = 0
-    for one in await world.texts(source.replica_id):
-        if one.startswith("[moorage: "):
-            assert "lines dropped here" in one, "what is missing is counted"
-            seen += int(one.split()[1])
+    for one in await world.stored(source.replica_id):
+        if one.stream == OURS:
+            assert "lines dropped here" in one.text, "what is missing is counted"
+            seen += int(one.text.split()[0])
         else:
-            assert int(one[-8:]) == seen, "the next one that is not told of"
+            assert int(one.text[-8:]) == seen, "the next one that is not told of"
             seen, stored = seen + 1, stored + 1
     assert seen == lines
     print(f"{lines} lines over more than one file: {stored} stored, {lines - stored} told of, 0 lost")

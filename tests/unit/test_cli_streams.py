@@ -35,6 +35,18 @@ def test_logs_are_oldest_first_across_pages(moor: Moor, fake: FakeMoorage) -> No
     assert first == "2026-01-31T12:00:00.500Z abcdef line 0"
 
 
+def test_what_moorage_says_is_told_from_what_a_container_prints(moor: Moor, fake: FakeMoorage) -> None:
+    fake.add_container()
+    fake.log_lines = [
+        log_line(0, "moorage:abcdef 9 lines dropped"),
+        log_line(1, "9 lines dropped", "moorage"),
+    ]
+    assert moor("logs", "chat").stdout.splitlines() == [
+        "2026-01-31T12:00:00.500Z abcdef moorage:abcdef 9 lines dropped",
+        "2026-01-31T12:00:01.500Z moorage:abcdef 9 lines dropped",
+    ]
+
+
 def test_log_filters_are_the_apis(moor: Moor, fake: FakeMoorage) -> None:
     fake.add_container()
     moor(

@@ -1,3 +1,4 @@
+import contextlib
 import string
 
 import pytest
@@ -102,6 +103,14 @@ def test_environment_names_and_values() -> None:
     for wrong in ({"1A": "x"}, {"A=B": "x"}, {"A": "x\x00"}, {"A": "x" * 32_769}, {"": "x"}):
         with pytest.raises(ValueError):
             checked_environment(wrong)
+
+
+@pytest.mark.parametrize(("character", "fits"), [("x", True), ("漢", False)])
+def test_an_environment_is_measured_in_bytes(character: str, fits: bool) -> None:
+    """What it costs to hold and to search for is its bytes."""
+    environment = {f"VALUE_{number}": character * 32_000 for number in range(3)}
+    with contextlib.nullcontext() if fits else pytest.raises(ValueError, match="256 KiB"):
+        checked_environment(environment)
 
 
 @pytest.mark.parametrize(

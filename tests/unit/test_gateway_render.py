@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from moorage.gateway import commands, render
 from moorage.gateway.config import GatewayConfig
+from moorage.gateway.connection_shares import SOURCE
 from moorage.gateway.haproxy import Worker
 from moorage.gateway.layout import Layout, PlacedServer, Placement, ServerState, place, without_departing
 from moorage.gateway.map_values import KEY_ID, KEY_ORGANIZATION
@@ -213,9 +214,9 @@ def test_a_credential_is_remembered_by_its_connection_alone() -> None:
         "sess.client",
     }
     assert "set-map" not in text
-    # What is counted by: the ids that our map holds, never what the client sent.
-    tracked = [line.split()[2] for line in text.splitlines() if "track-sc" in line]
-    assert sorted(set(tracked)) == [f"var(txn.key),{KEY_ID}", f"var(txn.key),{KEY_ORGANIZATION}"]
+    # What is counted by: the ids that our map holds and where a connection comes from, never what the client sent.
+    tracked = [line.split("track-sc")[1].split()[1] for line in text.splitlines() if "track-sc" in line]
+    assert sorted(set(tracked)) == [SOURCE, f"var(txn.key),{KEY_ID}", f"var(txn.key),{KEY_ORGANIZATION}"]
 
 
 replica_sets = st.lists(st.lists(st.booleans(), max_size=3), max_size=8)

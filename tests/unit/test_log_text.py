@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from moorage.engines.base import LogStream
 from moorage.telemetry.logs.cursor import RawLine
-from moorage.telemetry.logs.text import LINE_BYTES, MASK, Masker, harmless_text, harmless_texts, masker_of
+from moorage.telemetry.logs.masking import MASK, Masker, masker_of
+from moorage.telemetry.logs.text import LINE_BYTES, harmless_text, harmless_texts
 
 SGR = re.compile(r"\x1b\[[0-9;:]{0,64}m")
 CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")

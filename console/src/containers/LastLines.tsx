@@ -22,6 +22,7 @@ export function LastLines({ container }: { container: Container }) {
         {lines.map((line) => (
           <div key={`${line.instance_id} ${line.sequence}`} className={classes.line} data-stream={line.stream}>
             <time dateTime={line.time}>{clockTime(line.time, true)}</time>
+            {line.stream === "moorage" ? <b>Moorage: </b> : null}
             <AnsiText text={line.text} />
           </div>
         ))}

@@ -175,7 +175,7 @@ def checked_environment(environment: dict[str, str]) -> dict[str, str]:
             raise ValueError(
                 f"the value of {name} must be at most 32768 characters, without NUL or half a surrogate pair"
             )
-    if sum(len(name) + len(value) for name, value in environment.items()) > 262_144:
+    if sum(len(name) + len(value.encode()) for name, value in environment.items()) > 262_144:
         raise ValueError("must be at most 256 KiB in all")
     return environment
 

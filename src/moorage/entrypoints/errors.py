@@ -13,6 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from sqlalchemy.exc import DBAPIError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from moorage.kit.errors import (
     ConflictError,
@@ -97,6 +98,12 @@ def install_error_handlers(app: FastAPI, support_contact: str) -> None:
             return problem(request, HTTPStatus.NOT_FOUND, "not_found", "There is nothing at this path.")
         detail = "Text must not contain the character NUL."
         return problem(request, HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_input", detail)
+
+    @app.exception_handler(ClientDisconnect)
+    async def client_left(request: Request, _: ClientDisconnect) -> Response:
+        # Nobody reads it, and nothing went wrong here: a client must not fill our log by leaving.
+        detail = "The request ended before it was complete."
+        return problem(request, HTTPStatus.BAD_REQUEST, "bad_request", detail)
 
     @app.exception_handler(Exception)
     async def unexpected(request: Request, error: Exception) -> Response:

@@ -1,10 +1,12 @@
 """The role `gateway`, wired."""
 
+import resource
 from urllib.parse import urlsplit
 
 from moorage.entrypoints.sockets import api_socket_path, request_log_path
 from moorage.gateway.agent import GatewayAgent, stable_gateway_id
 from moorage.gateway.config import GatewayConfig
+from moorage.gateway.connection_shares import DESCRIPTORS_MAX, share_connections
 from moorage.gateway.dataplane import DataPlane
 from moorage.gateway.request_reader import RequestReader
 from moorage.gateway.samples import SampleReporter
@@ -12,6 +14,7 @@ from moorage.kit.clock import system_clock
 from moorage.kit.database import Database, Listener
 from moorage.kit.home import SERVICE_USER, service_user
 from moorage.kit.lasting import run_for_good
+from moorage.kit.log_files import keep_log_files
 from moorage.kit.postgres import database_dsn
 from moorage.kit.settings import Settings
 
@@ -39,6 +42,8 @@ async def serve(settings: Settings) -> None:
                 "requests": requests.run(),
                 "samples": samples.run(),
                 "agent": agent.run(),
+                # Those of `moor up` too, where there is one; without it HAProxy's would have no end.
+                "log files": keep_log_files(settings.log_dir, settings.log_file_bytes, system_clock),
             }
         )
     finally:
@@ -46,6 +51,10 @@ async def serve(settings: Settings) -> None:
 
 
 def create_dataplane(settings: Settings) -> DataPlane:
+    _, descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)
+    shares = share_connections(
+        DESCRIPTORS_MAX if descriptors == resource.RLIM_INFINITY else descriptors, settings.api_connections
+    )
     config = GatewayConfig(
         endpoint_listen=settings.gateway_listen,
         state_dir=settings.home / "gateway/current",
@@ -59,6 +68,10 @@ def create_dataplane(settings: Settings) -> DataPlane:
         request_log_socket=request_log_path(settings),
         key_requests_per_s=settings.key_requests_per_s,
         organization_requests_per_s=settings.organization_requests_per_s,
+        endpoint_connections=shares.endpoints,
+        management_connections=shares.management,
+        endpoint_connections_per_source=settings.gateway_connections_per_source or None,
+        management_connections_per_source=settings.api_connections_per_source or None,
         user=service_user(),
         group=SERVICE_USER if service_user() else None,
     )

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from moorage.containers.operator.endpoints import SILENT_AFTER_S
 from moorage.containers.repository import GatewayStatus
+from moorage.kit.log_files import LogFiles
 from moorage.kit.settings import Settings
 from moorage.reconcile.status import ReconcilerStatus
 from moorage.telemetry.operator_repository import Queue
@@ -149,6 +150,16 @@ def disk_part(disk: Disk) -> Part:
     if share < DISK_LOW:
         return Part("disk", State.WARNING, message, None, mend)
     return Part("disk", State.OK, message)
+
+
+def log_files_part(files: LogFiles, max_bytes: int) -> Part:
+    """Of Moorage's own parts; what containers print is in the database."""
+    limit = f"each ends at {max_bytes / 2**20:.0f} MiB and is kept once (log_file_bytes)"
+    message = f"{files.bytes / 2**20:.1f} MiB in {files.files} file(s); {limit}."
+    if files.largest_bytes > 2 * max_bytes:
+        mend = "Nobody ends them: `moor up` and the gateway do. Look whether they run and can write there."
+        return Part("log files", State.WARNING, message, None, mend)
+    return Part("log files", State.OK, message)
 
 
 def certificate_part(certificate: Certificate, now: datetime) -> Part:

@@ -13,6 +13,7 @@ from typing import cast
 from fastapi import Request
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -34,6 +35,7 @@ from moorage.kit.ids import new_attempt_id
 WAIT_S = 10.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.02, 0.5
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")
+_ANSWERED = (MoorageError, HTTPException, ClientDisconnect)
 _KEPT_HEADERS = ("content-type", "location")
 
 
@@ -51,8 +53,8 @@ class IdempotencyMiddleware:
             return
         try:
             answer = await self._once(request, Attempt(new_attempt_id(), actor, key))
-        except (MoorageError, HTTPException) as error:
-            kind = MoorageError if isinstance(error, MoorageError) else HTTPException
+        except _ANSWERED as error:
+            kind = next(kind for kind in _ANSWERED if isinstance(error, kind))
             # The application's own: this stands outside of where it would be called.
             answer = await request.app.exception_handlers[kind](request, error)
         await answer(scope, receive, send)

@@ -17,6 +17,7 @@ from moorage.entrypoints.backup import last_backup_at
 from moorage.entrypoints.health import EXPECTED_RECONCILERS
 from moorage.entrypoints.health_parts import Certificate, Disk, Part, State
 from moorage.identity.authentication import TheOperator
+from moorage.kit.log_files import measured
 from moorage.kit.settings import Settings
 from moorage.kit.web import TheDatabase, TheSettings
 from moorage.reconcile.status import reconciler_statuses
@@ -43,7 +44,7 @@ class Health(BaseModel):
 
 @router.get("/operator/health")
 async def operator_health(_: TheOperator, database: TheDatabase, settings: TheSettings) -> Health:
-    """Postgres, engines, gateways, reconcilers, queues, disk, certificates and backups."""
+    """Postgres, engines, gateways, reconcilers, queues, disk, log files, certificates and backups."""
     async with database.reading() as session:
         found = await _of_the_database(session, settings)
         now = await database_time(session)
@@ -81,6 +82,7 @@ def _of_this_machine(settings: Settings, now: datetime) -> list[Part]:
     }
     return [
         parts.disk_part(Disk(str(settings.home), usage.free, usage.total)),
+        parts.log_files_part(measured(settings.log_dir), settings.log_file_bytes),
         *(
             parts.certificate_part(Certificate(name, str(path), _not_after(path)), now)
             for name, path in certificates.items()

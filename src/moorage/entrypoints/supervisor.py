@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from moorage.kit.clock import system_clock
+from moorage.kit.log_files import open_log_file
 
 LONGEST_PAUSE_S = 10.0
 STEADY_AFTER_S = 30.0
@@ -48,7 +49,7 @@ class RoleProcess:
         return self.log_dir / f"{self.role}.log"
 
     async def _run_once(self) -> int:
-        log = os.open(self._log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        log = open_log_file(self._log_file)
         command = ("-m", "moorage.entrypoints.moor", "serve", "--role", self.role, "--exit-with-parent")
         try:
             process = await asyncio.create_subprocess_exec(

@@ -36,6 +36,7 @@ from moorage.kit.database import Database
 from moorage.kit.errors import MoorageError, SetupError
 from moorage.kit.home import prepare_home
 from moorage.kit.installation import ensure_installation_id
+from moorage.kit.log_files import keep_log_files
 from moorage.kit.postgres import EmbeddedPostgres, database_dsn
 from moorage.kit.settings import Settings
 
@@ -217,6 +218,7 @@ async def _supervise(
         for role in roles:
             group.create_task(role.run())
         group.create_task(keep_daemons(daemons, say))
+        group.create_task(keep_log_files(settings.log_dir, settings.log_file_bytes, system_clock))
         await announce(settings, link, say)
 
 

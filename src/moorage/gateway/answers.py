@@ -50,6 +50,8 @@ _ENDPOINT_ANSWERS = {
 }
 
 _MANAGEMENT_ANSWERS = {
+    400: ("Bad Request", "bad_request", "The request is not valid HTTP, or ended before it was complete."),
+    408: ("Request Timeout", "request_timeout", "The request did not arrive in time. Send it again, faster."),
     500: ("Internal Server Error", "internal_error", "The gateway failed."),
     502: ("Bad Gateway", "unavailable", "The API closed the connection. Try again in a few seconds."),
     503: ("Service Unavailable", "unavailable", "The API is not running. Try again in a few seconds."),

@@ -50,12 +50,20 @@ class GatewayConfig:
     """Without a byte from the container, where its route does not say otherwise. A stream that keeps talking has no
     limit."""
     tunnel_idle_timeout_s: int = 3600
+    request_timeout_s: int = 15
+    """For a request's head; at the management address also for its body, as far as it fits into a buffer."""
     key_requests_per_s: int = 1000
     """Of one key at this gateway, over 10 s; beyond, 429."""
     organization_requests_per_s: int = 3000
     keep_alive_timeout_s: int = 20
     """Between two requests of a client. Longer than HTTP libraries keep a connection (5 to 15 s), and shorter than
     a drain: an idle client of an old worker holds up the drains that a reload meets."""
+    endpoint_connections: int = 6000
+    """Of clients, at a time. Beyond it new ones wait; those at the management address have their own."""
+    management_connections: int = 2000
+    endpoint_connections_per_source: int | None = 2000
+    """Of one client's address. None: no limit, as behind a load balancer, from which all of them come."""
+    management_connections_per_source: int | None = 500
     health_interval_s: int = 5
     health_timeout_s: int = 5
 
@@ -81,8 +89,9 @@ class GatewayConfig:
             if name is not None and _USER.fullmatch(name) is None:
                 raise ValueError(f"{name!r} is not a user or group name")
         for setting in fields(self):
-            if setting.type is int:
-                _check_positive(getattr(self, setting.name))
+            value = getattr(self, setting.name)
+            if setting.type is int or (setting.type == int | None and value is not None):
+                _check_positive(value)
 
     @property
     def certificates(self) -> tuple[Path, ...]:

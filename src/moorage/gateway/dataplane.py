@@ -178,7 +178,6 @@ class DataPlane:
         if workers.old_pids or leaving:
             load = await self._load(leaving, workers)
             live = await changes.finish_drains(live, load)
-        self.process.trim_log()
 
         departing = (draining | before | self._unfinished | leftovers.cut_off | leftovers.reachable) - kept
         unfinished = departing & ({name for _, name in live.servers} | leftovers.reachable)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from moorage.gateway.answers import endpoint_error
 from moorage.gateway.config import GatewayConfig
+from moorage.gateway.connection_shares import limit_connections, source_table
 from moorage.gateway.console_access import console_access
 from moorage.gateway.map_values import (
     KEY_EXPIRY,
@@ -48,6 +49,9 @@ def endpoint_frontend(config: GatewayConfig) -> str:
         [
             f"frontend {ENDPOINT_FRONTEND} from base",
             f"    {bind(config.endpoint_listen, config.endpoint_certificate)}",
+            limit_connections(
+                ENDPOINT_FRONTEND, config.endpoint_connections, config.endpoint_connections_per_source
+            ),
             f"    unique-id-format {_REQUEST_ID}",
             f"    unique-id-header X-Request-ID{_log_requests(config)}",
             f"    http-error status 400 {endpoint_error('bad_request')}",
@@ -65,7 +69,7 @@ def endpoint_frontend(config: GatewayConfig) -> str:
             "backend nowhere from base",
             f"    http-request return status 503 {endpoint_error('container_not_running')} hdr Retry-After 5",
             "",
-            _rate_tables(),
+            source_table(ENDPOINT_FRONTEND, config.endpoint_connections_per_source) + _rate_tables(),
         ]
     )
 
@@ -106,8 +110,14 @@ defaults slots from base
 
 
 def forwarded_headers(certificate: Path | None, source: str = "%[src]") -> str:
-    """Ours, and not the client's version of them. What was deleted need not be looked for again when it is added."""
+    """Ours, and not the client's version of them. What was deleted need not be looked for again when it is added.
+
+    `Connection` names headers that the next one on the way has to take out. That is for us to say, not for a client: it
+    could name ours. So nothing is left of it but a wish to change the protocol."""
     return f"""\
+    acl upgrades req.hdr(connection) -m str -i upgrade
+    http-request del-header connection unless upgrades
+    http-request set-header Connection upgrade if upgrades
     http-request del-header x-forwarded- -m beg
     http-request del-header forwarded
     http-request del-header x-real-ip

@@ -22,7 +22,6 @@ logger = structlog.get_logger(__name__)
 _CANNOT_BIND = re.compile(r"cannot bind (?:UNIX )?socket \((.+?)\) for \[(.+?)\]")
 # A killed master's worker needs a moment to notice and to let go of the port.
 _BIND_PATIENCE_S = 3.0
-_LOG_BYTES_MAX = 16 * 1024 * 1024
 
 
 class HaproxyProcess:
@@ -77,12 +76,6 @@ class HaproxyProcess:
     async def stop(self, *, grace_s: float = 5.0) -> None:
         await self._daemon.stop(grace_s=grace_s)
 
-    def trim_log(self) -> None:
-        """HAProxy notes every server that comes and goes; nobody needs more than the recent ones."""
-        if self._log_file.exists() and self._log_file.stat().st_size > _LOG_BYTES_MAX:
-            with open(self._log_file, "r+b") as log:
-                log.truncate(0)
-
     async def _start(self, config_file: Path) -> None:
         binary = install_haproxy(self._home)
         deadline = self._clock.monotonic() + _BIND_PATIENCE_S
@@ -102,8 +95,7 @@ class HaproxyProcess:
 
     async def _try_start(self, binary: Path, config_file: Path) -> str | None:
         """None when it runs, else why it does not."""
-        self._log_file.parent.mkdir(parents=True, exist_ok=True)
-        self._log_file.write_bytes(b"")
+        self._log_file.unlink(missing_ok=True)
         pid = self._daemon.spawn(
             [str(binary), "-W", "-S", str(self._master_socket), "-f", str(config_file)],
             log_file=self._log_file,

@@ -12,6 +12,12 @@ from collections.abc import Iterable, Mapping
 
 from moorage.gateway.answers import management_error, status_503_by_cause
 from moorage.gateway.config import GatewayConfig
+from moorage.gateway.connection_shares import (
+    DESCRIPTORS_MAX,
+    STICK_COUNTERS,
+    limit_connections,
+    source_table,
+)
 from moorage.gateway.endpoint_rules import (
     HEALTH_MAP,
     KEYS_MAP,
@@ -27,6 +33,7 @@ from moorage.gateway.map_values import key_value, map_key_of, route_key, route_v
 from moorage.gateway.table import KeyEntry
 
 CONFIG_FILE = "haproxy.cfg"
+MANAGEMENT_FRONTEND = "management"
 SERVERS_LIST = "servers.list"
 NEVER_DOWN = 1_000_000
 """Failed checks in a row until HAProxy itself would take a server out: who rests is decided in `liveness`."""
@@ -100,13 +107,20 @@ def _global(config: GatewayConfig) -> str:
     # SO_REUSEPORT: the new worker gets the listening sockets themselves (expose-fd listeners).
     identity = f"\n    user {config.user}" if config.user else ""
     identity += f"\n    group {config.group}" if config.group else ""
+    # All that the frontends may have, so that none of them waits for another.
+    connections = config.endpoint_connections
+    connections += config.management_connections if config.management_listen is not None else 0
     return f"""\
 global
     stats socket {config.stats_socket} mode 600 level admin expose-fd listeners
     stats timeout 60s
     noreuseport
     nbthread {config.threads}
-    fd-hard-limit 200000{identity}
+    fd-hard-limit {DESCRIPTORS_MAX}{identity}
+    maxconn {connections}
+    # A worker that may open less than the one before it still serves, and says so.
+    no strict-limits
+    tune.stick-counters {STICK_COUNTERS}
     # Remembers what a text matched, to spare lists of patterns; ours are of one pattern, and asking costs more.
     tune.pattern.cache-size 0
     ssl-default-bind-options ssl-min-ver TLSv1.2
@@ -137,7 +151,7 @@ defaults base
     timeout client {config.client_idle_timeout_s}s
     timeout server {config.server_idle_timeout_s}s
     timeout tunnel {config.tunnel_idle_timeout_s}s
-    timeout http-request 15s
+    timeout http-request {config.request_timeout_s}s
     timeout http-keep-alive {config.keep_alive_timeout_s}s
     timeout queue {config.queue_timeout_s}s
     retries 3
@@ -151,16 +165,23 @@ defaults base
 
 
 def _management(config: GatewayConfig, listen: str) -> str:
+    per_source = config.management_connections_per_source
     return f"""\
-frontend management from base
+frontend {MANAGEMENT_FRONTEND} from base
     {bind(listen, config.management_certificate)}
+{limit_connections(MANAGEMENT_FRONTEND, config.management_connections, per_source)}
+    # What a client sends byte by byte waits here, where waiting is cheap: the API gets a request with its body, or
+    # with as much of a long one as fits into a buffer.
+    option http-buffer-request
+    http-error status 400 {management_error(400)}
+    http-error status 408 {management_error(408)}
     unique-id-format req_%[uuid]
     http-after-response set-header X-Request-ID %[unique-id] unless {{ res.hdr(x-request-id) -m found }}
 {forwarded_headers(config.management_certificate)}
     http-request set-header X-Request-ID %[unique-id]
     default_backend management
 
-backend management from base
+{source_table(MANAGEMENT_FRONTEND, per_source)}backend management from base
     http-error status 500 {management_error(500)}
     http-error status 502 {management_error(502)}
     http-error status 503 {management_error(503)}

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from moorage.kit.clock import Clock, system_clock
+from moorage.kit.log_files import open_log_file
 
 
 @dataclass(frozen=True)
@@ -60,8 +61,7 @@ class Daemon:
         umask: int = 0o077,
     ) -> int:
         """Start it in a session of its own, with nothing of ours inherited but the log file."""
-        log_file.parent.mkdir(parents=True, exist_ok=True)
-        with open(log_file, "ab") as log:
+        with os.fdopen(open_log_file(log_file), "ab") as log:
             process = subprocess.Popen(
                 list(argv),
                 stdin=subprocess.DEVNULL,

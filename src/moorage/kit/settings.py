@@ -88,6 +88,14 @@ class Settings(BaseSettings):
     organization_requests_per_s: int = Field(default=3000, ge=1, le=100_000)
     request_records_per_s: int = Field(default=20, ge=0, le=10_000)
     """Of one container at one gateway. Failed requests are always kept, and all are counted."""
+    gateway_connections_per_source: int = Field(default=2000, ge=0, le=100_000)
+    """Connections to endpoints that one client's address may hold. 0: no limit, as behind a load balancer, whose address
+    all of them come from. How many there are in all follows the limit of open files (`ulimit -Hn`)."""
+    api_connections: int = Field(default=2000, ge=10, le=100_000)
+    """Connections to the console and the API at a time: their own, at most a quarter of all, so that endpoints never
+    wait for them."""
+    api_connections_per_source: int = Field(default=500, ge=0, le=100_000)
+    """Of those, what one client's address may hold. 0: no limit."""
     gateway_slots: int = Field(default=64, ge=1, le=20000)
     """Containers the gateway has room for before it grows its pool by a hitless reload."""
 
@@ -148,6 +156,8 @@ class Settings(BaseSettings):
     """Of an OpenTelemetry receiver, e.g. `http://127.0.0.1:4318`: gets traces of API requests, passes of reconcilers and
     calls of the engine."""
 
+    log_file_bytes: int = Field(default=16 * 2**20, ge=2**16)
+    """Of each file in `{home}/log`, the logs of Moorage's own parts. A full one is kept once, as `.1`, and begun anew."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["json", "console"] = "console"
 

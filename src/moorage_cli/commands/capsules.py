@@ -35,7 +35,9 @@ def capsules(
     for capsule in items:
         session.output.pairs([(name, value) for name, value in _pairs(capsule) if value])
         for line in capsule["last_lines"][-SHOWN_LINES:]:
-            session.output.line(f"  {shown_time(line['time'])} {line['text']}")
+            # In the first column, where a container cannot print: what it did not.
+            mark = "*" if line["stream"] == "moorage" else " "
+            session.output.line(f"{mark} {shown_time(line['time'])} {line['text']}")
         session.output.line()
 
 

@@ -30,6 +30,7 @@ GIVE_UP_AFTER_S = 60.0
 class Stream(StrEnum):
     STDOUT = "stdout"
     STDERR = "stderr"
+    MOORAGE = "moorage"
 
 
 @dataclass(frozen=True)
@@ -124,8 +125,9 @@ class LineWriter:
             self._file.flush()
 
     def _prefix(self, line: Record) -> str:
-        # The end of a replica's id tells it from its neighbours.
-        prefix = f"{shown_log_time(line['time'])} {str(line['instance_id'])[-6:]}"
+        # The end of a replica's id tells it from its neighbours. What it did not print says so here, where it cannot.
+        ours = "moorage:" if line["stream"] == Stream.MOORAGE else ""
+        prefix = f"{shown_log_time(line['time'])} {ours}{str(line['instance_id'])[-6:]}"
         return prefix if self._names is None else f"{prefix} {self._names.of(str(line['container_id']))}"
 
 

@@ -76,4 +76,5 @@ def show_last_lines(session: Session, container: Record) -> None:
     if lines:
         session.output.line("The last log lines:", style="bold")
     for line in lines:
-        session.output.line(f"  {plain(line['text'])}")
+        mark = "*" if line["stream"] == "moorage" else " "
+        session.output.line(f"{mark} {plain(line['text'])}")

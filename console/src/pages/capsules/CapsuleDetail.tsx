@@ -98,6 +98,7 @@ function Lines({ container, capsule }: { container: Container; capsule: Capsule 
           {lines.map((line, index) => (
             <div key={index} className={classes.line} data-stream={line.stream}>
               <time dateTime={line.time}>{clockTime(line.time, true)}</time>
+              {line.stream === "moorage" ? <b>Moorage: </b> : null}
               <AnsiText text={line.text} />
             </div>
           ))}

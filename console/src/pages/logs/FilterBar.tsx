@@ -58,9 +58,10 @@ export function FilterBar({ container, filter, change, live, setLive }: FilterBa
         className={classes.narrow}
         aria-label="Stream"
         data={[
-          { value: "", label: "out and err" },
+          { value: "", label: "All streams" },
           { value: "stdout", label: "out" },
           { value: "stderr", label: "err" },
+          { value: "moorage", label: "Moorage" },
         ]}
         value={filter.stream}
         onChange={(value) => change({ stream: (value ?? "") as Filter["stream"] })}

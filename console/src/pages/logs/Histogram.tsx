@@ -18,8 +18,9 @@ export function Histogram({ containerId, filter, goTo }: HistogramProps) {
   const { data } = useQuery(histogramQuery(containerId, filter));
   const out = data?.series["stdout"] ?? [];
   const err = data?.series["stderr"] ?? [];
+  const ours = data?.series["moorage"] ?? [];
   const times = data?.times ?? [];
-  const sums = times.map((_, index) => (out[index] ?? 0) + (err[index] ?? 0));
+  const sums = times.map((_, index) => (out[index] ?? 0) + (err[index] ?? 0) + (ours[index] ?? 0));
   const highest = Math.max(1, ...sums);
   const total = sums.reduce((all, one) => all + one, 0);
   const share = (count: number) => `${(count / highest) * 100}%`;

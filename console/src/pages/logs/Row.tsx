@@ -12,6 +12,9 @@ import type { Line } from "./queries";
 const MOST_CLOSED = 1_000;
 const MOST_OPENED = 100_000;
 
+/** The last one is not the container's: Moorage says something about its log. */
+const STREAM_LABELS: Record<Line["stream"], string> = { stdout: "out", stderr: "err", moorage: "Moorage" };
+
 interface RowProps {
   line: Line;
   color: number;
@@ -34,7 +37,7 @@ export const Row = memo(function Row({ line, color, open, toggle }: RowProps) {
           {line.instance_id.slice(4, 10)}
         </span>
         <span className={classes.stream} data-stream={line.stream}>
-          {line.stream === "stderr" ? "err" : "out"}
+          {STREAM_LABELS[line.stream]}
         </span>
         <span className={classes.line}>
           <AnsiText text={line.text} most={open ? MOST_OPENED : MOST_CLOSED} />

@@ -13,7 +13,7 @@ export interface Filter {
   text: string;
   range: Range;
   instance: string;
-  stream: "" | "stdout" | "stderr";
+  stream: "" | "stdout" | "stderr" | "moorage";
   /** When the range was chosen; it ends there, and Live goes on from it. */
   chosenAt: number;
 }
@@ -23,7 +23,7 @@ export const EVERYTHING: Filter = { text: "", range: "1h", instance: "", stream:
 interface Asked {
   text?: string;
   instance?: string;
-  stream?: "stdout" | "stderr";
+  stream?: "stdout" | "stderr" | "moorage";
 }
 
 export function asked(filter: Filter): Asked {

@@ -6,14 +6,13 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from moorage.catalog.models import NodeRow
 from moorage.containers.models import ContainerRow, ReplicaRow
 from moorage.containers.states import ReplicaState
-from moorage.engines.base import LogStream
 from moorage.kit.pagination import PageRequest
 from moorage.telemetry.capsules.models import CrashCapsuleRow
 from moorage.telemetry.capsules.schemas import CapsuleContent, LastLine
 from moorage.telemetry.logs.models import LogLineRow
+from moorage.telemetry.logs.streams import STREAM_OF
 
 LAST_LINES = 200
-_STREAMS = {1: LogStream.STDOUT, 2: LogStream.STDERR}
 _WITHOUT_CAPSULE = text("replicas.ended_badly AND replicas.capsule_at IS NULL")
 """In the words of the index, which holds only these."""
 _LOGS_ARE_IN = or_(
@@ -105,5 +104,5 @@ async def _last_lines(session: AsyncSession, replica_id: str) -> list[LastLine]:
     )
     newest_first = (await session.execute(query)).all()
     return [
-        LastLine(time=time, stream=_STREAMS[stream], text=line) for time, stream, line in newest_first[::-1]
+        LastLine(time=time, stream=STREAM_OF[stream], text=line) for time, stream, line in newest_first[::-1]
     ]

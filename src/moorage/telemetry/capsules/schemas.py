@@ -2,7 +2,7 @@ from datetime import datetime
 
 from pydantic import BaseModel
 
-from moorage.engines.base import LogStream
+from moorage.telemetry.logs.streams import LineStream
 
 
 class ProbeRun(BaseModel):
@@ -16,7 +16,7 @@ class ProbeRun(BaseModel):
 
 class LastLine(BaseModel):
     time: datetime
-    stream: LogStream
+    stream: LineStream
     text: str
 
 

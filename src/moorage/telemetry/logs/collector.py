@@ -30,6 +30,7 @@ from moorage.telemetry.logs.budget.repository import drop_oldest, forget_days_be
 from moorage.telemetry.logs.copying import Source
 from moorage.telemetry.logs.follower import Follower
 from moorage.telemetry.logs.models import LogLineRow
+from moorage.telemetry.logs.preparing import Preparer
 from moorage.telemetry.partition_repository import (
     DIVIDED_BY_DAYS,
     create_partition,
@@ -66,12 +67,14 @@ class LogCollector:
     channels: tuple[str, ...] = (CONTAINERS, ROUTES)
     _look: asyncio.Event = field(init=False, default_factory=asyncio.Event)
     _writers: asyncio.Semaphore = field(init=False)
+    _preparer: Preparer = field(init=False)
     _due_s: dict[str, float] = field(
         init=False, default_factory=lambda: dict.fromkeys((STORAGE, BUDGETS), float("-inf"))
     )
 
     def __post_init__(self) -> None:
         self._writers = asyncio.Semaphore(WRITERS_AT_ONCE)
+        self._preparer = Preparer(self.clock)
 
     async def due(self, limit: int) -> Due:
         """Asked after every notification, which is also when replicas may have come or gone."""
@@ -162,7 +165,7 @@ class LogCollector:
 
     def _follower(self, source: Source, lease: Lease) -> Follower:
         return Follower(
-            source, self.database, self.engine, self.keyring, self.clock, lease, writers=self._writers
+            source, self.database, self.engine, self.keyring, self.clock, lease, self._writers, self._preparer
         )
 
     @asynccontextmanager

@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from struct import Struct
 
-from moorage.engines.base import LogStream
 from moorage.telemetry.logs.cursor import RawLine
+from moorage.telemetry.logs.streams import NUMBER_OF
 
-STREAM_NUMBERS = {LogStream.STDOUT: 1, LogStream.STDERR: 2}
 COLUMNS = ("replica_id", "container_id", "project_id", "sequence", "time", "stream", "text")
 _BEGIN = b"PGCOPY\n\xff\r\n\x00" + bytes(8)
 _END = b"\xff\xff"
@@ -29,6 +28,7 @@ class Source:
     replica_id: str
     container_id: str
     project_id: str
+    organization_id: str
     engine_id: str
 
 
@@ -43,7 +43,7 @@ def binary_rows(source: Source, lines: Sequence[RawLine], texts: Sequence[str]) 
     for (sequence, time_ns, stream, _, _), text in zip(lines, texts, strict=True):
         encoded = text.encode()
         time_us = time_ns // 1000 - _POSTGRES_EPOCH_US
-        stream_number = STREAM_NUMBERS[stream]
+        stream_number = NUMBER_OF[stream]
         parts += (same, numbers(8, sequence, 8, time_us, 2, stream_number, len(encoded)), encoded)
     parts.append(_END)
     return b"".join(parts)

@@ -22,9 +22,9 @@ STREAMS_APART_NS = 10 * 1_000_000_000
 """How much later than its time a chunk can arrive, seen from the other stream. A stream that has been silent
 for a day must not make the next reader ask for a day of the other."""
 
-DROPPED = b"[moorage: %d lines dropped here: this replica printed more than is kept]"
-ENGINE_AWAY = b"[moorage: this replica ended while the engine was away; what it printed last may be missing]"
-FORGOTTEN = b"[moorage: lines may be missing here: the engine did not keep them long enough]"
+DROPPED = b"%d lines dropped here: this replica printed more than is kept"
+ENGINE_AWAY = b"This replica ended while the engine was away; what it printed last may be missing"
+FORGOTTEN = b"Lines may be missing here: the engine did not keep them long enough"
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,8 @@ class RawLine(NamedTuple):
     sequence: int
     time_ns: int
     """Of its first chunk."""
-    stream: LogStream
+    stream: LogStream | None
+    """None: our word."""
     head: bytes
     """Without NUL; no more than the assembler's limit."""
     total_bytes: int
@@ -72,7 +73,7 @@ class LineAssembler:
         self._next_sequence = cursor.next_sequence
         self._streams = {stream: _Stream(cursor.positions[stream], cursor.since_ns) for stream in LogStream}
         self._dropped = 0
-        self._last_dropped = (0, LogStream.STDOUT)
+        self._last_dropped_ns = 0
         self._dropped_cost = 0
 
     def feed(self, chunks: Sequence[LogChunk]) -> list[RawLine]:
@@ -88,7 +89,7 @@ class LineAssembler:
                 if stream.was_taken(time_ns):
                     continue
                 if stream.misses_something:
-                    lines.append(self._line(time_ns, name, FORGOTTEN))
+                    lines.append(self._our_line(time_ns, FORGOTTEN))
             if time_ns == stream.seen_ns:
                 stream.seen_chunks += 1
             else:
@@ -142,8 +143,8 @@ class LineAssembler:
                 self._close_open(lines, stream, name)
         lines += self.tell_dropped()
         if engine_was_away:
-            last_ns, name = max((stream.seen_ns, name) for name, stream in self._streams.items())
-            lines.append(self._line(last_ns, name, ENGINE_AWAY))
+            last_ns = max(stream.seen_ns for stream in self._streams.values())
+            lines.append(self._our_line(last_ns, ENGINE_AWAY))
         return lines
 
     def tell_dropped(self) -> list[RawLine]:
@@ -151,9 +152,8 @@ class LineAssembler:
         those as well."""
         if not self._dropped:
             return []
-        time_ns, name = self._last_dropped
         dropped, self._dropped = self._dropped, 0
-        return [self._line(time_ns, name, DROPPED % dropped)]
+        return [self._our_line(self._last_dropped_ns, DROPPED % dropped)]
 
     def take_dropped_cost(self) -> int:
         """How many lines were dropped since this was last asked; one of more than 1 KiB counts as several."""
@@ -199,7 +199,7 @@ class LineAssembler:
         if not self._allowance.take(time_ns, total_bytes):
             self._dropped += 1
             self._dropped_cost += 1 + total_bytes // 1024
-            self._last_dropped = (time_ns, name)
+            self._last_dropped_ns = time_ns
             return
         if self._dropped:
             lines += self.tell_dropped()
@@ -207,10 +207,10 @@ class LineAssembler:
         self._next_sequence = sequence + 1
         lines.append(RawLine(sequence, time_ns, name, head, total_bytes))
 
-    def _line(self, time_ns: int, name: LogStream, text: bytes) -> RawLine:
+    def _our_line(self, time_ns: int, text: bytes) -> RawLine:
         sequence = self._next_sequence
         self._next_sequence = sequence + 1
-        return RawLine(sequence, time_ns, name, text, len(text))
+        return RawLine(sequence, time_ns, None, text, len(text))
 
 
 class _OpenLine:

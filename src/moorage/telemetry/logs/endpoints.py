@@ -8,7 +8,6 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Header, Query
 from fastapi.responses import StreamingResponse
 
-from moorage.engines.base import LogStream
 from moorage.kit.clock import Clock
 from moorage.kit.pagination import Page, PageRequest, decode_cursor, page_of
 from moorage.kit.web import TheClock, TheDatabase
@@ -28,6 +27,7 @@ from moorage.telemetry.logs.reading.query import Wanted, WantedBetween
 from moorage.telemetry.logs.reading.repository import StoredLine, count_lines, list_lines
 from moorage.telemetry.logs.reading.tail import Tail, TailedLine
 from moorage.telemetry.logs.schemas import LogHistogram, LogLine
+from moorage.telemetry.logs.streams import LineStream
 from moorage.telemetry.steps import steps_for
 
 router = APIRouter(tags=["logs"])
@@ -74,7 +74,7 @@ def _add_routes(path: str, readable: Callable[..., Awaitable[LogAccess]]) -> Non
         async with database.transaction() as session:
             counts = await count_lines(session, access.found, between, cut)
         series = {
-            stream: [counts.get((index, stream), 0) for index in range(cut.count)] for stream in LogStream
+            stream: [counts.get((index, stream), 0) for index in range(cut.count)] for stream in LineStream
         }
         return LogHistogram(step_s=cut.step_s, times=list(cut.times), series=series)
 

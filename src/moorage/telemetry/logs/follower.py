@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from moorage.containers.secrets import unseal
 from moorage.engines.base import Engine, ReplicaPhase
 from moorage.kit.clock import Clock
 from moorage.kit.crypto import Keyring
@@ -25,8 +24,10 @@ from moorage.telemetry.logs.allowance import LINES_PER_S, Allowance
 from moorage.telemetry.logs.buffer import Batch, LineBuffer
 from moorage.telemetry.logs.copying import Source
 from moorage.telemetry.logs.cursor import LineAssembler
+from moorage.telemetry.logs.masking import Masker
 from moorage.telemetry.logs.pace import FellBehindError, Pace
-from moorage.telemetry.logs.text import LINE_BYTES, Masker, harmless_texts, masker_of
+from moorage.telemetry.logs.preparing import Preparer
+from moorage.telemetry.logs.text import LINE_BYTES
 
 log = structlog.get_logger()
 
@@ -44,6 +45,8 @@ class Follower:
     lease: Lease
     writers: asyncio.Semaphore
     """Shared by all followers; gives way in turn, so that a flood waits behind everybody's next batch."""
+    preparer: Preparer
+    """Shared by all followers."""
     _allowance: Allowance = field(init=False, default_factory=Allowance)
     _pace: Pace = field(init=False)
     _stored_lines: int = field(init=False, default=0)
@@ -113,7 +116,7 @@ class Follower:
             raise first from errors
 
     async def _store(self, batch: Batch, masker: Masker) -> None:
-        texts = harmless_texts(batch.lines, masker)
+        texts = await self.preparer.texts(self.source, batch.lines, masker)
         async with self.writers, self.database.transaction() as session:
             await self.lease.guard(session)
             await repository.store_lines(session, self.source, batch.lines, texts, batch.cursor)
@@ -128,11 +131,7 @@ class Follower:
     async def _masker(self) -> Masker:
         async with self.database.transaction() as session:
             sealed = await repository.sealed_secrets(session, self.source.container_id)
-        values: list[str] = []
-        for one in sealed:
-            secrets = unseal(self.keyring, self.source.container_id, one)
-            values += [*secrets.environment.values(), secrets.registry_password or ""]
-        return masker_of(values)
+        return await self.preparer.masker(self.source, sealed, self.keyring)
 
 
 def _first_of(errors: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -17,7 +17,7 @@ class LogLineRow(Base):
     __table_args__ = (
         # Newest first within a container, the last two columns so that a page can end between equal times.
         Index("ix_log_lines_container_id_time", "container_id", "time", "sequence", "replica_id"),
-        CheckConstraint("stream IN (1, 2)", name="stream"),
+        CheckConstraint("stream IN (1, 2, 3)", name="stream"),
         {"postgresql_partition_by": "RANGE (written_at)"},
     )
 
@@ -30,7 +30,7 @@ class LogLineRow(Base):
     time: Mapped[datetime]
     """The engine's, when the line began."""
     stream: Mapped[int] = mapped_column(SmallInteger)
-    """1 stdout, 2 stderr."""
+    """1 stdout, 2 stderr, 3 Moorage itself."""
     text: Mapped[str]
 
 

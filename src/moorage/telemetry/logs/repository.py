@@ -14,6 +14,7 @@ from moorage.containers.states import ReplicaState
 from moorage.engines.base import LogStream
 from moorage.kit.database import copy_binary, notify
 from moorage.kit.errors import ConflictError
+from moorage.organizations.models import ProjectRow
 from moorage.telemetry.logs.budget.plan import volume_of
 from moorage.telemetry.logs.budget.repository import add_volume
 from moorage.telemetry.logs.copying import COLUMNS, Source, binary_rows
@@ -31,8 +32,15 @@ HAS_OUTPUT = (
 
 async def list_sources(session: AsyncSession) -> list[Source]:
     query = (
-        select(ReplicaRow.id, ReplicaRow.container_id, ContainerRow.project_id, ReplicaRow.engine_id)
+        select(
+            ReplicaRow.id,
+            ReplicaRow.container_id,
+            ContainerRow.project_id,
+            ProjectRow.organization_id,
+            ReplicaRow.engine_id,
+        )
         .join(ContainerRow, ContainerRow.id == ReplicaRow.container_id)
+        .join(ProjectRow, ProjectRow.id == ContainerRow.project_id)
         .where(
             # Says nothing new, but lets Postgres use the small index of those that are not removed.
             text("replicas.state <> 'removed'"),
@@ -42,8 +50,8 @@ async def list_sources(session: AsyncSession) -> list[Source]:
         )
     )
     return [
-        Source(replica_id, container_id, project_id, engine_id)
-        for replica_id, container_id, project_id, engine_id in await session.execute(query)
+        Source(replica_id, container_id, project_id, organization_id, engine_id)
+        for replica_id, container_id, project_id, organization_id, engine_id in await session.execute(query)
         if engine_id is not None
     ]
 

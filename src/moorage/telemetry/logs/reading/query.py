@@ -6,16 +6,16 @@ from typing import Annotated
 from fastapi import Depends, Query
 from pydantic import AwareDatetime
 
-from moorage.engines.base import LogStream
 from moorage.kit.errors import FieldError, InvalidInputError
 from moorage.telemetry.logs.reading.repository import LogFilter
+from moorage.telemetry.logs.streams import LineStream
 
 _Time = Annotated[AwareDatetime | None, Query()]
 
 
 async def _wanted(
     instance: Annotated[str | None, Query(pattern="^rep_[a-z2-7]{20}$")] = None,
-    stream: LogStream | None = None,
+    stream: LineStream | None = None,
     text: Annotated[str | None, Query(max_length=200)] = None,
 ) -> LogFilter:
     if text is not None and "\x00" in text:

@@ -12,16 +12,14 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.containers.models import ContainerRow
-from moorage.engines.base import LogStream
 from moorage.kit.errors import InvalidInputError
-from moorage.telemetry.logs.copying import STREAM_NUMBERS
 from moorage.telemetry.logs.models import LogCursorRow, LogLineRow
 from moorage.telemetry.logs.reading.positions import LinePosition
+from moorage.telemetry.logs.streams import STREAM_OF, LineStream, number_of
 from moorage.telemetry.steps import Steps
 
 SEARCH_TIMEOUT_S = 5
 _QUERY_CANCELED = "57014"
-_STREAMS = {number: stream for stream, number in STREAM_NUMBERS.items()}
 _COLUMNS = (
     LogLineRow.time,
     LogLineRow.container_id,
@@ -48,7 +46,7 @@ class LogFilter:
     to_time: datetime | None = None
     """Exclusive."""
     replica_id: str | None = None
-    stream: LogStream | None = None
+    stream: LineStream | None = None
     text: str | None = None
     """Anywhere in the line, upper and lower case alike."""
 
@@ -63,7 +61,7 @@ class StoredLine:
     time: datetime
     container_id: str
     replica_id: str
-    stream: LogStream
+    stream: LineStream
     sequence: int
     text: str
 
@@ -144,7 +142,7 @@ def _farthest_time(
 
 async def count_lines(
     session: AsyncSession, scope: LogScope, wanted: LogFilter, steps: Steps
-) -> dict[tuple[int, LogStream], int]:
+) -> dict[tuple[int, LineStream], int]:
     """How many lines there are in each step of each stream, where there are any."""
     bucket = func.date_bin(timedelta(seconds=steps.step_s), LogLineRow.time, steps.first)
     query = (
@@ -154,7 +152,7 @@ async def count_lines(
     )
     async with _bounded_search(session):
         rows = (await session.execute(query)).all()
-    return {(steps.index_of(time), _STREAMS[stream]): count for time, stream, count in rows}
+    return {(steps.index_of(time), STREAM_OF[stream]): count for time, stream, count in rows}
 
 
 async def tail_state(
@@ -192,7 +190,7 @@ def _conditions(wanted: LogFilter) -> list[ColumnElement[bool]]:
     if wanted.replica_id is not None:
         conditions.append(LogLineRow.replica_id == wanted.replica_id)
     if wanted.stream is not None:
-        conditions.append(LogLineRow.stream == STREAM_NUMBERS[wanted.stream])
+        conditions.append(LogLineRow.stream == number_of(wanted.stream))
     if wanted.text:
         conditions.append(LogLineRow.text.icontains(wanted.text, autoescape=True))
     return conditions
@@ -223,7 +221,7 @@ async def _fetch(session: AsyncSession, query: Executable) -> list[StoredLine]:
     async with _bounded_search(session):
         rows = (await session.execute(query)).all()
     return [
-        StoredLine(time, container_id, replica_id, _STREAMS[stream], sequence, text)
+        StoredLine(time, container_id, replica_id, STREAM_OF[stream], sequence, text)
         for time, container_id, replica_id, stream, sequence, text in rows
     ]
 

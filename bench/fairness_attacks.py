@@ -1,0 +1,272 @@
+"""What one organization, or a stranger, can do over HTTP to take the service away from others: each as a generator that
+runs in a process of its own until it is ended, against Moorage or against a sink that does nothing."""
+
+import asyncio
+import contextlib
+import itertools
+import multiprocessing
+import resource
+import socket
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+import aiohttp
+from aiohttp import web
+
+SOURCE = "127.0.0.66"
+"""Not the address from which the measured organization comes, as on a network."""
+SLOW_CLIENTS = 200
+IDLE_CONNECTIONS = 11_000
+LOG_STREAMS = 399
+LARGE_JSON = b'{"client_name": [' + b"1," * 950_000 + b"1]}"
+
+
+@dataclass(frozen=True)
+class Target:
+    host: str
+    port: int
+    headers: dict[str, str] = field(repr=False)
+    organization_id: str
+    project_id: str
+    container_id: str
+    """Of the attacker, with a log and a policy."""
+    busy_ids: tuple[str, ...] = ()
+    """Containers of the attacker whose processes do not end when they are asked to."""
+
+    @property
+    def api(self) -> str:
+        return f"http://{self.host}:{self.port}/api/v1"
+
+
+Attack = Callable[[Target, aiohttp.ClientSession], Awaitable[None]]
+
+
+@contextlib.contextmanager
+def attacking(name: str, target: Target) -> Iterator[None]:
+    process = multiprocessing.get_context("spawn").Process(target=_run, args=(name, target), daemon=True)
+    process.start()
+    try:
+        yield
+        assert process.is_alive(), f"the attack {name} ended by itself"
+    finally:
+        process.kill()
+        process.join(10)
+
+
+@contextlib.contextmanager
+def idle_sink(port: int) -> Iterator[None]:
+    process = multiprocessing.get_context("spawn").Process(target=_sink, args=(port,), daemon=True)
+    process.start()
+    try:
+        yield
+    finally:
+        process.kill()
+        process.join(10)
+
+
+def _run(name: str, target: Target) -> None:
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+    async def attack() -> None:
+        connector = aiohttp.TCPConnector(limit=0, local_addr=(SOURCE, 0))
+        timeout = aiohttp.ClientTimeout(total=120)
+        async with aiohttp.ClientSession(connector=connector, timeout=timeout) as http:
+            await ATTACKS[name](target, http)
+
+    asyncio.run(attack())
+
+
+def _sink(port: int) -> None:
+    """Takes everything and does nothing."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        if request.path.endswith("/stream"):
+            answer = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+            await answer.prepare(request)
+            await asyncio.sleep(300)
+            return answer
+        with contextlib.suppress(ConnectionResetError):  # it broke off, as was meant
+            async for _ in request.content.iter_any():
+                pass
+        return web.json_response({})
+
+    app = web.Application(client_max_size=2**30)
+    app.router.add_route("*", "/{path:.*}", handle)
+    web.run_app(app, host="127.0.0.1", port=port, print=None, backlog=4096)
+
+
+async def _for_ever(clients: int, ask: Callable[[int], Awaitable[None]], pause_s: float = 0.05) -> None:
+    """So many clients that repeat it, whatever they are answered. The pause is what keeps a sink, which answers at
+    once, from being asked so often that calm costs this machine more than the attack."""
+
+    async def one(client: int) -> None:
+        for number in itertools.count():
+            with contextlib.suppress(aiohttp.ClientError, OSError, TimeoutError, asyncio.IncompleteReadError):
+                await ask(client * 1_000_000 + number)
+            await asyncio.sleep(pause_s)
+
+    await asyncio.gather(*(one(client) for client in range(clients)))
+
+
+async def slow_posts(target: Target, http: aiohttp.ClientSession) -> None:
+    """Bodies at a byte a second, signed in and not."""
+    paths = ("/device", "/sign-in", "/api/v1/auth/device", f"/api/v1/projects/{target.project_id}/containers")
+
+    async def ask(number: int) -> None:
+        path = paths[number % len(paths)]
+        authorization = f"Authorization: {target.headers['Authorization']}\r\n" if number % 2 else ""
+        head = f"POST {path} HTTP/1.1\r\nHost: {target.host}\r\n{authorization}Content-Length: 1000\r\n\r\n"
+        async with _connection(target) as (reader, writer):
+            writer.write(head.encode() + b"{")
+            while not reader.at_eof() and not writer.is_closing():
+                writer.write(b" ")
+                await writer.drain()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(1):
+                        await reader.read(65536)
+
+    await _for_ever(SLOW_CLIENTS, ask)
+
+
+async def large_bodies(target: Target, http: aiohttp.ClientSession) -> None:
+    headers = {"Content-Type": "application/json"}
+
+    async def ask(_: int) -> None:
+        async with http.post(f"{target.api}/auth/device", data=LARGE_JSON, headers=headers) as answer:
+            await answer.read()
+
+    await _for_ever(4, ask, pause_s=0.5)
+
+
+async def idle_connections(target: Target, http: aiohttp.ClientSession) -> None:
+    held: list[socket.socket] = []
+    most = min(IDLE_CONNECTIONS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - 500)
+    while True:
+        held = [one for one in held if not _is_closed(one)]
+        for _ in range(min(1000, most - len(held))):
+            one = socket.socket()
+            one.bind((SOURCE, 0))
+            one.setblocking(False)
+            one.connect_ex((target.host, target.port))
+            held.append(one)
+        await asyncio.sleep(0.1)
+
+
+async def heavy_reads(target: Target, http: aiohttp.ClientSession) -> None:
+    """Replays of a week, files, histograms."""
+    now = datetime.now(UTC)
+    week = {"from": (now - timedelta(days=7)).isoformat(), "to": now.isoformat()}
+    container = f"{target.api}/containers/{target.container_id}"
+
+    async def ask(number: int) -> None:
+        kind = number % 3
+        if kind == 0:
+            request = http.post(f"{container}/autoscaling/replay", json=week, headers=target.headers)
+        else:
+            path = "/logs/download" if kind == 1 else "/logs/histogram"
+            request = http.get(f"{container}{path}", params=week, headers=target.headers)
+        async with request as answer:
+            await answer.read()
+
+    await _for_ever(12, ask, pause_s=0.2)
+
+
+async def stops_and_starts(target: Target, http: aiohttp.ClientSession) -> None:
+    async def ask(number: int) -> None:
+        container = target.busy_ids[number // 1_000_000]
+        action = ("stop", "start")[number % 2]
+        async with http.post(
+            f"{target.api}/containers/{container}/{action}", headers=target.headers
+        ) as answer:
+            await answer.read()
+
+    await _for_ever(len(target.busy_ids), ask, pause_s=1)
+
+
+async def streams_and_rows(target: Target, http: aiohttp.ClientSession) -> None:
+    """As many log streams, keys, projects, organizations and invitations as it gets."""
+
+    async def follow(_: int) -> None:
+        path = f"{target.api}/containers/{target.container_id}/logs/stream"
+        async with http.get(path, headers=target.headers) as answer:
+            await answer.read()
+
+    async def create(number: int) -> None:
+        of_organization = f"/organizations/{target.organization_id}"
+        path, body = (
+            (f"/projects/{target.project_id}/api-keys", {"name": f"key-{number}"}),
+            (f"{of_organization}/projects", {"name": f"project-{number}"}),
+            ("/organizations", {"name": f"organization-{number}"}),
+            (f"{of_organization}/invitations", {"email": f"guest-{number}@example.com", "role": "user"}),
+        )[number % 4]
+        async with http.post(f"{target.api}{path}", json=body, headers=target.headers) as answer:
+            await answer.read()
+
+    await asyncio.gather(_for_ever(LOG_STREAMS, follow, pause_s=1), _for_ever(8, create))
+
+
+async def guesses(target: Target, http: aiohttp.ClientSession) -> None:
+    """Codes of e-mail sign-in for many addresses, and device logins, by nobody in particular."""
+
+    async def ask(number: int) -> None:
+        address = f"somebody-{number % 120}@example.com"
+        path, body = (
+            ("/auth/email/start", {"email": address}),
+            ("/auth/email/verify", {"email": address, "code": f"{number % 1_000_000:06d}"}),
+            ("/auth/device", {"client_name": "cli"}),
+        )[number % 3]
+        async with http.post(f"{target.api}{path}", json=body) as answer:
+            await answer.read()
+
+    await _for_ever(16, ask)
+
+
+async def aborted_requests(target: Target, http: aiohttp.ClientSession) -> None:
+    """Longer than what the gateway keeps back, so that they reach the API before they break off."""
+    head = f"POST /sign-in HTTP/1.1\r\nHost: {target.host}\r\nContent-Length: 100000\r\n\r\n".encode()
+
+    async def ask(_: int) -> None:
+        async with _connection(target) as (_, writer):
+            writer.write(head + b"x" * 40_000)
+            await writer.drain()
+            await asyncio.sleep(0.02)
+
+    await _for_ever(16, ask)
+
+
+@contextlib.asynccontextmanager
+async def _connection(target: Target):  # type: ignore[no-untyped-def]
+    reader, writer = await asyncio.open_connection(target.host, target.port, local_addr=(SOURCE, 0))
+    try:
+        yield reader, writer
+    finally:
+        writer.close()
+
+
+def _is_closed(connection: socket.socket) -> bool:
+    try:
+        if connection.recv(1) == b"":
+            connection.close()
+            return True
+    except BlockingIOError:
+        return False
+    except OSError:
+        connection.close()
+        return True
+    return False
+
+
+ATTACKS: dict[str, Attack] = {
+    "slow posts": slow_posts,
+    "large bodies": large_bodies,
+    "idle connections": idle_connections,
+    "heavy reads": heavy_reads,
+    "stops and starts": stops_and_starts,
+    "streams and rows": streams_and_rows,
+    "guesses": guesses,
+    "aborted requests": aborted_requests,
+}
