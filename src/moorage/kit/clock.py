@@ -12,6 +12,16 @@ from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 
+def processor_time_s() -> float:
+    """That the thread which asks has used; for what is to be found out about our own code, not about time."""
+    return time.thread_time()
+
+
+def processor_time_of_thread_s(thread_id: int) -> float:
+    """That another thread of this process has used."""
+    return time.clock_gettime(time.pthread_getcpuclockid(thread_id))
+
+
 class Clock(Protocol):
     def now(self) -> datetime:
         """Wall time, aware and in UTC."""

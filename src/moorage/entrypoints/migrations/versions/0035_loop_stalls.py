@@ -1,0 +1,28 @@
+"""How often the event loop of each role stalled"""
+
+from collections.abc import Sequence
+
+import sqlalchemy as sa
+from alembic import op
+
+revision: str = "0035"
+down_revision: str | None = "0029"
+branch_labels: str | Sequence[str] | None = None
+depends_on: str | Sequence[str] | None = None
+
+
+def upgrade() -> None:
+    op.create_table(
+        "loop_stalls",
+        sa.Column("role", sa.String(), nullable=False),
+        sa.Column("host", sa.String(), nullable=False),
+        sa.Column("stalls", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
+        sa.Column("longest_ms", sa.Integer(), server_default=sa.text("0"), nullable=False),
+        sa.Column("longest_where", sa.String(), server_default=sa.text("''"), nullable=False),
+        sa.Column("last_at", sa.DateTime(timezone=True), nullable=True),
+        sa.PrimaryKeyConstraint("role", "host", name=op.f("pk_loop_stalls")),
+    )
+
+
+def downgrade() -> None:
+    op.drop_table("loop_stalls")
