@@ -9,7 +9,6 @@ from functools import cache
 import structlog
 from fastapi import APIRouter, FastAPI
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -42,9 +41,11 @@ from moorage.entrypoints import (
     sign_in_page,
 )
 from moorage.entrypoints.api_counts import ApiCounts, ApiCountsMiddleware
+from moorage.entrypoints.bodies import BodyMiddleware
 from moorage.entrypoints.errors import install_error_handlers
 from moorage.entrypoints.idempotency import IdempotencyMiddleware
 from moorage.entrypoints.origin import OriginMiddleware
+from moorage.entrypoints.shares import ShareMiddleware
 from moorage.entrypoints.tracing_middleware import TracingMiddleware
 from moorage.gateway import endpoints as gateways
 from moorage.identity.device import endpoints as device
@@ -73,8 +74,6 @@ from moorage.telemetry.requests import endpoints as requests
 from moorage.webhooks import endpoints as webhooks
 
 API_PREFIX = "/api/v1"
-MAX_BODY_BYTES = 2 * 2**20
-"""The largest environment that is allowed, with every character written as a six-byte escape, and some room."""
 
 _PARTS = (
     sign_in,
@@ -147,7 +146,12 @@ def create_app(settings: Settings, database: Database, keyring: Keyring) -> Fast
     install_error_handlers(app, settings.support_contact)
     app.add_middleware(IdempotencyMiddleware)
     app.add_middleware(OriginMiddleware)
-    app.add_middleware(BodyLimitMiddleware)
+    app.add_middleware(
+        ShareMiddleware,
+        connections=database.most_connections,
+        share_percent=settings.database_share_percent,
+    )
+    app.add_middleware(BodyMiddleware, routes=app.routes, send_within_s=settings.body_timeout_s)
     app.add_middleware(RequestIdMiddleware)
     if settings.otlp_endpoint is not None:
         app.add_middleware(TracingMiddleware)
@@ -195,24 +199,3 @@ class RequestIdMiddleware:
 
         with structlog.contextvars.bound_contextvars(request_id=request_id):
             await self._app(scope, receive, send_with_id)
-
-
-class BodyLimitMiddleware:
-    """Refuses a body that is larger than anything we take, as soon as it is."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        received_bytes = 0
-
-        async def limited_receive() -> Message:
-            nonlocal received_bytes
-            message = await receive()
-            received_bytes += len(message.get("body", b""))
-            if received_bytes > MAX_BODY_BYTES:
-                # FastAPI hands an HTTPException on from where it reads the body.
-                raise HTTPException(413)
-            return message
-
-        await self._app(scope, limited_receive, send)

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import cast
 
 from fastapi import Request
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.datastructures import Headers
-from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -44,15 +44,18 @@ class IdempotencyMiddleware:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         is_post = scope["type"] == "http" and scope["method"] == "POST"
         key = Headers(scope=scope).get("idempotency-key") if is_post else None
-        request = Request(scope, receive) if is_post else None
-        actor = await _actor_id(request) if request is not None and key is not None else None
-        if request is None or key is None or actor is None:
+        if key is None:
             await self._app(scope, receive, send)
             return
+        request = Request(scope, receive)
         try:
+            actor = await _actor_id(request)
+            if actor is None:
+                await self._app(scope, receive, send)
+                return
             answer = await self._once(request, Attempt(new_attempt_id(), actor, key))
-        except (MoorageError, HTTPException) as error:
-            kind = MoorageError if isinstance(error, MoorageError) else HTTPException
+        except (MoorageError, PoolTimeoutError) as error:
+            kind = MoorageError if isinstance(error, MoorageError) else PoolTimeoutError
             # The application's own: this stands outside of where it would be called.
             answer = await request.app.exception_handlers[kind](request, error)
         await answer(scope, receive, send)

@@ -48,6 +48,10 @@ class Settings(BaseSettings):
     database_dsn: SecretStr | None = None
     """`postgresql://user:password@host/database` of a server of your own (15 or newer); replaces the embedded one."""
     database_pool_size: int = Field(default=10, ge=2, le=100)
+    database_share_percent: int = Field(default=25, ge=1, le=100)
+    """Of the API's connections to the database, for one person, project or unknown address; beyond it, requests wait."""
+    body_timeout_s: float = Field(default=30.0, ge=0.1, le=600.0)
+    """How long a client of the API may take to send a request's body."""
 
     docker_host: str | None = None
     """`unix:///path` of the Docker engine to use. Default: the system's, else one that Moorage starts itself."""

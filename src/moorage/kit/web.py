@@ -1,7 +1,8 @@
 """What every endpoint needs from the request: a session whose transaction commits before the answer is sent."""
 
-from collections.abc import AsyncIterator
-from typing import Annotated
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import Annotated, TypeVar
 
 from fastapi import Depends, Request
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -10,10 +11,40 @@ from moorage.kit.clock import Clock
 from moorage.kit.crypto import Keyring
 from moorage.kit.database import Database
 from moorage.kit.idempotency import note_commit
+from moorage.kit.json_bounds import MOST_VALUES
 from moorage.kit.settings import Settings
 
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 """Change nothing, so they need no transaction and no CSRF token."""
+_BODY_BOUNDS = "moorage_body_bounds"
+EndpointT = TypeVar("EndpointT", bound=Callable[..., object])
+
+
+STRANGERS_BODY_BYTES = 4 * 2**10
+"""Enough for an address and a code, which is all that somebody who is not signed in has to say."""
+
+
+@dataclass(frozen=True)
+class BodyBounds:
+    """What a route takes at most."""
+
+    most_bytes: int = 64 * 2**10
+    most_values: int = MOST_VALUES
+
+
+def takes_body(most_bytes: int, most_values: int = MOST_VALUES) -> Callable[[EndpointT], EndpointT]:
+    """On an endpoint whose body is larger, or smaller, than that of the others."""
+
+    def declare(endpoint: EndpointT) -> EndpointT:
+        setattr(endpoint, _BODY_BOUNDS, BodyBounds(most_bytes, most_values))
+        return endpoint
+
+    return declare
+
+
+def body_bounds_of(endpoint: object) -> BodyBounds | None:
+    bounds: BodyBounds | None = getattr(endpoint, _BODY_BOUNDS, None)
+    return bounds
 
 
 # Asynchronous although nothing is awaited: FastAPI calls a plain function in another thread, for half a millisecond each.

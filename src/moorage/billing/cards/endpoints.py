@@ -2,12 +2,16 @@ from fastapi import APIRouter, Request
 
 from moorage.billing.cards import saved_service, service
 from moorage.billing.cards.provider import CardProvider
-from moorage.kit.web import TheDatabase, TheKeyring, TheSettings
+from moorage.kit.web import TheDatabase, TheKeyring, TheSettings, takes_body
 
 router = APIRouter(tags=["billing"])
 
+MOST_EVENT_BYTES, MOST_EVENT_VALUES = 512 * 2**10, 20_000
+"""Only what carries the provider's signature is parsed."""
+
 
 @router.post("/webhooks/stripe", include_in_schema=False)
+@takes_body(MOST_EVENT_BYTES, MOST_EVENT_VALUES)
 async def stripe_event(
     request: Request, database: TheDatabase, settings: TheSettings, keyring: TheKeyring
 ) -> dict[str, bool]:
