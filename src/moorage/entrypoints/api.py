@@ -57,7 +57,9 @@ from moorage.kit.clock import system_clock
 from moorage.kit.crypto import Keyring
 from moorage.kit.database import Database, Listener
 from moorage.kit.ids import new_request_id
+from moorage.kit.jobs.jobs import Jobs
 from moorage.kit.settings import Settings
+from moorage.kit.streams import OpenStreams
 from moorage.organizations import endpoints as organizations
 from moorage.organizations.api_keys import endpoints as api_keys
 from moorage.organizations.audit import endpoints as audit
@@ -141,6 +143,8 @@ def create_app(settings: Settings, database: Database, keyring: Keyring) -> Fast
     app.state.keyring = keyring
     app.state.clock = system_clock
     app.state.listener = listener
+    app.state.streams = OpenStreams()
+    app.state.jobs = Jobs(settings.jobs_at_once)
     app.state.changes = Changes(listener)
     app.state.newcomers = Newcomers(is_invited=has_live_invitation, welcome=create_first_organization)
     install_error_handlers(app, settings.support_contact)

@@ -141,6 +141,11 @@ async def notify(session: AsyncSession, *channels: str, about: str = "") -> None
     await session.execute(_notification(channels), {"about": about})
 
 
+async def take_turn(session: AsyncSession, about: str) -> None:
+    """Whoever else takes a turn about the same waits until this transaction ends."""
+    await session.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(about, 0))))
+
+
 class Listener:
     """One dedicated connection for all channels of a process.
 

@@ -11,8 +11,10 @@ from moorage.kit.clock import Clock
 from moorage.kit.crypto import Keyring
 from moorage.kit.database import Database
 from moorage.kit.idempotency import note_commit
+from moorage.kit.jobs.jobs import Jobs
 from moorage.kit.json_bounds import MOST_VALUES
 from moorage.kit.settings import Settings
+from moorage.kit.streams import OpenStreams
 
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 """Change nothing, so they need no transaction and no CSRF token."""
@@ -63,6 +65,16 @@ async def _keyring(request: Request) -> Keyring:
     return keyring
 
 
+async def _streams(request: Request) -> OpenStreams:
+    streams: OpenStreams = request.app.state.streams
+    return streams
+
+
+async def _jobs(request: Request) -> Jobs:
+    jobs: Jobs = request.app.state.jobs
+    return jobs
+
+
 async def _clock(request: Request) -> Clock:
     clock: Clock = request.app.state.clock
     return clock
@@ -72,6 +84,8 @@ TheDatabase = Annotated[Database, Depends(_database)]
 TheSettings = Annotated[Settings, Depends(_settings)]
 TheKeyring = Annotated[Keyring, Depends(_keyring)]
 TheClock = Annotated[Clock, Depends(_clock)]
+TheStreams = Annotated[OpenStreams, Depends(_streams)]
+TheJobs = Annotated[Jobs, Depends(_jobs)]
 
 
 async def _session(request: Request, database: TheDatabase) -> AsyncIterator[AsyncSession]:

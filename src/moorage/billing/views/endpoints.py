@@ -20,7 +20,8 @@ from moorage.billing.views.words import describe, forecast_sentence
 from moorage.kit.csv import CSV_ANSWER, csv_answer, csv_line, csv_lines
 from moorage.kit.errors import FieldError, InvalidInputError
 from moorage.kit.pagination import Page, PageRequest, Position, page_of, page_request
-from moorage.kit.web import TheClock, TheDatabase, TheSession, TheSettings
+from moorage.kit.streams import StreamKind
+from moorage.kit.web import TheClock, TheDatabase, TheSession, TheSettings, TheStreams
 from moorage.organizations.access import OrganizationAccess, organization_with
 from moorage.organizations.permissions import Permission, Role
 from moorage.organizations.repository import joined_project_ids
@@ -85,7 +86,9 @@ async def list_entries(
     response_class=StreamingResponse,
     responses=CSV_ANSWER,
 )
-async def export_entries(access: Payer, database: TheDatabase) -> StreamingResponse:
+async def export_entries(
+    access: Payer, database: TheDatabase, settings: TheSettings, streams: TheStreams
+) -> StreamingResponse:
     """All of it as CSV, newest first."""
     organization_id = access.organization.id
 
@@ -94,7 +97,8 @@ async def export_entries(access: Payer, database: TheDatabase) -> StreamingRespo
             return [_entry(one) for one in await repository.list_entries(session, organization_id, page)]
 
     lines = csv_lines(_ENTRY_COLUMNS, read, _entry_cells, _position)
-    return csv_answer(f"entries-{organization_id}.csv", lines)
+    stream = streams.take(StreamKind.DOWNLOADS, access.actor.id, settings.downloads_per_person)
+    return csv_answer(f"entries-{organization_id}.csv", lines, stream)
 
 
 @router.get("/organizations/{organization_id}/billing/balance")
@@ -118,7 +122,9 @@ async def get_usage(access: Viewer, session: TheSession, days: TheDays) -> Usage
     response_class=StreamingResponse,
     responses=CSV_ANSWER,
 )
-async def export_usage(access: Viewer, session: TheSession, days: TheDays) -> StreamingResponse:
+async def export_usage(
+    access: Viewer, session: TheSession, settings: TheSettings, streams: TheStreams, days: TheDays
+) -> StreamingResponse:
     """The same as CSV."""
     items = await _usage(session, access, days)
 
@@ -127,7 +133,8 @@ async def export_usage(access: Viewer, session: TheSession, days: TheDays) -> St
         for item in items:
             yield csv_line(["" if value is None else str(value) for value in item.model_dump().values()])
 
-    return csv_answer(f"usage-{access.organization.id}-{days[0]}-{days[1]}.csv", lines())
+    stream = streams.take(StreamKind.DOWNLOADS, access.actor.id, settings.downloads_per_person)
+    return csv_answer(f"usage-{access.organization.id}-{days[0]}-{days[1]}.csv", lines(), stream)
 
 
 async def _usage(session: AsyncSession, access: OrganizationAccess, days: Days) -> list[UsageItem]:

@@ -11,7 +11,8 @@ from fastapi.responses import StreamingResponse
 from moorage.engines.base import LogStream
 from moorage.kit.clock import Clock
 from moorage.kit.pagination import Page, PageRequest, decode_cursor, page_of
-from moorage.kit.web import TheClock, TheDatabase
+from moorage.kit.streams import CountedStream, StreamKind
+from moorage.kit.web import TheClock, TheDatabase, TheSettings, TheStreams
 from moorage.organizations.lasting_access import AskedAgain
 from moorage.telemetry.logs.reading.access import LogAccess, container_logs, project_logs
 from moorage.telemetry.logs.reading.download import MAX_LINES as MAX_DOWNLOAD_LINES
@@ -87,13 +88,17 @@ def _add_routes(path: str, readable: Callable[..., Awaitable[LogAccess]]) -> Non
     async def download_logs(
         database: TheDatabase,
         clock: TheClock,
+        settings: TheSettings,
+        streams: TheStreams,
         wanted: WantedBetween,
         access: LogAccess = Depends(readable),
     ) -> StreamingResponse:
         until_now = replace(wanted, to_time=wanted.to_time or clock.now())
         first = await first_page(database, access, until_now)
         name = f"{access.found.container_id or access.found.project_id}.log"
-        return StreamingResponse(
+        stream = streams.take(StreamKind.DOWNLOADS, access.found.reader_id, settings.downloads_per_person)
+        return CountedStream(
+            stream,
             file_of(first, database, access, until_now, clock),
             media_type="text/plain; charset=utf-8",
             headers={"Content-Disposition": f'attachment; filename="{name}"'},
@@ -107,6 +112,8 @@ def _add_routes(path: str, readable: Callable[..., Awaitable[LogAccess]]) -> Non
     async def stream_logs(
         database: TheDatabase,
         clock: TheClock,
+        settings: TheSettings,
+        streams: TheStreams,
         wanted: Wanted,
         access: LogAccess = Depends(readable),
         tail: Annotated[int, Query(ge=0, le=MAX_LINES)] = 0,
@@ -123,7 +130,9 @@ def _add_routes(path: str, readable: Callable[..., Awaitable[LogAccess]]) -> Non
             lines.resume(decode_tail(last_event_id))
         else:
             first = await lines.begin(tail)
-        return StreamingResponse(
+        stream = streams.take(StreamKind.LOGS, access.found.reader_id, settings.streams_per_person)
+        return CountedStream(
+            stream,
             _events(lines, first, access, clock),
             media_type="text/event-stream",
             headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},

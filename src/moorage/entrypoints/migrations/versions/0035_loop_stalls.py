@@ -1,4 +1,4 @@
-"""How often the event loop of each role stalled"""
+"""How often the event loop of each role stalled; how many people somebody invited lately"""
 
 from collections.abc import Sequence
 
@@ -22,7 +22,9 @@ def upgrade() -> None:
         sa.Column("last_at", sa.DateTime(timezone=True), nullable=True),
         sa.PrimaryKeyConstraint("role", "host", name=op.f("pk_loop_stalls")),
     )
+    op.create_index("ix_invitations_invited_by_created_at", "invitations", ["invited_by", "created_at"])
 
 
 def downgrade() -> None:
+    op.drop_index("ix_invitations_invited_by_created_at", "invitations")
     op.drop_table("loop_stalls")
