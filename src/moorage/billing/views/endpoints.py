@@ -31,6 +31,8 @@ Viewer = Annotated[OrganizationAccess, Depends(organization_with(Permission.BILL
 Payer = Annotated[OrganizationAccess, Depends(organization_with(Permission.BILLING_MANAGE))]
 
 LONGEST = timedelta(days=400)
+MOST_USAGE_ITEMS = 5000
+"""Of one answer, which is written at a stretch."""
 _USAGE_COLUMNS = tuple(UsageItem.model_fields)
 _ENTRY_COLUMNS = ("at", "id", "kind", "amount_microusd", "description")
 
@@ -142,7 +144,11 @@ async def _usage(session: AsyncSession, access: OrganizationAccess, days: Days) 
     seen = None
     if access.role is not Role.ADMIN:
         seen = await joined_project_ids(session, organization_id, access.actor.user_id)
-    found = await repository.list_usage(session, organization_id, *days, seen)
+    found = await repository.list_usage(session, organization_id, *days, seen, MOST_USAGE_ITEMS + 1)
+    if len(found) > MOST_USAGE_ITEMS:
+        fields = (FieldError("from", "must be later"),)
+        message = f"That is more than {MOST_USAGE_ITEMS} lines. Ask for fewer days at a time."
+        raise InvalidInputError(message, code="too_many_items", fields=fields)
     return [UsageItem.model_validate(one, from_attributes=True) for one in found]
 
 

@@ -13,10 +13,13 @@ from moorage.kit.stalls.watchdog import Stalls, StallWatchdog
 log = structlog.get_logger()
 
 EVERY_S = 10.0
+START_AFTER_S = 3.0
+"""While a role loads what it needs nobody waits for its loop."""
 
 
 async def watch_loop(role: str, dsn: str, clock: Clock) -> None:
     """Until it is cancelled. What cannot be written stays in the log."""
+    await clock.sleep(START_AFTER_S)
     watchdog, database = StallWatchdog(), Database(dsn, pool_size=1)
     unwritten: list[Stalls] = [Stalls()]
     with watchdog.watching():

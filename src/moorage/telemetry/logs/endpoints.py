@@ -1,6 +1,6 @@
 """Reading logs: the same four routes for a container and for a project with all its containers."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Annotated
@@ -35,6 +35,7 @@ router = APIRouter(tags=["logs"])
 
 DEFAULT_LINES = 200
 MAX_LINES = 1000
+MAX_PAGE_BYTES = 2 * 2**20
 DEFAULT_RANGE = timedelta(hours=1)
 POLL_EVERY_S = 0.5
 HEARTBEAT_EVERY_S = 15.0
@@ -50,13 +51,14 @@ def _add_routes(path: str, readable: Callable[..., Awaitable[LogAccess]]) -> Non
         limit: Annotated[int, Query(ge=1, le=MAX_LINES)] = DEFAULT_LINES,
         cursor: Annotated[str | None, Query(max_length=500)] = None,
     ) -> Page[LogLine]:
-        """Newest first. `from` is inclusive, `to` exclusive, `text` is found anywhere, whatever its case."""
+        """Newest first; fewer than `limit` where lines are long. `from` is inclusive, `to` exclusive, `text` is found anywhere, whatever its case."""
         before: LinePosition | None = None
         if cursor is not None:
             before = from_page_position(decode_cursor(cursor))
         async with database.transaction() as session:
             lines = await list_lines(session, access.found, wanted, limit + 1, before)
-        page = page_of(lines, PageRequest(limit, None), lambda line: to_page_position(line.position))
+        shown = PageRequest(min(limit, lines_within(lines, MAX_PAGE_BYTES)), None)
+        page = page_of(lines, shown, lambda line: to_page_position(line.position))
         return Page(items=[_shown(line) for line in page.items], next_cursor=page.next_cursor)
 
     @router.get(f"{path}/histogram")
@@ -160,6 +162,16 @@ async def _events(tail: Tail, first: list[TailedLine], access: LogAccess, clock:
             yield ": still here\n\n"
             sent_at_s = clock.monotonic()
         await clock.sleep(POLL_EVERY_S)
+
+
+def lines_within(lines: Sequence[StoredLine], most_bytes: int) -> int:
+    """How many of them, at least one: an answer is written at a stretch, on the loop that serves everybody."""
+    size_bytes = 0
+    for count, line in enumerate(lines):
+        size_bytes += len(line.text)
+        if size_bytes > most_bytes:
+            return max(count, 1)
+    return max(len(lines), 1)
 
 
 def _event(tailed: TailedLine) -> str:

@@ -6,14 +6,15 @@ from datetime import datetime, timedelta
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.telemetry.metrics import repository
-from moorage.telemetry.metrics.samples import KEEP_SECONDS, STEPS, Step, longer_steps, steps_of_seconds
+from moorage.telemetry.metrics.samples import KEEP_SECONDS, STEPS, Step, steps_of_seconds
 from moorage.telemetry.metrics.series import Series, of_requests, of_samples, replica_count
 from moorage.telemetry.requests.figures import STEP_S as REQUESTS_STEP_S
-from moorage.telemetry.requests.repository import list_figures
+from moorage.telemetry.requests.repository import list_merged_figures
 from moorage.telemetry.steps import Steps, steps_for
 from moorage.telemetry.usage.service import ReplicaFigures, read_usage
 
 MOST_STEPS = 500
+STEPS_AT_ONCE = 50
 
 
 @dataclass(frozen=True)
@@ -41,8 +42,7 @@ async def read_metrics(
     rows = await _rows(session, wanted.container_id, steps, source_s)
     series = {"replica_count": replica_count(steps, ready, now), **of_samples(steps, rows, now)}
     if steps.step_s >= REQUESTS_STEP_S and steps.first >= now - requests_kept:
-        figures = await list_figures(session, wanted.container_id, steps.first, steps.end)
-        series |= of_requests(steps, figures, now)
+        series |= await _of_requests(session, wanted.container_id, steps, now)
     replicas = await read_usage(session, wanted.container_id, steps)
     return Found(steps, series, replicas)
 
@@ -52,8 +52,21 @@ async def _rows(session: AsyncSession, container_id: str, steps: Steps, source_s
     if source_s == 1:
         samples = await repository.list_samples(session, steps.first, steps.end, [container_id])
         return steps_of_seconds(samples, steps.step_s)
-    rows = await repository.list_steps(session, source_s, steps.first, steps.end, container_id)
-    return longer_steps(rows, source_s, steps.step_s)
+    return await repository.list_merged_steps(session, source_s, steps, container_id)
+
+
+async def _of_requests(
+    session: AsyncSession, container_id: str, steps: Steps, now: datetime
+) -> dict[str, Series]:
+    """Some steps at a time, so that others have their turn on the loop."""
+    found: dict[str, Series] = {}
+    for begin in range(0, steps.count, STEPS_AT_ONCE):
+        first = steps.first + timedelta(seconds=begin * steps.step_s)
+        some = Steps(first, steps.step_s, min(STEPS_AT_ONCE, steps.count - begin))
+        figures = await list_merged_figures(session, container_id, some)
+        for name, values in of_requests(some, figures, now).items():
+            found.setdefault(name, []).extend(values)
+    return found
 
 
 def _finest_kept_s(age: timedelta) -> int:
