@@ -56,6 +56,30 @@ async def test_waiting_is_none_nor_is_the_work_of_another_thread() -> None:
         assert watchdog.take() == Stalls()
 
 
+async def test_a_crowd_of_short_calls_is_no_stall() -> None:
+    """They come in one turn of the loop, which takes as long as all of them; no one of them does."""
+    watchdog = StallWatchdog()
+
+    async def short() -> None:
+        compute(0.004)
+
+    with watchdog.watching():
+        await asyncio.sleep(0.1)
+        watchdog.take()
+        await asyncio.gather(*(short() for _ in range(60)))
+        await asyncio.sleep(0.1)
+        assert watchdog.take() == Stalls()
+
+
+async def test_a_call_that_lets_no_other_thread_run_is_one() -> None:
+    watchdog = StallWatchdog()
+    with watchdog.watching():
+        await asyncio.sleep(0.1)
+        watchdog.take()
+        assert sum(range(10_000_000)) > 0  # the interpreter waits for it
+        assert (await settled(watchdog, 1)).longest_s >= STALL_S
+
+
 async def test_stalls_add_up_by_role_and_machine(api: Api) -> None:
     async with api.database.transaction() as session:
         for stalls in (Stalls(), Stalls(2, 0.2, "a.py:1"), Stalls(1, 0.1, "b.py:2")):

@@ -1,13 +1,16 @@
 """Notices when an event loop's own thread computes for long at a stretch: meanwhile nobody else is served.
 
 A thread of its own sends the loop a word every few milliseconds; when the loop takes it, it says how much processor
-time its thread has used. That a machine is busy with something else is no stall: only the thread's own time counts.
+time its thread has used. That a machine is busy with something else is no stall: only the thread's own time counts. Nor is
+a crowd one, of which each takes little: while it waits for the answer the watchdog looks which call of the loop's is at
+work, and adds up what the same one uses.
 """
 
 import asyncio
+import itertools
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
@@ -20,7 +23,16 @@ log = structlog.get_logger()
 
 STALL_S = 0.05
 _EVERY_S = 0.02
+_LOOK_EVERY_S = 0.01
 _GIVE_UP_S = 5.0
+_FILES_OF_LOOPS = ("asyncio/runners.py", "asyncio/base_events.py", "asyncio/events.py", "uvloop/__init__.py")
+
+
+@dataclass(frozen=True)
+class _Look:
+    used_s: float
+    call: FrameType | None
+    """What the loop called, that has not returned."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +55,7 @@ class StallWatchdog:
         self._ended = threading.Event()
         self._used_at_answer_s = processor_time_s()
         self._used_at_question_s = self._used_at_answer_s
+        self._looks: list[_Look] = []
         self._seen = ""
         self._stalls = Stalls()
 
@@ -65,16 +78,18 @@ class StallWatchdog:
     def _watch(self) -> None:
         while not self._ended.wait(_EVERY_S):
             self._answered.clear()
-            self._seen = ""
+            self._looks, self._seen = [], ""
             self._used_at_question_s = processor_time_of_thread_s(self._thread_id)
             try:
                 self._loop.call_soon_threadsafe(self._answer)
             except RuntimeError:  # the loop is closed
                 return
-            while not self._answered.wait(_EVERY_S):
-                used_s = processor_time_of_thread_s(self._thread_id) - self._used_at_question_s
-                if not self._seen and used_s > STALL_S - _EVERY_S:
-                    self._seen = _place(sys._current_frames().get(self._thread_id))
+            while not self._answered.wait(_LOOK_EVERY_S):
+                used_s = processor_time_of_thread_s(self._thread_id)
+                frame = sys._current_frames().get(self._thread_id)
+                self._looks.append(_Look(used_s, _call(frame)))
+                if not self._seen and used_s - self._used_at_question_s > STALL_S - _EVERY_S:
+                    self._seen = _place(frame)
 
     def _answer(self) -> None:
         used_s = processor_time_s()
@@ -82,7 +97,11 @@ class StallWatchdog:
         self._used_at_answer_s = used_s
         # A stall may have begun before the question was put, but not much: so long one has to last after it.
         if since_answer_s >= STALL_S and since_question_s >= STALL_S - _EVERY_S:
-            self._note(since_answer_s)
+            looks = [_Look(self._used_at_question_s, None), *self._looks, _Look(used_s, None)]
+            by_one_s = _longest_of_one_call(looks)
+            # It began up to one question before the first look, and ended up to one look after the last.
+            if by_one_s >= STALL_S - _EVERY_S - _LOOK_EVERY_S:
+                self._note(min(since_answer_s, by_one_s + _EVERY_S))
         self._answered.set()
 
     def _note(self, lasted_s: float) -> None:
@@ -94,6 +113,26 @@ class StallWatchdog:
             self._seen if is_longest else before.where,
         )
         log.warning("loop_stalled", processor_time_ms=round(lasted_s * 1000), where=self._seen)
+
+
+def _longest_of_one_call(looks: Sequence[_Look]) -> float:
+    """Between two looks that saw the same call it was at work all the time. So it was where nobody could look for as
+    long as a stall: it let no other thread run."""
+    longest_s = begun_s = 0.0
+    for before, after in itertools.pairwise(looks):
+        same = before.call is not None and before.call is after.call
+        begun_s = begun_s + after.used_s - before.used_s if same else 0.0
+        gap_s = after.used_s - before.used_s
+        longest_s = max(longest_s, begun_s, gap_s if gap_s >= STALL_S else 0.0)
+    return longest_s
+
+
+def _call(frame: FrameType | None) -> FrameType | None:
+    """The outermost frame inside of the loop's own."""
+    inner: FrameType | None = None
+    while frame is not None and not frame.f_code.co_filename.endswith(_FILES_OF_LOOPS):
+        inner, frame = frame, frame.f_back
+    return inner
 
 
 def _place(frame: FrameType | None) -> str:
