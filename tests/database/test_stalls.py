@@ -39,7 +39,7 @@ async def test_a_long_computation_is_a_stall_and_says_where() -> None:
         watchdog.take()
         compute(STALL_S * 4)
         found = await settled(watchdog, 1)
-    assert found.longest_s >= STALL_S * 4
+    assert found.longest_s >= STALL_S * 3
     assert found.where.startswith(("compute", "processor_time_s", "kit/clock.py"))
 
 

@@ -93,15 +93,15 @@ class StallWatchdog:
 
     def _answer(self) -> None:
         used_s = processor_time_s()
-        since_question_s, since_answer_s = used_s - self._used_at_question_s, used_s - self._used_at_answer_s
-        self._used_at_answer_s = used_s
-        # A stall may have begun before the question was put, but not much: so long one has to last after it.
-        if since_answer_s >= STALL_S and since_question_s >= STALL_S - _EVERY_S:
-            looks = [_Look(self._used_at_question_s, None), *self._looks, _Look(used_s, None)]
+        since_answer_s = used_s - self._used_at_answer_s
+        if since_answer_s >= STALL_S:
+            moments_s = (self._used_at_answer_s, self._used_at_question_s)
+            looks = [*(_Look(moment_s, None) for moment_s in moments_s), *self._looks, _Look(used_s, None)]
             by_one_s = _longest_of_one_call(looks)
             # It began up to one question before the first look, and ended up to one look after the last.
             if by_one_s >= STALL_S - _EVERY_S - _LOOK_EVERY_S:
                 self._note(min(since_answer_s, by_one_s + _EVERY_S))
+        self._used_at_answer_s = used_s
         self._answered.set()
 
     def _note(self, lasted_s: float) -> None:
