@@ -55,6 +55,9 @@ class StallWatchdog:
         self._ended = threading.Event()
         self._used_at_answer_s = processor_time_s()
         self._used_at_question_s = self._used_at_answer_s
+        self._used_at_beat_s = self._used_at_answer_s
+        self._longest_turn_s = 0.0
+        self._beats: asyncio.TimerHandle | None = None
         self._looks: list[_Look] = []
         self._seen = ""
         self._stalls = Stalls()
@@ -63,9 +66,12 @@ class StallWatchdog:
     def watching(self) -> Iterator[None]:
         thread = threading.Thread(target=self._watch, name="stall-watchdog", daemon=True)
         thread.start()
+        self._beat()
         try:
             yield
         finally:
+            if self._beats is not None:
+                self._beats.cancel()
             self._ended.set()
             self._answered.set()
             thread.join(_GIVE_UP_S)
@@ -74,6 +80,14 @@ class StallWatchdog:
         """To be called on the loop."""
         taken, self._stalls = self._stalls, Stalls()
         return taken
+
+    def _beat(self) -> None:
+        """On the loop, whether or not the machine lets the watchdog's thread run: between two beats is one turn at most,
+        and little else."""
+        used_s = processor_time_s()
+        self._longest_turn_s = max(self._longest_turn_s, used_s - self._used_at_beat_s)
+        self._used_at_beat_s = used_s
+        self._beats = self._loop.call_later(_EVERY_S, self._beat)
 
     def _watch(self) -> None:
         while not self._ended.wait(_EVERY_S):
@@ -94,13 +108,15 @@ class StallWatchdog:
     def _answer(self) -> None:
         used_s = processor_time_s()
         since_answer_s = used_s - self._used_at_answer_s
-        if since_answer_s >= STALL_S:
+        longest_turn_s = max(self._longest_turn_s, used_s - self._used_at_beat_s)
+        self._longest_turn_s = 0.0
+        if longest_turn_s >= STALL_S:
             moments_s = (self._used_at_answer_s, self._used_at_question_s)
             looks = [*(_Look(moment_s, None) for moment_s in moments_s), *self._looks, _Look(used_s, None)]
             by_one_s = _longest_of_one_call(looks)
             # It began up to one question before the first look, and ended up to one look after the last.
             if by_one_s >= STALL_S - _EVERY_S - _LOOK_EVERY_S:
-                self._note(min(since_answer_s, by_one_s + _EVERY_S))
+                self._note(min(longest_turn_s, since_answer_s))
         self._used_at_answer_s = used_s
         self._answered.set()
 
