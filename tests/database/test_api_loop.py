@@ -141,8 +141,9 @@ async def fill(api: Api, home: Home) -> str:
         "FROM generate_series(1, 8640) AS n",
         container=container_id,
     )
-    for _ in range(50):
-        old = await api.new_replica(container_id, "removed")
+    for number in range(50):
+        # Each on a machine of its own: they would meet at a port.
+        old = await api.new_replica(container_id, "removed", node=f"node-{number}")
         await api.execute(
             "INSERT INTO replica_usage (step_s, at, replica_id, container_id, figures) SELECT 1, "
             "date_bin('10 seconds', now(), '2000-01-01') - interval '10 seconds' * n, :id, :container, "
