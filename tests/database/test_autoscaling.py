@@ -11,10 +11,11 @@ from reconciler_support import WatchedEngine as Engine
 from sqlalchemy import func, select, text, update
 
 from moorage.autoscaling import repository, service
+from moorage.autoscaling.comparison import compare
 from moorage.autoscaling.decide import Decision, State
 from moorage.autoscaling.models import AutoscalingDecisionRow
 from moorage.autoscaling.reconciler import Autoscaler
-from moorage.autoscaling.replay_service import compare
+from moorage.autoscaling.replay_service import read_question
 from moorage.autoscaling.schemas import ScaleRequest
 from moorage.containers.models import ActivityRow, ContainerRow
 from moorage.containers.service import start_container, stop_container
@@ -286,8 +287,9 @@ async def test_a_replay_with_the_same_settings_gives_the_same_decisions(world: W
     container = await world.container(town.container_id)
     policy = repository.policy_of(container.settings)
     async with world.database.transaction() as session:
-        same = await compare(session, container, policy, since, now)
-        cheaper = await compare(session, container, replace(policy, max_replicas=2), since, now)
+        same = compare(await read_question(session, container, policy, since, now))
+        other = replace(policy, max_replicas=2)
+        cheaper = compare(await read_question(session, container, other, since, now))
     again = [
         (change.second, change.decision.replicas, change.decision.wanted, change.decision.reason)
         for change in same.replayed.changes

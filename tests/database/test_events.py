@@ -16,7 +16,7 @@ from sqlalchemy import text
 from test_logs_endpoints import new_key
 
 from moorage.containers.events import endpoints
-from moorage.containers.events.watching import MOST_NAMED, MOST_PER_PERSON, Watch
+from moorage.containers.events.watching import MOST_NAMED, Watch
 from moorage.entrypoints.api import create_app
 from moorage.kit.database import Database
 from moorage.kit.ids import new_project_id
@@ -135,7 +135,7 @@ async def test_the_stream_ends_with_the_right_to_it(
 
 async def test_one_key_has_only_so_many_streams(site: Site) -> None:
     async with asyncio.timeout(60), contextlib.AsyncExitStack() as stack:
-        for _ in range(MOST_PER_PERSON):
+        for _ in range(Settings().streams_per_person):
             await stack.enter_async_context(events(site))
         refused = await site.client.get(site.path)
         assert refused.status_code == 429

@@ -26,7 +26,8 @@ from moorage.organizations.models import OrganizationRow, ProjectRow
 from moorage.telemetry.partition_repository import drop_partition, list_partitions
 from moorage.telemetry.requests.figures import Figures
 from moorage.telemetry.requests.record import Ending, RequestRecord
-from moorage.telemetry.requests.repository import TABLES, find_record, list_figures
+from moorage.telemetry.requests.repository import TABLES, find_record, list_merged_figures
+from moorage.telemetry.steps import steps_for
 
 PROJECT = ids.new_project_id()
 CONTAINER = ids.new_container_id()
@@ -109,10 +110,9 @@ async def recorded(database: Database, request_id: str) -> RequestRecord:
 async def counted(database: Database) -> Figures:
     total = Figures()
     now = datetime.now(UTC)
+    steps = steps_for(now - timedelta(hours=1), now + timedelta(hours=1), 1000)
     async with database.transaction() as session:
-        for step in (
-            await list_figures(session, CONTAINER, now - timedelta(hours=1), now + timedelta(hours=1))
-        ).values():
+        for step in (await list_merged_figures(session, CONTAINER, steps)).values():
             total.include(step.statuses, step.histogram, step.first_bytes)
     return total
 

@@ -83,6 +83,44 @@ def test_a_tree_that_is_deeper_than_a_path_may_be_long(tmp_path: Path) -> None:
     subprocess.run(["rm", "-r", str(tmp_path / ("x" * 200))], check=True, timeout=60)
 
 
+def test_a_tree_takes_three_descriptors_however_it_is_made(tmp_path: Path) -> None:
+    """Wide and deep beyond the longest path: 20,000 descriptors of the controller were open at once."""
+    name, folders = "x" * 200, 12
+    folder = os.open(tmp_path, os.O_DIRECTORY)
+    for _ in range(30):
+        for number in range(folders):
+            os.mkdir(f"{number}{name}", dir_fd=folder)
+        deeper = os.open(f"5{name}", os.O_DIRECTORY, dir_fd=folder)
+        os.close(folder)
+        folder = deeper
+    os.close(folder)
+    before, most, seen = len(os.listdir("/proc/self/fd")), 0, 0
+    for _ in disk._entries(tmp_path):
+        seen += 1
+        most = max(most, len(os.listdir("/proc/self/fd")) - before)
+    assert seen == 30 * folders
+    assert most <= 3
+    assert len(os.listdir("/proc/self/fd")) == before
+    subprocess.run(["rm", "-r", str(tmp_path)], check=True, timeout=60)
+
+
+def test_a_folder_that_is_moved_away_loses_only_itself(tmp_path: Path) -> None:
+    layer, elsewhere = tmp_path / "diff", tmp_path / "elsewhere"
+    write(layer / "a/b/c/one", 1)
+    for name in ("a/d/two", "e/three"):
+        write(layer / name, 1)
+    elsewhere.mkdir()
+    entries, seen = disk._entries(layer), 0
+    for entry in entries:
+        seen += 1
+        if entry.st_ino == (layer / "a/b/c").stat().st_ino:
+            (layer / "a/b").rename(elsewhere / "b")
+            break
+    seen += sum(1 for _ in entries)
+    # a, b, c and e, d, two, three; and one, because c was still below the open b.
+    assert seen == 8
+
+
 def test_an_engine_that_is_elsewhere(tmp_path: Path) -> None:
     absent = str(tmp_path / "absent")
     files = dict.fromkeys(("HostsPath", "HostnamePath", "ResolvConfPath"), absent)

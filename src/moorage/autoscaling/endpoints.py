@@ -5,8 +5,9 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Response
 
 from moorage.autoscaling import repository, service
+from moorage.autoscaling.comparison import compare
 from moorage.autoscaling.replay import Replayed
-from moorage.autoscaling.replay_service import LONGEST, compare
+from moorage.autoscaling.replay_service import LONGEST, read_question
 from moorage.autoscaling.repository import ReplicaFacts
 from moorage.autoscaling.schemas import (
     Autoscaling,
@@ -25,8 +26,9 @@ from moorage.containers.schemas import Container
 from moorage.containers.shown import answer
 from moorage.containers.spec import ContainerSettings, ResourceMode
 from moorage.kit.errors import FieldError, InvalidInputError
+from moorage.kit.jobs.jobs import JobTooLongError
 from moorage.kit.pagination import PageRequest, Position, page_of, page_request
-from moorage.kit.web import TheClock, TheSession, TheSettings
+from moorage.kit.web import TheClock, TheJobs, TheSession, TheSettings
 
 router = APIRouter(tags=["autoscaling"])
 Readable = Annotated[ContainerAccess, Depends(readable_container)]
@@ -72,7 +74,7 @@ async def scale_container(
 
 @router.post("/containers/{container_id}/autoscaling/replay")
 async def replay_autoscaling(
-    body: ReplayRequest, access: Readable, session: TheSession, clock: TheClock
+    body: ReplayRequest, access: Readable, session: TheSession, clock: TheClock, jobs: TheJobs
 ) -> Replay:
     """What another policy would have done with the demand of the last days, beside what was done. Changes nothing."""
     container, now = access.container, clock.now()
@@ -86,13 +88,22 @@ async def replay_autoscaling(
     if policy.min_replicas > policy.max_replicas:
         message = f"would leave min {policy.min_replicas} above max {policy.max_replicas}"
         raise InvalidInputError(f"max_replicas {message}.", fields=(FieldError("max_replicas", message),))
-    found = await compare(session, container, policy, body.since, now)
     _, price_per_hour_microusd = await ready_count_and_price(session, container)
+    question = await read_question(session, container, policy, body.since, now)
+    await session.commit()  # gives the connection back
+    try:
+        found = await jobs.run(access.project.organization_id, compare, question)
+    except JobTooLongError as exc:
+        raise InvalidInputError(
+            "This is too much to replay. Ask for a shorter time.",
+            code="replay_too_long",
+            fields=(FieldError("since", "must be later"),),
+        ) from exc
     return Replay(
-        since=found.since,
-        until=found.until,
+        since=datetime.fromtimestamp(question.since, UTC),
+        until=datetime.fromtimestamp(question.until, UTC),
         policy=ScalingPolicy(**asdict(policy)),
-        startup_s=found.startup_s,
+        startup_s=question.startup_s,
         as_it_was=_figures(found.as_it_was, price_per_hour_microusd),
         replayed=_figures(found.replayed, price_per_hour_microusd),
         decisions=[
@@ -103,7 +114,7 @@ async def replay_autoscaling(
                 limited_by=change.decision.limit,
                 reason=change.decision.reason,
             )
-            for change in found.replayed.changes[:500]
+            for change in found.replayed.changes
         ],
     )
 

@@ -7,9 +7,10 @@ that are asked for become ready after the container's own start-up time.
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
-from moorage.autoscaling.decide import TICK_S, Decision, Fleet, Policy, Samples, State, decide
-from moorage.autoscaling.demand import GatewayTime, History, silent_at
+from moorage.autoscaling.decide import HISTORY_S, TICK_S, Decision, Fleet, Policy, Samples, State, decide
+from moorage.autoscaling.demand import SECONDS_KEPT, STEP_S, GatewayTime, silent_at
 
 HOUR_S = 3600
 
@@ -50,29 +51,54 @@ class Bill:
     def __init__(self) -> None:
         self.replica_s = self.hours_bought = 0
         self._paid_until: list[int] = []
+        self._replicas = 0
+        self._paid_for_all_until: float = 0
 
     def second(self, at: int, replicas: int) -> None:
         self.replica_s += replicas
+        if replicas != self._replicas or at >= self._paid_for_all_until:
+            self._buy(at, replicas)
+
+    def _buy(self, at: int, replicas: int) -> None:
         for slot in range(replicas):
             if slot == len(self._paid_until):
                 self._paid_until.append(at)
             if self._paid_until[slot] <= at:
                 self.hours_bought += 1
                 self._paid_until[slot] = at + HOUR_S
+        self._replicas = replicas
+        self._paid_for_all_until = min(self._paid_until[:replicas], default=float("inf"))
+
+
+class Windows:
+    """What `demand.History` would say at any second, found without going through all of it: the autoscaler looks at
+    one second of many containers, a replay at a week of one."""
+
+    def __init__(self, recorded: Recorded) -> None:
+        self._begins_at = recorded.begins_at
+        self._levels = recorded.levels
+        self._sums = [0.0, *accumulate(recorded.levels)]
+
+    def samples(self, policy: Policy, second: int, silent_gateways: tuple[str, ...]) -> Samples:
+        end = second + 1 - self._begins_at
+        delay_s = max(policy.scale_down_delay_s, 1)
+        since = second + 1 - delay_s
+        if delay_s > SECONDS_KEPT:
+            since += -since % STEP_S  # of so long a time only whole steps are kept
+        begin = max(since - self._begins_at, 0)
+        delay_mean = (self._sums[end] - self._sums[begin]) / delay_s
+        return Samples(self._levels[max(end - HISTORY_S, 0) : end], delay_mean, silent_gateways)
 
 
 def replay(
     policy: Policy, recorded: Recorded, state: State, startup_s: float | None, since: int, until: int
 ) -> Replayed:
     """From `since` to `until`, both included; `state` is the one that the first decision finds."""
-    history, bill = History(recorded.begins_at), Bill()
+    windows, bill = Windows(recorded), Bill()
     ready, coming = state.replicas, deque[int]()
-    over_target_s, changes = 0, []
-    for second in range(recorded.begins_at, until + 1):
+    over_target_s, changes = 0, list[Change]()
+    for second in range(since, until + 1):
         level = recorded.levels[second - recorded.begins_at]
-        history.add(level)
-        if second < since:
-            continue
         while coming and coming[0] <= second:
             coming.popleft()
             ready += 1
@@ -81,7 +107,7 @@ def replay(
         if second % TICK_S:
             continue
         fleet = Fleet(ready, len(coming), startup_s=startup_s)
-        decision = decide(policy, _samples(history, policy, recorded, second), fleet, state, second)
+        decision = decide(policy, _samples(windows, policy, recorded, second), fleet, state, second)
         if decision.replicas != state.replicas:
             changes.append(Change(second, decision))
             coming.extend([second + int(startup_s or 0)] * (decision.replicas - state.replicas))
@@ -116,7 +142,7 @@ def as_it_was(
     return Replayed(until - since + 1, bill.replica_s, bill.hours_bought, over_target_s, changed)
 
 
-def _samples(history: History, policy: Policy, recorded: Recorded, second: int) -> Samples:
+def _samples(windows: Windows, policy: Policy, recorded: Recorded, second: int) -> Samples:
     if all(gateway.is_silent_at(second) for gateway in recorded.gateways):
         return Samples((), 0.0)
-    return history.samples(policy, silent_at(second, recorded.gateways))
+    return windows.samples(policy, second, silent_at(second, recorded.gateways))

@@ -14,6 +14,7 @@ from moorage.containers.access import (
 from moorage.containers.avoidance import AVOID_FOR
 from moorage.containers.preflight import look_ahead
 from moorage.containers.schemas import (
+    MOST_SETTINGS_BYTES,
     Activity,
     Container,
     ContainerCreate,
@@ -32,7 +33,7 @@ from moorage.containers.verdict import Fix
 from moorage.engines.base import RegistryCredentials
 from moorage.kit.errors import UnavailableError
 from moorage.kit.pagination import Page, PageRequest, Position, page_of, page_request
-from moorage.kit.web import TheClock, TheKeyring, TheSession, TheSettings
+from moorage.kit.web import TheClock, TheKeyring, TheSession, TheSettings, takes_body
 from moorage.organizations.access import ProjectAccess, project_with
 from moorage.organizations.permissions import Permission
 
@@ -44,6 +45,7 @@ Startable = Annotated[ContainerAccess, Depends(startable_container)]
 
 
 @router.post("/projects/{project_id}/containers", status_code=201)
+@takes_body(MOST_SETTINGS_BYTES)
 async def create_container(
     body: ContainerCreate,
     access: Annotated[ProjectAccess, Depends(project_with(Permission.CONTAINER_MANAGE))],
@@ -65,6 +67,7 @@ async def create_container(
 
 
 @router.post("/projects/{project_id}/containers/preflight")
+@takes_body(MOST_SETTINGS_BYTES)
 async def preflight(
     body: PreflightRequest,
     _: Annotated[ProjectAccess, Depends(project_with(Permission.CONTAINER_MANAGE))],
@@ -116,6 +119,7 @@ async def get_container(access: Readable, session: TheSession, settings: TheSett
 
 
 @router.patch("/containers/{container_id}")
+@takes_body(MOST_SETTINGS_BYTES)
 async def edit_container(
     body: ContainerPatch, access: Manageable, session: TheSession, keyring: TheKeyring, settings: TheSettings
 ) -> Container:

@@ -179,6 +179,11 @@ async def list_activities(session: AsyncSession, container_id: str, page: PageRe
     return list((await session.execute(newest_first)).scalars())
 
 
+async def count_containers(session: AsyncSession, project_id: str) -> int:
+    there = (ContainerRow.project_id == project_id) & ContainerRow.deleted_at.is_(None)
+    return (await session.execute(select(func.count()).where(there))).scalar_one()
+
+
 async def count_states(session: AsyncSession) -> dict[str, int]:
     query = select(ContainerRow.state, func.count()).where(ContainerRow.deleted_at.is_(None))
     return {row.state: row[1] for row in await session.execute(query.group_by(ContainerRow.state))}

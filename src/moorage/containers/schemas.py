@@ -13,6 +13,9 @@ from moorage.containers.spec import (
 )
 from moorage.containers.states import ContainerState
 
+MOST_SETTINGS_BYTES = 2 * 2**20
+"""Of a body: the largest environment that is allowed, with every character written as a six-byte escape, and some room."""
+
 
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid")

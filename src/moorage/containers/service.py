@@ -32,6 +32,8 @@ from moorage.kit.database import notify
 from moorage.kit.errors import ConflictError, NotFoundError
 from moorage.kit.ids import new_container_id
 from moorage.kit.settings import Settings
+from moorage.organizations.caps import CONTAINERS as CONTAINERS_CAP
+from moorage.organizations.caps import require_room
 from moorage.organizations.models import ProjectRow
 from moorage.organizations.repository import hold_project
 
@@ -55,6 +57,8 @@ async def create_container(
     clock: Clock,
 ) -> ContainerRow:
     spec, secrets = await validated(session, wanted, settings)
+    most = settings.containers_per_project
+    await require_room(session, CONTAINERS_CAP, project.id, repository.count_containers, most)
     held = await hold_project(session, project.id)
     if held is None:
         raise NotFoundError("There is no such project.")

@@ -166,6 +166,8 @@ def checked_health_path(path: str) -> str:
 def checked_environment(environment: dict[str, str]) -> dict[str, str]:
     if len(environment) > 200:
         raise ValueError("must have at most 200 variables")
+    if sum(len(name) + len(value) for name, value in environment.items()) > 262_144:
+        raise ValueError("must be at most 256 KiB in all")
     for name, value in environment.items():
         if not _ENVIRONMENT_NAME.fullmatch(name):
             raise ValueError(
@@ -189,7 +191,11 @@ def chosen_port(setting: int | None, exposed: tuple[int, ...]) -> int:
 
 def is_encodable(text: str) -> bool:
     """JSON can carry half of a surrogate pair; a process's environment cannot."""
-    return not any("\ud800" <= character <= "\udfff" for character in text)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _is_host(host: str) -> bool:

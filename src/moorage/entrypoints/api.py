@@ -9,7 +9,6 @@ from functools import cache
 import structlog
 from fastapi import APIRouter, FastAPI
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -43,9 +42,11 @@ from moorage.entrypoints import (
     sign_in_page,
 )
 from moorage.entrypoints.api_counts import ApiCounts, ApiCountsMiddleware
+from moorage.entrypoints.bodies import BodyMiddleware
 from moorage.entrypoints.errors import install_error_handlers
 from moorage.entrypoints.idempotency import IdempotencyMiddleware
 from moorage.entrypoints.origin import OriginMiddleware
+from moorage.entrypoints.shares import ShareMiddleware
 from moorage.entrypoints.tracing_middleware import TracingMiddleware
 from moorage.gateway import endpoints as gateways
 from moorage.identity.device import endpoints as device
@@ -57,7 +58,9 @@ from moorage.kit.clock import system_clock
 from moorage.kit.crypto import Keyring
 from moorage.kit.database import Database, Listener
 from moorage.kit.ids import new_request_id
+from moorage.kit.jobs.jobs import Jobs
 from moorage.kit.settings import Settings
+from moorage.kit.streams import OpenStreams
 from moorage.organizations import endpoints as organizations
 from moorage.organizations.api_keys import endpoints as api_keys
 from moorage.organizations.audit import endpoints as audit
@@ -74,8 +77,6 @@ from moorage.telemetry.requests import endpoints as requests
 from moorage.webhooks import endpoints as webhooks
 
 API_PREFIX = "/api/v1"
-MAX_BODY_BYTES = 2 * 2**20
-"""The largest environment that is allowed, with every character written as a six-byte escape, and some room."""
 
 _PARTS = (
     sign_in,
@@ -146,12 +147,19 @@ def create_app(settings: Settings, database: Database, keyring: Keyring) -> Fast
     app.state.clock = system_clock
     app.state.listener = listener
     app.state.card_provider = card_provider(settings)
+    app.state.streams = OpenStreams()
+    app.state.jobs = Jobs(settings.jobs_at_once)
     app.state.changes = Changes(listener)
     app.state.newcomers = Newcomers(is_invited=has_live_invitation, welcome=create_first_organization)
     install_error_handlers(app, settings.support_contact)
     app.add_middleware(IdempotencyMiddleware)
     app.add_middleware(OriginMiddleware)
-    app.add_middleware(BodyLimitMiddleware)
+    app.add_middleware(
+        ShareMiddleware,
+        connections=database.most_connections,
+        share_percent=settings.database_share_percent,
+    )
+    app.add_middleware(BodyMiddleware, routes=app.routes, send_within_s=settings.body_timeout_s)
     app.add_middleware(RequestIdMiddleware)
     if settings.otlp_endpoint is not None:
         app.add_middleware(TracingMiddleware)
@@ -199,24 +207,3 @@ class RequestIdMiddleware:
 
         with structlog.contextvars.bound_contextvars(request_id=request_id):
             await self._app(scope, receive, send_with_id)
-
-
-class BodyLimitMiddleware:
-    """Refuses a body that is larger than anything we take, as soon as it is."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        received_bytes = 0
-
-        async def limited_receive() -> Message:
-            nonlocal received_bytes
-            message = await receive()
-            received_bytes += len(message.get("body", b""))
-            if received_bytes > MAX_BODY_BYTES:
-                # FastAPI hands an HTTPException on from where it reads the body.
-                raise HTTPException(413)
-            return message
-
-        await self._app(scope, limited_receive, send)

@@ -14,7 +14,7 @@ from moorage.identity.tokens import csrf_token
 from moorage.kit.crypto import equal
 from moorage.kit.errors import MoorageError
 from moorage.kit.pages import page
-from moorage.kit.web import TheSession, TheSettings
+from moorage.kit.web import STRANGERS_BODY_BYTES, TheSession, TheSettings, takes_body
 
 router = APIRouter(include_in_schema=False)
 
@@ -40,13 +40,14 @@ async def ask(request: Request, session: TheSession, settings: TheSettings, code
 
 
 @router.post("/device")
+@takes_body(STRANGERS_BODY_BYTES)
 async def decide(
     request: Request, session: TheSession, settings: TheSettings, code: str = ""
 ) -> HTMLResponse:
+    form = parse_qs((await request.body()).decode("ascii", "replace"))
     person: UserActor | None = await person_of_cookie(request, session, settings)
     if person is None:
         return _sign_in_first(code)
-    form = parse_qs((await request.body()).decode("ascii", "replace"))
     sent = form.get("csrf", [""])[0]
     if not equal(sent.encode(), csrf_token(session_cookie(request, settings)).encode()):
         return page("That did not come from this page", "<p>Open the link again.</p>", 403)

@@ -12,6 +12,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
@@ -30,6 +31,11 @@ from moorage.kit.errors import (
 from moorage.kit.pages import page
 
 log = structlog.get_logger()
+
+MOST_FIELDS_TOLD = 20
+"""Of those that are wrong: nobody reads more, and an answer must not be larger than what was sent."""
+_RETRY_AFTER_S = 5
+_MOST_NAME_CHARACTERS, _MOST_MESSAGE_CHARACTERS = 100, 300
 
 # What Postgres says of NUL, in text and in JSON: the one character that it cannot keep.
 _NUL_SQL_STATES = ("22021", "22P05")
@@ -59,14 +65,18 @@ def install_error_handlers(app: FastAPI, support_contact: str) -> None:
         answer = problem(request, status, error.code, error.message, fields, more)
         if isinstance(error, TooManyRequestsError):
             answer.headers["Retry-After"] = str(error.retry_after_s)
+        if isinstance(error, UnavailableError):
+            answer.headers["Retry-After"] = str(_RETRY_AFTER_S)
         if isinstance(error, NotAuthenticatedError):
             answer.headers["WWW-Authenticate"] = "Bearer"
         return answer
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:
-        fields = tuple(FieldError(_field(one), _message(one)) for one in error.errors())
-        detail = "; ".join(f"{one.field}: {one.message}" for one in fields) + "."
+        wrong = error.errors()
+        fields = tuple(FieldError(_field(one), _message(one)) for one in wrong[:MOST_FIELDS_TOLD])
+        more = f"; and {len(wrong) - len(fields)} more" if len(wrong) > len(fields) else ""
+        detail = "; ".join(f"{one.field}: {one.message}" for one in fields) + f"{more}."
         return problem(request, HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_input", detail, fields)
 
     @app.exception_handler(HTTPException)
@@ -78,11 +88,10 @@ def install_error_handlers(app: FastAPI, support_contact: str) -> None:
             return problem(
                 request, HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_input", "The body must be JSON.", fields
             )
-        codes = {404: "not_found", 405: "method_not_allowed", 413: "body_too_large"}
+        codes = {404: "not_found", 405: "method_not_allowed"}
         detail = {
             404: "There is nothing at this path.",
             405: "This path does not take that method.",
-            413: "The body is larger than anything this API takes.",
         }
         answer = problem(
             request, status, codes.get(status, "http_error"), detail.get(status, str(error.detail))
@@ -104,6 +113,13 @@ def install_error_handlers(app: FastAPI, support_contact: str) -> None:
         # Nobody reads it, and nothing went wrong here: a client must not fill our log by leaving.
         detail = "The request ended before it was complete."
         return problem(request, HTTPStatus.BAD_REQUEST, "bad_request", detail)
+
+    @app.exception_handler(PoolTimeoutError)
+    async def no_connection(request: Request, error: PoolTimeoutError) -> Response:
+        log.warning("database_pool_exhausted", request_id=_request_id(request))
+        return await expected(
+            request, UnavailableError("The service is very busy. Send it again later.", code="busy")
+        )
 
     @app.exception_handler(Exception)
     async def unexpected(request: Request, error: Exception) -> Response:
@@ -162,11 +178,16 @@ def _request_id(request: Request) -> str | None:
 def _field(error: Mapping[str, Any]) -> str:
     # FastAPI puts "body", "query" or "path" first; for a JSON mistake the rest is only an offset.
     names = [] if error["type"] == "json_invalid" else [str(part) for part in error["loc"][1:]]
-    return ".".join(names) or "body"
+    return _cut(".".join(names), _MOST_NAME_CHARACTERS) or "body"
 
 
 def _message(error: Mapping[str, Any]) -> str:
     if error["type"] == "json_invalid":
         return f"must be JSON; at character {error['loc'][1]}: {error['ctx']['error'].lower()}"
     message: str = error["msg"].removeprefix("Value error, ")
-    return message[:1].lower() + message[1:]
+    return _cut(message[:1].lower() + message[1:], _MOST_MESSAGE_CHARACTERS)
+
+
+def _cut(text: str, most_characters: int) -> str:
+    """What is wrong may be as long as the body, and is the client's own text."""
+    return text if len(text) <= most_characters else f"{text[:most_characters]}…"

@@ -46,12 +46,15 @@ class IdempotencyMiddleware:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         is_post = scope["type"] == "http" and scope["method"] == "POST"
         key = Headers(scope=scope).get("idempotency-key") if is_post else None
-        request = Request(scope, receive) if is_post else None
-        actor = await _actor_id(request) if request is not None and key is not None else None
-        if request is None or key is None or actor is None:
+        if key is None:
             await self._app(scope, receive, send)
             return
+        request = Request(scope, receive)
         try:
+            actor = await _actor_id(request)
+            if actor is None:
+                await self._app(scope, receive, send)
+                return
             answer = await self._once(request, Attempt(new_attempt_id(), actor, key))
         except _ANSWERED as error:
             kind = next(kind for kind in _ANSWERED if isinstance(error, kind))

@@ -12,6 +12,7 @@ from moorage.containers.repository import count_states, list_gateways
 from moorage.entrypoints.api_counts import ApiCounts
 from moorage.identity.authentication import TheOperator
 from moorage.kit.exposition import Family, Value, exposition
+from moorage.kit.stalls.repository import list_stalls
 from moorage.kit.web import TheSession
 from moorage.reconcile.status import reconciler_statuses
 from moorage.telemetry import operator_repository as watched
@@ -40,6 +41,7 @@ async def metrics(_: TheOperator, request: Request, session: TheSession) -> Plai
 async def _of_the_database(session: AsyncSession) -> list[Family]:
     statuses = await reconciler_statuses(session)
     gateways, nodes = await list_gateways(session), await list_nodes(session)
+    stalls = await list_stalls(session)
     return [
         _gauge(
             "reconciler_age_seconds",
@@ -61,6 +63,21 @@ async def _of_the_database(session: AsyncSession) -> list[Family]:
         ),
         _gauge(
             "lease_left_seconds", "How long a lease is still held.", "lease", await watched.leases(session)
+        ),
+        Family(
+            "moorage_loop_stalls_total",
+            "counter",
+            "Times that an event loop computed for more than 50 ms at a stretch.",
+            [Value(one.stalls, {"role": one.role, "host": one.host}) for one in stalls],
+        ),
+        Family(
+            "moorage_loop_stall_longest_seconds",
+            "gauge",
+            "Processor time of the longest of them, and where it was.",
+            [
+                Value(one.longest_ms / 1000, {"role": one.role, "host": one.host, "where": one.longest_where})
+                for one in stalls
+            ],
         ),
         _gauge("waiting", "What is due and not done yet.", "queue", await watched.waiting(session)),
         _gauge("containers", "Containers by state.", "state", await count_states(session)),

@@ -4,13 +4,16 @@ import asyncio
 import gc
 import importlib
 import signal
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Coroutine
 
 import structlog
 import uvloop
 
+from moorage.kit.clock import system_clock
 from moorage.kit.errors import SettingsError
+from moorage.kit.postgres import database_dsn
 from moorage.kit.settings import Settings
+from moorage.kit.stalls.report import watch_loop
 from moorage.kit.tracing import tracing
 
 log = structlog.get_logger()
@@ -29,7 +32,17 @@ def serve(settings: Settings, role: str) -> None:
     # What the imports made stays for good: a collection that looks through all of it holds up everything else.
     gc.freeze()
     with tracing(settings.otlp_endpoint, f"moorage-{role}"):
-        uvloop.run(_until_stopped(module.serve(settings)))
+        uvloop.run(_until_stopped(_watched(settings, role, module.serve(settings))))
+
+
+async def _watched(settings: Settings, role: str, work: Coroutine[None, None, None]) -> None:
+    """With a watchdog over its loop."""
+    watch = asyncio.create_task(watch_loop(role, database_dsn(settings), system_clock))
+    try:
+        await work
+    finally:
+        watch.cancel()
+        await asyncio.gather(watch, return_exceptions=True)
 
 
 async def _until_stopped(work: Awaitable[None]) -> None:

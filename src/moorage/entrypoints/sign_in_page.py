@@ -14,7 +14,7 @@ from moorage.identity.sign_in.endpoints import client_of
 from moorage.identity.sign_in.service import verify_link
 from moorage.kit.errors import NotAuthenticatedError
 from moorage.kit.pages import page
-from moorage.kit.web import TheSession, TheSettings
+from moorage.kit.web import STRANGERS_BODY_BYTES, TheSession, TheSettings, takes_body
 
 router = APIRouter(include_in_schema=False)
 
@@ -29,6 +29,7 @@ async def ask(token: str = "") -> HTMLResponse:
 
 
 @router.post("/sign-in")
+@takes_body(STRANGERS_BODY_BYTES)
 async def sign_in(request: Request, session: TheSession, settings: TheSettings) -> HTMLResponse:
     form = parse_qs((await request.body()).decode("ascii", "replace"))
     token = form.get("token", [""])[0]

@@ -17,6 +17,7 @@ from moorage.identity.sign_in import models as sign_in
 from moorage.identity.users import models as users
 from moorage.kit import idempotency, installation
 from moorage.kit.database import Base
+from moorage.kit.stalls import models as stalls
 from moorage.ledger import models as ledger
 from moorage.notifications import models as notifications
 from moorage.organizations import models as organizations
@@ -51,6 +52,7 @@ __all__ = [
     "replica_limits",
     "sessions",
     "sign_in",
+    "stalls",
     "telemetry",
     "top_ups",
     "users",

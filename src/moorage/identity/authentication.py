@@ -22,6 +22,7 @@ from moorage.identity.tokens import (
     is_well_formed,
 )
 from moorage.identity.users.repository import find_operator_by_key
+from moorage.kit.clients import note_client
 from moorage.kit.crypto import equal, sha256
 from moorage.kit.errors import ForbiddenError, NotAuthenticatedError
 from moorage.kit.ids import ApiKeyId, ProjectId, SessionId, UserId
@@ -30,6 +31,12 @@ from moorage.kit.web import SAFE_METHODS, TheSession, TheSettings
 
 
 async def current_actor(request: Request, session: TheSession, settings: TheSettings) -> Actor:
+    actor = await _actor(request, session, settings)
+    note_client(actor.project_id if isinstance(actor, KeyActor) else actor.user_id)
+    return actor
+
+
+async def _actor(request: Request, session: AsyncSession, settings: Settings) -> Actor:
     header = request.headers.get("authorization")
     if header is not None:
         scheme, _, token = header.partition(" ")

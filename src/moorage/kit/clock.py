@@ -12,6 +12,16 @@ from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 
+def processor_time_s() -> float:
+    """That the thread which asks has used; waiting, for the disk or for its turn, does not count."""
+    return time.thread_time()
+
+
+def processor_time_of_thread_s(thread_id: int) -> float:
+    """That another thread of this process has used."""
+    return time.clock_gettime(time.pthread_getcpuclockid(thread_id))
+
+
 class Clock(Protocol):
     def now(self) -> datetime:
         """Wall time, aware and in UTC."""
@@ -69,11 +79,6 @@ class VirtualClock:
             await _let_others_run()
         self._elapsed_s = target_s
         await _let_others_run()
-
-
-def processor_time_s() -> float:
-    """What the calling thread itself has computed for; waiting, for the disk or for its turn, does not count."""
-    return time.thread_time()
 
 
 async def _let_others_run() -> None:

@@ -5,21 +5,21 @@ import io
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
-from fastapi.responses import StreamingResponse
-
 from moorage.kit.pagination import PageRequest, Position
+from moorage.kit.streams import CountedStream, OpenStream
 
 ItemT = TypeVar("ItemT")
 
 CSV_ANSWER: dict[int | str, dict[str, Any]] = {200: {"content": {"text/csv": {}}}}
 """What a route says about such an answer in the API's description."""
-_ROWS_AT_ONCE = 1000
+_ROWS_AT_ONCE = 250
+"""More of them would keep the loop from everybody else for too long."""
 
 
-def csv_answer(name: str, lines: AsyncIterator[str]) -> StreamingResponse:
+def csv_answer(name: str, lines: AsyncIterator[str], stream: OpenStream) -> CountedStream:
     """As a file of that name."""
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-    return StreamingResponse(lines, media_type="text/csv", headers=headers)
+    return CountedStream(stream, lines, media_type="text/csv", headers=headers)
 
 
 async def csv_lines(

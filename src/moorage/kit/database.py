@@ -33,6 +33,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_asyn
 from sqlalchemy.orm import DeclarativeBase, mapped_column
 
 from moorage.kit.clock import Clock, system_clock
+from moorage.kit.shared_pool import SharedPool, connections_in_use
 
 log = structlog.get_logger()
 
@@ -65,8 +66,10 @@ def table_of(rows: type[Base]) -> Table:
 class Database:
     def __init__(self, dsn: str, *, pool_size: int = 10) -> None:
         self.dsn = dsn
+        self.most_connections = 2 * pool_size
         self._engine = create_async_engine(
             dsn.replace("postgresql://", "postgresql+asyncpg://", 1),
+            poolclass=SharedPool,
             pool_size=pool_size,
             max_overflow=pool_size,
             pool_timeout=10,
@@ -97,6 +100,10 @@ class Database:
         """Rolls back what the block did not commit by itself."""
         async with self._sessions() as session:
             yield session
+
+    @property
+    def connections_in_use(self) -> int:
+        return connections_in_use(self._engine)
 
     async def close(self) -> None:
         await self._engine.dispose()
@@ -157,6 +164,11 @@ def _notification(channels: tuple[str, ...]) -> Select[Any]:
 async def notify(session: AsyncSession, *channels: str, about: str = "") -> None:
     """Wake whoever listens, once this transaction has committed. At most it says which object: listeners read."""
     await session.execute(_notification(channels), {"about": about})
+
+
+async def take_turn(session: AsyncSession, about: str) -> None:
+    """Whoever else takes a turn about the same waits until this transaction ends."""
+    await session.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(about, 0))))
 
 
 class Listener:

@@ -48,6 +48,12 @@ class Settings(BaseSettings):
     database_dsn: SecretStr | None = None
     """`postgresql://user:password@host/database` of a server of your own (15 or newer); replaces the embedded one."""
     database_pool_size: int = Field(default=10, ge=2, le=100)
+    database_share_percent: int = Field(default=25, ge=1, le=100)
+    """Of the API's connections to the database, for one person, project or unknown address; beyond it, requests wait."""
+    jobs_at_once: int = Field(default=2, ge=1, le=64)
+    """Processes of the API for what takes long to compute: replays of the autoscaler, PDF files. One for an organization."""
+    body_timeout_s: float = Field(default=30.0, ge=0.1, le=600.0)
+    """How long a client of the API may take to send a request's body."""
 
     docker_host: str | None = None
     """`unix:///path` of the Docker engine to use. Default: the system's, else one that Moorage starts itself."""
@@ -141,6 +147,20 @@ class Settings(BaseSettings):
     github_url: str = "https://github.com"
     github_api_url: str = "https://api.github.com"
     """For GitHub Enterprise, `https://your-host/api/v3`."""
+
+    organizations_per_person: int = Field(default=10, ge=1)
+    """Of which one person is an admin, when they make another."""
+    projects_per_organization: int = Field(default=30, ge=1)
+    containers_per_project: int = Field(default=200, ge=1)
+    api_keys_per_project: int = Field(default=100, ge=1)
+    """That work; every gateway holds all of them."""
+    webhooks_per_organization: int = Field(default=20, ge=1)
+    invitations_per_day: int = Field(default=50, ge=1)
+    """By one person, and into one organization: the mails go to people who did not ask for them."""
+    streams_per_person: int = Field(default=12, ge=1)
+    """Of logs, and as many of changes, at one API process: many more tabs than anybody looks at. A key counts as one."""
+    downloads_per_person: int = Field(default=3, ge=1)
+    """Of log and CSV files, at one time."""
 
     log_retention_days: int = Field(default=7, ge=1, le=365)
     log_bytes_per_container: int = Field(default=2**30, ge=2**20)

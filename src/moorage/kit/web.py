@@ -1,7 +1,8 @@
 """What every endpoint needs from the request: a session whose transaction commits before the answer is sent."""
 
-from collections.abc import AsyncIterator
-from typing import Annotated
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import Annotated, TypeVar
 
 from fastapi import Depends, Request
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -10,10 +11,42 @@ from moorage.kit.clock import Clock
 from moorage.kit.crypto import Keyring
 from moorage.kit.database import Database
 from moorage.kit.idempotency import note_commit
+from moorage.kit.jobs.jobs import Jobs
+from moorage.kit.json_bounds import MOST_VALUES
 from moorage.kit.settings import Settings
+from moorage.kit.streams import OpenStreams
 
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 """Change nothing, so they need no transaction and no CSRF token."""
+_BODY_BOUNDS = "moorage_body_bounds"
+EndpointT = TypeVar("EndpointT", bound=Callable[..., object])
+
+
+STRANGERS_BODY_BYTES = 4 * 2**10
+"""Enough for an address and a code, which is all that somebody who is not signed in has to say."""
+
+
+@dataclass(frozen=True)
+class BodyBounds:
+    """What a route takes at most."""
+
+    most_bytes: int = 64 * 2**10
+    most_values: int = MOST_VALUES
+
+
+def takes_body(most_bytes: int, most_values: int = MOST_VALUES) -> Callable[[EndpointT], EndpointT]:
+    """On an endpoint whose body is larger, or smaller, than that of the others."""
+
+    def declare(endpoint: EndpointT) -> EndpointT:
+        setattr(endpoint, _BODY_BOUNDS, BodyBounds(most_bytes, most_values))
+        return endpoint
+
+    return declare
+
+
+def body_bounds_of(endpoint: object) -> BodyBounds | None:
+    bounds: BodyBounds | None = getattr(endpoint, _BODY_BOUNDS, None)
+    return bounds
 
 
 # Asynchronous although nothing is awaited: FastAPI calls a plain function in another thread, for half a millisecond each.
@@ -32,6 +65,16 @@ async def _keyring(request: Request) -> Keyring:
     return keyring
 
 
+async def _streams(request: Request) -> OpenStreams:
+    streams: OpenStreams = request.app.state.streams
+    return streams
+
+
+async def _jobs(request: Request) -> Jobs:
+    jobs: Jobs = request.app.state.jobs
+    return jobs
+
+
 async def _clock(request: Request) -> Clock:
     clock: Clock = request.app.state.clock
     return clock
@@ -41,6 +84,8 @@ TheDatabase = Annotated[Database, Depends(_database)]
 TheSettings = Annotated[Settings, Depends(_settings)]
 TheKeyring = Annotated[Keyring, Depends(_keyring)]
 TheClock = Annotated[Clock, Depends(_clock)]
+TheStreams = Annotated[OpenStreams, Depends(_streams)]
+TheJobs = Annotated[Jobs, Depends(_jobs)]
 
 
 async def _session(request: Request, database: TheDatabase) -> AsyncIterator[AsyncSession]:

@@ -4,7 +4,7 @@ from fastapi import APIRouter, Depends, Response
 
 from moorage.identity.authentication import TheUser
 from moorage.kit.pagination import Page, PageRequest, Position, page_of, page_request
-from moorage.kit.web import TheSession
+from moorage.kit.web import TheSession, TheSettings
 from moorage.organizations import repository, service
 from moorage.organizations.access import OrganizationAccess, ProjectAccess, organization_with, project_with
 from moorage.organizations.models import OrganizationRow, ProjectRow
@@ -24,10 +24,10 @@ async def list_organizations(user: TheUser, session: TheSession, paging: Paging)
 
 @router.post("/organizations", status_code=201)
 async def create_organization(
-    body: OrganizationName, user: TheUser, session: TheSession, response: Response
+    body: OrganizationName, user: TheUser, session: TheSession, settings: TheSettings, response: Response
 ) -> Organization:
     """Whoever creates it is its admin."""
-    row = await service.create_organization(session, user, body.name)
+    row = await service.create_organization(session, settings, user, body.name)
     response.headers["Location"] = f"/api/v1/organizations/{row.id}"
     return _organization(row, Role.ADMIN)
 
@@ -66,9 +66,10 @@ async def create_project(
     body: ProjectName,
     access: Annotated[OrganizationAccess, Depends(organization_with(Permission.PROJECT_CREATE))],
     session: TheSession,
+    settings: TheSettings,
     response: Response,
 ) -> Project:
-    row = await service.create_project(session, access.actor, access.organization, body.name)
+    row = await service.create_project(session, settings, access.actor, access.organization, body.name)
     response.headers["Location"] = f"/api/v1/projects/{row.id}"
     return _project(row)
 

@@ -40,6 +40,16 @@ async def list_organizations(
     return [(row, role) for row, role in await session.execute(oldest_first)]
 
 
+async def count_administered(session: AsyncSession, user_id: str) -> int:
+    query = select(func.count()).where(MemberRow.user_id == user_id, MemberRow.role == Role.ADMIN)
+    return (await session.execute(query)).scalar_one()
+
+
+async def count_projects(session: AsyncSession, organization_id: str) -> int:
+    there = (ProjectRow.organization_id == organization_id) & ProjectRow.deleted_at.is_(None)
+    return (await session.execute(select(func.count()).where(there))).scalar_one()
+
+
 async def find_organization(session: AsyncSession, organization_id: str) -> OrganizationRow | None:
     return await session.get(OrganizationRow, organization_id)
 

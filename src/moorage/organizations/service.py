@@ -10,9 +10,11 @@ from moorage.identity.api_keys.repository import revoke_keys_of_project
 from moorage.identity.users.models import UserRow
 from moorage.kit.errors import ConflictError
 from moorage.kit.ids import OrganizationId, UserId
+from moorage.kit.settings import Settings
 from moorage.ledger.repository import grant_initial_credit, require_credit
 from moorage.organizations import repository
 from moorage.organizations.audit.repository import record_audit
+from moorage.organizations.caps import ORGANIZATIONS, PROJECTS, require_room
 from moorage.organizations.models import OrganizationRow, ProjectRow
 from moorage.organizations.names import check_name
 
@@ -24,8 +26,17 @@ async def create_first_organization(session: AsyncSession, user: UserRow) -> Non
     await grant_initial_credit(session, organization.id, user.id)
 
 
-async def create_organization(session: AsyncSession, actor: UserActor, name: str) -> OrganizationRow:
+async def create_organization(
+    session: AsyncSession, settings: Settings, actor: UserActor, name: str
+) -> OrganizationRow:
     check_name(name)
+    await require_room(
+        session,
+        ORGANIZATIONS,
+        actor.user_id,
+        repository.count_administered,
+        settings.organizations_per_person,
+    )
     return await _create_organization(session, actor.user_id, name)
 
 
@@ -46,9 +57,11 @@ async def rename_organization(
 
 
 async def create_project(
-    session: AsyncSession, actor: UserActor, organization: OrganizationRow, name: str
+    session: AsyncSession, settings: Settings, actor: UserActor, organization: OrganizationRow, name: str
 ) -> ProjectRow:
     check_name(name)
+    most = settings.projects_per_organization
+    await require_room(session, PROJECTS, organization.id, repository.count_projects, most)
     if await repository.project_name_taken(session, organization.id, name):
         raise _project_name_taken(name)
     await require_credit(session, organization.id)

@@ -8,13 +8,12 @@ from moorage.kit.ids import new_webhook_id
 from moorage.kit.settings import Settings
 from moorage.organizations.access import OrganizationAccess
 from moorage.organizations.audit.repository import record_audit
+from moorage.organizations.caps import WEBHOOKS, require_room
 from moorage.registry.addresses import AddressRefusedError, is_allowed_by_name, origin_of, strict_url
 from moorage.webhooks import repository
 from moorage.webhooks.models import DeliveryRow, WebhookRow
 from moorage.webhooks.schemas import WebhookCreate, WebhookPatch
 from moorage.webhooks.signing import SECRET_BYTES, secret_text
-
-MOST_PER_ORGANIZATION = 20
 
 
 async def create_webhook(
@@ -26,11 +25,8 @@ async def create_webhook(
 ) -> tuple[WebhookRow, str]:
     """The row, and its secret, which nobody can read again."""
     check_url(body.url, settings)
-    if await repository.count_webhooks(session, access.organization.id) >= MOST_PER_ORGANIZATION:
-        raise ConflictError(
-            f"An organization has at most {MOST_PER_ORGANIZATION} webhooks. Remove one first.",
-            code="too_many_webhooks",
-        )
+    most = settings.webhooks_per_organization
+    await require_room(session, WEBHOOKS, access.organization.id, repository.count_webhooks, most)
     webhook_id, secret = new_webhook_id(), secret_text(os.urandom(SECRET_BYTES))
     row = WebhookRow(
         id=webhook_id,

@@ -2,12 +2,16 @@ from fastapi import APIRouter, Request
 
 from moorage.billing.cards import saved_service, service
 from moorage.billing.cards.access import TheCardProvider
-from moorage.kit.web import TheDatabase, TheKeyring
+from moorage.kit.web import TheDatabase, TheKeyring, takes_body
 
 router = APIRouter(tags=["billing"])
 
+MOST_EVENT_BYTES, MOST_EVENT_VALUES = 512 * 2**10, 20_000
+"""Only what carries the provider's signature is parsed."""
+
 
 @router.post("/webhooks/stripe", include_in_schema=False)
+@takes_body(MOST_EVENT_BYTES, MOST_EVENT_VALUES)
 async def stripe_event(
     request: Request, provider: TheCardProvider, database: TheDatabase, keyring: TheKeyring
 ) -> dict[str, bool]:

@@ -1,4 +1,3 @@
-import asyncio
 from dataclasses import asdict
 from datetime import date
 from typing import Annotated, Any
@@ -8,6 +7,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.billing.invoices import repository, service
 from moorage.billing.invoices.document import Document, DocumentKind, month_of
+from moorage.billing.invoices.rendering import rendered
 from moorage.billing.invoices.schemas import (
     BillingDetails,
     BillingDetailsPatch,
@@ -19,8 +19,9 @@ from moorage.billing.invoices.schemas import (
 )
 from moorage.billing.views.words import describe
 from moorage.kit.errors import NotFoundError
+from moorage.kit.jobs.jobs import Jobs
 from moorage.kit.pagination import Page, PageRequest, Position, page_of, page_request
-from moorage.kit.web import TheSession, TheSettings
+from moorage.kit.web import TheJobs, TheSession, TheSettings
 from moorage.organizations.access import OrganizationAccess, organization_with
 from moorage.organizations.permissions import Permission
 
@@ -73,9 +74,11 @@ async def get_invoice(
 @router.get(
     "/organizations/{organization_id}/billing/invoices/{month}/pdf", response_class=Response, responses=_PDF
 )
-async def get_invoice_pdf(month: str, access: Payer, session: TheSession, settings: TheSettings) -> Response:
+async def get_invoice_pdf(
+    month: str, access: Payer, session: TheSession, settings: TheSettings, jobs: TheJobs
+) -> Response:
     document = await service.invoice_of(session, settings, access.organization.id, _first_day(month))
-    return await _pdf(session, document)
+    return await _pdf(session, jobs, access.organization.id, document)
 
 
 @router.get("/organizations/{organization_id}/billing/receipts")
@@ -113,10 +116,10 @@ async def get_receipt(
     responses=_PDF,
 )
 async def get_receipt_pdf(
-    transaction_id: str, access: Payer, session: TheSession, settings: TheSettings
+    transaction_id: str, access: Payer, session: TheSession, settings: TheSettings, jobs: TheJobs
 ) -> Response:
     document = await service.receipt_of(session, settings, access.organization.id, transaction_id)
-    return await _pdf(session, document)
+    return await _pdf(session, jobs, access.organization.id, document)
 
 
 def _first_day(month: str) -> date:
@@ -126,19 +129,12 @@ def _first_day(month: str) -> date:
     return first
 
 
-async def _pdf(session: AsyncSession, document: Document) -> Response:
+async def _pdf(session: AsyncSession, jobs: Jobs, organization_id: str, document: Document) -> Response:
     await session.commit()  # gives the connection back
-    # Fonts are cut to what is used, which takes a good part of a second: not on the loop that serves everybody.
-    content = await asyncio.to_thread(_rendered, document)
+    # Fonts are cut to what is used, which takes a good part of a second: not in the process that serves everybody.
+    content = await jobs.run(organization_id, rendered, document)
     disposition = f'attachment; filename="{document.name}.pdf"'
     return Response(content, media_type="application/pdf", headers={"Content-Disposition": disposition})
-
-
-def _rendered(document: Document) -> bytes:
-    # Loaded when it is needed first: a library for fonts, which every start of the API would wait for.
-    from moorage.billing.invoices.pdf import render
-
-    return render(document)
 
 
 def _shown(document: Document) -> BillingDocument:

@@ -20,7 +20,8 @@ from moorage.billing.views.words import describe, forecast_sentence
 from moorage.kit.csv import CSV_ANSWER, csv_answer, csv_line, csv_lines
 from moorage.kit.errors import FieldError, InvalidInputError
 from moorage.kit.pagination import Page, PageRequest, Position, page_of, page_request
-from moorage.kit.web import TheClock, TheDatabase, TheSession, TheSettings
+from moorage.kit.streams import StreamKind
+from moorage.kit.web import TheClock, TheDatabase, TheSession, TheSettings, TheStreams
 from moorage.organizations.access import OrganizationAccess, organization_with
 from moorage.organizations.permissions import Permission, Role
 from moorage.organizations.repository import joined_project_ids
@@ -30,6 +31,8 @@ Viewer = Annotated[OrganizationAccess, Depends(organization_with(Permission.BILL
 Payer = Annotated[OrganizationAccess, Depends(organization_with(Permission.BILLING_MANAGE))]
 
 LONGEST = timedelta(days=400)
+MOST_USAGE_ITEMS = 5000
+"""Of one answer, which is written at a stretch."""
 _USAGE_COLUMNS = tuple(UsageItem.model_fields)
 _ENTRY_COLUMNS = ("at", "id", "kind", "amount_microusd", "description")
 
@@ -85,7 +88,9 @@ async def list_entries(
     response_class=StreamingResponse,
     responses=CSV_ANSWER,
 )
-async def export_entries(access: Payer, database: TheDatabase) -> StreamingResponse:
+async def export_entries(
+    access: Payer, database: TheDatabase, settings: TheSettings, streams: TheStreams
+) -> StreamingResponse:
     """All of it as CSV, newest first."""
     organization_id = access.organization.id
 
@@ -94,7 +99,8 @@ async def export_entries(access: Payer, database: TheDatabase) -> StreamingRespo
             return [_entry(one) for one in await repository.list_entries(session, organization_id, page)]
 
     lines = csv_lines(_ENTRY_COLUMNS, read, _entry_cells, _position)
-    return csv_answer(f"entries-{organization_id}.csv", lines)
+    stream = streams.take(StreamKind.DOWNLOADS, access.actor.id, settings.downloads_per_person)
+    return csv_answer(f"entries-{organization_id}.csv", lines, stream)
 
 
 @router.get("/organizations/{organization_id}/billing/balance")
@@ -118,7 +124,9 @@ async def get_usage(access: Viewer, session: TheSession, days: TheDays) -> Usage
     response_class=StreamingResponse,
     responses=CSV_ANSWER,
 )
-async def export_usage(access: Viewer, session: TheSession, days: TheDays) -> StreamingResponse:
+async def export_usage(
+    access: Viewer, session: TheSession, settings: TheSettings, streams: TheStreams, days: TheDays
+) -> StreamingResponse:
     """The same as CSV."""
     items = await _usage(session, access, days)
 
@@ -127,7 +135,8 @@ async def export_usage(access: Viewer, session: TheSession, days: TheDays) -> St
         for item in items:
             yield csv_line(["" if value is None else str(value) for value in item.model_dump().values()])
 
-    return csv_answer(f"usage-{access.organization.id}-{days[0]}-{days[1]}.csv", lines())
+    stream = streams.take(StreamKind.DOWNLOADS, access.actor.id, settings.downloads_per_person)
+    return csv_answer(f"usage-{access.organization.id}-{days[0]}-{days[1]}.csv", lines(), stream)
 
 
 async def _usage(session: AsyncSession, access: OrganizationAccess, days: Days) -> list[UsageItem]:
@@ -135,7 +144,11 @@ async def _usage(session: AsyncSession, access: OrganizationAccess, days: Days) 
     seen = None
     if access.role is not Role.ADMIN:
         seen = await joined_project_ids(session, organization_id, access.actor.user_id)
-    found = await repository.list_usage(session, organization_id, *days, seen)
+    found = await repository.list_usage(session, organization_id, *days, seen, MOST_USAGE_ITEMS + 1)
+    if len(found) > MOST_USAGE_ITEMS:
+        fields = (FieldError("from", "must be later"),)
+        message = f"That is more than {MOST_USAGE_ITEMS} lines. Ask for fewer days at a time."
+        raise InvalidInputError(message, code="too_many_items", fields=fields)
     return [UsageItem.model_validate(one, from_attributes=True) for one in found]
 
 

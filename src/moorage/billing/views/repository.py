@@ -137,8 +137,9 @@ async def list_usage(
     first: date,
     last: date,
     project_ids: Sequence[str] | None,
+    most: int,
 ) -> list[Usage]:
-    """By UTC day, newest first. `project_ids` None: all of them."""
+    """By UTC day, newest first, no more than that. `project_ids` None: all of them."""
     day = cast(func.timezone("UTC", HourRow.bought_at), Date)
     query = (
         select(
@@ -163,6 +164,7 @@ async def list_usage(
             HourRow.instance_type,
         )
         .order_by(day.desc(), HourRow.project_id, HourRow.container_id, HourRow.instance_type)
+        .limit(most)
     )
     if project_ids is not None:
         query = query.where(HourRow.project_id.in_(project_ids))

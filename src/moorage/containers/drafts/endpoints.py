@@ -11,9 +11,9 @@ from moorage.containers.access import (
 from moorage.containers.drafts import service
 from moorage.containers.drafts.schemas import AmountChange, ChangeRead, Draft
 from moorage.containers.drafts.service import Comparison
-from moorage.containers.schemas import Container, SettingsPatch
+from moorage.containers.schemas import MOST_SETTINGS_BYTES, Container, SettingsPatch
 from moorage.containers.shown import answer, draft_summary
-from moorage.kit.web import TheKeyring, TheSession, TheSettings
+from moorage.kit.web import TheKeyring, TheSession, TheSettings, takes_body
 
 router = APIRouter(tags=["drafts"])
 Readable = Annotated[ContainerAccess, Depends(readable_container)]
@@ -29,6 +29,7 @@ async def get_draft(
 
 
 @router.put("/containers/{container_id}/draft")
+@takes_body(MOST_SETTINGS_BYTES)
 async def save_draft(
     body: SettingsPatch, access: Manageable, session: TheSession, keyring: TheKeyring, settings: TheSettings
 ) -> Draft:

@@ -5,11 +5,11 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.responses import StreamingResponse
 
 from moorage.containers.events.schemas import ChangeNotice
-from moorage.containers.events.watching import MOST_PER_PERSON, Changes
+from moorage.containers.events.watching import Changes
 from moorage.identity.authentication import current_actor
 from moorage.kit.clock import Clock
-from moorage.kit.errors import TooManyRequestsError
-from moorage.kit.web import TheClock, TheDatabase, TheSettings
+from moorage.kit.streams import CountedStream, StreamKind
+from moorage.kit.web import TheClock, TheDatabase, TheSettings, TheStreams
 from moorage.organizations.access import project_with
 from moorage.organizations.lasting_access import AskedAgain, LastingAccess, lasting
 from moorage.organizations.permissions import Permission
@@ -49,6 +49,8 @@ async def _watchable_project(
 )
 async def stream_events(
     clock: TheClock,
+    settings: TheSettings,
+    streams: TheStreams,
     access: Annotated[LastingAccess[tuple[str, str]], Depends(_watchable_project)],
     changes: Annotated[Changes, Depends(_changes)],
 ) -> StreamingResponse:
@@ -58,10 +60,9 @@ async def stream_events(
     before is not told.
     """
     _, actor_id = access.found
-    if changes.count_of(actor_id) >= MOST_PER_PERSON:
-        message = f"{MOST_PER_PERSON} streams are open already. Close some, or ask again every few seconds."
-        raise TooManyRequestsError(message, retry_after_s=30, code="too_many_streams")
-    return StreamingResponse(
+    stream = streams.take(StreamKind.CHANGES, actor_id, settings.streams_per_person)
+    return CountedStream(
+        stream,
         _events(changes, access, clock),
         media_type="text/event-stream",
         headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},

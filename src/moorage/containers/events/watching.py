@@ -13,8 +13,6 @@ from moorage.kit.database import Listener
 
 MOST_NAMED = 100
 """Beyond it, reading the list is cheaper than being told each."""
-MOST_PER_PERSON = 12
-"""Streams of one person or key, at one API process: many more tabs than anybody looks at."""
 
 
 @dataclass
@@ -45,9 +43,6 @@ class Changes:
     def __init__(self, listener: Listener) -> None:
         self._watches: dict[str, list[Watch]] = {}
         listener.hear(CHANGES, self._hear)
-
-    def count_of(self, actor_id: str) -> int:
-        return sum(watch.actor_id == actor_id for some in self._watches.values() for watch in some)
 
     @contextmanager
     def watched(self, project_id: str, actor_id: str) -> Iterator[Watch]:

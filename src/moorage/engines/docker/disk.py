@@ -10,11 +10,12 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from stat import S_ISDIR, S_ISREG
+from stat import S_ISREG
 from typing import Any
 
 from moorage.engines.base import DiskSpace
 from moorage.engines.docker.cgroups import CGROUPS, folder_of, memberships_of
+from moorage.engines.docker.folder_walk import entries_below
 
 LEAST_BYTES = 4096
 """What a file counts at least: empty ones use up a disk too, when there are enough of them."""
@@ -22,7 +23,6 @@ MANY = 100_000
 """So many files are looked at in any case; beyond that only until the limit is passed."""
 _BLOCK_BYTES = 512
 _DELETED = " (deleted)"
-_LONG_PATH = 2048
 
 
 @dataclass(frozen=True)
@@ -92,34 +92,12 @@ def written_bytes_at(places: WritablePlaces, limit_bytes: int) -> int | None:
 
 
 def _entries(path: Path) -> Iterator[os.stat_result]:
-    """Of a file, or of everything below a folder. What goes away meanwhile is left out, and so is a folder that is
-    another one by the time it is opened: a container could put a link to the machine's own files in its place."""
+    """Of a file, or of everything below a folder."""
     with contextlib.suppress(OSError):
         if path.is_file():
             yield path.stat()
             return
-    folders: list[tuple[str, os.stat_result]] = []
-    with contextlib.suppress(OSError):
-        folders.append((str(path), path.stat()))
-    with contextlib.ExitStack() as kept:
-        while folders:
-            folder, seen = folders.pop()
-            with contextlib.suppress(OSError), contextlib.ExitStack() as opened:
-                descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-                if len(folder) > _LONG_PATH:
-                    # The kernel takes no path of more than 4096 characters, but a tree may be deeper.
-                    folder = f"/proc/self/fd/{descriptor}"
-                    kept.callback(os.close, descriptor)
-                else:
-                    opened.callback(os.close, descriptor)
-                if not os.path.samestat(os.fstat(descriptor), seen):
-                    continue
-                for entry in opened.enter_context(os.scandir(descriptor)):
-                    with contextlib.suppress(OSError):
-                        found = entry.stat(follow_symlinks=False)
-                        yield found
-                        if S_ISDIR(found.st_mode):
-                            folders.append((f"{folder}/{entry.name}", found))
+    yield from entries_below(path)
 
 
 def _deleted_bytes(places: WritablePlaces, proc: Path = Path("/proc"), cgroups: Path = CGROUPS) -> int:

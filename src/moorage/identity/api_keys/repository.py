@@ -30,6 +30,16 @@ async def add_key(session: AsyncSession, row: ApiKeyRow) -> None:
     await notify(session, API_KEYS)
 
 
+async def count_lasting_keys(session: AsyncSession, project_id: str) -> int:
+    """That work, or would again when they are enabled."""
+    lasts = and_(
+        ApiKeyRow.revoked_at.is_(None),
+        or_(ApiKeyRow.expires_at.is_(None), ApiKeyRow.expires_at > func.now()),
+    )
+    query = select(func.count()).where(ApiKeyRow.project_id == project_id, lasts)
+    return (await session.execute(query)).scalar_one()
+
+
 async def find_key(session: AsyncSession, key_id: str) -> ApiKeyRow | None:
     return await session.get(ApiKeyRow, key_id)
 

@@ -11,13 +11,14 @@ from moorage.identity.device.schemas import (
     DeviceWaiting,
 )
 from moorage.identity.sign_in.endpoints import signed_in
-from moorage.kit.web import TheSession, TheSettings
+from moorage.kit.web import STRANGERS_BODY_BYTES, TheSession, TheSettings, takes_body
 
 router = APIRouter(tags=["sign-in"])
 POLL_EVERY_S = 2
 
 
 @router.post("/auth/device", status_code=201)
+@takes_body(STRANGERS_BODY_BYTES)
 async def start(session: TheSession, settings: TheSettings, body: DeviceStart | None = None) -> DeviceStarted:
     """For a command line: a code to show to its user, who approves it in a browser."""
     device_code, user_code = await service.start(session, (body or DeviceStart()).client_name)
@@ -31,6 +32,7 @@ async def start(session: TheSession, settings: TheSettings, body: DeviceStart | 
 
 
 @router.post("/auth/device/token")
+@takes_body(STRANGERS_BODY_BYTES)
 async def collect(body: DeviceToken, session: TheSession, response: Response) -> DeviceAnswer:
     """202 while nobody has decided; 200 with a session, once, when somebody approved."""
     found = await service.collect(session, body.device_code)
@@ -48,6 +50,7 @@ async def show(user_code: str, _: TheUser, session: TheSession) -> DeviceWaiting
 
 
 @router.post("/auth/device/{user_code}", status_code=204)
+@takes_body(STRANGERS_BODY_BYTES)
 async def decide(user_code: str, body: DeviceDecision, user: TheUser, session: TheSession) -> None:
     """Approve, and the waiting command line is signed in as you; or refuse."""
     await service.decide(session, user_code, user.user_id, body.approve)

@@ -8,12 +8,13 @@ from moorage.identity.sign_in import service
 from moorage.identity.sign_in.schemas import EmailStart, EmailVerify, LinkVerify, Me, SignedIn, User
 from moorage.identity.tokens import csrf_token
 from moorage.identity.users.models import UserRow
-from moorage.kit.web import TheDatabase, TheKeyring, TheSession, TheSettings
+from moorage.kit.web import STRANGERS_BODY_BYTES, TheDatabase, TheKeyring, TheSession, TheSettings, takes_body
 
 router = APIRouter(tags=["sign-in"])
 
 
 @router.post("/auth/email/start", status_code=202)
+@takes_body(STRANGERS_BODY_BYTES)
 async def start_email(body: EmailStart, session: TheSession, keyring: TheKeyring) -> dict[str, str]:
     """Mail a six-digit code. The answer is the same whether or not the address has an account."""
     await service.start_email(session, keyring, body.email)
@@ -21,6 +22,7 @@ async def start_email(body: EmailStart, session: TheSession, keyring: TheKeyring
 
 
 @router.post("/auth/email/verify")
+@takes_body(STRANGERS_BODY_BYTES)
 async def verify_email(
     body: EmailVerify,
     request: Request,
@@ -39,6 +41,7 @@ async def verify_email(
 
 
 @router.post("/auth/link/verify")
+@takes_body(STRANGERS_BODY_BYTES)
 async def verify_link(
     body: LinkVerify, request: Request, response: Response, session: TheSession, settings: TheSettings
 ) -> SignedIn:
@@ -49,6 +52,7 @@ async def verify_link(
 
 
 @router.post("/auth/logout", status_code=204)
+@takes_body(STRANGERS_BODY_BYTES)
 async def logout(actor: TheUser, response: Response, session: TheSession, settings: TheSettings) -> None:
     if actor.session_id is not None:
         await end_session(session, actor.session_id)

@@ -13,7 +13,7 @@ from moorage.identity.api_keys.uses import KeyUse
 from moorage.identity.authentication import TheActor
 from moorage.kit.errors import NotFoundError
 from moorage.kit.pagination import Page, PageRequest, Position, page_of, page_request
-from moorage.kit.web import TheClock, TheSession
+from moorage.kit.web import TheClock, TheSession, TheSettings
 from moorage.organizations.access import ProjectAccess, access_project, project_with
 from moorage.organizations.api_keys import service
 from moorage.organizations.api_keys.schemas import (
@@ -71,11 +71,12 @@ async def create_api_key(
     body: ApiKeyCreate,
     access: Annotated[ProjectAccess, Depends(project_with(Permission.API_KEY_MANAGE))],
     session: TheSession,
+    settings: TheSettings,
     clock: TheClock,
     response: Response,
 ) -> ApiKeyCreated:
     now = clock.now()
-    row, key = await service.create_api_key(session, access.actor, access.project, body, now)
+    row, key = await service.create_api_key(session, settings, access.actor, access.project, body, now)
     response.headers["Location"] = f"/api/v1/api-keys/{row.id}"
     return ApiKeyCreated(**_fields(row, now), key=key)
 
@@ -103,6 +104,7 @@ async def change_api_key(
 async def rotate_api_key(
     access: Manageable,
     session: TheSession,
+    settings: TheSettings,
     clock: TheClock,
     response: Response,
     body: ApiKeyRotate | None = None,
@@ -110,7 +112,7 @@ async def rotate_api_key(
     """A new key with the same name, scope, limit and end; the old one works for `overlap_s` more."""
     now, overlap = clock.now(), timedelta(seconds=(body or ApiKeyRotate()).overlap_s)
     row, key = await service.rotate_api_key(
-        session, access.actor, access.project, access.key.id, overlap, now
+        session, settings, access.actor, access.project, access.key.id, overlap, now
     )
     response.headers["Location"] = f"/api/v1/api-keys/{row.id}"
     return ApiKeyCreated(**_fields(row, now), key=key)

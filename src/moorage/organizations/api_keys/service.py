@@ -11,20 +11,33 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.identity.actor import Actor, KeyActor
 from moorage.identity.api_keys.models import ApiKeyRow
-from moorage.identity.api_keys.repository import add_key, key_changed, lock_key, revoke_key
+from moorage.identity.api_keys.repository import (
+    add_key,
+    count_lasting_keys,
+    key_changed,
+    lock_key,
+    revoke_key,
+)
 from moorage.identity.tokens import API_KEY_PREFIX, new_token
 from moorage.kit.crypto import sha256
 from moorage.kit.errors import ConflictError, FieldError, ForbiddenError, InvalidInputError, NotFoundError
 from moorage.kit.ids import new_api_key_id
+from moorage.kit.settings import Settings
 from moorage.organizations.api_keys.schemas import ApiKeyCreate, ApiKeyPatch, KeyStatus
 from moorage.organizations.audit.repository import record_audit
+from moorage.organizations.caps import API_KEYS, require_room
 from moorage.organizations.models import ProjectRow
 from moorage.organizations.names import check_name
 from moorage.organizations.repository import hold_project
 
 
 async def create_api_key(
-    session: AsyncSession, actor: Actor, project: ProjectRow, wanted: ApiKeyCreate, now: datetime
+    session: AsyncSession,
+    settings: Settings,
+    actor: Actor,
+    project: ProjectRow,
+    wanted: ApiKeyCreate,
+    now: datetime,
 ) -> tuple[ApiKeyRow, str]:
     """The key's row and, this once, the key itself."""
     check_name(wanted.name)
@@ -32,6 +45,7 @@ async def create_api_key(
     _check_expiry(wanted.expires_at, now)
     row, key = await _new_key(
         session,
+        settings,
         actor,
         project,
         name=wanted.name,
@@ -74,7 +88,13 @@ async def change_api_key(
 
 
 async def rotate_api_key(
-    session: AsyncSession, actor: Actor, project: ProjectRow, key_id: str, overlap: timedelta, now: datetime
+    session: AsyncSession,
+    settings: Settings,
+    actor: Actor,
+    project: ProjectRow,
+    key_id: str,
+    overlap: timedelta,
+    now: datetime,
 ) -> tuple[ApiKeyRow, str]:
     """A new key like the old one, which ends with the overlap if it does not end sooner."""
     old = await lock_key(session, key_id)
@@ -86,6 +106,7 @@ async def rotate_api_key(
         )
     row, key = await _new_key(
         session,
+        settings,
         actor,
         project,
         name=old.name,
@@ -128,8 +149,10 @@ def refusal_of(row: ApiKeyRow, now: datetime) -> str | None:
 
 
 async def _new_key(
-    session: AsyncSession, actor: Actor, project: ProjectRow, **settings: Any
+    session: AsyncSession, settings: Settings, actor: Actor, project: ProjectRow, **fields: Any
 ) -> tuple[ApiKeyRow, str]:
+    most = settings.api_keys_per_project
+    await require_room(session, API_KEYS, project.id, count_lasting_keys, most)
     if await hold_project(session, project.id) is None:
         raise NotFoundError("There is no such project.")
     key = new_token(API_KEY_PREFIX)
@@ -139,7 +162,7 @@ async def _new_key(
         key_hash=sha256(key),
         hint=key[-4:],
         created_by=actor.id,
-        **settings,
+        **fields,
     )
     await add_key(session, row)
     return row, key

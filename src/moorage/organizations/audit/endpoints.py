@@ -7,7 +7,8 @@ from fastapi.responses import StreamingResponse
 from moorage.identity.authentication import TheOperator
 from moorage.kit.csv import CSV_ANSWER, csv_answer, csv_lines
 from moorage.kit.pagination import Page, PageRequest, Position, page_of, page_request
-from moorage.kit.web import TheDatabase, TheSession
+from moorage.kit.streams import StreamKind
+from moorage.kit.web import TheDatabase, TheSession, TheSettings, TheStreams
 from moorage.organizations.access import OrganizationAccess, organization_with
 from moorage.organizations.audit import repository
 from moorage.organizations.audit.schemas import AuditRecord
@@ -40,7 +41,9 @@ async def list_installation_audit(
 @router.get(
     "/organizations/{organization_id}/audit/export", response_class=StreamingResponse, responses=CSV_ANSWER
 )
-async def export_audit(access: Viewer, database: TheDatabase) -> StreamingResponse:
+async def export_audit(
+    access: Viewer, database: TheDatabase, settings: TheSettings, streams: TheStreams
+) -> StreamingResponse:
     """All of it as CSV, newest first."""
     organization_id = access.organization.id
 
@@ -49,7 +52,8 @@ async def export_audit(access: Viewer, database: TheDatabase) -> StreamingRespon
             return [_shown(one) for one in await repository.list_audit(session, organization_id, page)]
 
     lines = csv_lines(_COLUMNS, read, _cells, _position)
-    return csv_answer(f"audit-{organization_id}.csv", lines)
+    stream = streams.take(StreamKind.DOWNLOADS, access.actor.id, settings.downloads_per_person)
+    return csv_answer(f"audit-{organization_id}.csv", lines, stream)
 
 
 def _cells(record: AuditRecord) -> tuple[str, ...]:

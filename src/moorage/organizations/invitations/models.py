@@ -21,6 +21,7 @@ class InvitationRow(Base):
         ),
         Index("ix_invitations_organization_id_created_at", "organization_id", "created_at", "id"),
         Index("ix_invitations_email", "email"),
+        Index("ix_invitations_invited_by_created_at", "invited_by", "created_at"),
         CheckConstraint("role IN ('admin', 'user')", name="role"),
     )
 

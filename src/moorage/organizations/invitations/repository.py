@@ -20,11 +20,16 @@ async def add_invitation(session: AsyncSession, row: InvitationRow) -> None:
     await session.refresh(row)
 
 
-async def count_recent(session: AsyncSession, organization_id: str, within: timedelta) -> int:
-    recent = (InvitationRow.organization_id == organization_id) & (
-        InvitationRow.created_at > func.now() - within
+async def count_recent(
+    session: AsyncSession, organization_id: str, user_id: str, within: timedelta
+) -> tuple[int, int]:
+    """Into the organization, and by the person."""
+    here, by_them = InvitationRow.organization_id == organization_id, InvitationRow.invited_by == user_id
+    query = select(func.count().filter(here), func.count().filter(by_them)).where(
+        here | by_them, InvitationRow.created_at > func.now() - within
     )
-    return (await session.execute(select(func.count()).select_from(InvitationRow).where(recent))).scalar_one()
+    into_it, by_person = (await session.execute(query)).one()
+    return into_it, by_person
 
 
 async def has_live_invitation(session: AsyncSession, email: str) -> bool:

@@ -8,6 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from moorage.identity.actor import UserActor
 from moorage.identity.tokens import INVITATION_PREFIX, is_well_formed, new_token
 from moorage.kit.crypto import Keyring, sha256
+from moorage.kit.database import take_turn
 from moorage.kit.email import normalized
 from moorage.kit.errors import (
     ConflictError,
@@ -29,8 +30,6 @@ from moorage.organizations.models import OrganizationRow
 from moorage.organizations.permissions import Role
 from moorage.organizations.repository import find_oldest_project
 
-INVITATIONS_PER_DAY = 50
-"""For one organization: the mails go to people who did not ask for them."""
 TIMES_SENT_LIMIT = 5
 
 
@@ -45,9 +44,7 @@ async def invite(
     address = _address(wanted.email)
     await lock_as_manager(session, organization.id, actor)
     await _refuse_known(session, organization.id, address)
-    if await repository.count_recent(session, organization.id, timedelta(days=1)) >= INVITATIONS_PER_DAY:
-        message = f"At most {INVITATIONS_PER_DAY} people can be invited in a day. Go on tomorrow."
-        raise TooManyRequestsError(message, retry_after_s=86_400)
+    await _require_few(session, settings.invitations_per_day, actor, organization)
     project_id = await _project(session, organization.id, wanted.project_id)
     token = new_token(INVITATION_PREFIX)
     row = InvitationRow(
@@ -65,6 +62,17 @@ async def invite(
     await _mail(session, keyring, settings, actor, organization, row, token)
     _record(session, actor, row, "invitation.create")
     return row
+
+
+async def _require_few(
+    session: AsyncSession, most: int, actor: UserActor, organization: OrganizationRow
+) -> None:
+    """By one person too: whoever makes an organization for every few mails sends no more of them."""
+    await take_turn(session, f"invitations:{actor.user_id}")
+    by_all, by_one = await repository.count_recent(session, organization.id, actor.user_id, timedelta(days=1))
+    if max(by_all, by_one) >= most:
+        message = f"At most {most} people can be invited in a day. Go on tomorrow."
+        raise TooManyRequestsError(message, retry_after_s=86_400, code="too_many_invitations")
 
 
 async def resend(

@@ -1,6 +1,6 @@
 """Reading logs: the same four routes for a container and for a project with all its containers."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Annotated
@@ -10,7 +10,8 @@ from fastapi.responses import StreamingResponse
 
 from moorage.kit.clock import Clock
 from moorage.kit.pagination import Page, PageRequest, decode_cursor, page_of
-from moorage.kit.web import TheClock, TheDatabase
+from moorage.kit.streams import CountedStream, StreamKind
+from moorage.kit.web import TheClock, TheDatabase, TheSettings, TheStreams
 from moorage.organizations.lasting_access import AskedAgain
 from moorage.telemetry.logs.reading.access import LogAccess, container_logs, project_logs
 from moorage.telemetry.logs.reading.download import MAX_LINES as MAX_DOWNLOAD_LINES
@@ -34,6 +35,7 @@ router = APIRouter(tags=["logs"])
 
 DEFAULT_LINES = 200
 MAX_LINES = 1000
+MAX_PAGE_BYTES = 2 * 2**20
 DEFAULT_RANGE = timedelta(hours=1)
 POLL_EVERY_S = 0.5
 HEARTBEAT_EVERY_S = 15.0
@@ -49,13 +51,14 @@ def _add_routes(path: str, readable: Callable[..., Awaitable[LogAccess]]) -> Non
         limit: Annotated[int, Query(ge=1, le=MAX_LINES)] = DEFAULT_LINES,
         cursor: Annotated[str | None, Query(max_length=500)] = None,
     ) -> Page[LogLine]:
-        """Newest first. `from` is inclusive, `to` exclusive, `text` is found anywhere, whatever its case."""
+        """Newest first; fewer than `limit` where lines are long. `from` is inclusive, `to` exclusive, `text` is found anywhere, whatever its case."""
         before: LinePosition | None = None
         if cursor is not None:
             before = from_page_position(decode_cursor(cursor))
         async with database.transaction() as session:
             lines = await list_lines(session, access.found, wanted, limit + 1, before)
-        page = page_of(lines, PageRequest(limit, None), lambda line: to_page_position(line.position))
+        shown = PageRequest(min(limit, lines_within(lines, MAX_PAGE_BYTES)), None)
+        page = page_of(lines, shown, lambda line: to_page_position(line.position))
         return Page(items=[_shown(line) for line in page.items], next_cursor=page.next_cursor)
 
     @router.get(f"{path}/histogram")
@@ -87,13 +90,17 @@ def _add_routes(path: str, readable: Callable[..., Awaitable[LogAccess]]) -> Non
     async def download_logs(
         database: TheDatabase,
         clock: TheClock,
+        settings: TheSettings,
+        streams: TheStreams,
         wanted: WantedBetween,
         access: LogAccess = Depends(readable),
     ) -> StreamingResponse:
         until_now = replace(wanted, to_time=wanted.to_time or clock.now())
         first = await first_page(database, access, until_now)
         name = f"{access.found.container_id or access.found.project_id}.log"
-        return StreamingResponse(
+        stream = streams.take(StreamKind.DOWNLOADS, access.found.reader_id, settings.downloads_per_person)
+        return CountedStream(
+            stream,
             file_of(first, database, access, until_now, clock),
             media_type="text/plain; charset=utf-8",
             headers={"Content-Disposition": f'attachment; filename="{name}"'},
@@ -107,6 +114,8 @@ def _add_routes(path: str, readable: Callable[..., Awaitable[LogAccess]]) -> Non
     async def stream_logs(
         database: TheDatabase,
         clock: TheClock,
+        settings: TheSettings,
+        streams: TheStreams,
         wanted: Wanted,
         access: LogAccess = Depends(readable),
         tail: Annotated[int, Query(ge=0, le=MAX_LINES)] = 0,
@@ -123,7 +132,9 @@ def _add_routes(path: str, readable: Callable[..., Awaitable[LogAccess]]) -> Non
             lines.resume(decode_tail(last_event_id))
         else:
             first = await lines.begin(tail)
-        return StreamingResponse(
+        stream = streams.take(StreamKind.LOGS, access.found.reader_id, settings.streams_per_person)
+        return CountedStream(
+            stream,
             _events(lines, first, access, clock),
             media_type="text/event-stream",
             headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
@@ -151,6 +162,16 @@ async def _events(tail: Tail, first: list[TailedLine], access: LogAccess, clock:
             yield ": still here\n\n"
             sent_at_s = clock.monotonic()
         await clock.sleep(POLL_EVERY_S)
+
+
+def lines_within(lines: Sequence[StoredLine], most_bytes: int) -> int:
+    """How many of them, at least one: an answer is written at a stretch, on the loop that serves everybody."""
+    size_bytes = 0
+    for count, line in enumerate(lines):
+        size_bytes += len(line.text)
+        if size_bytes > most_bytes:
+            return max(count, 1)
+    return max(len(lines), 1)
 
 
 def _event(tailed: TailedLine) -> str:

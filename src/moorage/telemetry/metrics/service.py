@@ -16,14 +16,14 @@ from moorage.telemetry.metrics.samples import (
 )
 from moorage.telemetry.metrics.series import Series, of_requests, of_samples, replica_count
 from moorage.telemetry.requests.figures import STEP_S as REQUESTS_STEP_S
-from moorage.telemetry.requests.figures import Figures
-from moorage.telemetry.requests.repository import list_figures
+from moorage.telemetry.requests.repository import list_merged_figures
 from moorage.telemetry.steps import Steps, steps_for
 from moorage.telemetry.usage.service import ReplicaFigures, read_usage
 
 MOST_STEPS = 500
 REQUESTS_LATE = timedelta(seconds=4)
 """A gateway stores figures so long after their step has ended, at most, while it reports every second."""
+STEPS_AT_ONCE = 50
 
 
 @dataclass(frozen=True)
@@ -50,23 +50,17 @@ async def read_metrics(
     ready = await repository.list_ready_times(session, wanted.container_id, steps.first, steps.end)
     known_until = min(await repository.known_until(session), now)
     rows = await _rows(session, wanted.container_id, steps, source_s, known_until)
-    figures: dict[datetime, Figures] = {}
     requests_known_until = start_of(known_until - REQUESTS_LATE, REQUESTS_STEP_S)
     if steps.first >= now - requests_kept:
-        since = start_of(steps.first, REQUESTS_STEP_S)
-        figures = await list_figures(session, wanted.container_id, since, steps.end)
-        series = of_requests(steps, figures, requests_known_until)
+        requests = await _of_requests(session, wanted.container_id, steps, requests_known_until)
     else:
         # Of so long ago response times are kept no more; the seconds' own rate is.
-        series = {
-            name: [None] * steps.count
-            for name in of_requests(steps, figures, requests_known_until)
-            if name != "request_rate"
-        }
+        names = of_requests(steps, {}, requests_known_until)
+        requests = {name: [None] * steps.count for name in names if name != "request_rate"}
     series = {
         "replica_count": replica_count(steps, ready, now),
         **of_samples(steps, rows, known_until),
-        **series,
+        **requests,
     }
     replicas = await read_usage(session, wanted.container_id, steps)
     return Found(steps, series, replicas)
@@ -81,10 +75,29 @@ async def _rows(
     newest = min(max(newest, steps.first), steps.end) if source_s > 1 else steps.first
     # Of what comes after, only some gateways have spoken.
     samples = await repository.list_samples(session, newest, min(steps.end, known_until), [container_id])
-    rows = steps_of_seconds(samples, source_s)
+    rows = steps_of_seconds(samples, steps.step_s)
     if source_s > 1:
-        rows += await repository.list_steps(session, source_s, steps.first, newest, container_id)
-    return longer_steps(rows, source_s, steps.step_s)
+        rows += await repository.list_merged_steps(session, source_s, steps, newest, container_id)
+    # The step in which the one source ends and the other begins has a part of each.
+    return longer_steps(rows, steps.step_s, steps.step_s)
+
+
+async def _of_requests(
+    session: AsyncSession, container_id: str, steps: Steps, known_until: datetime
+) -> dict[str, Series]:
+    """Some steps at a time, so that others have their turn on the loop."""
+    found: dict[str, Series] = {}
+    for begin in range(0, steps.count, STEPS_AT_ONCE):
+        first = steps.first + timedelta(seconds=begin * steps.step_s)
+        some = Steps(first, steps.step_s, min(STEPS_AT_ONCE, steps.count - begin))
+        # In shorter steps nothing is counted; those show what is known of the longer one that they lie in.
+        counted = (
+            some if some.step_s >= REQUESTS_STEP_S else steps_for(some.first, some.end, 1000, REQUESTS_STEP_S)
+        )
+        figures = await list_merged_figures(session, container_id, counted)
+        for name, values in of_requests(some, figures, known_until).items():
+            found.setdefault(name, []).extend(values)
+    return found
 
 
 def _finest_kept_s(age: timedelta) -> int:

@@ -2,15 +2,18 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import BigInteger, cast, func, literal_column, select
+from sqlalchemy.dialects.postgresql import aggregate_order_by
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.kit.database import copy_rows
-from moorage.telemetry.requests.figures import Figures
+from moorage.telemetry.requests.figures import STATUS_CLASSES, Figures
 from moorage.telemetry.requests.models import RequestHistogramRow, RequestRecordRow
 from moorage.telemetry.requests.record import Ending, RequestRecord
+from moorage.telemetry.steps import Steps
 
 TABLES = (RequestRecordRow.__tablename__, RequestHistogramRow.__tablename__)
 _FIELDS = tuple(field.name for field in fields(RequestRecord))
@@ -60,31 +63,47 @@ async def find_record(session: AsyncSession, request_id: str) -> RequestRecord |
     return RequestRecord(**values, ended=Ending(row.ended))
 
 
-async def list_figures(
-    session: AsyncSession, container_id: str, from_time: datetime, to_time: datetime
+async def list_merged_figures(
+    session: AsyncSession, container_id: str, steps: Steps
 ) -> dict[datetime, Figures]:
-    """By when each step of 10 s began, of all gateways together; steps without requests are absent. `from_time` is
-    inclusive, `to_time` exclusive."""
-    query = select(
-        RequestHistogramRow.time,
-        RequestHistogramRow.statuses,
-        RequestHistogramRow.buckets,
-        RequestHistogramRow.counts,
-        RequestHistogramRow.first_byte_buckets,
-        RequestHistogramRow.first_byte_counts,
-    ).where(
-        RequestHistogramRow.container_id == container_id,
-        RequestHistogramRow.time >= from_time,
-        RequestHistogramRow.time < to_time,
+    """By when each step began, of all gateways together; steps without requests are absent. They are added up in the
+    database: a week is sixty thousand histograms."""
+    row = RequestHistogramRow
+    step = func.date_bin(timedelta(seconds=steps.step_s), row.time, steps.first).label("step")
+    there = (
+        row.container_id == container_id,
+        row.time >= steps.first,
+        row.time < steps.end,
         # No row is written before its time, so days before it need not be looked at.
-        RequestHistogramRow.written_at >= from_time,
+        row.written_at >= steps.first,
     )
     found: dict[datetime, Figures] = {}
-    for time, statuses, buckets, counts, first_buckets, first_counts in await session.execute(query):
-        step = found.setdefault(time, Figures())
-        step.include(
-            statuses,
-            dict(zip(buckets, counts, strict=True)),
-            dict(zip(first_buckets, first_counts, strict=True)),
-        )
-    return dict(sorted(found.items()))
+    positions = range(1, len(STATUS_CLASSES) + 1)
+    sums = [cast(func.sum(row.statuses[position]), BigInteger) for position in positions]
+    for time, *statuses in await session.execute(
+        select(step, *sums).where(*there).group_by(literal_column("1"))
+    ):
+        found[time] = Figures(statuses)
+    for time, histogram in await _added_up(session, step, row.buckets, row.counts, there):
+        found[time].histogram = histogram
+    first_bytes = (row.first_byte_buckets, row.first_byte_counts)
+    for time, histogram in await _added_up(session, step, *first_bytes, there):
+        found[time].first_bytes = histogram
+    return found
+
+
+async def _added_up(
+    session: AsyncSession, step: Any, buckets: Any, counts: Any, there: tuple[Any, ...]
+) -> list[tuple[datetime, dict[int, int]]]:
+    each = select(step, func.unnest(buckets).label("bucket"), func.unnest(counts).label("requests"))
+    one = each.where(*there).subquery()
+    total = cast(func.sum(one.c.requests), BigInteger).label("requests")
+    by_bucket = select(one.c.step, one.c.bucket, total).group_by(one.c.step, one.c.bucket).subquery()
+    arrays = [
+        func.array_agg(aggregate_order_by(column, by_bucket.c.bucket))
+        for column in (by_bucket.c.bucket, by_bucket.c.requests)
+    ]
+    merged = select(by_bucket.c.step, *arrays).group_by(by_bucket.c.step)
+    return [
+        (time, dict(zip(names, sums, strict=True))) for time, names, sums in await session.execute(merged)
+    ]

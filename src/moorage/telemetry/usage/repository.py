@@ -1,7 +1,7 @@
 """SQL of what replicas use."""
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -70,7 +70,12 @@ async def store_blocks(session: AsyncSession, blocks: Sequence[Block]) -> None:
 
 
 async def list_blocks(
-    session: AsyncSession, rung: Rung, since: datetime, until: datetime, container_id: str | None = None
+    session: AsyncSession,
+    rung: Rung,
+    since: datetime,
+    until: datetime,
+    container_id: str | None = None,
+    replica_id: str | None = None,
 ) -> list[Block]:
     """Those that begin from `since` on and before `until`."""
     row = ReplicaUsageRow
@@ -81,6 +86,8 @@ async def list_blocks(
     )
     if container_id is not None:
         query = query.where(row.container_id == container_id)
+    if replica_id is not None:
+        query = query.where(row.replica_id == replica_id)
     return [Block(*found) for found in await session.execute(query)]
 
 
@@ -89,14 +96,25 @@ async def newest_block_at(session: AsyncSession, rung: Rung) -> datetime | None:
     return (await session.execute(query)).scalar_one()
 
 
-async def list_slots(session: AsyncSession, replica_ids: Collection[str]) -> dict[str, int]:
-    """Of replicas, oldest first."""
-    query = (
-        select(ReplicaRow.id, ReplicaRow.slot)
-        .where(ReplicaRow.id.in_(list(replica_ids)))
-        .order_by(ReplicaRow.created_at, ReplicaRow.id)
+async def list_slots(
+    session: AsyncSession, container_id: str, since: datetime, until: datetime, most: int
+) -> dict[str, int]:
+    """Of the newest replicas that something is known of in this time, oldest first."""
+    row = ReplicaUsageRow
+    known = select(row.replica_id).where(
+        row.container_id == container_id,
+        row.step_s.in_([rung.step_s for rung in RUNGS]),
+        row.at >= since,
+        row.at < until,
     )
-    return {found.id: found.slot for found in await session.execute(query)}
+    newest_first = (
+        select(ReplicaRow.id, ReplicaRow.slot)
+        .where(ReplicaRow.id.in_(known))
+        .order_by(ReplicaRow.created_at.desc(), ReplicaRow.id.desc())
+        .limit(most)
+    )
+    found = (await session.execute(newest_first)).all()
+    return {replica.id: replica.slot for replica in reversed(found)}
 
 
 async def purge(session: AsyncSession) -> None:

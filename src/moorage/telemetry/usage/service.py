@@ -27,14 +27,14 @@ class ReplicaFigures:
 
 async def read_usage(session: AsyncSession, container_id: str, steps: Steps) -> list[ReplicaFigures]:
     """Of the replicas that ran in this time, oldest first."""
-    by_replica: dict[str, list[Block]] = {}
-    for block in await _blocks(session, container_id, steps):
-        by_replica.setdefault(block.replica_id, []).append(block)
-    slots = await repository.list_slots(session, by_replica.keys())
-    return [
-        _figures(replica_id, slot, steps, by_replica[replica_id])
-        for replica_id, slot in list(slots.items())[-MOST_REPLICAS:]
+    since = start_of(steps.first, RUNGS[-1].block_s)
+    slots = await repository.list_slots(session, container_id, since, steps.end, MOST_REPLICAS)
+    # One after the other, so that others have their turn on the loop.
+    figures = [
+        _figures(replica_id, slot, steps, await _blocks(session, container_id, replica_id, steps))
+        for replica_id, slot in slots.items()
     ]
+    return [one for one in figures if one.series or one.gpus]
 
 
 async def lengthen(session: AsyncSession, since: datetime, until: datetime) -> None:
@@ -51,7 +51,7 @@ async def lengthen(session: AsyncSession, since: datetime, until: datetime) -> N
     await repository.purge(session)
 
 
-async def _blocks(session: AsyncSession, container_id: str, steps: Steps) -> list[Block]:
+async def _blocks(session: AsyncSession, container_id: str, replica_id: str, steps: Steps) -> list[Block]:
     """The longest that are short enough. A block is stored when it is over, a long one later than a short one: the
     newest time comes in short ones."""
     found: list[Block] = []
@@ -59,7 +59,7 @@ async def _blocks(session: AsyncSession, container_id: str, steps: Steps) -> lis
     since = steps.first
     for rung in reversed(rungs):
         begin = start_of(since, rung.block_s)
-        some = await repository.list_blocks(session, rung, begin, steps.end, container_id)
+        some = await repository.list_blocks(session, rung, begin, steps.end, container_id, replica_id)
         found += some
         since = max((block.end for block in some), default=since)
     return found

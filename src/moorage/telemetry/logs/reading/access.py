@@ -3,6 +3,7 @@
 A container's own routes end with it; the project's show what a deleted one printed for as long as it is kept.
 """
 
+from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Query, Request
@@ -15,17 +16,24 @@ from moorage.organizations.lasting_access import LastingAccess, lasting
 from moorage.organizations.permissions import Permission
 from moorage.telemetry.logs.reading.repository import LogScope
 
-LogAccess = LastingAccess[LogScope]
+
+@dataclass(frozen=True)
+class ReadScope(LogScope):
+    reader_id: str
+    """Whose streams these are."""
+
+
+LogAccess = LastingAccess[ReadScope]
 
 
 async def container_logs(
     container_id: str, request: Request, database: TheDatabase, settings: TheSettings
 ) -> LogAccess:
-    async def find() -> LogScope:
+    async def find() -> ReadScope:
         async with database.reading() as session:
             actor = await current_actor(request, session, settings)
             access = await readable_container(container_id, actor, session)
-        return LogScope(access.project.id, access.container.id)
+        return ReadScope(access.project.id, access.container.id, actor.id)
 
     return await lasting(find)
 
@@ -39,10 +47,10 @@ async def project_logs(
 ) -> LogAccess:
     readable_project = project_with(Permission.CONTAINER_VIEW)
 
-    async def find() -> LogScope:
+    async def find() -> ReadScope:
         async with database.reading() as session:
             actor = await current_actor(request, session, settings)
             access = await readable_project(project_id, actor, session)
-        return LogScope(access.project.id, container)
+        return ReadScope(access.project.id, container, actor.id)
 
     return await lasting(find)

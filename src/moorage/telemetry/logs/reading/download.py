@@ -10,7 +10,8 @@ from moorage.telemetry.logs.reading.access import LogAccess
 from moorage.telemetry.logs.reading.repository import LogFilter, Order, StoredLine, list_lines
 
 MAX_LINES = 500_000
-PAGE_LINES = 2000
+PAGE_LINES = 250
+"""Each may have 16 KiB: a page is made at a stretch, on the loop that serves everybody."""
 
 
 async def first_page(database: Database, access: LogAccess, wanted: LogFilter) -> list[StoredLine]:

@@ -1,0 +1,65 @@
+"""Says for whom each request is, so that one client takes no more than its share of the connections to the database.
+
+A token that was found good a moment ago shares by its person or project; everybody else by the address, because
+whoever makes tokens up has as many of them as they like.
+"""
+
+import hashlib
+import ipaddress
+from collections import OrderedDict
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from moorage.kit.clients import Client, current_client
+from moorage.kit.fair_slots import FairSlots
+
+MOST_KNOWN = 10_000
+MOST_WAITING = 100
+"""Requests of one client that wait for a connection."""
+WAIT_S = 10.0
+_ONE_NETWORK_BITS = 64
+"""What an IPv6 client usually has for itself."""
+
+
+class ShareMiddleware:
+    def __init__(self, app: ASGIApp, connections: int, share_percent: int) -> None:
+        self._app = app
+        share = max(connections * share_percent // 100, 1)
+        self._connections = FairSlots(connections, share, MOST_WAITING, WAIT_S)
+        self._known: OrderedDict[bytes, str] = OrderedDict()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        credentials = _credentials(scope)
+        name = self._known.get(credentials) or _network_of(scope)
+        client = Client(name, self._connections, lambda found: self._note(credentials, found))
+        before = current_client.set(client)
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            current_client.reset(before)
+
+    def _note(self, credentials: bytes, name: str) -> None:
+        self._known[credentials] = name
+        self._known.move_to_end(credentials)
+        if len(self._known) > MOST_KNOWN:
+            self._known.popitem(last=False)
+
+
+def _credentials(scope: Scope) -> bytes:
+    headers = Headers(scope=scope)
+    return hashlib.sha256(f"{headers.get('authorization')}\n{headers.get('cookie')}".encode()).digest()
+
+
+def _network_of(scope: Scope) -> str:
+    host = scope["client"][0] if scope.get("client") else ""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return str(host)
+    if address.version == 4:
+        return str(address)
+    return str(ipaddress.ip_network((address, _ONE_NETWORK_BITS), strict=False))

@@ -1,0 +1,80 @@
+"""Work that takes the processor for long, in processes of its own: the loop that serves everybody never waits for it.
+
+A job is a function of a module and its arguments. Few run at once, one for each owner; the others wait in turn. Each has a
+bound in time, processor time and memory, and gives way to everything else on the machine.
+"""
+
+import asyncio
+import contextlib
+import os
+import pickle
+import sys
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar, cast
+
+import structlog
+
+from moorage.kit.errors import MoorageError, UnavailableError
+from moorage.kit.fair_slots import FairSlots
+
+log = structlog.get_logger()
+
+P = ParamSpec("P")
+ResultT = TypeVar("ResultT")
+
+MOST_WAITING = 4
+"""Jobs of one owner."""
+WAIT_S = 30.0
+BUDGET_S = 60
+_MOST_ERROR_CHARACTERS = 2000
+# No variable of ours: they hold secrets, and a job needs none.
+_ENVIRONMENT = {"PATH": os.defpath, "LC_ALL": "C.UTF-8"}
+
+
+class JobTooLongError(MoorageError):
+    """It did not end within its budget. Whoever asked for it can ask for less."""
+
+    code = "job_too_long"
+
+
+class Jobs:
+    def __init__(self, at_once: int, budget_s: float = BUDGET_S, wait_s: float = WAIT_S) -> None:
+        self._slots = FairSlots(at_once, 1, MOST_WAITING, wait_s)
+        self._budget_s = budget_s
+
+    async def run(
+        self, owner: str, function: Callable[P, ResultT], *arguments: P.args, **named: P.kwargs
+    ) -> ResultT:
+        """No connection to the database may be held meanwhile."""
+        question = await asyncio.to_thread(pickle.dumps, (self._budget_s, function, arguments, named))
+        async with self._slots.taken(owner):
+            answer = await self._answer_of(question)
+        return cast(ResultT, await asyncio.to_thread(pickle.loads, answer))
+
+    async def _answer_of(self, question: bytes) -> bytes:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "moorage.kit.jobs.process",
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=_ENVIRONMENT,
+        )
+        try:
+            async with asyncio.timeout(self._budget_s):
+                answer, said = await process.communicate(question)
+        except TimeoutError as exc:
+            raise JobTooLongError("It took too long.") from exc
+        finally:
+            if process.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    process.kill()
+                await process.wait()
+        status = await process.wait()
+        if status == 0:
+            return answer
+        if status < 0:  # the kernel ended it, for the processor time or memory that it took
+            raise JobTooLongError("It took too much.")
+        log.error("job_failed", status=status, said=said.decode(errors="replace")[-_MOST_ERROR_CHARACTERS:])
+        raise UnavailableError("This could not be computed. Try again later.")

@@ -1,0 +1,50 @@
+"""How many things one may have. Each number is a setting; whoever reaches it is told so, with a code of its own.
+
+Everything that people make costs everybody something: a gateway holds every key, a reconciler looks at every container.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from moorage.kit.database import take_turn
+from moorage.kit.errors import ConflictError
+
+
+@dataclass(frozen=True)
+class Cap:
+    code: str
+    whose: str
+    """The sentence's subject, e.g. "A project"."""
+    what: str
+    instead: str
+
+
+ORGANIZATIONS = Cap(
+    "too_many_organizations",
+    "A person",
+    "organizations of which they are an admin",
+    "Use one of yours, or hand one over",
+)
+PROJECTS = Cap("too_many_projects", "An organization", "projects", "Remove one first")
+API_KEYS = Cap("too_many_api_keys", "A project", "keys that work", "Revoke one first")
+CONTAINERS = Cap("too_many_containers", "A project", "containers", "Delete one first")
+WEBHOOKS = Cap("too_many_webhooks", "An organization", "webhooks", "Remove one first")
+
+
+async def require_room(
+    session: AsyncSession,
+    cap: Cap,
+    owner_id: str,
+    count: Callable[[AsyncSession, str], Awaitable[int]],
+    most: int,
+) -> None:
+    """Whoever makes one of the same kind for the same owner waits until this transaction ends: two that are made at
+    once must not both be the last."""
+    await take_turn(session, f"{cap.code}:{owner_id}")
+    if await count(session, owner_id) >= most:
+        message = (
+            f"{cap.whose} can have at most {most} {cap.what}. {cap.instead}, or ask the operator for more."
+        )
+        raise ConflictError(message, code=cap.code)
