@@ -5,9 +5,9 @@ bound in time, processor time and memory, and gives way to everything else on th
 """
 
 import asyncio
-import contextlib
 import os
 import pickle
+import subprocess
 import sys
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar, cast
@@ -48,30 +48,24 @@ class Jobs:
         """No connection to the database may be held meanwhile."""
         question = await asyncio.to_thread(pickle.dumps, (self._budget_s, function, arguments, named))
         async with self._slots.taken(owner):
-            answer = await self._answer_of(question)
+            # In a thread: to start a process from the loop means to copy the tables of all our memory there.
+            answer = await asyncio.to_thread(self._answer_of, question)
         return cast(ResultT, await asyncio.to_thread(pickle.loads, answer))
 
-    async def _answer_of(self, question: bytes) -> bytes:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "moorage.kit.jobs.process",
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env=_ENVIRONMENT,
-        )
+    def _answer_of(self, question: bytes) -> bytes:
+        command = [sys.executable, "-m", "moorage.kit.jobs.process"]
         try:
-            async with asyncio.timeout(self._budget_s):
-                answer, said = await process.communicate(question)
-        except TimeoutError as exc:
+            ended = subprocess.run(
+                command,
+                input=question,
+                capture_output=True,
+                timeout=self._budget_s,
+                env=_ENVIRONMENT,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as exc:
             raise JobTooLongError("It took too long.") from exc
-        finally:
-            if process.returncode is None:
-                with contextlib.suppress(ProcessLookupError):
-                    process.kill()
-                await process.wait()
-        status = await process.wait()
+        status, answer, said = ended.returncode, ended.stdout, ended.stderr
         if status == 0:
             return answer
         if status < 0:  # the kernel ended it, for the processor time or memory that it took
