@@ -95,6 +95,12 @@ async def give_back(session: AsyncSession, attempt: Attempt) -> None:
     await session.execute(delete(IdempotentRequestRow).where(unused))
 
 
+async def forget_answers(session: AsyncSession, actor: str) -> None:
+    """Of somebody who may do less from now on: an answer that was right then may hold what they must not have now."""
+    answered = (IdempotentRequestRow.actor == actor) & IdempotentRequestRow.committed
+    await session.execute(delete(IdempotentRequestRow).where(answered))
+
+
 async def purge_old_requests(session: AsyncSession) -> None:
     old = IdempotentRequestRow.begun_at < func.now() - KEPT
     await session.execute(delete(IdempotentRequestRow).where(old))

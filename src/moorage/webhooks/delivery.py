@@ -3,6 +3,7 @@
 Purpose: every event reaches every webhook that asked for it, at least once, in order while the receiver answers.
 Invariants: one message at a time to each receiver; no transaction is open while it is spoken to; only addresses
 that were judged are connected to, each time anew.
+What an admin made who no longer is one goes to nobody: the webhook is switched off, until another admin wants it.
 When it fails: the message waits, longer each time, for about three days; then, or when the receiver answers 410,
 the webhook is switched off, with the reason in the organization's audit log.
 """
@@ -12,6 +13,7 @@ import ssl
 from dataclasses import dataclass
 
 import structlog
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.kit.clock import Clock
 from moorage.kit.crypto import Keyring
@@ -24,6 +26,7 @@ from moorage.registry.addresses import AddressRefusedError, Reach, origin_of, st
 from moorage.registry.transport import Transport, TransportError
 from moorage.webhooks import repository
 from moorage.webhooks.channels import WEBHOOKS
+from moorage.webhooks.models import WebhookRow
 from moorage.webhooks.repository import Waiting
 from moorage.webhooks.schedule import pause_after
 from moorage.webhooks.service import secret_context
@@ -33,6 +36,7 @@ log = structlog.get_logger()
 
 _MAX_ANSWER_BYTES = 64 * 1024
 _GONE = 410
+_MAKER_GONE = "whoever made it is no longer an admin; an admin who wants it switches it on again"
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,11 @@ class WebhookDelivery:
         if waiting is None:
             return
         lease.check()
+        if waiting.maker_lost_the_right:
+            async with self.database.transaction() as session:
+                await lease.guard(session)
+                await _switch_off(session, waiting.webhook, _MAKER_GONE)
+            return
         outcome = await self._send(waiting)
         log.info(
             "webhook_sent",
@@ -80,15 +89,7 @@ class WebhookDelivery:
             error = outcome.error or ""
             await repository.record_failed(session, waiting.delivery.id, outcome.status, error, pause)
             if pause is None:
-                await repository.disable(session, key, f"Switched off because {error}.")
-                record_audit(
-                    session,
-                    waiting.webhook.organization_id,
-                    actor="system",
-                    action="webhook.disable",
-                    target=key,
-                    reason=error,
-                )
+                await _switch_off(session, waiting.webhook, error)
 
     async def postpone(self, key: str, error: Exception, lease: Lease) -> None:
         async with self.database.transaction() as session:
@@ -116,3 +117,15 @@ class WebhookDelivery:
         if 200 <= answer.status < 300:
             return Outcome(answer.status)
         return Outcome(answer.status, f"{answer.origin} answered {answer.status}")
+
+
+async def _switch_off(session: AsyncSession, webhook: WebhookRow, why: str) -> None:
+    await repository.disable(session, webhook.id, f"Switched off because {why}.")
+    record_audit(
+        session,
+        webhook.organization_id,
+        actor="system",
+        action="webhook.disable",
+        target=webhook.id,
+        reason=why,
+    )

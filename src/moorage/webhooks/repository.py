@@ -2,17 +2,27 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import delete, func, select, tuple_, update
+from sqlalchemy import and_, delete, exists, func, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from moorage.identity.users.models import UserRow
 from moorage.kit.database import notify
 from moorage.kit.ids import new_webhook_message_id
 from moorage.kit.pagination import PageRequest
+from moorage.organizations.models import MemberRow
+from moorage.organizations.permissions import Role
 from moorage.webhooks.channels import WEBHOOKS
 from moorage.webhooks.models import DeliveryRow, WebhookRow
 
 KEPT = timedelta(days=7)
 _ERROR_LENGTH = 300
+_maker_manages = exists().where(
+    MemberRow.organization_id == WebhookRow.organization_id,
+    MemberRow.user_id == WebhookRow.created_by,
+    MemberRow.role == Role.ADMIN,
+)
+_maker = exists().where(UserRow.id == WebhookRow.created_by, UserRow.is_operator.is_(False))
+_MAKER_LOST_THE_RIGHT = and_(_maker, ~_maker_manages)
 
 
 @dataclass(frozen=True)
@@ -20,6 +30,8 @@ class Waiting:
     webhook: WebhookRow
     delivery: DeliveryRow
     now_epoch_s: int
+    maker_lost_the_right: bool
+    """Whoever made it is no longer an admin of the organization."""
 
 
 async def count_webhooks(session: AsyncSession, organization_id: str) -> int:
@@ -82,14 +94,14 @@ async def due_webhooks(session: AsyncSession, limit: int) -> tuple[list[str], fl
 
 async def next_delivery(session: AsyncSession, webhook_id: str) -> Waiting | None:
     query = (
-        select(WebhookRow, DeliveryRow, func.extract("epoch", func.now()))
+        select(WebhookRow, DeliveryRow, func.extract("epoch", func.now()), _MAKER_LOST_THE_RIGHT)
         .join(DeliveryRow, DeliveryRow.webhook_id == WebhookRow.id)
         .where(WebhookRow.id == webhook_id, DeliveryRow.next_try_at <= func.now())
         .order_by(DeliveryRow.next_try_at, DeliveryRow.created_at, DeliveryRow.id)
         .limit(1)
     )
     found = (await session.execute(query)).one_or_none()
-    return Waiting(found[0], found[1], int(found[2])) if found is not None else None
+    return Waiting(found[0], found[1], int(found[2]), found[3]) if found is not None else None
 
 
 async def record_delivered(session: AsyncSession, delivery_id: str, status: int) -> None:

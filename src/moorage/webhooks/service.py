@@ -54,6 +54,7 @@ async def edit_webhook(
         row.events = sorted(set(body.events))
     if body.enabled is True:
         row.disabled_at, row.disabled_reason = None, None
+        row.created_by = access.actor.user_id  # From now on it is theirs, and ends with their right.
     await session.flush()
     if body.enabled is False and row.disabled_at is None:
         await repository.disable(session, row.id, "Switched off by an admin.")

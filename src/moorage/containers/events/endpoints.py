@@ -78,11 +78,11 @@ async def _events(
         yield ": changes as they happen\nretry: 2000\n\n"
         while clock.monotonic() - began_at_s < STREAM_LIMIT_S:
             await clock.sleep(GATHER_S)
+            if not await may_watch():
+                return
             changed = watch.take()
             if changed is None and clock.monotonic() - sent_at_s < HEARTBEAT_EVERY_S:
                 continue
-            if not await may_watch():
-                return
             sent_at_s = clock.monotonic()
             if changed is None:
                 yield ": still here\n\n"

@@ -123,18 +123,16 @@ async def list_live_keys(session: AsyncSession) -> list[ApiKeyRow]:
 async def revoke_keys_made_by(session: AsyncSession, user_id: str, project_ids: Sequence[str]) -> list[str]:
     """Theirs in these projects, and those that were made with one of them."""
     here = ApiKeyRow.project_id.in_(project_ids)
-    made = select(ApiKeyRow.id).where(ApiKeyRow.created_by == user_id, here).cte("made", recursive=True)
-    made = made.union(select(ApiKeyRow.id).where(ApiKeyRow.created_by == made.c.id, here))
-    return await _revoke(session, ApiKeyRow.id.in_(select(made.c.id)))
+    return await _revoke(session, _and_made_with_them((ApiKeyRow.created_by == user_id) & here))
 
 
 async def revoke_keys_of_project(session: AsyncSession, project_id: str) -> list[str]:
     return await _revoke(session, ApiKeyRow.project_id == project_id)
 
 
-async def revoke_key(session: AsyncSession, key_id: str) -> bool:
-    """False where it was revoked already."""
-    return bool(await _revoke(session, ApiKeyRow.id == key_id))
+async def revoke_key(session: AsyncSession, key_id: str) -> list[str]:
+    """With those that were made with it; none where all of them were revoked already."""
+    return await _revoke(session, _and_made_with_them(ApiKeyRow.id == key_id))
 
 
 async def purge_temporary_keys(session: AsyncSession) -> None:
@@ -149,6 +147,12 @@ async def purge_revoked_keys(session: AsyncSession, kept: timedelta) -> int:
 
 def _this_minute() -> ColumnElement[datetime]:
     return func.date_trunc("minute", func.now())
+
+
+def _and_made_with_them(first: ColumnElement[bool]) -> ColumnElement[bool]:
+    made = select(ApiKeyRow.id).where(first).cte("made", recursive=True)
+    made = made.union(select(ApiKeyRow.id).where(ApiKeyRow.created_by == made.c.id))
+    return ApiKeyRow.id.in_(select(made.c.id))
 
 
 async def _revoke(session: AsyncSession, which: ColumnElement[bool]) -> list[str]:

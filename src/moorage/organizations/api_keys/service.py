@@ -50,7 +50,7 @@ async def create_api_key(
         project,
         name=wanted.name,
         scope=wanted.scope,
-        expires_at=wanted.expires_at,
+        expires_at=await _end_within(session, actor, wanted.expires_at),
         requests_per_minute=wanted.requests_per_minute,
     )
     _record(session, actor, project, row, "api_key.create", scope=row.scope)
@@ -70,7 +70,7 @@ async def change_api_key(
         row.name = patch.name
     if "expires_at" in sent:
         _check_expiry(patch.expires_at, now)
-        row.expires_at = patch.expires_at
+        row.expires_at = await _end_within(session, actor, patch.expires_at)
     if "requests_per_minute" in sent:
         row.requests_per_minute = patch.requests_per_minute
     if "disabled" in sent and patch.disabled != (row.disabled_at is not None):
@@ -111,7 +111,7 @@ async def rotate_api_key(
         project,
         name=old.name,
         scope=old.scope,
-        expires_at=old.expires_at,
+        expires_at=await _end_within(session, actor, old.expires_at),
         requests_per_minute=old.requests_per_minute,
         replaces=old.id,
     )
@@ -123,8 +123,10 @@ async def rotate_api_key(
 
 
 async def revoke_api_key(session: AsyncSession, actor: Actor, project: ProjectRow, row: ApiKeyRow) -> None:
-    if await revoke_key(session, row.id):
-        _record(session, actor, project, row, "api_key.revoke")
+    revoked = await revoke_key(session, row.id)
+    if revoked:
+        made_with_it = [one for one in revoked if one != row.id]
+        _record(session, actor, project, row, "api_key.revoke", made_with_it=made_with_it)
 
 
 def status_of(row: ApiKeyRow, now: datetime) -> KeyStatus:
@@ -166,6 +168,15 @@ async def _new_key(
     )
     await add_key(session, row)
     return row, key
+
+
+async def _end_within(session: AsyncSession, actor: Actor, wanted: datetime | None) -> datetime | None:
+    """What is made with a key ends with it at the latest."""
+    if not isinstance(actor, KeyActor):
+        return wanted
+    own_end = (await lock_key(session, actor.key_id)).expires_at
+    ends = [end for end in (wanted, own_end) if end is not None]
+    return min(ends, default=None)
 
 
 def _shown(time: datetime | None) -> str:

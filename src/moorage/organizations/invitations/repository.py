@@ -105,6 +105,12 @@ async def close(session: AsyncSession, row: InvitationRow) -> None:
     )
 
 
+async def withdraw_invitations_by(session: AsyncSession, organization_id: str, user_id: str) -> list[str]:
+    theirs = (InvitationRow.organization_id == organization_id) & (InvitationRow.invited_by == user_id)
+    closed = update(InvitationRow).where(theirs, _OPEN).values(closed_at=func.now())
+    return sorted((await session.execute(closed.returning(InvitationRow.id))).scalars())
+
+
 def _of(organization_id: str, email: str) -> ColumnElement[bool]:
     return (InvitationRow.organization_id == organization_id) & (InvitationRow.email == email)
 

@@ -19,6 +19,8 @@ class MemberPatch(BaseModel):
     role: Literal["admin", "user"] | None = None
     project_ids: list[str] | None = Field(default=None, max_length=1000)
     """All that they shall be in from now on."""
+    revoke_keys: bool = True
+    """Also revoke the API keys that they made in projects which they are no longer in."""
 
 
 class MemberRemoved(BaseModel):

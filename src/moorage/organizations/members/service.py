@@ -4,16 +4,16 @@ other at the same moment cannot leave it without one."""
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.identity.actor import UserActor
-from moorage.identity.api_keys.repository import revoke_keys_made_by
 from moorage.identity.sessions.repository import end_sessions
 from moorage.kit.crypto import Keyring
 from moorage.kit.errors import ConflictError, FieldError, ForbiddenError, InvalidInputError, NotFoundError
 from moorage.kit.ids import UserId
 from moorage.notifications.repository import queue_mail
 from moorage.organizations.audit.repository import record_audit
+from moorage.organizations.endings import end_rights
 from moorage.organizations.members import repository
 from moorage.organizations.members.schemas import MemberPatch
-from moorage.organizations.models import OrganizationRow
+from moorage.organizations.models import MemberRow, OrganizationRow
 from moorage.organizations.permissions import Permission, Role, allows
 from moorage.organizations.repository import list_project_ids, lock_organization
 
@@ -23,13 +23,22 @@ async def change_member(
 ) -> repository.Member:
     await lock_as_manager(session, organization_id, actor)
     member, _ = await _member(session, organization_id, user_id)
-    before = member.role
+    before, projects_before = member.role, await _projects_of(session, member)
     if patch.role is not None and patch.role != before:
         if before == Role.ADMIN:
             await _refuse_last_admin(session, organization_id)
         member.role = patch.role
     if patch.project_ids is not None:
         await _set_projects(session, organization_id, user_id, patch.project_ids)
+    await session.flush()
+    ended = await end_rights(
+        session,
+        organization_id,
+        user_id,
+        lost_projects=projects_before - await _projects_of(session, member),
+        managed=before == Role.ADMIN and member.role != Role.ADMIN,
+        revoke_keys=patch.revoke_keys,
+    )
     record_audit(
         session,
         organization_id,
@@ -39,6 +48,8 @@ async def change_member(
         role=member.role,
         role_before=before,
         project_ids=patch.project_ids,
+        revoked_key_ids=ended.key_ids,
+        withdrawn_invitation_ids=ended.invitation_ids,
     )
     await session.flush()
     return await _member(session, organization_id, user_id)
@@ -62,8 +73,14 @@ async def remove_member(
     member, email = await _member(session, organization_id, user_id)
     if member.role == Role.ADMIN:
         await _refuse_last_admin(session, organization_id)
-    project_ids = await list_project_ids(session, organization_id)
-    revoked = await revoke_keys_made_by(session, user_id, project_ids) if revoke_keys else []
+    ended = await end_rights(
+        session,
+        organization_id,
+        user_id,
+        lost_projects=await list_project_ids(session, organization_id),
+        managed=True,
+        revoke_keys=revoke_keys,
+    )
     await repository.remove_member(session, organization_id, user_id)
     if not leaves:
         await end_sessions(session, UserId(user_id))
@@ -77,9 +94,10 @@ async def remove_member(
         action="member.leave" if leaves else "member.remove",
         target=user_id,
         email=email,
-        revoked_key_ids=revoked,
+        revoked_key_ids=ended.key_ids,
+        withdrawn_invitation_ids=ended.invitation_ids,
     )
-    return revoked
+    return ended.key_ids
 
 
 async def lock_as_manager(session: AsyncSession, organization_id: str, actor: UserActor) -> None:
@@ -97,6 +115,14 @@ async def _member(session: AsyncSession, organization_id: str, user_id: str) -> 
     if found is None:
         raise NotFoundError("There is no such member.")
     return found
+
+
+async def _projects_of(session: AsyncSession, member: MemberRow) -> set[str]:
+    """Those that they are in: all of them as an admin."""
+    if member.role == Role.ADMIN:
+        return set(await list_project_ids(session, member.organization_id))
+    joined = await repository.joined_projects(session, member.organization_id, [member.user_id])
+    return set(joined.get(member.user_id, ()))
 
 
 async def _set_projects(
