@@ -199,6 +199,7 @@ ROUTES = {
     "GET /api/v1/operator/audit": "operator",
     "DELETE /api/v1/operator/gateways/{gateway_id}": "operator",
     "GET /api/v1/operator/nodes": "operator",
+    "POST /api/v1/operator/nodes/{name}/replicas-gone": "operator",
     "GET /api/v1/operator/instance-types": "operator",
     "POST /api/v1/operator/instance-types": "operator",
     "PATCH /api/v1/operator/instance-types/{instance_type}": "operator",

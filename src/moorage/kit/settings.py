@@ -67,6 +67,8 @@ class Settings(BaseSettings):
     """How long requests in flight may take to finish when a replica goes."""
     stop_grace_s: int = Field(default=10, ge=1, le=300)
     """Between the request to end and the kill of a replica's process."""
+    missing_replicas_wait_s: int = Field(default=900, ge=0, le=900)
+    """When most replicas of a machine are missing at once, so long may they come back before they are replaced."""
 
     doctor_name: str = Field(
         default="huggingface.co", pattern=r"^[A-Za-z0-9-]{1,63}(\.[A-Za-z0-9-]{1,63}){0,8}$"
