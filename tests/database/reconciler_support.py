@@ -374,7 +374,7 @@ async def _new_project(session: AsyncSession, organization: str) -> ProjectRow:
     project = ProjectRow(id=new_project_id(), organization_id=new_organization_id(), name="default")
     session.add(OrganizationRow(id=project.organization_id, name=organization))
     await session.flush()
-    await grant_initial_credit(session, project.organization_id, "usr_test")
+    await grant_initial_credit(session, project.organization_id, f"usr_{organization}")
     session.add(project)
     return project
 

@@ -281,6 +281,12 @@ def test_a_deployment_does_not_fail_because_its_machine_lost_it() -> None:
     assert (plan.failed, plan.state) == (False, ContainerState.STARTING)
 
 
+def test_while_a_health_check_is_under_way_nobody_has_to_look() -> None:
+    young = replica(ReplicaState.STARTING, started_at=NOW)
+    assert make_plan(container(), [young], NOW).look_again_in_s == 0.05
+    assert make_plan(container(), [replace(young, probing=True)], NOW).look_again_in_s == 1.0
+
+
 def test_a_slot_that_is_wanted_again_waits_for_the_end_of_what_drains_in_it() -> None:
     resumed = container(serving_generation=1)
     assert make_plan(resumed, [replica(ReplicaState.DRAINING)], NOW).create_slots == ()

@@ -540,6 +540,8 @@ def _waits_for_missing(container: ContainerView, seen: Iterable[ReplicaView], no
 def _probe_pause_s(replica: ReplicaView, now: datetime) -> float:
     """Often at first, because most small servers are up in a moment; then once a second."""
     age_s = (now - (replica.started_at or replica.created_at)).total_seconds()
+    if replica.probing:
+        return 1.0
     if age_s < 3:
         return 0.05
     return 0.25 if age_s < 15 else 1.0

@@ -87,6 +87,7 @@ class ReplicaView:
     collected: bool
     observed: ObservedReplica | None
     probe: Probe | None
+    """The last that has ended."""
     sockets: tuple[ListeningSocket, ...]
     busy: bool
     """An engine call for it is under way in this process."""
@@ -106,6 +107,8 @@ class ReplicaView:
     """Its next hour could not be paid."""
     evicted: Verdict | None = None
     """Why it has to go at once."""
+    probing: bool = False
+    """A health check of it is under way, and asks for a pass when it ends."""
     doubted: bool = False
     """Its engine does not name it, and may be wrong."""
     replaced: bool = False

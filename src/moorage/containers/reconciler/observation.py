@@ -28,6 +28,8 @@ class Seen:
     """The last one of each."""
     fresh_probes: frozenset[str]
     """Those whose last probe no pass has seen before."""
+    probing: frozenset[str]
+    """Those with a probe under way."""
     sockets: dict[str, tuple[ListeningSocket, ...]]
     at_process_limit: frozenset[str]
     last_lines: dict[str, tuple[str, ...]]
@@ -82,6 +84,7 @@ class Observer:
             engine={row.id: observed for row, observed in there},
             probes=probes,
             fresh_probes=fresh,
+            probing=self._prober.under_way(loaded.container.id),
             sockets={one.replica_id: its_sockets for one, its_sockets in zip(slow, sockets, strict=True)},
             at_process_limit=frozenset(
                 one.replica_id for one, reached in zip(slow, limited, strict=True) if reached

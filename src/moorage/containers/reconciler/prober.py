@@ -65,6 +65,9 @@ class Prober:
     def last(self, container_id: str, replica_id: str) -> Probe | None:
         return self._last.get(container_id, {}).get(replica_id)
 
+    def under_way(self, container_id: str) -> frozenset[str]:
+        return frozenset(self._running.get(container_id, {}))
+
     async def close(self) -> None:
         tasks = [task for running in self._running.values() for task in running.values()]
         for task in tasks:

@@ -307,6 +307,7 @@ class ContainersReconciler:
                 failing=loaded.routes.get(row.id, NO_ROUTE).failing,
                 unfunded=row.unfunded_at is not None,
                 evicted=self._disk_watch.evicted.get(row.id),
+                probing=row.id in seen.probing,
                 doubted=row.id in doubted.replica_ids,
                 replaced=row.ended_badly,
             )
