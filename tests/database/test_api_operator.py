@@ -125,3 +125,19 @@ async def test_a_gateway_that_is_gone_is_forgotten_with_what_it_held(api: Api) -
     assert await api.rows("SELECT gateway_id FROM replica_routes") == [(alive,)]
     assert await api.rows("SELECT count(*) FROM containers WHERE reconcile_at <= now()") == [(1,)]
     assert (await api.ask(api.operator, "DELETE", f"/api/v1/operator/gateways/{silent}")).status_code == 404
+
+
+async def test_replicas_that_are_gone(api: Api) -> None:
+    path = "/operator/nodes/one/replicas-gone"
+    assert_problem(await api.post(api.operator, path), 409, "not_in_doubt")
+    await api.execute("INSERT INTO machine_doubts (node, missing, expected) VALUES ('one', 3, 4)")
+    health = (await api.get(api.operator, "/operator/health")).json()
+    [part] = [part for part in health["parts"] if part["name"] == "replicas on one"]
+    assert (part["state"], "3 of 4 are missing" in part["message"]) == ("failing", True)
+    assert "moor operator replicas-gone one" in part["what_to_do"]
+    said = (await api.post(api.operator, path)).json()
+    assert (said["node"], said["missing"], said["expected"]) == ("one", 3, 4)
+    assert said["gone_at"] is not None
+    assert (await api.post(api.operator, path)).json()["gone_at"] == said["gone_at"], "said once"
+    audit = (await api.get(api.operator, "/operator/audit")).json()["items"]
+    assert (audit[0]["action"], audit[0]["target"]) == ("node.replicas_gone", "one")

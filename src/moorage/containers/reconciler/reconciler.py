@@ -37,7 +37,7 @@ from moorage.containers.reconciler.observation import Observer, Seen
 from moorage.containers.reconciler.operations import Operations
 from moorage.containers.reconciler.places import Kind
 from moorage.containers.reconciler.repository import FoundImage
-from moorage.containers.reconciler.returns import record_presence
+from moorage.containers.reconciler.returns import pay_for_returned, record_presence
 from moorage.containers.reconciler.sweep import Sweep
 from moorage.containers.reconciler.watches import run_watches
 from moorage.containers.spec import ContainerSettings, RegistryProvider
@@ -107,14 +107,11 @@ class ContainersReconciler:
             unchanged = await repository.apply_plan(session, loaded, plan, progress, image, probes)
             created = await self._admit(session, loaded, room, plan)
             await self._funding.settle(session, loaded, plan, unchanged=unchanged)
-            await record_presence(
-                session,
-                loaded,
-                self._funding,
-                self.settings,
-                missing=doubted.replica_ids,
-                there=seen.engine.keys(),
+            back = await record_presence(
+                session, loaded, missing=doubted.replica_ids, there=seen.engine.keys()
             )
+            if back:
+                await pay_for_returned(session, loaded, self._funding, self.settings, back)
             await trials.advance(session, loaded, plan)
             await tell_of_failure(session, self.keyring, self.settings, loaded, plan)
         for move in plan.transitions:
