@@ -439,7 +439,8 @@ async def driven(world: World, engine: Engine, holder: str = "test") -> AsyncIte
     tasks = [asyncio.create_task(one) for one in (listener.run(), driver.run(), neighbours())]
     try:
         yield driver
-        assert not tasks[2].done(), "the neighbours of the controller are a part of every test"
+        if tasks[2].done():  # The neighbours of the controller are a part of every test.
+            tasks[2].result()
     finally:
         for task in tasks:
             task.cancel()

@@ -155,21 +155,25 @@ async def replicas_by_engine_presence(session: AsyncSession) -> list[Row[tuple[s
 
 async def release_ports(session: AsyncSession) -> None:
     """A port is free once no gateway has its replica, and each has reported since it can only read that the replica
-    has ended. One that fell silent long before the replica was ready never read of it."""
+    has ended. One that fell silent long before the replica was ready never read of it. Rows that somebody holds are
+    left to the next time: this waits for nobody, so nobody can wait for it in a circle."""
     may_have_read = ReplicaRow.ready_at.is_not(None) & (
         GatewayRow.seen_at > ReplicaRow.ready_at - _STEP_LIMIT
     )
     late = select(GatewayRow.id).where(may_have_read, GatewayRow.seen_at <= ReplicaRow.port_idle_since)
     holding = select(ReplicaRouteRow.replica_id).where(ReplicaRouteRow.replica_id == ReplicaRow.id)
-    free = update(ReplicaRow).where(
-        ReplicaRow.port_released_at.is_(None),
-        ReplicaRow.port_idle_since.is_not(None),
-        ~late.exists(),
-        ~holding.exists(),
+    free = (
+        select(ReplicaRow.id)
+        .where(
+            ReplicaRow.port_released_at.is_(None),
+            ReplicaRow.port_idle_since.is_not(None),
+            ~late.exists(),
+            ~holding.exists(),
+        )
+        .with_for_update(skip_locked=True, key_share=True)
     )
-    await session.execute(
-        free.values(port_released_at=func.now()).execution_options(synchronize_session=False)
-    )
+    released = update(ReplicaRow).where(ReplicaRow.id.in_(free)).values(port_released_at=func.now())
+    await session.execute(released.execution_options(synchronize_session=False))
 
 
 async def list_disks(session: AsyncSession) -> list[Disk]:
