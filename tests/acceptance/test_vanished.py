@@ -28,6 +28,7 @@ THREE = {
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)
 def test_a_restore_on_an_empty_machine_and_replicas_removed_by_hand(short_folder: Path) -> None:
     dump, image = short_folder / "moorage.dump", short_folder / "chat.tar"
     with an_engine(short_folder / "a") as docker_host:
@@ -44,6 +45,7 @@ def test_a_restore_on_an_empty_machine_and_replicas_removed_by_hand(short_folder
         finally:
             if before.process is not None:
                 before.interrupt()
+            asyncio.run(remove_replicas(docker_host))  # At once: the machine is gone.
             before.clean()
 
     with an_engine(short_folder / "b") as docker_host:

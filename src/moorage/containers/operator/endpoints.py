@@ -20,7 +20,7 @@ from moorage.containers.operator.schemas import (
 from moorage.containers.reconciler.doubt_repository import say_gone
 from moorage.engines.base import NodeCapacity
 from moorage.identity.authentication import TheOperator
-from moorage.kit.errors import ConflictError
+from moorage.kit.errors import ConflictError, NotFoundError
 from moorage.kit.pagination import Page
 from moorage.kit.settings import Settings
 from moorage.kit.web import TheSession, TheSettings
@@ -44,14 +44,16 @@ async def list_machines(_: TheOperator, session: TheSession, settings: TheSettin
     )
 
 
-@router.post("/operator/nodes/{name}/replicas-gone")
-async def say_replicas_gone(name: str, operator: TheOperator, session: TheSession) -> DoubtRead:
+@router.post("/operator/nodes/{node}/replicas-gone")
+async def say_replicas_gone(node: str, operator: TheOperator, session: TheSession) -> DoubtRead:
     """The operator's word about replicas that are missing on a machine: they do not come back, so they are replaced at
     once. Without it, that takes `missing_replicas_wait_s`."""
-    doubt = await say_gone(session, name)
+    doubt = await say_gone(session, node)
     if doubt is None:
+        if node not in {known.name for known in await list_nodes(session)}:
+            raise NotFoundError(f"There is no machine {node}.")
         raise ConflictError(
-            f"Nothing is in doubt about the machine {name}: replicas that are missing there are replaced already.",
+            f"Nothing is in doubt about the machine {node}: replicas that are missing there are replaced already.",
             code="not_in_doubt",
         )
     record_audit(
@@ -59,7 +61,7 @@ async def say_replicas_gone(name: str, operator: TheOperator, session: TheSessio
         None,
         actor=operator.id,
         action="node.replicas_gone",
-        target=name,
+        target=node,
         missing=doubt.missing,
         expected=doubt.expected,
     )
