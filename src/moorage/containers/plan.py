@@ -103,7 +103,7 @@ def _observe(replica: ReplicaView, container: ContainerView, now: datetime) -> T
             if engine is None:
                 # Nothing is lost by believing that what is to go has gone.
                 waits = replica.doubted and replica.state is not ReplicaState.DRAINING
-                return None if replica.busy or waits else _lost(replica)
+                return None if replica.busy or waits else _lost(replica, container)
             if engine.phase is ReplicaPhase.EXITED:
                 return _exited(replica, engine, container)
             if engine.phase is ReplicaPhase.CREATED and replica.state is ReplicaState.DRAINING:
@@ -152,8 +152,8 @@ def _exited(replica: ReplicaView, engine: ObservedReplica, container: ContainerV
     return Transition(replica.id, ReplicaState.STOPPED, engine, verdict)
 
 
-def _lost(replica: ReplicaView) -> Transition:
-    if replica.state is ReplicaState.DRAINING:
+def _lost(replica: ReplicaView, container: ContainerView) -> Transition:
+    if replica.state is ReplicaState.DRAINING or not _wants_to_run(container):
         return Transition(replica.id, ReplicaState.STOPPED)
     message = "The replica disappeared from its machine; a new one takes its place."
     return Transition(replica.id, ReplicaState.STOPPED, verdict=Verdict(Reason.NODE_LOST, message))

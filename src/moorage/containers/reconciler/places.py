@@ -15,6 +15,7 @@ class Kind(StrEnum):
     PULL = "pull"
     START = "start"
     STOP = "stop"
+    KILL = "kill"
     REMOVE = "remove"
 
 
@@ -28,9 +29,11 @@ SHARES: Mapping[Kind, Share] = {
     Kind.PULL: Share(total=64, per_organization=8),
     Kind.START: Share(total=8, per_organization=6),
     Kind.STOP: Share(total=64, per_organization=16),
+    Kind.KILL: Share(total=8, per_organization=6),
     Kind.REMOVE: Share(total=8, per_organization=6),
 }
-"""A pull or a stop mostly waits, for a registry or for a process to end; a start or a removal is work for the engine."""
+"""A pull or a stop mostly waits, for a registry or for a process to end; a start or a removal is work for the engine.
+A kill gives no time to end, because others suffer meanwhile; so it does not queue behind stops that do."""
 
 
 @dataclass(frozen=True)

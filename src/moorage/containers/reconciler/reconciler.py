@@ -220,6 +220,8 @@ class ContainersReconciler:
     async def _observe(self, loaded: Loaded, lease: Lease) -> tuple[Seen, Doubted]:
         expected = [row for row in loaded.replicas if not self._operations.busy(row.id)]
         seen = await self._observer.observe(loaded, expected, self._look_at)
+        if loaded.desired_state != DesiredState.RUNNING:
+            return seen, Doubted()  # Nothing is lost by believing that what is to go has gone.
         missing = [row for row in expected if row.id not in seen.engine and row.state in _SHOULD_RUN]
         return seen, await self._doubts.judge(loaded, missing, lease) if missing else Doubted()
 
@@ -355,7 +357,7 @@ class ContainersReconciler:
         for replica_id in plan.stop:
             begin(replica_id, Kind.STOP, partial(calls.stop, seen.engine[replica_id].engine_id, lease))
         for replica_id in plan.kill:
-            begin(replica_id, Kind.STOP, partial(calls.kill, seen.engine[replica_id].engine_id, lease))
+            begin(replica_id, Kind.KILL, partial(calls.kill, seen.engine[replica_id].engine_id, lease))
         for replica_id in plan.remove:
             begin(replica_id, Kind.REMOVE, partial(calls.remove, seen.engine[replica_id].engine_id, lease))
 
