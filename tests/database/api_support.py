@@ -311,6 +311,13 @@ class Api:
             session.add(entry)
         return name
 
+    async def new_doubt(self, node: str) -> str:
+        """Most replicas of this machine are missing."""
+        await self.execute(
+            "INSERT INTO machine_doubts (node, missing, expected) VALUES (:node, 3, 4)", node=node
+        )
+        return node
+
     async def new_silent_gateway(self) -> str:
         gateway_id = new_gateway_id()
         await self.execute(

@@ -200,6 +200,7 @@ ROUTES = {
     "GET /api/v1/operator/audit": "operator",
     "DELETE /api/v1/operator/gateways/{gateway_id}": "operator",
     "GET /api/v1/operator/nodes": "operator",
+    "POST /api/v1/operator/nodes/{node}/replicas-gone": "operator",
     "GET /api/v1/operator/instance-types": "operator",
     "POST /api/v1/operator/instance-types": "operator",
     "PATCH /api/v1/operator/instance-types/{instance_type}": "operator",
@@ -301,6 +302,8 @@ class Town:
             ids["instance_type"] = await self.api.new_instance_type(f"size-{self.made}")
         if route is not None and "{gateway_id}" in route:
             ids["gateway_id"] = await self.api.new_silent_gateway()
+        if route is not None and "{node}" in route:
+            ids["node"] = await self.api.new_doubt(f"machine-{self.made}")
         # The operator's alone: nobody else can have one that is foreign to them.
         if route is not None and "approval_id" in route:
             ids["approval_id"] = await self.limit_request(target)
@@ -469,6 +472,7 @@ def absent_ids() -> dict[str, str]:
         "approval_id": new_replica_limit_request_id(),
         "instance_type": "absent",
         "gateway_id": new_gateway_id(),
+        "node": "absent",
     }
 
 

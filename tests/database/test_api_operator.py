@@ -7,9 +7,11 @@ from reconciler_support import WatchedEngine, World, driven, eventually, new_wor
 from sqlalchemy import select
 from test_reconciler_stories import reaches
 
+from moorage.catalog.repository import replace_nodes
 from moorage.containers import service, suspension
 from moorage.containers.models import ReplicaRow
 from moorage.containers.states import ContainerState
+from moorage.engines.base import NodeCapacity
 from moorage.kit.database import Database
 from moorage.kit.errors import ForbiddenError
 from moorage.organizations.models import OrganizationRow
@@ -125,3 +127,23 @@ async def test_a_gateway_that_is_gone_is_forgotten_with_what_it_held(api: Api) -
     assert await api.rows("SELECT gateway_id FROM replica_routes") == [(alive,)]
     assert await api.rows("SELECT count(*) FROM containers WHERE reconcile_at <= now()") == [(1,)]
     assert (await api.ask(api.operator, "DELETE", f"/api/v1/operator/gateways/{silent}")).status_code == 404
+
+
+async def test_replicas_that_are_gone(api: Api) -> None:
+    path = "/operator/nodes/one/replicas-gone"
+    assert_problem(await api.post(api.operator, path), 404)
+    node = NodeCapacity("one", "operator", "amd64", 1000, 2**30, ())
+    async with api.database.transaction() as session:
+        await replace_nodes(session, [node])
+    assert_problem(await api.post(api.operator, path), 409, "not_in_doubt")
+    await api.new_doubt("one")
+    health = (await api.get(api.operator, "/operator/health")).json()
+    [part] = [part for part in health["parts"] if part["name"] == "replicas on one"]
+    assert (part["state"], "3 of 4 are missing" in part["message"]) == ("failing", True)
+    assert "moor operator replicas-gone one" in part["what_to_do"]
+    said = (await api.post(api.operator, path)).json()
+    assert (said["node"], said["missing"], said["expected"]) == ("one", 3, 4)
+    assert said["gone_at"] is not None
+    assert (await api.post(api.operator, path)).json()["gone_at"] == said["gone_at"], "said once"
+    audit = (await api.get(api.operator, "/operator/audit")).json()["items"]
+    assert (audit[0]["action"], audit[0]["target"]) == ("node.replicas_gone", "one")

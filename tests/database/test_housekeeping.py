@@ -22,6 +22,7 @@ async def count(api: Api, table: str) -> int:
 async def deleted_container(api: Api, home: Home) -> str:
     container_id = await api.new_container(home.project_id, "old")
     await api.new_replica(container_id, "removed")
+    await api.execute("UPDATE replicas SET port_released_at = now() WHERE state = 'removed'")
     await api.ask(home.admin, "DELETE", f"/api/v1/containers/{container_id}")
     await api.execute("UPDATE containers SET deleted_at = now() WHERE id = :id", id=container_id)
     return container_id

@@ -125,26 +125,6 @@ async def test_a_start_that_arrives_after_the_stop_is_undone_by_the_sweep(world:
             await asyncio.gather(leading, return_exceptions=True)
 
 
-async def test_most_replicas_missing_at_once_is_not_believed(world: World) -> None:
-    container_id = await world.create(replicas=4)
-    engine = WatchedEngine(world.machine)
-    async with life(world, engine) as alive:
-        await go_on(alive, container_id, "RUNNING")
-        before = {row.id for row in await world.replicas(container_id, "routed")}
-        engine.hidden = set(sorted(before)[:3])
-        with pytest.raises(EngineError, match="3 of 4 replicas are missing"):
-            await alive.reconciler.reconcile(container_id, alive.lease)
-        for _ in range(3):
-            await alive.round(container_id)
-        assert {row.id for row in await world.replicas(container_id)} == before, "nothing is replaced"
-        assert (await world.container(container_id)).failed_passes == 3
-        engine.hidden = set()
-        await alive.round(container_id)
-        row = await world.container(container_id)
-        assert (row.state, row.failed_passes) == ("RUNNING", 0)
-        assert {row.id for row in await world.replicas(container_id, "routed")} == before
-
-
 async def test_one_missing_of_one_is_replaced(world: World) -> None:
     container_id = await world.create()
     async with driven(world, WatchedEngine(world.machine)):

@@ -63,7 +63,7 @@ async def test_create_restart_stop_start_delete(world: World) -> None:
             return (await world.container(container_id)).deleted_at is not None
 
         await eventually(gone, "the container is deleted")
-        assert await world.nothing_left(container_id)
+        await eventually(lambda: world.nothing_left(container_id), "and its ports are free")
     assert world.machine.twins == []
 
 

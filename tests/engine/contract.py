@@ -422,6 +422,7 @@ class EngineContract:
         assert node.cpu_millis >= 1000
         assert node.memory_bytes > 256 * MEBIBYTE
         assert node.architecture in ("amd64", "arm64")
+        assert node.engine_identity, "an engine that lost its data must look like another one"
 
     async def test_prepare_may_be_repeated(self, world: World) -> None:
         await world.engine.prepare()

@@ -84,6 +84,10 @@ def test_operator_changes(moor: Moor, fake: FakeMoorage) -> None:
     assert fake.asked("POST", f"{path}/suspend") == [{"reason": "abuse"}]
     assert moor("operator", "resume", "org_one").stdout == "Resumed org_one.\n"
     assert moor("operator", "forget-gateway", "gwy_one").stdout == "gwy_one is forgotten.\n"
+    gone = {"node": "one", "since": CREATED_AT, "missing": 3, "expected": 4, "gone_at": CREATED_AT}
+    fake.refusals["POST", "/operator/nodes/one/replicas-gone"] = (200, gone)
+    said = moor("operator", "replicas-gone", "one").stdout
+    assert said == "The 3 replicas missing on one are replaced now.\n"
     given = {"id": "txn_1", "organization_id": "org_one", "amount_microusd": 12_500_000}
     fake.refusals["POST", "/operator/credits"] = (201, given)
     credit = moor("operator", "credit", "org_one", "12.50", "--reason", "an outage")

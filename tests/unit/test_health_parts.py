@@ -115,5 +115,5 @@ def test_every_reconciler_is_expected(tmp_path: Path) -> None:
     database = Database("postgresql://nobody@127.0.0.1:1/nothing")
     engine = SimulatedEngine(SimulatedMachine(VirtualClock(), {}), InstallationId("ins_test"))
     keyring = Keyring(((b"\x01" * 4, b"\x02" * 32),))
-    found = other_reconcilers(database, engine, keyring, settings, system_clock)
+    found = other_reconcilers(database, engine, keyring, None, settings, system_clock)
     assert sorted([ContainersReconciler.name, *(one.name for one in found)]) == list(EXPECTED_RECONCILERS)

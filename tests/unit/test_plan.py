@@ -240,9 +240,61 @@ def test_a_replica_that_was_created_but_never_ran_does_not_drain_for_ever() -> N
     assert moves(make_plan(stopping, [busy], NOW)) == {}
 
 
-def test_a_port_is_kept_while_its_process_may_listen() -> None:
-    stopping = container(desired_state=DesiredState.STOPPED)
-    assert make_plan(stopping, [replica(ReplicaState.DRAINING)], NOW).release_ports == ()
+DOUBT = Verdict(Reason.NODE_LOST, "3 of 4 replicas on the machine one are missing at once.")
+
+
+def missing(state: ReplicaState, slot: int = 0, **changes: object) -> ReplicaView:
+    return replica(state, slot, observed=None, doubted=True, **changes)
+
+
+def test_what_is_missing_in_doubt_is_neither_replaced_nor_shown_as_serving() -> None:
+    wanted = container(desired_replicas=2, serving_generation=1, doubt=DOUBT)
+    plan = make_plan(wanted, [missing(ReplicaState.ROUTED), missing(ReplicaState.ROUTED, 1)], NOW)
+    assert (moves(plan), plan.create_slots, plan.in_doubt) == ({}, (), True)
+    assert (plan.state, plan.verdict) == (ContainerState.STARTING, DOUBT)
+    assert plan.look_again_in_s is not None
+    half = make_plan(wanted, [missing(ReplicaState.ROUTED), replica(ReplicaState.ROUTED, 1)], NOW)
+    assert (half.state, half.verdict) == (ContainerState.RUNNING, DOUBT)
+
+
+def test_time_in_doubt_does_not_count_against_a_container() -> None:
+    long_ago = NOW - timedelta(minutes=10)
+    wanted = container(serving_generation=1, unready_since=long_ago, doubt=DOUBT, last_failure=EXITED)
+    assert not make_plan(wanted, [missing(ReplicaState.ROUTED)], NOW).failed
+
+
+def test_doubt_is_never_in_the_way_of_a_stop() -> None:
+    for wish in (DesiredState.STOPPED, DesiredState.DELETED):
+        going = container(desired_state=wish, serving_generation=1, doubt=DOUBT)
+        assert moves(make_plan(going, [missing(ReplicaState.ROUTED)], NOW)) == {
+            "rep_0": ReplicaState.DRAINING
+        }
+        draining = make_plan(going, [missing(ReplicaState.DRAINING)], NOW)
+        assert moves(draining) == {"rep_0": ReplicaState.STOPPED}
+        assert not draining.in_doubt
+
+
+def test_a_deployment_does_not_fail_because_its_machine_lost_it() -> None:
+    lost = replica(ReplicaState.STARTING, observed=None)
+    plan = make_plan(container(), [lost], NOW)
+    assert moves(plan) == {"rep_0": ReplicaState.STOPPED}
+    assert (plan.failed, plan.state) == (False, ContainerState.STARTING)
+
+
+def test_while_a_health_check_is_under_way_nobody_has_to_look() -> None:
+    young = replica(ReplicaState.STARTING, started_at=NOW)
+    assert make_plan(container(), [young], NOW).look_again_in_s == 0.05
+    assert make_plan(container(), [replace(young, probing=True)], NOW).look_again_in_s == 1.0
+
+
+def test_a_slot_that_is_wanted_again_waits_for_the_end_of_what_drains_in_it() -> None:
+    resumed = container(serving_generation=1)
+    assert make_plan(resumed, [replica(ReplicaState.DRAINING)], NOW).create_slots == ()
+    assert make_plan(resumed, [replica(ReplicaState.STOPPED)], NOW).create_slots == (0,)
+    failed = replica(ReplicaState.DRAINING, replaced=True)
+    assert make_plan(resumed, [failed], NOW).create_slots == (0,), "what failed is replaced at once"
+    before = replica(ReplicaState.DRAINING, generation=0)
+    assert make_plan(resumed, [before], NOW).create_slots == (0,), "another generation comes beside it"
 
 
 def test_an_engine_that_fails_its_calls_is_named() -> None:
@@ -288,11 +340,14 @@ def test_stopped_replicas_wait_for_their_logs_but_not_for_ever() -> None:
     }
 
 
-def test_a_port_is_let_go_only_when_no_gateway_has_it() -> None:
-    stopping = container(desired_state=DesiredState.STOPPED)
-    held = replica(ReplicaState.STOPPED, ended_at=NOW, at_gateways=True)
-    assert make_plan(stopping, [held], NOW).release_ports == ()
-    assert make_plan(stopping, [replace(held, at_gateways=False)], NOW).release_ports == ("rep_0",)
+def test_a_gateway_that_stays_silent_does_not_hold_a_row_for_ever() -> None:
+    deleting = container(desired_state=DesiredState.DELETED)
+    ended_at = NOW - timedelta(seconds=60)
+    held = replica(ReplicaState.COLLECTED, observed=None, ended_at=ended_at, at_gateways=True)
+    assert moves(make_plan(deleting, [held], NOW)) == {}
+    assert moves(make_plan(deleting, [held], NOW + timedelta(seconds=1))) == {"rep_0": ReplicaState.REMOVED}
+    let_go = replace(held, at_gateways=False)
+    assert moves(make_plan(deleting, [let_go], NOW)) == {"rep_0": ReplicaState.REMOVED}
 
 
 def test_a_deleted_container_is_gone_when_nothing_is_left() -> None:
@@ -411,7 +466,7 @@ def test_one_that_answers_nothing_for_a_minute_is_replaced_after_a_pause() -> No
     assert plan.transitions[0].verdict is not None
     assert plan.transitions[0].verdict.reason is Reason.HEALTH_CHECK_STATUS
     assert (plan.state, plan.create_slots) == (ContainerState.RUNNING, ())
-    drained = replica(ReplicaState.DRAINING)
+    drained = replica(ReplicaState.DRAINING, replaced=True)
     after = replace(served, recent_failures=((0, NOW),))
     again = make_plan(after, [drained, replica(ReplicaState.ROUTED, 1)], NOW + timedelta(seconds=1.1))
     assert again.create_slots == (0,)

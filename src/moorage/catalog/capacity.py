@@ -36,6 +36,7 @@ class Used:
 class Placement:
     node: str
     gpu_device_ids: tuple[str, ...]
+    engine_identity: str | None = None
 
 
 def room_for(
@@ -69,7 +70,7 @@ def place(
         return None
     _, node = max(fitting, key=lambda candidate: (candidate[0], candidate[1].name))
     free = _free_gpus(instance_type, node, used.get(node.name, Used()))
-    return Placement(node.name, tuple(free[: instance_type.gpu_count]))
+    return Placement(node.name, tuple(free[: instance_type.gpu_count]), node.engine_identity)
 
 
 def why_no_room(instance_type: InstanceType, nodes: Sequence[NodeCapacity]) -> str:

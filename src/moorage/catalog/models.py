@@ -44,4 +44,5 @@ class NodeRow(Base):
     gpus: Mapped[list[dict[str, Any]]] = mapped_column(JSONB)
     gpu_driver: Mapped[str | None]
     cuda_version: Mapped[str | None]
+    engine_identity: Mapped[str | None]
     seen_at: Mapped[datetime]

@@ -47,6 +47,7 @@ async def list_nodes(session: AsyncSession) -> list[NodeCapacity]:
             tuple(GpuDevice(**gpu) for gpu in row.gpus),
             row.gpu_driver,
             row.cuda_version,
+            row.engine_identity,
         )
         for row in rows.scalars()
     ]

@@ -82,6 +82,7 @@ async def insert_replica(
         instance_type=container.instance_type,
         state=ReplicaState.REQUESTED,
         node=placement.node,
+        engine_identity=placement.engine_identity,
         gpu_device_ids=list(placement.gpu_device_ids),
         host_port=await _free_port(session, ports),
     )

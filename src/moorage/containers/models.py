@@ -141,9 +141,13 @@ class ReplicaRow(Base):
     instance_type: Mapped[str] = mapped_column(ForeignKey("instance_types.name"))
     state: Mapped[str]
     node: Mapped[str]
+    engine_identity: Mapped[str | None]
+    """Of the engine that it was given to; None where that was not known."""
     gpu_device_ids: Mapped[list[str]] = mapped_column(ARRAY(String), default=list)
     host: Mapped[str] = mapped_column(default="127.0.0.1")
     host_port: Mapped[int]
+    port_idle_since: Mapped[datetime | None]
+    """From then on whoever reads what to route finds that it has ended."""
     port_released_at: Mapped[datetime | None]
     engine_id: Mapped[str | None]
     created_at: Mapped[CreatedAt]
@@ -165,6 +169,22 @@ class ReplicaRow(Base):
     """When its crash capsule was written."""
     unfunded_at: Mapped[datetime | None]
     """When its next hour could not be paid: it drains while the last one lasts."""
+    missing_since: Mapped[datetime | None]
+    """Since when its engine does not know it, while that is not believed yet: no hour is bought for it."""
+
+
+class MachineDoubtRow(Base):
+    """So many replicas of a machine are missing at once that its engine is rather wrong than right. Until they are back,
+    or the time for that is over, or the operator says that they are gone."""
+
+    __tablename__ = "machine_doubts"
+
+    node: Mapped[str] = mapped_column(primary_key=True)
+    since: Mapped[CreatedAt]
+    missing: Mapped[int]
+    expected: Mapped[int]
+    gone_at: Mapped[datetime | None]
+    """When the operator said so."""
 
 
 class GatewayRow(Base):

@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from moorage.containers.fixes import with_larger_type, with_setting
-from moorage.containers.start_limit import AllowanceSpent, start_again_at, start_limit
+from moorage.containers.start_limit import NOT_ITS_FAULT, AllowanceSpent, start_again_at, start_limit
 from moorage.containers.states import (
     LIVE,
     SERVING,
@@ -37,6 +37,8 @@ from moorage.kit.ids import ReplicaId
 
 COLLECT_LIMIT = timedelta(seconds=60)
 """How long a stopped replica waits for its logs to be collected."""
+GATEWAY_LIMIT = timedelta(seconds=60)
+"""How long an ended replica waits for every gateway to let go of it; its port waits for as long as it takes."""
 FIRST_BACKOFF_S = 1.0
 LONGEST_BACKOFF_S = 60.0
 REPLACE_AFTER = timedelta(seconds=60)
@@ -47,9 +49,6 @@ LONGEST_LOOK_S = 300.0
 """Whatever has to pass first: the operator may change the limits meanwhile."""
 LOOK_AGAIN_S = 5.0
 """For waits that somebody else ends and that a lost notification must not make endless."""
-
-_ENDED = frozenset({ReplicaState.STOPPED, ReplicaState.COLLECTED, ReplicaState.REMOVED})
-"""No process any more: nothing of it listens on its port."""
 
 
 def make_plan(container: ContainerView, replicas: Sequence[ReplicaView], now: datetime) -> Plan:
@@ -88,9 +87,7 @@ def make_plan(container: ContainerView, replicas: Sequence[ReplicaView], now: da
         remove=tuple(
             replica.id for replica in idle if replica.state is ReplicaState.COLLECTED and replica.observed
         ),
-        release_ports=tuple(
-            replica.id for replica in seen if replica.state in _ENDED and not replica.at_gateways
-        ),
+        in_doubt=_in_doubt(seen),
         look_again_in_s=_look_again_in_s(container, seen, now),
     )
     return _describe(plan, container, seen, failure, now)
@@ -107,7 +104,9 @@ def _observe(replica: ReplicaView, container: ContainerView, now: datetime) -> T
                 return Transition(replica.id, ReplicaState.READY if up else ReplicaState.STARTING, engine)
         case ReplicaState.STARTING | ReplicaState.READY | ReplicaState.ROUTED | ReplicaState.DRAINING:
             if engine is None:
-                return None if replica.busy else _lost(replica)
+                # Nothing is lost by believing that what is to go has gone.
+                waits = replica.doubted and replica.state is not ReplicaState.DRAINING
+                return None if replica.busy or waits else _lost(replica, container)
             if engine.phase is ReplicaPhase.EXITED:
                 return _exited(replica, engine, container)
             if engine.phase is ReplicaPhase.CREATED and replica.state is ReplicaState.DRAINING:
@@ -119,7 +118,10 @@ def _observe(replica: ReplicaView, container: ContainerView, now: datetime) -> T
             if replica.collected or waited_long_enough or engine is None:
                 return Transition(replica.id, ReplicaState.COLLECTED)
         case ReplicaState.COLLECTED:
-            if engine is None and not replica.busy and not replica.at_gateways:
+            # A gateway that is silent, perhaps for good, keeps the port, but neither its row nor its container.
+            waited_long_enough = replica.ended_at is not None and now - replica.ended_at > GATEWAY_LIMIT
+            let_go = not replica.at_gateways or waited_long_enough
+            if engine is None and not replica.busy and let_go:
                 return Transition(replica.id, ReplicaState.REMOVED)
         case ReplicaState.REMOVED:
             pass
@@ -162,8 +164,8 @@ def _exited(replica: ReplicaView, engine: ObservedReplica, container: ContainerV
     return Transition(replica.id, ReplicaState.STOPPED, engine, verdict)
 
 
-def _lost(replica: ReplicaView) -> Transition:
-    if replica.state is ReplicaState.DRAINING:
+def _lost(replica: ReplicaView, container: ContainerView) -> Transition:
+    if replica.state is ReplicaState.DRAINING or not _wants_to_run(container):
         return Transition(replica.id, ReplicaState.STOPPED)
     message = "The replica disappeared from its machine; a new one takes its place."
     return Transition(replica.id, ReplicaState.STOPPED, verdict=Verdict(Reason.NODE_LOST, message))
@@ -218,11 +220,15 @@ def _deployment_failure(
         return None
     if container.approval is not None and container.approval.reason is Reason.REPLICA_LIMIT_REFUSED:
         return container.approval
+    if _in_doubt(seen):
+        return None
     newest = container.last_failure
     served = container.serving_generation == container.generation
     if not served:
         mine = [replica for replica in seen if replica.generation == container.generation]
         if any(replica.state in LIVE for replica in mine):
+            return None
+        if newest is not None and newest.reason in NOT_ITS_FAULT:
             return None
         return newest or _why_not_tried(container, seen)
     back = any(replica.state is ReplicaState.ROUTED for replica in seen)
@@ -254,11 +260,18 @@ def _shape(
     live = [replica for replica in seen if replica.state in LIVE]
     current = {replica.slot: replica for replica in live if replica.generation == wanted}
     slots = range(container.desired_replicas) if wanted is not None else range(0)
+    # Not wanted for a moment, and wanted again: a slot has one process, so the next waits for the end of this one.
+    leaving = {
+        replica.slot
+        for replica in seen
+        if replica.state is ReplicaState.DRAINING and replica.generation == wanted and not replica.replaced
+    }
 
     missing = [
         slot
         for slot in slots
         if slot not in current
+        and slot not in leaving
         and slot not in container.unpayable_slots
         and _backoff_left_s(container, slot, now) <= 0
     ]
@@ -269,7 +282,10 @@ def _shape(
     for replica in live:
         successor = current.get(replica.slot)
         superseded = (
-            replica.generation != wanted and successor is not None and successor.state is ReplicaState.ROUTED
+            replica.generation != wanted
+            and successor is not None
+            and successor.state is ReplicaState.ROUTED
+            and not successor.doubted
         )
         if wanted is None or replica.slot not in slots or superseded or replica.unfunded:
             drains[replica.id] = Transition(replica.id, ReplicaState.DRAINING)
@@ -325,6 +341,10 @@ def _present(seen: Sequence[ReplicaView]) -> list[ReplicaView]:
     return [replica for replica in seen if replica.state in LIVE or replica.state is ReplicaState.DRAINING]
 
 
+def _in_doubt(seen: Sequence[ReplicaView]) -> bool:
+    return any(replica.doubted and replica.state in LIVE for replica in seen)
+
+
 def _may_stop(replica: ReplicaView, container: ContainerView, now: datetime) -> bool:
     """Drained, or out of time. A replica that no gateway has was never in use."""
     if replica.state is not ReplicaState.DRAINING or replica.observed is None or replica.evicted is not None:
@@ -376,6 +396,10 @@ def _describe(
             plan, state=ContainerState.RUNNING, verdict=verdict and replace(verdict, message=message.strip())
         )
     went_back = _went_back(container.trial_failure) if container.trial_failure is not None else None
+    if plan.in_doubt:
+        serves = any(replica.state is ReplicaState.ROUTED and not replica.doubted for replica in seen)
+        state = ContainerState.RUNNING if serves else ContainerState.STARTING
+        return replace(plan, state=state, verdict=container.doubt)
     if routed:
         verdict = _why_failing(container, seen) or _why_not_elsewhere(container, seen) or went_back
         return replace(plan, state=ContainerState.RUNNING, verdict=verdict)
@@ -511,7 +535,9 @@ def _look_again_in_s(container: ContainerView, seen: Sequence[ReplicaView], now:
         elif container.image_known:
             waits += _waits_for_missing(container, seen, now)
     for replica in seen:
-        if replica.state is ReplicaState.STARTING:
+        if replica.doubted and replica.state in LIVE:
+            waits.append(LOOK_AGAIN_S)
+        elif replica.state is ReplicaState.STARTING:
             waits.append(_probe_pause_s(replica, now))
         elif replica.state is ReplicaState.DRAINING and replica.draining_at is not None:
             left = container.drain_limit - (now - replica.draining_at)
@@ -538,10 +564,14 @@ def _waits_for_missing(container: ContainerView, seen: Iterable[ReplicaView], no
 def _probe_pause_s(replica: ReplicaView, now: datetime) -> float:
     """Often at first, because most small servers are up in a moment; then once a second."""
     age_s = (now - (replica.started_at or replica.created_at)).total_seconds()
+    if replica.probing:
+        return 1.0
     if age_s < 3:
         return 0.05
     return 0.25 if age_s < 15 else 1.0
 
 
 def _moved(replica: ReplicaView, move: Transition | None) -> ReplicaView:
-    return replica if move is None else replace(replica, state=move.to)
+    if move is None:
+        return replica
+    return replace(replica, state=move.to, replaced=replica.replaced or move.verdict is not None)

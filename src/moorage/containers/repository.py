@@ -127,13 +127,21 @@ async def list_container_ids(session: AsyncSession, project_id: str) -> list[str
 async def ready_counts(session: AsyncSession, container_ids: Sequence[str]) -> dict[str, int]:
     query = (
         select(ReplicaRow.container_id, func.count())
-        .where(ReplicaRow.container_id.in_(container_ids), ReplicaRow.state == ReplicaState.ROUTED)
+        .where(
+            ReplicaRow.container_id.in_(container_ids),
+            ReplicaRow.state == ReplicaState.ROUTED,
+            ReplicaRow.missing_since.is_(None),
+        )
         .group_by(ReplicaRow.container_id)
     )
     return {row.container_id: row[1] for row in await session.execute(query)}
 
 
-_routed = (ReplicaRow.container_id == bindparam("id")) & (ReplicaRow.state == ReplicaState.ROUTED)
+_routed = (
+    (ReplicaRow.container_id == bindparam("id"))
+    & (ReplicaRow.state == ReplicaState.ROUTED)
+    & ReplicaRow.missing_since.is_(None)
+)
 _READY_AND_PRICE = select(
     select(func.count()).select_from(ReplicaRow).where(_routed).scalar_subquery(),
     InstanceTypeRow.price_per_hour_microusd,

@@ -17,7 +17,9 @@ async def purge_replicas(session: AsyncSession, kept: timedelta) -> int:
     row = ReplicaRow
     ended_at = func.coalesce(row.ended_at, row.created_at)
     routed = exists().where(ReplicaRouteRow.replica_id == row.id)
-    old = (row.state == ReplicaState.REMOVED) & (ended_at < func.now() - kept) & ~routed
+    # A port stays with its replica's row until every gateway has let go of it.
+    done = (row.state == ReplicaState.REMOVED) & row.port_released_at.is_not(None) & ~routed
+    old = done & (ended_at < func.now() - kept)
     return await delete_portion(session, row, old)
 
 

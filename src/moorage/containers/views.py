@@ -71,6 +71,8 @@ class ContainerView:
     """How far the application of a draft has come."""
     trial_failure: Verdict | None = None
     """Why the last draft that was applied was given up."""
+    doubt: Verdict | None = None
+    """Why replicas that are missing are not replaced yet."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,7 @@ class ReplicaView:
     collected: bool
     observed: ObservedReplica | None
     probe: Probe | None
+    """The last that has ended."""
     sockets: tuple[ListeningSocket, ...]
     busy: bool
     """An engine call for it is under way in this process."""
@@ -107,6 +110,12 @@ class ReplicaView:
     """Its next hour could not be paid."""
     evicted: Verdict | None = None
     """Why it has to go at once."""
+    probing: bool = False
+    """A health check of it is under way, and asks for a pass when it ends."""
+    doubted: bool = False
+    """Its engine does not name it, and may be wrong."""
+    replaced: bool = False
+    """It drains because it failed: its successor need not wait for its end."""
 
 
 @dataclass(frozen=True)
@@ -145,6 +154,7 @@ class Plan:
     remove: tuple[ReplicaId, ...] = ()
     hold_slots: tuple[int, ...] = ()
     """Slots that are still wanted: credit that is held for any other is given back."""
-    release_ports: tuple[ReplicaId, ...] = ()
+    in_doubt: bool = False
+    """Some of its replicas are missing and perhaps there: no time runs against it."""
     look_again_in_s: float | None = None
     """None: only a change can give us something to do."""

@@ -177,6 +177,8 @@ class NodeCapacity:
     gpu_driver: str | None = None
     cuda_version: str | None = None
     """The newest CUDA that its driver runs."""
+    engine_identity: str | None = None
+    """The engine's own, for as long as it keeps its data: what was given to an engine of another is not here."""
 
 
 class Engine(Protocol):

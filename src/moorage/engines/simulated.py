@@ -233,7 +233,15 @@ class SimulatedEngine:
     async def capacity(self) -> list[NodeCapacity]:
         machine = self._machine
         return [
-            NodeCapacity("simulated", "operator", ARCHITECTURE, machine.cpu_millis, machine.memory_bytes, ())
+            NodeCapacity(
+                machine.name,
+                "operator",
+                ARCHITECTURE,
+                machine.cpu_millis,
+                machine.memory_bytes,
+                (),
+                engine_identity=machine.engine_identity,
+            )
         ]
 
     async def close(self) -> None:

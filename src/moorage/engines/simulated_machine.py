@@ -111,6 +111,8 @@ class SimulatedMachine:
 
     clock: Clock
     images: Mapping[str, SimulatedImage]
+    name: str = "simulated"
+    engine_identity: str | None = "simulated-engine"
     cpu_millis: int = 8000
     memory_bytes: int = 32 * 1024**3
     disk_space: DiskSpace | None = None

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from moorage.containers.operator.endpoints import SILENT_AFTER_S
+from moorage.containers.reconciler.doubt_repository import Doubt
 from moorage.containers.repository import GatewayStatus
 from moorage.kit.log_files import LogFiles
 from moorage.kit.settings import Settings
@@ -127,6 +128,22 @@ def machine_parts(seen_s_ago: dict[str, float], now: datetime) -> list[Part]:
         else:
             parts.append(Part(title, State.OK, "The engine answers.", now - age))
     return parts
+
+
+def doubt_parts(doubts: Sequence[Doubt], wait_s: int) -> list[Part]:
+    """Only of machines of which most replicas are missing."""
+    return [
+        Part(
+            f"replicas on {one.node}",
+            State.FAILING,
+            f"{one.missing} of {one.expected} are missing from the engine at once; they are replaced at "
+            f"{one.since + timedelta(seconds=wait_s):%H:%M:%S} UTC.",
+            one.since,
+            f"If they are gone for good (the engine was wiped, or they were removed by hand), say so: "
+            f"`moor operator replicas-gone {one.node}`. Otherwise check the engine: `docker ps` should show them.",
+        )
+        for one in doubts
+    ]
 
 
 def queue_part(name: str, queue: Queue, now: datetime, what_to_do: str) -> Part:

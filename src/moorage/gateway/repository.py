@@ -173,11 +173,10 @@ def bucket_of(container_id: str) -> str:
 
 
 async def register_gateway(session: AsyncSession, gateway_id: GatewayId) -> None:
-    values = {"id": gateway_id, "started_at": func.now(), "seen_at": func.now()}
-    upsert = (
-        insert(GatewayRow).values(values).on_conflict_do_update(index_elements=[GatewayRow.id], set_=values)
-    )
-    await session.execute(upsert)
+    """One that is known is seen again only with its first report: until then nobody knows what its HAProxy holds."""
+    started = {"started_at": func.now()}
+    new = insert(GatewayRow).values(id=gateway_id, seen_at=func.now(), **started)
+    await session.execute(new.on_conflict_do_update(index_elements=[GatewayRow.id], set_=started))
 
 
 async def note_seen(session: AsyncSession, gateway_id: GatewayId) -> bool:

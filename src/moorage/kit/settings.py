@@ -76,6 +76,8 @@ class Settings(BaseSettings):
     """How long requests in flight may take to finish when a replica goes."""
     stop_grace_s: int = Field(default=10, ge=1, le=300)
     """Between the request to end and the kill of a replica's process."""
+    missing_replicas_wait_s: int = Field(default=900, ge=0, le=900)
+    """When most replicas of a machine are missing at once, so long may they come back before they are replaced."""
 
     doctor_name: str = Field(
         default="huggingface.co", pattern=r"^[A-Za-z0-9-]{1,63}(\.[A-Za-z0-9-]{1,63}){0,8}$"
@@ -166,7 +168,7 @@ class Settings(BaseSettings):
     log_bytes_per_container: int = Field(default=2**30, ge=2**20)
     """Of its output, counted about as it lies on disk; beyond it the oldest lines go."""
 
-    replica_retention_days: int = Field(default=30, ge=1, le=3650)
+    replica_retention_days: int = Field(default=30, ge=2, le=3650)
     """How long a replica that is gone is still listed."""
     history_retention_days: int = Field(default=400, ge=31, le=3650)
     """How long activities, audit records, revoked keys, closed invitations and what is left of deleted containers stay.

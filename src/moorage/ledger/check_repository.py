@@ -70,7 +70,7 @@ _RULES_OF_SLOTS = {
             (count(h.id) - 1) * max(t.price_per_hour_microusd)
         FROM (
             SELECT DISTINCT container_id, slot, instance_type FROM replicas
-            WHERE state IN ('ready', 'routed') AND unfunded_at IS NULL
+            WHERE state IN ('ready', 'routed') AND unfunded_at IS NULL AND missing_since IS NULL
         ) slots
         JOIN containers c ON c.id = slots.container_id
             AND c.desired_state = 'running' AND slots.slot < c.desired_replicas

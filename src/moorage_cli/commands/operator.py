@@ -1,4 +1,4 @@
-"""`moor operator organizations`, `users`, `suspend`, `resume`, `credit`, `revenue` and `forget-gateway`, for the operator of the installation."""
+"""`moor operator organizations`, `users`, `suspend`, `resume`, `credit`, `revenue`, `forget-gateway` and `replicas-gone`, for the operator of the installation."""
 
 from typing import Annotated
 
@@ -123,3 +123,12 @@ def forget_gateway(
     """Forget a gateway that is gone for good; drains wait for it no longer."""
     session.client.request("DELETE", f"/operator/gateways/{path_part(gateway)}")
     session.output.answer({"id": gateway, "forgotten": True}, f"{gateway} is forgotten.")
+
+
+@command(app, "replicas-gone")
+def replicas_gone(
+    session: Session, machine: Annotated[str, typer.Argument(metavar="NAME", help="As in `moor nodes`.")]
+) -> None:
+    """Say that the replicas missing on a machine do not come back; they are replaced at once."""
+    doubt = session.client.post(f"/operator/nodes/{path_part(machine)}/replicas-gone")
+    session.output.answer(doubt, f"The {doubt['missing']} replicas missing on {machine} are replaced now.")

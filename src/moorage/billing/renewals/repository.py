@@ -64,6 +64,8 @@ async def lock_due_hours(session: AsyncSession, container_id: str) -> DueHours:
         ReplicaRow.container_id == container_id,
         ReplicaRow.state.in_(LIVE),
         ReplicaRow.unfunded_at.is_(None),
+        # Nothing is bought for what is not there; if it comes back, the pass that finds it buys.
+        ReplicaRow.missing_since.is_(None),
     )
     replicas = (await session.execute(live)).scalars().all()
     suspended = False

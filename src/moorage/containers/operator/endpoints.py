@@ -11,16 +11,20 @@ from moorage.containers.capacity_repository import load_room, used_capacity
 from moorage.containers.instance_type_endpoints import InstanceTypeRead, instance_type_json
 from moorage.containers.operator.schemas import (
     Amounts,
+    DoubtRead,
     GpuRead,
     InstanceTypePatch,
     InstanceTypeWrite,
     NodeRead,
 )
+from moorage.containers.reconciler.doubt_repository import say_gone
 from moorage.engines.base import NodeCapacity
 from moorage.identity.authentication import TheOperator
+from moorage.kit.errors import ConflictError, NotFoundError
 from moorage.kit.pagination import Page
 from moorage.kit.settings import Settings
 from moorage.kit.web import TheSession, TheSettings
+from moorage.organizations.audit.repository import record_audit
 
 router = APIRouter(tags=["operator"])
 
@@ -38,6 +42,30 @@ async def list_machines(_: TheOperator, session: TheSession, settings: TheSettin
             for node in await list_nodes(session)
         ]
     )
+
+
+@router.post("/operator/nodes/{node}/replicas-gone")
+async def say_replicas_gone(node: str, operator: TheOperator, session: TheSession) -> DoubtRead:
+    """The operator's word about replicas that are missing on a machine: they do not come back, so they are replaced at
+    once. Without it, that takes `missing_replicas_wait_s`."""
+    doubt = await say_gone(session, node)
+    if doubt is None:
+        if node not in {known.name for known in await list_nodes(session)}:
+            raise NotFoundError(f"There is no machine {node}.")
+        raise ConflictError(
+            f"Nothing is in doubt about the machine {node}: replicas that are missing there are replaced already.",
+            code="not_in_doubt",
+        )
+    record_audit(
+        session,
+        None,
+        actor=operator.id,
+        action="node.replicas_gone",
+        target=node,
+        missing=doubt.missing,
+        expected=doubt.expected,
+    )
+    return DoubtRead.model_validate(doubt, from_attributes=True)
 
 
 @router.get("/operator/instance-types")

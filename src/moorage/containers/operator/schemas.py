@@ -1,5 +1,6 @@
 """Machines and the catalogue, as the operator sees them."""
 
+from datetime import datetime
 from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -39,6 +40,18 @@ class NodeRead(BaseModel):
     free: Amounts
     """What may still be promised."""
     cpu_overcommit: float
+
+
+class DoubtRead(BaseModel):
+    """Most replicas of a machine are missing at once: its engine may be wrong about them."""
+
+    node: str
+    since: datetime
+    missing: int
+    expected: int
+    """So many replicas should be there."""
+    gone_at: datetime | None
+    """When the operator said that they are gone."""
 
 
 class InstanceTypeWrite(BaseModel):

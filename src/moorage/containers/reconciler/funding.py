@@ -133,7 +133,8 @@ def _becomes_ready(row: ReplicaRow, states: Mapping[str, ReplicaState]) -> bool:
 
 
 def _serving(loaded: Loaded, states: Mapping[str, ReplicaState]) -> frozenset[int]:
-    """The slots that have to be paid: wanted, and something is ready in them. What is to go is paid for already."""
+    """The slots that have to be paid: wanted, and something is ready in them. What is to go is paid for already, and
+    for what is missing nobody pays."""
     if loaded.desired_state is not DesiredState.RUNNING:
         return frozenset()
     return frozenset(
@@ -143,6 +144,7 @@ def _serving(loaded: Loaded, states: Mapping[str, ReplicaState]) -> frozenset[in
         and row.slot < loaded.container.desired_replicas
         and row.instance_type == loaded.instance_type.name
         and row.unfunded_at is None
+        and row.missing_since is None
     )
 
 

@@ -10,9 +10,10 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from moorage.catalog.capacity import InstanceType
 from moorage.catalog.models import InstanceTypeRow
 from moorage.catalog.repository import find_instance_type
-from moorage.containers.models import ContainerRow, ReplicaRouteRow, ReplicaRow
+from moorage.containers.models import ContainerRow, GatewayRow, ReplicaRouteRow, ReplicaRow
 from moorage.containers.replica_limits.approval import awaiting, refused
 from moorage.containers.replica_limits.repository import newest_request_of
+from moorage.containers.repository import SILENT_AFTER
 from moorage.containers.spec import ContainerSettings
 from moorage.containers.start_limit import NOT_ITS_FAULT, WINDOW
 from moorage.containers.states import LIVE, DesiredState, Reason, ReplicaState
@@ -113,15 +114,18 @@ _CONTAINER = (
     .join(InstanceTypeRow, InstanceTypeRow.name == ContainerRow.instance_type)
     .where(ContainerRow.id == bindparam("id"), ContainerRow.deleted_at.is_(None))
 )
+_alive = GatewayRow.seen_at > func.now() - SILENT_AFTER
+"""Only their health checks say something; but what a silent one holds it may still serve."""
 _said = (
     select(
         func.bool_or(~ReplicaRouteRow.draining),
         func.sum(ReplicaRouteRow.in_flight),
-        func.max(ReplicaRouteRow.failing_since),
-        func.bool_and(ReplicaRouteRow.failure.is_not(None) | ReplicaRouteRow.draining),
-        func.max(ReplicaRouteRow.failure),
-        func.max(ReplicaRouteRow.failure_status),
+        func.max(ReplicaRouteRow.failing_since).filter(_alive),
+        func.bool_and(ReplicaRouteRow.failure.is_not(None) | ReplicaRouteRow.draining).filter(_alive),
+        func.max(ReplicaRouteRow.failure).filter(_alive),
+        func.max(ReplicaRouteRow.failure_status).filter(_alive),
     )
+    .join(GatewayRow, GatewayRow.id == ReplicaRouteRow.gateway_id)
     .where(ReplicaRouteRow.replica_id == ReplicaRow.id)
     .lateral()
 )

@@ -1,67 +1,90 @@
 """Engine calls that outlast a pass: pulls, starts, stops, removals.
 
-At most one for each replica (and one pull for each container) at a time. An operation writes nothing that
-the next pass could see for itself by looking at the engine; it ends by asking for that pass. What a crash
-interrupts is therefore simply done again.
+At most one for each replica (and one pull for each container) at a time; how many at once, and whose is next, is in
+`places.py`. An operation writes nothing that the next pass could see for itself by looking at the engine; it ends by
+asking for that pass. What a crash interrupts is therefore simply done again.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 import structlog
 
+from moorage.containers.reconciler.places import Kind, Places, Ticket
 from moorage.kit.clock import Clock
 from moorage.kit.errors import EngineError, LeaseLostError
 
 log = structlog.get_logger()
 
-MAX_AT_ONCE = 8
 LONGEST_PAUSE_S = 30.0
+
+
+@dataclass(frozen=True)
+class Operation:
+    ticket: Ticket
+    container_id: str
+    work: Callable[[], Awaitable[None]]
 
 
 class Operations:
     def __init__(self, clock: Clock, ask: Callable[[str], None]) -> None:
         self._clock = clock
         self._ask = ask
+        self._places = Places()
+        self._waiting: dict[str, Operation] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
         self._failures: dict[str, int] = {}
         self._engine_failing: set[str] = set()
-        self._slots = asyncio.Semaphore(MAX_AT_ONCE)
 
     def busy(self, key: str) -> bool:
-        return key in self._running
+        return key in self._running or key in self._waiting
+
+    def under_way(self) -> list[asyncio.Task[None]]:
+        return list(self._running.values())
 
     def engine_failing(self, key: str) -> bool:
         """Whether the engine itself was at fault the last time."""
         return key in self._engine_failing
 
     def begin(
-        self, key: str, container_id: str, work: Callable[[], Awaitable[None]], *, unbounded: bool = False
+        self,
+        key: str,
+        container_id: str,
+        work: Callable[[], Awaitable[None]],
+        *,
+        kind: Kind,
+        organization_id: str,
     ) -> None:
-        """Run `work` unless one for this key is under way. A pull is unbounded: it mostly waits."""
-        if key not in self._running:
-            task = asyncio.create_task(self._run(key, container_id, work, unbounded), name=f"operation {key}")
-            self._running[key] = task
+        """Do `work` as soon as there is a place for it, unless something for this key is under way."""
+        if not self.busy(key):
+            ticket = Ticket(key, kind, organization_id)
+            self._waiting[key] = Operation(ticket, container_id, work)
+            self._places.ask(ticket)
+            self._run_granted(kind)
 
     async def cancel_all(self) -> None:
         """We lead no longer: let go of everything."""
-        tasks = list(self._running.values())
+        self._waiting.clear()
+        self._places.clear()
+        tasks = self.under_way()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        self._places.clear()  # What ended meanwhile gave places back that were no longer taken.
         self._running.clear()
         self._failures.clear()
         self._engine_failing.clear()
 
-    async def _run(
-        self, key: str, container_id: str, work: Callable[[], Awaitable[None]], unbounded: bool
-    ) -> None:
+    def _run_granted(self, kind: Kind) -> None:
+        for ticket in self._places.grant(kind):
+            operation = self._waiting.pop(ticket.key)
+            self._running[ticket.key] = asyncio.create_task(self._run(operation), name=f"{kind} {ticket.key}")
+
+    async def _run(self, operation: Operation) -> None:
+        key, container_id = operation.ticket.key, operation.container_id
         try:
-            if unbounded:
-                await work()
-            else:
-                async with self._slots:
-                    await work()
+            await self._in_its_place(operation)
             self._failures.pop(key, None)
             self._engine_failing.discard(key)
         except LeaseLostError:
@@ -78,3 +101,10 @@ class Operations:
         finally:
             self._running.pop(key, None)
         self._ask(container_id)
+
+    async def _in_its_place(self, operation: Operation) -> None:
+        try:
+            await operation.work()
+        finally:
+            self._places.give_back(operation.ticket)
+            self._run_granted(operation.ticket.kind)

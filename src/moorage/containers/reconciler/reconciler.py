@@ -8,7 +8,7 @@ dies leaves rows and engine objects from which the next pass continues.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -28,14 +28,18 @@ from moorage.containers.models import ContainerRow, ReplicaRow
 from moorage.containers.plan import make_plan
 from moorage.containers.reconciler import repository, trials
 from moorage.containers.reconciler.disk_watch import DiskWatch
+from moorage.containers.reconciler.doubts import Doubted, Doubts
 from moorage.containers.reconciler.engine_calls import EngineCalls
 from moorage.containers.reconciler.failure_mail import tell_of_failure
 from moorage.containers.reconciler.funding import Funding
 from moorage.containers.reconciler.loading_repository import NO_ROUTE, Loaded, load
 from moorage.containers.reconciler.observation import Observer, Seen
 from moorage.containers.reconciler.operations import Operations
+from moorage.containers.reconciler.places import Kind
+from moorage.containers.reconciler.presence import record_presence
 from moorage.containers.reconciler.repository import FoundImage
 from moorage.containers.reconciler.sweep import Sweep
+from moorage.containers.reconciler.watches import run_watches
 from moorage.containers.spec import ContainerSettings, RegistryProvider
 from moorage.containers.states import LIVE, ContainerState, DesiredState, Reason, ReplicaState
 from moorage.containers.stop_reasons import stopped_because
@@ -65,6 +69,7 @@ class ContainersReconciler:
     """Called with a container that wants a pass for a reason that only this process knows."""
     _operations: Operations = field(init=False)
     _calls: EngineCalls = field(init=False)
+    _doubts: Doubts = field(init=False)
     _sweep: Sweep = field(init=False)
     _disk_watch: DiskWatch = field(init=False)
     _observer: Observer = field(init=False)
@@ -73,11 +78,12 @@ class ContainersReconciler:
     def __post_init__(self) -> None:
         self._operations = Operations(self.clock, lambda container_id: self.ask(container_id))
         self._calls = EngineCalls(self.database, self.engine, self.keyring, self.settings, self.clock)
-        self._sweep = Sweep(self.database, self.engine, self.clock)
+        self._doubts = Doubts(self.database, self.engine, self.keyring, self.settings)
+        self._sweep = Sweep(self.database, self.engine, self.clock, self._doubts)
         self._disk_watch = DiskWatch(
             self.database, self.engine, self.clock, lambda container_id: self.ask(container_id)
         )
-        self._observer = Observer(self.engine)
+        self._observer = Observer(self.engine, lambda container_id: self.ask(container_id))
         self._funding = Funding(self.settings)
 
     async def due(self, limit: int) -> Due:
@@ -89,16 +95,18 @@ class ContainersReconciler:
         loaded = await self._load(key)
         if loaded is None:
             return
-        image, (seen, room) = await asyncio.gather(
-            self._local_image(loaded, lease), self._surroundings(loaded)
+        image, (seen, doubted, room) = await asyncio.gather(
+            self._local_image(loaded, lease), self._surroundings(loaded, lease)
         )
         probes = self._observer.remember(loaded, seen)
-        view = self._container_view(loaded, room, await self._larger_type(loaded, seen, room))
-        plan = make_plan(view, self._replica_views(loaded, seen), loaded.now)
+        view = self._container_view(loaded, room, doubted, await self._larger_type(loaded, seen, room))
+        plan = make_plan(view, self._replica_views(loaded, seen, doubted), loaded.now)
         created: list[ReplicaRow] = []
         async with self._guarded(lease) as session:
             progress = self._progress(loaded, plan)
             as_asked = await repository.write_container(session, loaded, plan, progress, image)
+            # Before the money: what is missing is not paid for, and what came back is.
+            await record_presence(session, loaded, missing=doubted.replica_ids, there=seen.engine.keys())
             if plan.create_slots:
                 await capacity_repository.lock_capacity(session)  # before the account: docs/locking.md
             funded = await self._funding.fund(session, loaded, plan, as_asked=as_asked)
@@ -117,16 +125,20 @@ class ContainersReconciler:
             await repository.postpone(session, key, error)
 
     async def lead(self, lease: Lease) -> None:
-        """Watch the engine for changes, and compare everything with everything now and then."""
+        """Watch the engine for changes, and compare everything with everything now and then. Whatever is under way
+        ends only when we do not lead any more."""
+        watches: dict[str, Callable[[], Awaitable[None]]] = {
+            "sweep": partial(self._sweep.run, lease),
+            "disk": partial(self._disk_watch.run, lease),
+            "events": self._watch,
+        }
         try:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(self._sweep.run(lease))
-                group.create_task(self._disk_watch.run(lease))
-                group.create_task(self._watch())
+            await run_watches(watches, self.clock)
         finally:
             await self._operations.cancel_all()
 
     async def _watch(self) -> None:
+        self._sweep.hurry()
         async for container_id in self.engine.watch():
             self._calls.fresh.engine_spoke(container_id)
             self.ask(container_id)
@@ -141,11 +153,11 @@ class ContainersReconciler:
         async with self.database.reading() as session:
             return await load(session, key)
 
-    async def _surroundings(self, loaded: Loaded) -> tuple[Seen, Room]:
-        seen = await self._observe(loaded)
-        return seen, await self._room(loaded, seen)
+    async def _surroundings(self, loaded: Loaded, lease: Lease) -> tuple[Seen, Doubted, Room]:
+        seen, doubted = await self._observe(loaded, lease)
+        return seen, doubted, await self._room(loaded, seen, doubted)
 
-    async def _room(self, loaded: Loaded, seen: Seen) -> Room:
+    async def _room(self, loaded: Loaded, seen: Seen, doubted: Doubted) -> Room:
         """Only a pass that may have to start something needs to know what there is room for."""
         row = loaded.container
         live = {
@@ -153,7 +165,7 @@ class ContainersReconciler:
             for replica in loaded.replicas
             if replica.state in LIVE
             and replica.generation == row.generation
-            and self._is_there(replica, seen)
+            and (self._is_there(replica, seen) or replica.id in doubted.replica_ids)
         }
         if loaded.desired_state != DesiredState.RUNNING or len(live) >= row.desired_replicas:
             return Room()
@@ -206,19 +218,21 @@ class ContainersReconciler:
             row.image_generation, row.image_ref, row.port = row.generation, found.ref, found.port
         return found
 
-    async def _observe(self, loaded: Loaded) -> Seen:
+    async def _observe(self, loaded: Loaded, lease: Lease) -> tuple[Seen, Doubted]:
         expected = [row for row in loaded.replicas if not self._operations.busy(row.id)]
         seen = await self._observer.observe(loaded, expected, self._look_at)
+        if loaded.desired_state != DesiredState.RUNNING:
+            return seen, Doubted()  # Nothing is lost by believing that what is to go has gone.
         missing = [row for row in expected if row.id not in seen.engine and row.state in _SHOULD_RUN]
-        if missing:
-            await self._sweep.believe_missing(len(missing))
-        return seen
+        return seen, await self._doubts.judge(loaded, missing, lease) if missing else Doubted()
 
     async def _look_at(self, replica: ReplicaRow) -> ObservedReplica | None:
         fresh = self._calls.fresh.take(replica.container_id, replica.id)
         return fresh or await self.engine.inspect(ReplicaId(replica.id))
 
-    def _container_view(self, loaded: Loaded, room: Room, larger: str | None) -> ContainerView:
+    def _container_view(
+        self, loaded: Loaded, room: Room, doubted: Doubted, larger: str | None
+    ) -> ContainerView:
         row = loaded.container
         settings = ContainerSettings.from_json(row.settings)
         last_failure = loaded.failures[-1].verdict if loaded.failures else None
@@ -248,6 +262,7 @@ class ContainersReconciler:
             allowance_spent=self._funding.allowance_spent(loaded),
             trial=trial_step(row),
             trial_failure=_trial_failure(row),
+            doubt=doubted.verdict,
             room_for=room_for(loaded.instance_type, room.nodes, room.used, self.settings.cpu_overcommit),
             no_room_message=self._why_no_room(loaded, room),
             avoids_nodes=bool(self._avoided(loaded)),
@@ -268,7 +283,7 @@ class ContainersReconciler:
             return why_no_room(instance_type, room.nodes)
         return why_no_other_room(instance_type.gpu_model or instance_type.name, avoided, avoidance.until)
 
-    def _replica_views(self, loaded: Loaded, seen: Seen) -> list[ReplicaView]:
+    def _replica_views(self, loaded: Loaded, seen: Seen, doubted: Doubted) -> list[ReplicaView]:
         return [
             ReplicaView(
                 id=ReplicaId(row.id),
@@ -293,6 +308,9 @@ class ContainersReconciler:
                 failing=loaded.routes.get(row.id, NO_ROUTE).failing,
                 unfunded=row.unfunded_at is not None,
                 evicted=self._disk_watch.evicted.get(row.id),
+                probing=row.id in seen.probing,
+                doubted=row.id in doubted.replica_ids,
+                replaced=row.ended_badly,
             )
             for row in loaded.replicas
         ]
@@ -327,21 +345,24 @@ class ContainersReconciler:
     def _begin_operations(
         self, loaded: Loaded, seen: Seen, plan: Plan, created: Sequence[ReplicaRow], lease: Lease
     ) -> None:
-        container_id = loaded.container.id
-        calls, begin = self._calls, self._operations.begin
+        container_id, calls = loaded.container.id, self._calls
+
+        def begin(key: str, kind: Kind, work: Callable[[], Awaitable[None]]) -> None:
+            self._operations.begin(key, container_id, work, kind=kind, organization_id=loaded.organization_id)
+
         if plan.ensure_image:
-            begin(container_id, container_id, partial(calls.ensure_image, loaded, lease), unbounded=True)
+            begin(container_id, Kind.PULL, partial(calls.ensure_image, loaded, lease))
         if plan.prepare_trial:
-            begin(container_id, container_id, partial(calls.prepare_trial, loaded, lease), unbounded=True)
+            begin(container_id, Kind.PULL, partial(calls.prepare_trial, loaded, lease))
         rows = {row.id: row for row in (*loaded.replicas, *created)}
         for replica_id in (*plan.start, *(row.id for row in created)):
-            begin(replica_id, container_id, partial(calls.start, loaded, rows[replica_id], lease))
+            begin(replica_id, Kind.START, partial(calls.start, loaded, rows[replica_id], lease))
         for replica_id in plan.stop:
-            begin(replica_id, container_id, partial(calls.stop, seen.engine[replica_id].engine_id, lease))
+            begin(replica_id, Kind.STOP, partial(calls.stop, seen.engine[replica_id].engine_id, lease))
         for replica_id in plan.kill:
-            begin(replica_id, container_id, partial(calls.kill, seen.engine[replica_id].engine_id, lease))
+            begin(replica_id, Kind.KILL, partial(calls.kill, seen.engine[replica_id].engine_id, lease))
         for replica_id in plan.remove:
-            begin(replica_id, container_id, partial(calls.remove, seen.engine[replica_id].engine_id, lease))
+            begin(replica_id, Kind.REMOVE, partial(calls.remove, seen.engine[replica_id].engine_id, lease))
 
     def _progress(self, loaded: Loaded, plan: Plan) -> dict[str, Any] | None:
         if plan.state is ContainerState.PULLING:

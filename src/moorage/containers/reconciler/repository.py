@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from moorage.catalog.models import InstanceTypeRow
 from moorage.containers.activity import SYSTEM, record_activity
 from moorage.containers.channels import ROUTES
-from moorage.containers.models import ContainerRow, ReplicaRow
+from moorage.containers.models import ContainerRow, GatewayRow, ReplicaRouteRow, ReplicaRow
 from moorage.containers.probe_history import ProbeRun
 from moorage.containers.reconciler.funding import Funded
 from moorage.containers.reconciler.loading_repository import Loaded
@@ -23,6 +23,8 @@ from moorage.kit.database import table_of
 from moorage.kit.errors import EngineError
 
 _IDS_PER_STATEMENT = 1000
+_STEP_LIMIT = timedelta(minutes=1)
+"""Longer than a gateway takes from reading its table to the report of what it made of it."""
 _CONTAINER_TABLE, _REPLICA_TABLE = table_of(ContainerRow), table_of(ReplicaRow)
 _UNSEEN_BY_GATEWAYS = (ReplicaState.STARTING, ReplicaState.ROUTED)
 """Moves to these change nothing in what a gateway should hold."""
@@ -32,6 +34,8 @@ _TIME_OF_STATE = {
     ReplicaState.ROUTED: "routed_at",
     ReplicaState.DRAINING: "draining_at",
     ReplicaState.STOPPED: "ended_at",
+    # Its end was committed before this pass began, so no gateway reads it as a server from here on.
+    ReplicaState.COLLECTED: "port_idle_since",
 }
 
 
@@ -96,11 +100,6 @@ async def move_replicas(
     if funded.unpaid:
         unpaid = update(ReplicaRow).where(ReplicaRow.id.in_(funded.unpaid))
         await session.execute(unpaid.values(unfunded_at=func.now()))
-    if plan.release_ports:
-        released = update(ReplicaRow).where(
-            ReplicaRow.id.in_(plan.release_ports), ReplicaRow.port_released_at.is_(None)
-        )
-        await session.execute(released.values(port_released_at=func.now()))
 
 
 async def record_image(session: AsyncSession, container: ContainerRow, found: FoundImage | Verdict) -> None:
@@ -163,6 +162,29 @@ async def replicas_by_engine_presence(session: AsyncSession) -> list[Row[tuple[s
     """(replica, container, state) of everything that should be known to an engine."""
     query = select(ReplicaRow.id, ReplicaRow.container_id, ReplicaRow.state)
     return list(await session.execute(query.where(ReplicaRow.state != ReplicaState.REMOVED)))
+
+
+async def release_ports(session: AsyncSession) -> None:
+    """A port is free once no gateway has its replica, and each has reported since it can only read that the replica
+    has ended. One that fell silent long before the replica was ready never read of it. Rows that somebody holds are
+    left to the next time: this waits for nobody, so nobody can wait for it in a circle."""
+    may_have_read = ReplicaRow.ready_at.is_not(None) & (
+        GatewayRow.seen_at > ReplicaRow.ready_at - _STEP_LIMIT
+    )
+    late = select(GatewayRow.id).where(may_have_read, GatewayRow.seen_at <= ReplicaRow.port_idle_since)
+    holding = select(ReplicaRouteRow.replica_id).where(ReplicaRouteRow.replica_id == ReplicaRow.id)
+    free = (
+        select(ReplicaRow.id)
+        .where(
+            ReplicaRow.port_released_at.is_(None),
+            ReplicaRow.port_idle_since.is_not(None),
+            ~late.exists(),
+            ~holding.exists(),
+        )
+        .with_for_update(skip_locked=True, key_share=True)
+    )
+    released = update(ReplicaRow).where(ReplicaRow.id.in_(free)).values(port_released_at=func.now())
+    await session.execute(released.execution_options(synchronize_session=False))
 
 
 async def list_disks(session: AsyncSession) -> list[Disk]:
@@ -254,7 +276,8 @@ async def _write_container(session: AsyncSession, loaded: Loaded, plan: Plan, va
     )
     if newest_routed > row.serving_generation:
         values["serving_generation"] = newest_routed
-    if plan.state is ContainerState.STARTING and row.serving_generation == row.generation:
+    coming_back = plan.state is ContainerState.STARTING and row.serving_generation == row.generation
+    if coming_back and not plan.in_doubt:
         values["unready_since"] = row.unready_since or loaded.now
     else:
         values["unready_since"] = None

@@ -4,6 +4,7 @@ Passes look at one container each and are told when to; the sweep finds what nob
 nothing about known replicas: it makes their containers due.
 """
 
+import asyncio
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -11,12 +12,12 @@ import structlog
 
 from moorage.catalog.repository import replace_nodes
 from moorage.containers.reconciler import repository
+from moorage.containers.reconciler.doubt_repository import EXPECTED
+from moorage.containers.reconciler.doubts import Doubts
 from moorage.containers.repository import mark_due
-from moorage.containers.states import ReplicaState
 from moorage.engines.base import Engine, ObservedReplica, ReplicaPhase
 from moorage.kit.clock import Clock
 from moorage.kit.database import Database
-from moorage.kit.errors import EngineError
 from moorage.reconcile.lease import Lease
 
 log = structlog.get_logger()
@@ -24,10 +25,6 @@ log = structlog.get_logger()
 SWEEP_EVERY_S = 15.0
 REMOVE_UNKNOWN_AFTER = timedelta(minutes=15)
 """An object without a row means a database restored from a backup: give a person time to notice."""
-SUSPICIOUS_FROM = 3
-"""So many missing at once, and more than half of all: rather a confused engine than so many deaths."""
-
-_EXPECTED = (ReplicaState.STARTING, ReplicaState.READY, ReplicaState.ROUTED, ReplicaState.DRAINING)
 
 
 @dataclass
@@ -35,28 +32,39 @@ class Sweep:
     database: Database
     engine: Engine
     clock: Clock
-    _unknown_since_s: dict[str, float] = field(default_factory=dict)
+    doubts: Doubts
+    _unknown_since_s: dict[str, float] = field(init=False, default_factory=dict)
+    _hurried: asyncio.Event = field(init=False, default_factory=asyncio.Event)
 
     async def run(self, lease: Lease) -> None:
         while True:
             lease.check()
+            self._hurried.clear()
             await self.engine.prepare()
             await self._refresh_nodes(lease)
             await self._compare(lease)
-            await self.clock.sleep(SWEEP_EVERY_S)
+            await self.release_ports(lease)
+            await self._pause()
 
-    async def believe_missing(self, missing_here: int) -> None:
-        """Raise if so much is missing that the engine is more likely wrong than right."""
-        there = {observed.replica_id for observed in await self.engine.list_replicas()}
+    def hurry(self) -> None:
+        """The engine's words were not heard for a moment."""
+        self._hurried.set()
+
+    async def _pause(self) -> None:
+        waits = [
+            asyncio.ensure_future(self._hurried.wait()),
+            asyncio.ensure_future(self.clock.sleep(SWEEP_EVERY_S)),
+        ]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+
+    async def release_ports(self, lease: Lease) -> None:
         async with self.database.transaction() as session:
-            rows = await repository.replicas_by_engine_presence(session)
-        expected = [row for row in rows if row.state in _EXPECTED]
-        missing = [row for row in expected if row.id not in there]
-        if len(missing) >= SUSPICIOUS_FROM and len(missing) * 2 > len(expected) and missing_here:
-            log.error("engine_in_doubt", missing=len(missing), expected=len(expected))
-            raise EngineError(
-                f"{len(missing)} of {len(expected)} replicas are missing from the engine at once"
-            )
+            await lease.guard(session)
+            await repository.release_ports(session)
 
     async def _refresh_nodes(self, lease: Lease) -> None:
         nodes = await self.engine.capacity()
@@ -70,7 +78,7 @@ class Sweep:
             rows = await repository.replicas_by_engine_presence(session)
             strangers = there.keys() - {row.id for row in rows}
             removed_rows = await repository.known_replica_ids(session, strangers)
-        ended = {row.container_id for row in rows if row.state in _EXPECTED and not _runs(there.get(row.id))}
+        ended = {row.container_id for row in rows if row.state in EXPECTED and not _runs(there.get(row.id))}
         for some in repository.batches(sorted(ended)):
             async with self.database.transaction() as session:
                 await mark_due(session, some)
@@ -80,6 +88,7 @@ class Sweep:
                 lease.check()
                 await self.engine.remove(observed.engine_id)
                 log.warning("stray_replica_removed", replica_id=replica_id)
+        await self.doubts.end(there.keys(), lease)
         await self._remove_unknown(
             [there[replica_id] for replica_id in sorted(strangers - removed_rows)], lease
         )

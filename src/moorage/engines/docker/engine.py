@@ -261,6 +261,7 @@ class DockerEngine:
                 gpus=machine.gpus if machine is not None else (),
                 gpu_driver=machine.driver if machine is not None else None,
                 cuda_version=".".join(map(str, machine.cuda)) if machine is not None else None,
+                engine_identity=information.get("ID") or None,
             )
         ]
 

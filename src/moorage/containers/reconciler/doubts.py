@@ -1,0 +1,109 @@
+"""Judges replicas that an engine does not name (`containers/doubt.py` has the rules), and keeps the doubts in Postgres."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+import structlog
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from moorage.containers.doubt import Missing, is_over, losses, possibly_there, verdict_in_doubt
+from moorage.containers.models import ReplicaRow
+from moorage.containers.reconciler import doubt_repository
+from moorage.containers.reconciler.doubt_repository import Doubt
+from moorage.containers.reconciler.loading_repository import NO_ROUTE, Loaded
+from moorage.containers.verdict import ProbeFailure, Verdict
+from moorage.engines.base import Engine
+from moorage.kit.crypto import Keyring
+from moorage.kit.database import Database
+from moorage.kit.settings import Settings
+from moorage.notifications.repository import queue_mail
+from moorage.reconcile.lease import Lease
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True)
+class Doubted:
+    """Replicas of a container that are missing and may yet be there."""
+
+    replica_ids: frozenset[str] = frozenset()
+    verdict: Verdict | None = None
+
+
+@dataclass(frozen=True)
+class Doubts:
+    database: Database
+    engine: Engine
+    keyring: Keyring
+    settings: Settings
+
+    async def judge(self, loaded: Loaded, rows: Sequence[ReplicaRow], lease: Lease) -> Doubted:
+        """Which of the missing may be there after all. All others are gone."""
+        there = {observed.replica_id for observed in await self.engine.list_replicas()}
+        async with self.database.reading() as session:
+            loss_of = losses(await doubt_repository.expected_replicas(session), there)
+        suspicious = {node: loss for node, loss in loss_of.items() if loss.is_suspicious}
+        missing = [_missing(row, loaded) for row in rows if row.node in suspicious]
+        if not missing:
+            return Doubted()
+        # Asked of the engine itself: what is stored of the machine may be of before a restore.
+        nodes = await self.engine.capacity()
+        identities = {node.engine_identity for node in nodes if node.engine_identity is not None}
+        doubtful = possibly_there(missing, identities)
+        open_doubts: dict[str, Doubt] = {}
+        for node in sorted({one.node for one in doubtful}):
+            async with self.database.transaction() as session:
+                await lease.guard(session)
+                doubt, is_new = await doubt_repository.note_doubt(session, node, suspicious[node])
+                if is_new:
+                    log.error("engine_in_doubt", node=node, missing=doubt.missing, expected=doubt.expected)
+                    await self._tell_operator(session, doubt)
+            if not is_over(doubt.since, doubt.gone_at, self._limit, loaded.now):
+                open_doubts[node] = doubt
+        held = [one for one in doubtful if one.node in open_doubts]
+        if not held:
+            return Doubted()
+        doubt = open_doubts[held[0].node]
+        verdict = verdict_in_doubt(doubt.node, suspicious[doubt.node], doubt.since + self._limit)
+        return Doubted(frozenset(one.replica_id for one in held), verdict)
+
+    async def end(self, there: Collection[str], lease: Lease) -> None:
+        """Those about machines that have enough of their replicas again, or none to miss."""
+        async with self.database.reading() as session:
+            doubts = await doubt_repository.list_doubts(session)
+            loss_of = losses(await doubt_repository.expected_replicas(session), there) if doubts else {}
+        ended = [one.node for one in doubts if one.node not in loss_of or not loss_of[one.node].is_suspicious]
+        if ended:
+            async with self.database.transaction() as session:
+                await lease.guard(session)
+                await doubt_repository.end_doubts(session, ended)
+            log.info("engine_believed_again", nodes=ended)
+
+    @property
+    def _limit(self) -> timedelta:
+        return timedelta(seconds=self.settings.missing_replicas_wait_s)
+
+    async def _tell_operator(self, session: AsyncSession, doubt: Doubt) -> None:
+        until = doubt.since + self._limit
+        text = (
+            f"{doubt.missing} of {doubt.expected} replicas on the machine {doubt.node} are missing from its engine at "
+            f"once. They may still run while the engine is wrong about them, so they are replaced only at "
+            f"{until:%Y-%m-%d %H:%M:%S} UTC.\n\n"
+            "If you know that they are gone (the engine was wiped, or they were removed by hand), replace them now:\n\n"
+            f"    moor operator replicas-gone {doubt.node}\n\n"
+            "Otherwise check the engine: `docker ps` should show them. Nothing is charged for them meanwhile.\n"
+        )
+        await queue_mail(
+            session,
+            self.keyring,
+            to=self.settings.operator_email,
+            subject=f"Replicas are missing on {doubt.node}",
+            text=text,
+        )
+
+
+def _missing(row: ReplicaRow, loaded: Loaded) -> Missing:
+    failing = loaded.routes.get(row.id, NO_ROUTE).failing
+    refuses = failing is not None and failing.failure is ProbeFailure.REFUSED
+    return Missing(row.id, row.node, row.engine_identity, refuses)

@@ -1,0 +1,147 @@
+"""A dump restored on an empty machine, and replicas removed by hand: everything serves again by itself."""
+
+import asyncio
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from moorage.engines.docker.connection import DockerConnection
+from moorage.engines.docker.create import LABEL_INSTALLATION
+from moorage.engines.docker.daemon import ensure_own_engine, remove_engine_data, stop_engine
+from moorage.engines.docker.network import BridgeNetwork
+from moorage.kit.ids import InstallationId
+from moorage.kit.settings import Settings
+from tests.acceptance.stack import Deployed, Person, Stack, until
+
+CONTAINERS, REPLICAS = 10, 3
+SERVES_AGAIN_WITHIN_S = 60.0
+THREE = {
+    "mode": "autoscaling",
+    "instance_type": "cpu-nano",
+    "min_replicas": REPLICAS,
+    "max_replicas": REPLICAS,
+}
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_a_restore_on_an_empty_machine_and_replicas_removed_by_hand(short_folder: Path) -> None:
+    dump, image = short_folder / "moorage.dump", short_folder / "chat.tar"
+    with an_engine(short_folder / "a") as docker_host:
+        before = Stack(short_folder / "home", docker_host, "23000-24999")
+        try:
+            before.up()
+            person = before.sign_up("ada@example.com")
+            chats = [person.deploy(f"chat-{number}", resources=THREE) for number in range(CONTAINERS)]
+            key = person.key()
+            until(lambda: all_serve(person, chats), "all serve", timeout_s=300)
+            asyncio.run(save_image(docker_host, image))
+            before.moor("backup", str(dump))
+            shutil.copy2(before.home / "secret-keys", short_folder / "secret-keys")
+        finally:
+            if before.process is not None:
+                before.interrupt()
+            asyncio.run(remove_replicas(docker_host))  # At once: the machine is gone.
+            before.clean()
+
+    with an_engine(short_folder / "b") as docker_host:
+        after = Stack(short_folder / "new", docker_host, "23000-24999", gateway_port=before.gateway_port)
+        try:
+            after.home.mkdir()
+            after.home.chmod(0o755)
+            shutil.copy2(short_folder / "secret-keys", after.home / "secret-keys")
+            after.moor("restore", str(dump))
+            asyncio.run(load_image(docker_host, image))
+            after.up()
+            token = person.api.headers["Authorization"].removeprefix("Bearer ")
+            same = Person(after, after.client(token), person.project_id)
+            restored = [Deployed(same, chat.id, chat.url) for chat in chats]
+            restored_in_s = serve_again(same, restored, key)
+
+            removed = asyncio.run(remove_replicas(docker_host))
+            assert removed == CONTAINERS * REPLICAS
+            until(lambda: not all_serve(same, restored), "it is seen that they are gone")
+            replaced_in_s = serve_again(same, restored, key)
+            for chat in restored:
+                same.api.delete(f"/containers/{chat.id}")
+            gone = lambda: all(same.api.get(f"/containers/{one.id}").status_code == 404 for one in restored)  # noqa: E731
+            until(gone, "all are deleted, though the old machine's gateway never says a word", timeout_s=180)
+        finally:
+            if after.process is not None:
+                after.interrupt()
+            after.clean()
+    print(
+        f"{CONTAINERS} containers of {REPLICAS} serve again {restored_in_s:.1f} s after a restore, "
+        f"and {replaced_in_s:.1f} s after all replicas were removed"
+    )
+
+
+def all_serve(person: Person, chats: list[Deployed]) -> bool:
+    listed = person.api.get(f"/projects/{person.project_id}/containers", params={"limit": 100}).json()
+    found = {one["id"]: one for one in listed["items"]}
+    return all(
+        found[chat.id]["state"] == "RUNNING" and found[chat.id]["replicas"]["ready"] == REPLICAS
+        for chat in chats
+    )
+
+
+def serve_again(person: Person, chats: list[Deployed], key: str) -> float:
+    began_s = time.monotonic()
+    until(lambda: all_serve(person, chats), "all serve again", timeout_s=SERVES_AGAIN_WITHIN_S)
+    for chat in chats:
+        assert chat.ask(key).status_code == 200
+    return time.monotonic() - began_s
+
+
+@contextmanager
+def an_engine(home: Path) -> Iterator[str]:
+    """A machine of its own, as far as Docker goes: nothing is on it, and nothing of it stays."""
+    settings = Settings(home=home)
+    settings.run_dir.mkdir(parents=True)
+    settings.log_dir.mkdir(parents=True)
+    docker_host = asyncio.run(ensure_own_engine(settings, print))
+    try:
+        yield docker_host
+    finally:
+        asyncio.run(empty(docker_host))
+        asyncio.run(stop_engine(settings))
+        asyncio.run(remove_engine_data(settings))
+
+
+async def empty(docker_host: str) -> None:
+    await remove_replicas(docker_host)
+    connection = DockerConnection(docker_host)
+    for network in await connection.docker.networks.list(filters={"label": [LABEL_INSTALLATION]}):
+        await BridgeNetwork(InstallationId(network["Labels"][LABEL_INSTALLATION])).dismantle(connection)
+    await connection.close()
+
+
+async def remove_replicas(docker_host: str) -> int:
+    """As `docker rm -f` does it."""
+    connection = DockerConnection(docker_host)
+    containers = await connection.docker.containers.list(filters={"label": [LABEL_INSTALLATION]})
+    for container in containers:
+        await container.delete(force=True, v=True)
+    await connection.close()
+    return len(containers)
+
+
+async def save_image(docker_host: str, file: Path) -> None:
+    connection = DockerConnection(docker_host)
+    async with connection.docker.images.export_image("local/chat:latest") as content:
+        with open(file, "wb") as archive:  # noqa: ASYNC230 - nothing else runs in this loop
+            async for data in content.iter_any():
+                archive.write(data)
+    await connection.close()
+
+
+async def load_image(docker_host: str, file: Path) -> None:
+    connection = DockerConnection(docker_host)
+    with open(file, "rb") as archive:  # noqa: ASYNC230 - nothing else runs in this loop
+        async for _ in connection.docker.images.import_image(archive.read(), stream=True):
+            pass
+    await connection.close()
