@@ -14,7 +14,7 @@ import structlog
 from moorage.gateway.haproxy import Master, Worker, haproxy_complaints
 from moorage.gateway.runtime_socket import HaproxyError, Socket
 from moorage.kit.clock import Clock, system_clock
-from moorage.kit.daemon import Daemon, install_binary
+from moorage.kit.daemon import Daemon, install_binary, open_log
 from moorage.kit.errors import SetupError
 
 logger = structlog.get_logger(__name__)
@@ -102,8 +102,8 @@ class HaproxyProcess:
 
     async def _try_start(self, binary: Path, config_file: Path) -> str | None:
         """None when it runs, else why it does not."""
-        self._log_file.parent.mkdir(parents=True, exist_ok=True)
-        self._log_file.write_bytes(b"")
+        with open_log(self._log_file) as log:
+            log.truncate(0)
         pid = self._daemon.spawn(
             [str(binary), "-W", "-S", str(self._master_socket), "-f", str(config_file)],
             log_file=self._log_file,

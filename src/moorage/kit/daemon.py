@@ -15,8 +15,11 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from moorage.kit.clock import Clock, system_clock
+
+LOG_MODE = 0o640
 
 
 @dataclass(frozen=True)
@@ -60,8 +63,7 @@ class Daemon:
         umask: int = 0o077,
     ) -> int:
         """Start it in a session of its own, with nothing of ours inherited but the log file."""
-        log_file.parent.mkdir(parents=True, exist_ok=True)
-        with open(log_file, "ab") as log:
+        with open_log(log_file) as log:
             process = subprocess.Popen(
                 list(argv),
                 stdin=subprocess.DEVNULL,
@@ -103,6 +105,15 @@ class Daemon:
                 return False
             await asyncio.sleep(0.02)
         return True
+
+
+def open_log(log_file: Path) -> BinaryIO:
+    """For appending. Closed to others: what a database or a gateway notes down is not for every user of the machine.
+    One that an earlier version left open is closed, too."""
+    log_file.parent.mkdir(parents=True, exist_ok=True)
+    log = os.open(log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, LOG_MODE)
+    os.fchmod(log, LOG_MODE)
+    return os.fdopen(log, "ab")
 
 
 def identity_of(pid: int) -> ProcessIdentity | None:
