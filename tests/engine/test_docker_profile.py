@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from moorage.engines.docker.connection import DockerConnection
+from moorage.engines.docker.create import name_of
 from moorage.engines.docker.engine import DockerEngine
 from moorage.engines.profile import MASKED_PATHS, READ_ONLY_PATHS, allowed_system_calls
 from moorage.kit.clock import system_clock
@@ -41,7 +42,7 @@ async def test_docker_applied_it(docker_world: DockerWorld) -> None:
     assert not host["DeviceRequests"]
     assert tuple(host["MaskedPaths"]) == MASKED_PATHS
     assert tuple(host["ReadonlyPaths"]) == READ_ONLY_PATHS
-    assert inspected["Name"] == f"/{spec.replica_id}"
+    assert inspected["Name"] == f"/{name_of(spec.replica_id)}"
     assert inspected["NetworkSettings"]["Ports"]["8000/tcp"] == [
         {"HostIp": "127.0.0.1", "HostPort": str(spec.host_port)}
     ]

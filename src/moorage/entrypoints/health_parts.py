@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from moorage.containers.operator.endpoints import SILENT_AFTER_S
 from moorage.containers.repository import GatewayStatus
+from moorage.engines.base import NodeCapacity
 from moorage.reconcile.status import ReconcilerStatus
 from moorage.telemetry.operator_repository import Queue
 
@@ -114,6 +115,27 @@ def machine_parts(seen_s_ago: dict[str, float], now: datetime) -> list[Part]:
             parts.append(Part(title, State.FAILING, "The engine does not answer.", now - age, mend))
         else:
             parts.append(Part(title, State.OK, "The engine answers.", now - age))
+    return parts
+
+
+def isolation_parts(nodes: Sequence[NodeCapacity]) -> list[Part]:
+    """Whether each machine keeps containers apart, as its engine last found it."""
+    mend = (
+        "What runs goes on; nothing new starts there. Install iptables, run Moorage as root, and look for what "
+        "reloads the machine's firewall; it is checked every 15 s. For a machine that is yours alone: "
+        "MOORAGE_ISOLATION=waived."
+    )
+    parts = []
+    for node in nodes:
+        title = f"isolation {node.name}"
+        if node.closed_because is not None:
+            message = f"Containers are not kept apart: {node.closed_because}."
+            parts.append(Part(title, State.FAILING, message, None, mend))
+        elif node.weaknesses:
+            message = f"Containers are kept apart, but {'; '.join(node.weaknesses)}."
+            parts.append(Part(title, State.WARNING, message, None, "Run Moorage as root on this machine."))
+        else:
+            parts.append(Part(title, State.OK, "Containers are kept apart."))
     return parts
 
 

@@ -10,7 +10,7 @@ from fastapi import APIRouter
 from pydantic import BaseModel
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from moorage.catalog.repository import nodes_seen_s_ago
+from moorage.catalog.repository import list_nodes, nodes_seen_s_ago
 from moorage.containers.repository import list_gateways
 from moorage.entrypoints import health_parts as parts
 from moorage.entrypoints.backup import last_backup_at
@@ -65,6 +65,7 @@ async def _of_the_database(session: AsyncSession, settings: Settings) -> list[Pa
     return [
         Part("database", State.OK, f"Answers; {size / 2**30:.2f} GiB."),
         *parts.machine_parts(await nodes_seen_s_ago(session), now),
+        *parts.isolation_parts(await list_nodes(session)),
         *parts.gateway_parts(await list_gateways(session)),
         *parts.reconciler_parts(EXPECTED_RECONCILERS, await reconciler_statuses(session), now),
         parts.queue_part("mail", mail_queue, now, mails),

@@ -1,5 +1,6 @@
 """From a replica's spec to the body of Docker's create call. Pure, so that a test can look at all of it."""
 
+import hashlib
 import json
 from typing import Any
 
@@ -17,6 +18,12 @@ LABEL_GENERATION = "moorage.generation"
 
 HOST_ADDRESS = "127.0.0.1"
 """Replicas are published on loopback only: whoever wants to reach one goes through the gateway."""
+
+
+def name_of(replica_id: str) -> str:
+    """A replica's name at the engine: made from its id, so that a lost reply is adopted and not repeated, but not the id
+    itself. Docker's resolver tells everybody on a network the names behind its addresses."""
+    return f"moor-{hashlib.sha256(replica_id.encode()).hexdigest()[:32]}"
 
 
 def create_body(
