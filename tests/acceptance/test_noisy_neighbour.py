@@ -37,7 +37,7 @@ REQUESTS_PER_S = 80
 WINDOW_S = 2.0
 ROUNDS = 5
 MOST = 2.0
-PAUSE_S, PAUSES = 0.05, 4
+PAUSE_S, PAUSES = 0.25, 4
 """How the measure is tried: so often in a window the neighbour itself stands still for so long."""
 FLOOR_S = 0.005
 """A calm p99 below this counts as this: on shared cores anything less measures the scheduler's slice of time."""
