@@ -26,7 +26,7 @@ from deploy_stack import HEALTH_PATH, IMAGE, INSTANCE_TYPE, Stack, running_stack
 
 from moorage.catalog.defaults import default_catalogue
 from moorage.engines.base import ReplicaSpec
-from moorage.engines.docker.create import HOST_ADDRESS, create_body
+from moorage.engines.docker.create import HOST_ADDRESS, create_body, name_of
 from moorage.engines.docker.engine import PUBLIC_DNS
 from moorage.engines.docker.network import BridgeNetwork
 from moorage.kit import ids
@@ -176,7 +176,7 @@ async def moments(
         "JOIN replica_routes t ON t.replica_id = r.id WHERE c.id = $1",
         container_id,
     )
-    inspected = await docker.containers.container(row["id"]).show()
+    inspected = await docker.containers.container(name_of(row["id"])).show()
     seen: Mapping[str, datetime] = {
         "container's row": row["container_at"],
         "replica's row": row["created_at"],

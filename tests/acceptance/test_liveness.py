@@ -10,6 +10,7 @@ import aiodocker
 import asyncpg
 import pytest
 
+from moorage.engines.docker.create import name_of
 from moorage.kit.postgres import database_dsn
 from moorage.kit.settings import Settings
 from tests.acceptance.load import Seen, open_loop
@@ -90,7 +91,7 @@ async def touch(stack: Stack, replica_id: str, path: str) -> None:
     """Inside the replica, whose name at the engine is its id."""
     docker = aiodocker.Docker(stack.docker_host)
     try:
-        run = await docker.containers.container(replica_id).exec(["/bin/busybox", "touch", path])
+        run = await docker.containers.container(name_of(replica_id)).exec(["/bin/busybox", "touch", path])
         async with run.start() as stream:
             await stream.read_out()
         assert (await run.inspect())["ExitCode"] == 0

@@ -1,7 +1,9 @@
 """Containers of one tenant that take all they can get, beside a container of another that goes on answering.
 
 The ratio is what counts, not the milliseconds: windows in which a hog is let loose alternate with windows in which all
-of them rest, and the best of each kind are compared: whatever else this machine does makes a window worse, never better.
+of them rest, as many of each, and the medians of all of them are compared. Whatever else this machine does hits one kind as
+often as the other, and one window alone decides nothing. That the measure sees a neighbour that is kept waiting is shown
+first, by keeping it waiting.
 """
 
 import asyncio
@@ -9,10 +11,12 @@ import inspect
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from statistics import median
 
 import aiodocker
 import pytest
 
+from moorage.engines.docker.create import name_of
 from tests.acceptance.load import open_loop
 from tests.acceptance.stack import Deployed, Stack, until
 
@@ -27,12 +31,14 @@ SMALL_DISK = {
     "disk_bytes": 2**28,
     "price_per_hour_microusd": 5000,
 }
-MOST_FILLS = 5
+FILLS = 3
 """Each ends in a failed start, of which an hour has six."""
 REQUESTS_PER_S = 80
 WINDOW_S = 2.0
-MOST_ROUNDS = 8
+ROUNDS = 5
 MOST = 2.0
+PAUSE_S, PAUSES = 0.25, 4
+"""How the measure is tried: so often in a window the neighbour itself stands still for so long."""
 FLOOR_S = 0.005
 """A calm p99 below this counts as this: on shared cores anything less measures the scheduler's slice of time."""
 LONG = {"path": "/health", "timeout_s": 3600}
@@ -55,15 +61,14 @@ async def test_a_neighbour_keeps_its_pace(stack: Stack) -> None:
     loaded: dict[str, list[float]] = {name: [] for name in hogs}
     try:
         replicas = {name: await asyncio.to_thread(resting, hog) for name, hog in hogs.items()}
+        await check_that_waiting_shows(docker, chat, key)
         for name, replica_id in replicas.items():
-            hog = docker.containers.container(replica_id)
-            for _ in range(MOST_ROUNDS):
+            hog = docker.containers.container(name_of(replica_id))
+            for _ in range(ROUNDS):
                 calm[name].append(await p99_of_a_window(chat, key))
                 await hog.kill(signal="USR1")
                 loaded[name].append(await p99_of_a_window(chat, key))
                 await hog.kill(signal="USR2")  # refused if it has ended: then it was none
-                if ratio(calm[name], loaded[name]) <= MOST:
-                    break
     finally:
         await docker.close()
     assert chat.read()["state"] == "RUNNING"
@@ -89,17 +94,16 @@ async def test_a_disk_is_not_filled_at_a_neighbours_cost(stack: Stack) -> None:
     calm: list[float] = []
     loaded: list[float] = []
     async with aiodocker.Docker(stack.docker_host) as docker:
-        for _ in range(MOST_FILLS):
+        for fill in range(FILLS):
+            if fill:
+                hog.do("start")
             replica_id = await asyncio.to_thread(resting, hog)
             calm.append(await p99_of_a_window(chat, key))
-            await docker.containers.container(replica_id).kill(signal="USR1")
+            await docker.containers.container(name_of(replica_id)).kill(signal="USR1")
             loaded.append(await p99_of_a_window(chat, key))
             ended = await asyncio.to_thread(hog.until_state, "FAILED")
             assert ended["reason"] == "disk_full"
             assert re.search(r"wrote \S+ GiB to its disk, which has 0\.25 GiB", ended["message"])
-            if ratio(calm, loaded) <= MOST:
-                break
-            hog.do("start")
     print(ended["message"])
     assert chat.read()["state"] == "RUNNING"
     hog.delete()
@@ -109,16 +113,37 @@ async def test_a_disk_is_not_filled_at_a_neighbours_cost(stack: Stack) -> None:
 
 def tell_and_check(calm: Mapping[str, Sequence[float]], loaded: Mapping[str, Sequence[float]]) -> None:
     ratios = {name: ratio(calm[name], loaded[name]) for name in calm}
-    print(f"\nneighbour's p99, the best of the windows it took, against at least {1000 * FLOOR_S:g} ms")
+    print(f"\nneighbour's p99, median of all windows, against at least {1000 * FLOOR_S:g} ms")
     for name, times in ratios.items():
-        before, beside = 1000 * min(calm[name]), 1000 * min(loaded[name])
-        took = f"{times:.2f} times as much, in {len(loaded[name])} window(s)"
-        print(f"  {name:10} {before:6.1f} ms calm, {beside:6.1f} ms beside it, {took}")
+        before, beside = 1000 * median(calm[name]), 1000 * median(loaded[name])
+        windows = ", ".join(f"{1000 * value:.1f}" for value in loaded[name])
+        print(
+            f"  {name:10} {before:6.1f} ms calm, {beside:6.1f} ms beside it ({windows}), {times:.2f} times as much"
+        )
     assert {name: times for name, times in ratios.items() if times > MOST and name not in UNBOUNDED} == {}
 
 
 def ratio(calm: Sequence[float], loaded: Sequence[float]) -> float:
-    return min(loaded) / max(min(calm), FLOOR_S)
+    return median(loaded) / max(median(calm), FLOOR_S)
+
+
+async def check_that_waiting_shows(docker: aiodocker.Docker, chat: Deployed, key: str) -> None:
+    """A measure that does not see this could not fail."""
+    (replica,) = chat.owner.api.get(f"/containers/{chat.id}/replicas").json()["items"]
+    neighbour = docker.containers.container(name_of(replica["id"]))
+    calm = await p99_of_a_window(chat, key)
+
+    async def stand_still() -> None:
+        for _ in range(PAUSES):
+            await asyncio.sleep(WINDOW_S / PAUSES - PAUSE_S)
+            await neighbour.pause()
+            await asyncio.sleep(PAUSE_S)
+            await neighbour.unpause()
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(stand_still())
+        waiting = await p99_of_a_window(chat, key)
+    assert ratio([calm], [waiting]) > MOST, f"{calm} s calm, {waiting} s with pauses"
 
 
 def resting(hog: Deployed) -> str:

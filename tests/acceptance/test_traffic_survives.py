@@ -5,6 +5,7 @@ import asyncio
 import aiodocker
 import pytest
 
+from moorage.engines.docker.create import name_of
 from tests.acceptance.load import open_loop
 from tests.acceptance.stack import Deployed, Person, Stack, until
 
@@ -45,9 +46,8 @@ async def test_removing_replicas_drops_nothing(person: Person, stack: Stack) -> 
     docker = aiodocker.Docker(stack.docker_host)
     async with open_loop(chat, key, REQUESTS_PER_S) as seen:
         for _ in range(3):
-            # An engine's container has its replica's id for a name.
             victim = await asyncio.to_thread(routed, chat, generation)
-            await docker.containers.container(victim[0]).kill(signal="KILL")
+            await docker.containers.container(name_of(victim[0])).kill(signal="KILL")
             await until_gone(chat, generation, victim[0])
             await until_ready(chat, generation)
         await asyncio.to_thread(until, lambda: len(seen) >= 1000, "a thousand requests")

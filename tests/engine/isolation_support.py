@@ -30,16 +30,6 @@ from tests.engine_fixtures import is_own_engine
 
 ROOT_IMAGE = "local/chat-moorage:as-root"
 """The example with uid 0: what most images of users run as, and what an attacker would choose."""
-KNOWN_GAPS = {
-    "vsock to the hypervisor": "the system call filter of Docker before 23 lets AF_VSOCK pass",
-    "read /proc/interrupts": "Docker masks it from 28 on",
-    "read /proc/kpagecgroup": "uid 0 owns the file, and Docker does not mask it",
-    "read /proc/kpagecount": "uid 0 owns the file, and Docker does not mask it",
-    "read /proc/kpageflags": "uid 0 owns the file, and Docker does not mask it",
-    "read /proc/vmallocinfo": "uid 0 owns the file, and Docker does not mask it",
-}
-"""What the engine's own defaults leave open. Named here one by one, so that nothing can join them unnoticed, and
-reported as an expected failure for as long as one of them is there."""
 Attempts = dict[str, Callable[[], object]]
 """By name; each raises what the kernel says when it is refused."""
 NEEDS_DEBIAN = "the probe's image is built from Debian packages; no apt here"
@@ -127,9 +117,7 @@ async def assert_all_refused(
     print(f"\nuid {answer['uid']}: {len(answer['tries'])} tries, {len(passed)} not refused {passed}")
     assert answer["uid"] == (0 if image == ROOT_IMAGE else 65534)
     assert len(answer["tries"]) >= at_least
-    assert passed.keys() <= KNOWN_GAPS.keys()
-    if passed:
-        pytest.xfail("; ".join(f"{name}: {KNOWN_GAPS[name]}" for name in passed))
+    assert passed == {}
 
 
 async def inspected(world: DockerWorld, started: ObservedReplica) -> Mapping[str, Any]:

@@ -22,6 +22,8 @@ class Registry:
         self._needs_password = needs_password
         self.blobs: dict[str, bytes] = {}
         self.manifests: dict[str, bytes] = {}
+        self.contents: dict[str, bytes] = {}
+        """Manifests by digest: what a name stood for once is still there."""
         self.requests: list[str] = []
         self.publish("chat", architecture)
         self.publish("newer-chat", architecture)
@@ -44,6 +46,7 @@ class Registry:
             "layers": [self._blob(layer, "application/vnd.docker.image.rootfs.diff.tar.gzip")],
         }
         self.manifests[name] = json.dumps(manifest).encode()
+        self.contents[self.digest(name)] = self.manifests[name]
 
     def digest(self, name: str) -> str:
         return _digest(self.manifests[name])
@@ -80,8 +83,9 @@ class Registry:
         if kind == "blobs" and reference in self.blobs:
             return web.Response(body=self.blobs[reference], content_type="application/octet-stream")
         if kind == "manifests" and name in self.manifests:
-            headers = {"Docker-Content-Digest": self.digest(name), "Content-Type": _MANIFEST_TYPE}
-            return web.Response(body=self.manifests[name], headers=headers)
+            manifest = self.contents.get(reference, self.manifests[name])
+            headers = {"Docker-Content-Digest": _digest(manifest), "Content-Type": _MANIFEST_TYPE}
+            return web.Response(body=manifest, headers=headers)
         return _problem(404, "MANIFEST_UNKNOWN", {})
 
 

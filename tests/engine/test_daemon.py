@@ -231,3 +231,42 @@ def _descendants(pid: int, program: str) -> set[int]:
                 found.add(child)
             found |= _descendants(child, program)
     return found
+
+
+async def test_an_engine_that_appears_later_is_not_preferred(
+    docker_host: str, short_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The replicas are where they were; at another engine they would all look lost."""
+    settings = Settings(home=short_home)
+    absent = f"unix://{short_home}/absent.sock"
+    (short_home / "engine").write_text(f"{absent}\n")
+    monkeypatch.setenv("DOCKER_HOST", docker_host)
+    with pytest.raises(SetupError, match=r"absent\.sock.*does not answer.*MOORAGE_DOCKER_HOST"):
+        await ensure_engine(settings, lambda line: None)
+
+    said: list[str] = []
+    named = Settings(home=short_home, docker_host=docker_host)
+    assert await ensure_engine(named, said.append) == docker_host
+    assert "left there" in said[0]
+    assert await ensure_engine(settings, said.append) == docker_host
+    assert len(said) == 1
+
+
+async def test_an_engine_of_ours_is_kept(short_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its data is there from before the choice was written down; whoever answers elsewhere, it is the one that is asked."""
+    asked: list[str] = []
+
+    async def own(settings: Settings, progress: Callable[[str], None]) -> str:
+        asked.append(str(settings.home))
+        return f"unix://{settings.run_dir.absolute()}/docker.sock"
+
+    monkeypatch.setattr("moorage.engines.docker.daemon.ensure_own_engine", own)
+    (short_home / "docker").mkdir()
+    settings = Settings(home=short_home)
+    assert await ensure_engine(settings, lambda line: None) == f"unix://{short_home}/run/docker.sock"
+    assert (short_home / "engine").read_text() == "own\n"
+    assert asked == [str(short_home)]
+
+
+async def test_logs_are_not_for_every_user(own_engine: Daemon, engine_settings: Settings) -> None:
+    assert (engine_settings.log_dir / "dockerd.log").stat().st_mode & 0o777 == 0o640

@@ -16,8 +16,8 @@ from tests.engine.conftest import DockerWorld
 from tests.engine.contract import spec_of
 from tests.engine.isolation_support import addresses, script_of
 
-HERE, OUTSIDE = "192.88.99.1", "192.88.99.2"
-"""Once a relay's, given back and never given out again; both ends are devices of the test's own."""
+HERE, OUTSIDE = "192.31.196.1", "192.31.196.2"
+"""Public, of a service that any network may run for itself (AS112); both ends are devices of the test's own."""
 NAME = "weights.moorage.test"
 QUESTIONS = NetworkQuestions(
     names=(NAME, "absent.moorage.test"),
@@ -70,7 +70,7 @@ async def test_what_a_replica_reaches(docker_world: DockerWorld, outside: None) 
 
 async def test_nobody_answers(docker_world: DockerWorld, outside: None) -> None:
     """The resolver is silent: it takes no longer than it may, and says which one."""
-    silent = "192.88.99.77"
+    silent = "192.31.196.77"
     engine = DockerEngine(docker_world.docker_host, docker_world.installation_id, system_clock, (silent,))
     started = await engine.start(await spec_of(docker_world, "serves"))
     began_s = time.monotonic()

@@ -1,12 +1,15 @@
 """The default-deny profile, as Docker and the kernel see it."""
 
 import asyncio
+import json
 from dataclasses import replace
 
 import pytest
 
 from moorage.engines.docker.connection import DockerConnection
+from moorage.engines.docker.create import name_of
 from moorage.engines.docker.engine import DockerEngine
+from moorage.engines.profile import MASKED_PATHS, READ_ONLY_PATHS, allowed_system_calls
 from moorage.kit.clock import system_clock
 from moorage.kit.errors import EngineError, SettingsError, StartError
 from tests.engine.conftest import DockerWorld
@@ -23,7 +26,9 @@ async def test_docker_applied_it(docker_world: DockerWorld) -> None:
     host = inspected["HostConfig"]
     assert host["CapDrop"] == ["ALL"]
     assert not host["CapAdd"]
-    assert host["SecurityOpt"] == ["no-new-privileges:true"]
+    privileges, filtered = host["SecurityOpt"]
+    assert privileges == "no-new-privileges:true"
+    assert json.loads(filtered.removeprefix("seccomp=")) == allowed_system_calls()
     assert host["Privileged"] is False
     assert host["Memory"] == host["MemorySwap"] == spec.memory_bytes
     assert host["CpuQuota"] / host["CpuPeriod"] == 0.5
@@ -35,8 +40,9 @@ async def test_docker_applied_it(docker_world: DockerWorld) -> None:
     assert not host["Binds"]
     assert not host["Devices"]
     assert not host["DeviceRequests"]
-    assert len(host["MaskedPaths"]) > 5
-    assert inspected["Name"] == f"/{spec.replica_id}"
+    assert tuple(host["MaskedPaths"]) == MASKED_PATHS
+    assert tuple(host["ReadonlyPaths"]) == READ_ONLY_PATHS
+    assert inspected["Name"] == f"/{name_of(spec.replica_id)}"
     assert inspected["NetworkSettings"]["Ports"]["8000/tcp"] == [
         {"HostIp": "127.0.0.1", "HostPort": str(spec.host_port)}
     ]

@@ -41,7 +41,7 @@ pytestmark = [
 ]
 
 SERVICES = ("postgres", "api", "gateway", "statistics", "engine")
-METADATA = ("169.254.169.254", "169.254.170.2")
+METADATA = ("169.254.169.254", "169.254.170.2", "168.63.129.16")
 PRIVATE = (
     "10.231.77.1",
     "172.16.231.77",
@@ -49,6 +49,7 @@ PRIVATE = (
     "100.64.231.77",
     "169.254.231.77",
     "198.18.231.77",
+    "192.88.99.77",
 )
 ANSWERS = {"connected", "refused", "answered"}
 """A refusal is an answer too: somebody was there to give it."""

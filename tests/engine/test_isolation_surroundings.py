@@ -86,9 +86,6 @@ def _mount_sources(pid: int) -> dict[str, str]:
 # What follows runs inside the container.
 
 
-# What follows runs inside the container.
-
-
 def _sockets() -> "Attempts":
     import fcntl
     import socket
@@ -178,7 +175,7 @@ def _files() -> "Attempts":
         "kpagecount",
         "kpageflags",
     )
-    unreadable += ("kpagecgroup", "interrupts", "vmallocinfo")
+    unreadable += ("kpagecgroup", "interrupts", "vmallocinfo", "slabinfo", "pagetypeinfo", "key-users")
     unwritable = (
         "/proc/sysrq-trigger", "/proc/sys/kernel/core_pattern", "/proc/sys/kernel/hostname",
         "/proc/sys/kernel/modprobe", "/proc/sys/kernel/panic", "/proc/sys/vm/overcommit_memory",

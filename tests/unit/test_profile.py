@@ -1,12 +1,14 @@
 """The profile is default-deny for every spec, and the engine's request says nothing that the profile does not."""
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from moorage.engines.base import ReplicaSpec
 from moorage.engines.docker.create import create_body, host_config
-from moorage.engines.profile import profile_for
+from moorage.engines.profile import MASKED_PATHS, READ_ONLY_PATHS, allowed_system_calls, profile_for
 from moorage.kit.ids import ContainerId, InstallationId, OrganizationId, ProjectId, ReplicaId
 
 specs = st.builds(
@@ -29,6 +31,25 @@ specs = st.builds(
     disk_bytes=st.integers(1024**2, 1024**4),
     gpu_device_ids=st.lists(st.sampled_from(["GPU-a", "GPU-b"]), unique=True).map(tuple),
 )
+
+
+def one_spec(vcpu_millis: int) -> ReplicaSpec:
+    return ReplicaSpec(
+        replica_id=ReplicaId("rep_a"),
+        container_id=ContainerId("ctr_a"),
+        project_id=ProjectId("prj_a"),
+        organization_id=OrganizationId("org_a"),
+        slot=0,
+        generation=1,
+        image="sha256:00",
+        command=None,
+        environment={"TOKEN": "canary"},
+        port=8000,
+        host_port=20000,
+        vcpu_millis=vcpu_millis,
+        memory_bytes=1024**3,
+        disk_bytes=1024**3,
+    )
 
 
 def body_of(spec: ReplicaSpec) -> dict[str, object]:
@@ -63,8 +84,38 @@ def test_host_config_grants_nothing(spec: ReplicaSpec) -> None:
     assert not {"Binds", "Mounts", "Devices", "CapAdd", "PidMode", "UTSMode", "VolumesFrom", "Runtime"} & set(
         config
     )
-    assert not {"MaskedPaths", "ReadonlyPaths", "UsernsMode", "ExtraHosts"} & set(config)
+    assert not {"UsernsMode", "ExtraHosts"} & set(config)
     assert ("DeviceRequests" in config) == bool(spec.gpu_device_ids)
+
+
+def test_nothing_is_left_to_the_engines_defaults() -> None:
+    """Not named would mean Docker's own list, which differs from version to version."""
+    config = host_config(profile_for(one_spec(250)))
+    assert config["MaskedPaths"] == list(MASKED_PATHS)
+    assert config["ReadonlyPaths"] == list(READ_ONLY_PATHS)
+    (filtered,) = [one for one in config["SecurityOpt"] if one.startswith("seccomp=")]
+    assert json.loads(filtered.removeprefix("seccomp="))["defaultAction"] == "SCMP_ACT_ERRNO"
+
+
+def test_the_list_of_system_calls() -> None:
+    rules = allowed_system_calls()["syscalls"]
+    allowed = [name for rule in rules if rule["action"] == "SCMP_ACT_ALLOW" for name in rule["names"]]
+    refused = [name for rule in rules if rule["action"] != "SCMP_ACT_ALLOW" for name in rule["names"]]
+    unconditional = [
+        name
+        for rule in rules
+        if rule["action"] == "SCMP_ACT_ALLOW" and not rule.get("args")
+        for name in rule["names"]
+    ]
+    assert not set(allowed) & set(refused)
+    assert len(unconditional) == len(set(unconditional))
+    # One rule without a condition would make those with one meaningless.
+    assert not {"socket", "clone", "personality"} & set(unconditional)
+    # Never a comparison of inequality: the kernel looks at 32 bits of an argument, the filter at 64.
+    operators = {argument["op"] for rule in rules for argument in rule.get("args", ())}
+    assert operators == {"SCMP_CMP_EQ", "SCMP_CMP_MASKED_EQ"}
+    never = "bpf clone3 io_uring_setup keyctl modify_ldt mount perf_event_open setns unshare userfaultfd"
+    assert not set(never.split()) & set(allowed)
 
 
 @given(specs)
@@ -103,21 +154,6 @@ def test_command_replaces_entrypoint_and_arguments(spec: ReplicaSpec) -> None:
 
 @pytest.mark.parametrize(("vcpu_millis", "quota_us"), [(250, 25_000), (4000, 400_000), (1, 1000)])
 def test_cpu_quota(vcpu_millis: int, quota_us: int) -> None:
-    spec = ReplicaSpec(
-        replica_id=ReplicaId("rep_a"),
-        container_id=ContainerId("ctr_a"),
-        project_id=ProjectId("prj_a"),
-        organization_id=OrganizationId("org_a"),
-        slot=0,
-        generation=1,
-        image="sha256:00",
-        command=None,
-        environment={"TOKEN": "canary"},
-        port=8000,
-        host_port=20000,
-        vcpu_millis=vcpu_millis,
-        memory_bytes=1024**3,
-        disk_bytes=1024**3,
-    )
+    spec = one_spec(vcpu_millis)
     assert profile_for(spec).cpu_quota_us == quota_us
     assert "canary" not in repr(spec)

@@ -5,7 +5,7 @@ times over (`cpu_overcommit`), because it can be shared. A GPU belongs to one re
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from moorage.engines.base import NodeCapacity
 
@@ -74,15 +74,24 @@ def place(
 
 
 def why_no_room(instance_type: InstanceType, nodes: Sequence[NodeCapacity]) -> str:
-    """For a person who waits: is it all taken, or is there none at all?"""
+    """For a person who waits: is it all taken, closed for now, or is there none at all?"""
     empty: dict[str, Used] = {}
     what = instance_type.gpu_model or instance_type.name
+    opened = [replace(node, closed_because=None) for node in nodes]
+    is_closed = all(node.closed_because is not None for node in nodes)
+    if is_closed and room_for(instance_type, opened, empty, cpu_overcommit=64.0) > 0:
+        return (
+            f"Waits for {what}: for now nothing new is started, because the machine cannot keep containers apart. "
+            "It starts by itself once the operator has fixed that."
+        )
     if room_for(instance_type, nodes, empty, cpu_overcommit=64.0) > 0:
         return f"Waits for {what}: all of it is in use. It starts as soon as some is free."
     return f"Waits for {what}: no machine of this installation has it. Choose another instance type, or ask the operator."
 
 
 def _fits(instance_type: InstanceType, node: NodeCapacity, used: Used, cpu_overcommit: float) -> int:
+    if node.closed_because is not None:
+        return 0
     by_memory = (node.memory_bytes - used.memory_bytes) // instance_type.memory_bytes
     by_cpu = int(node.cpu_millis * cpu_overcommit - used.cpu_millis) // instance_type.vcpu_millis
     fits = min(by_memory, by_cpu)

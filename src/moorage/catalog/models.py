@@ -1,7 +1,7 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, CheckConstraint, true
+from sqlalchemy import BigInteger, CheckConstraint, text, true
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
@@ -45,4 +45,6 @@ class NodeRow(Base):
     gpu_driver: Mapped[str | None]
     cuda_version: Mapped[str | None]
     engine_identity: Mapped[str | None]
+    closed_because: Mapped[str | None]
+    weaknesses: Mapped[list[str]] = mapped_column(JSONB, default=list, server_default=text("'[]'"))
     seen_at: Mapped[datetime]

@@ -1,5 +1,5 @@
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from sqlalchemy import delete, func, select
 from sqlalchemy.dialects.postgresql import insert
@@ -48,6 +48,8 @@ async def list_nodes(session: AsyncSession) -> list[NodeCapacity]:
             row.gpu_driver,
             row.cuda_version,
             row.engine_identity,
+            row.closed_because,
+            tuple(row.weaknesses),
         )
         for row in rows.scalars()
     ]
@@ -72,6 +74,7 @@ async def next_position(session: AsyncSession) -> int:
 
 async def replace_nodes(session: AsyncSession, nodes: Sequence[NodeCapacity]) -> None:
     """The engine's list is complete: what is not in it is gone."""
+    nodes = await _by_known_names(session, nodes)
     await session.execute(delete(NodeRow).where(NodeRow.name.not_in([node.name for node in nodes])))
     for node in nodes:
         values = {**asdict(node), "gpus": [asdict(gpu) for gpu in node.gpus], "seen_at": func.now()}
@@ -79,6 +82,14 @@ async def replace_nodes(session: AsyncSession, nodes: Sequence[NodeCapacity]) ->
             insert(NodeRow).values(values).on_conflict_do_update(index_elements=[NodeRow.name], set_=values)
         )
         await session.execute(upsert)
+
+
+async def _by_known_names(session: AsyncSession, nodes: Sequence[NodeCapacity]) -> list[NodeCapacity]:
+    """A machine keeps the name that it was first known by, for as long as its engine is the same. Replicas' rows say
+    where they are by that name: under another the machine would look empty, and its memory and GPUs be given out again."""
+    query = select(NodeRow.engine_identity, NodeRow.name).where(NodeRow.engine_identity.is_not(None))
+    known = {row.engine_identity: row.name for row in await session.execute(query)}
+    return [replace(node, name=known.get(node.engine_identity, node.name)) for node in nodes]
 
 
 def _instance_type(row: InstanceTypeRow) -> InstanceType:

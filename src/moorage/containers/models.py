@@ -83,6 +83,8 @@ class ContainerRow(Base):
     image_ref: Mapped[str | None]
     image_digest: Mapped[str | None]
     port: Mapped[int | None]
+    image_lost_generation: Mapped[int] = mapped_column(default=0)
+    """The generation whose image vanished from the engine: what is fetched again is that digest, not what its tag says now."""
 
     draft: Mapped[bytes | None]
     """An edit that waits to be applied: JSON of what was sent, encrypted for this row."""

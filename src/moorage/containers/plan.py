@@ -81,7 +81,13 @@ def make_plan(container: ContainerView, replicas: Sequence[ReplicaView], now: da
         create_slots=create_slots,
         hold_slots=hold_slots,
         transitions=(*moves, *drains.values()),
-        start=tuple(replica.id for replica in idle if replica.state is ReplicaState.REQUESTED),
+        # Of this generation only with its image, which may have vanished since the row was written.
+        start=tuple(
+            replica.id
+            for replica in idle
+            if replica.state is ReplicaState.REQUESTED
+            and (container.image_known or replica.generation != container.generation)
+        ),
         stop=tuple(replica.id for replica in idle if _may_stop(replica, container, now)),
         kill=tuple(replica.id for replica in idle if _must_die(replica)),
         remove=tuple(

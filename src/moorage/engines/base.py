@@ -5,7 +5,7 @@ and reports what is there. Which replica lives, drains or goes is decided above.
 
 Rules that every engine keeps, shown by one contract suite (`tests/engine/contract.py`):
 
-- The engine-side name *is* the replica id. `start` of a replica that is already there adopts it, so a
+- The engine-side name follows from the replica id. `start` of a replica that is already there adopts it, so a
   lost reply is never answered with a second copy.
 - `stop` and `remove` address the engine's own id, so they can never hit a successor of the same name.
   Both are idempotent: what is gone already is fine.
@@ -23,6 +23,9 @@ from typing import NamedTuple, Protocol
 
 from moorage.engines.diagnosis import NetworkDiagnosis, NetworkQuestions
 from moorage.kit.ids import ContainerId, OrganizationId, ProjectId, ReplicaId
+
+IMAGE_GONE = "image_gone"
+"""The code of the `EngineError` of a start whose image is not there any more: it has to be ensured again."""
 
 
 @dataclass(frozen=True)
@@ -179,6 +182,10 @@ class NodeCapacity:
     """The newest CUDA that its driver runs."""
     engine_identity: str | None = None
     """The engine's own, for as long as it keeps its data: what was given to an engine of another is not here."""
+    closed_because: str | None = None
+    """Why nothing new may start there: it cannot keep containers apart. In words for the operator."""
+    weaknesses: tuple[str, ...] = ()
+    """What is not as tight there as it could be, in words for the operator."""
 
 
 class Engine(Protocol):
@@ -193,7 +200,7 @@ class Engine(Protocol):
 
     async def start(self, spec: ReplicaSpec) -> ObservedReplica:
         """Create and start, or adopt what an earlier call left. Raises `StartError` where the image or its
-        command is at fault, `EngineError` where the engine is (code `port_taken`: try another port). Either
+        command is at fault, `EngineError` where the engine is (code `port_taken`: try another port; `image_gone`: ensure it again). Either
         may leave the replica behind as `CREATED`; it holds no port, and is removed like any other."""
         ...
 

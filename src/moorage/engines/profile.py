@@ -9,8 +9,12 @@ filesystem. Deliberately absent: host namespaces, devices, bind mounts, the engi
 capabilities. There is no field for them, so no caller can ask.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from typing import Any
 
 from moorage.engines.base import ReplicaSpec
 
@@ -23,6 +27,41 @@ LOG_FILE_BYTES = 64 * 1024 * 1024
 LOG_FILES = 2
 """Few and large. When Docker changes files, a follower that is more than one file behind loses a whole one:
 with 8 MB files a flood of 40 MB lost 68,000 of 200,000 lines. Large files only move the point where that begins."""
+MASKED_PATHS = (
+    "/proc/acpi",
+    "/proc/asound",
+    "/proc/interrupts",
+    "/proc/kcore",
+    "/proc/key-users",
+    "/proc/keys",
+    "/proc/kpagecgroup",
+    "/proc/kpagecount",
+    "/proc/kpageflags",
+    "/proc/latency_stats",
+    "/proc/pagetypeinfo",
+    "/proc/sched_debug",
+    "/proc/scsi",
+    "/proc/slabinfo",
+    "/proc/timer_list",
+    "/proc/timer_stats",
+    "/proc/vmallocinfo",
+    "/sys/devices/virtual/powercap",
+    "/sys/firmware",
+    "/sys/kernel/debug",
+    "/sys/kernel/slab",
+    "/sys/kernel/tracing",
+)
+"""Empty inside. They tell of the machine and of its other containers (which pages are whose, what the kernel is doing,
+how much power a neighbour's work takes), and uid 0 inside may read them as root outside may."""
+READ_ONLY_PATHS = (
+    "/proc/bus",
+    "/proc/fs",
+    "/proc/irq",
+    "/proc/mtrr",
+    "/proc/sys",
+    "/proc/sysrq-trigger",
+)
+"""Switches of the machine; to uid 0 inside they would be writable."""
 OUT_OF_MEMORY_SCORE_ADJUSTMENT = 500
 """When the machine itself runs out of memory, users' containers go before the database and the gateway."""
 
@@ -31,6 +70,10 @@ OUT_OF_MEMORY_SCORE_ADJUSTMENT = 500
 class Profile:
     dropped_capabilities: tuple[str, ...]
     no_new_privileges: bool
+    system_calls: Mapping[str, Any] = field(repr=False)
+    """In the form that OCI engines read: what is not in the list is refused."""
+    masked_paths: tuple[str, ...]
+    read_only_paths: tuple[str, ...]
     memory_bytes: int
     """Also the limit of memory and swap together: no swap."""
     cpu_period_us: int
@@ -60,6 +103,9 @@ def profile_for(spec: ReplicaSpec, runtime: str | None = None) -> Profile:
     return Profile(
         dropped_capabilities=("ALL",),
         no_new_privileges=True,
+        system_calls=allowed_system_calls(),
+        masked_paths=MASKED_PATHS,
+        read_only_paths=READ_ONLY_PATHS,
         memory_bytes=spec.memory_bytes,
         cpu_period_us=CPU_PERIOD_US,
         # The kernel takes no quota below 1 ms.
@@ -83,6 +129,21 @@ def profile_for(spec: ReplicaSpec, runtime: str | None = None) -> Profile:
         gpu_device_ids=spec.gpu_device_ids,
         forced_environment=_gpu_environment(spec.gpu_device_ids),
     )
+
+
+@cache
+def allowed_system_calls() -> Mapping[str, Any]:
+    """`system_calls.json`, where each group says why it is there, without those words.
+
+    A list of our own, so that what a container may do does not depend on the engine's version. It names no
+    architecture, so it holds for the machine's own alone: a 32-bit program is ended at its first call. Those have one
+    call for all sockets (socketcall), which no filter can look into."""
+    text = resources.files("moorage.engines").joinpath("system_calls.json").read_text()
+    profile: dict[str, Any] = json.loads(text)
+    rules = [
+        {name: value for name, value in rule.items() if name != "comment"} for rule in profile["syscalls"]
+    ]
+    return {**profile, "syscalls": rules}
 
 
 def _gpu_environment(gpu_device_ids: tuple[str, ...]) -> Mapping[str, str]:

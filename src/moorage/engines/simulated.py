@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from moorage.engines.base import (
+    IMAGE_GONE,
     DiskSpace,
     GpuUsage,
     Image,
@@ -68,9 +69,10 @@ class SimulatedEngine:
             await self._clock.sleep(image.pull_s)
             on_progress(PullProgress(image.size_bytes, image.size_bytes))
         reference = engine_ref(request.reference)
+        self._machine.pruned.discard(reference)
         return Image(
             engine_ref=reference,
-            digest=None if request.local else reference,
+            digest=None if request.local else request.reference.partition("@")[2] or reference,
             size_bytes=image.size_bytes,
             architecture=image.architecture,
             exposed_ports=image.exposed_ports,
@@ -78,6 +80,8 @@ class SimulatedEngine:
 
     async def start(self, spec: ReplicaSpec) -> ObservedReplica:
         now = self._clock.now()
+        if spec.image in self._machine.pruned and self._named(spec.replica_id) is None:
+            raise EngineError(f"The image of replica {spec.replica_id} is gone.", code=IMAGE_GONE)
         replica = self._named(spec.replica_id) or self._create(spec)
         if replica.installation_id != self._installation_id:
             raise EngineError(f"start replica {spec.replica_id}: the name belongs to another installation")

@@ -15,7 +15,7 @@ from moorage.containers.channels import CONTAINERS
 from moorage.containers.doctor.reconciler import Doctor
 from moorage.containers.reconciler.reconciler import ContainersReconciler
 from moorage.engines.base import Engine
-from moorage.engines.docker.engine import DockerEngine
+from moorage.entrypoints.engine import docker_engine
 from moorage.entrypoints.housekeeping import Housekeeping
 from moorage.kit.clock import Clock, system_clock
 from moorage.kit.crypto import Keyring, load_or_create_keyring
@@ -43,9 +43,7 @@ async def serve(settings: Settings) -> None:
         raise SettingsError(
             "The controller needs MOORAGE_DOCKER_HOST; `moor up` finds or starts an engine by itself."
         )
-    engine = DockerEngine(
-        settings.docker_host, installation_id, system_clock, runtime=settings.container_runtime
-    )
+    engine = docker_engine(settings, settings.docker_host, installation_id)
     await engine.check_runtime()
     keyring = load_or_create_keyring(settings.key_file)
     containers = ContainersReconciler(database, engine, keyring, settings, system_clock)

@@ -8,6 +8,7 @@ from enum import StrEnum
 from moorage.containers.operator.endpoints import SILENT_AFTER_S
 from moorage.containers.reconciler.doubt_repository import Doubt
 from moorage.containers.repository import GatewayStatus
+from moorage.engines.base import NodeCapacity
 from moorage.kit.log_files import LogFiles
 from moorage.kit.settings import Settings
 from moorage.reconcile.status import ReconcilerStatus
@@ -144,6 +145,27 @@ def doubt_parts(doubts: Sequence[Doubt], wait_s: int) -> list[Part]:
         )
         for one in doubts
     ]
+
+
+def isolation_parts(nodes: Sequence[NodeCapacity]) -> list[Part]:
+    """Whether each machine keeps containers apart, as its engine last found it."""
+    mend = (
+        "What runs goes on; nothing new starts there. Install iptables, run Moorage as root, and look for what "
+        "reloads the machine's firewall; it is checked every 15 s. For a machine that is yours alone: "
+        "MOORAGE_ISOLATION=waived."
+    )
+    parts = []
+    for node in nodes:
+        title = f"isolation {node.name}"
+        if node.closed_because is not None:
+            message = f"Containers are not kept apart: {node.closed_because}."
+            parts.append(Part(title, State.FAILING, message, None, mend))
+        elif node.weaknesses:
+            message = f"Containers are kept apart, but {'; '.join(node.weaknesses)}."
+            parts.append(Part(title, State.WARNING, message, None, "Run Moorage as root on this machine."))
+        else:
+            parts.append(Part(title, State.OK, "Containers are kept apart."))
+    return parts
 
 
 def queue_part(name: str, queue: Queue, now: datetime, what_to_do: str) -> Part:

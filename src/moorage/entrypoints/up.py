@@ -25,6 +25,7 @@ from moorage.engines.docker.engine import DockerEngine
 from moorage.engines.docker.network import NetworkIsolation
 from moorage.entrypoints.announcement import announce
 from moorage.entrypoints.bootstrap import bootstrap, operator_sign_in_link
+from moorage.entrypoints.engine import docker_engine
 from moorage.entrypoints.example_image import ensure_example_image
 from moorage.entrypoints.gateway_role import create_dataplane
 from moorage.entrypoints.migrate import migrate_installation
@@ -54,7 +55,9 @@ async def up(settings: Settings, say: Say) -> None:
             say("Starting the database …")
             await postgres.start()
         link = await _prepare_database(settings, say)
-        overrides = settings_for(await _isolation(settings, docker_host), say)
+        overrides = settings_for(
+            await _isolation(settings, docker_host), say, required=settings.isolation == "required"
+        )
         await _build_example(settings, docker_host, say)
         say("Starting the API, the controller and the gateway …")
         await _run(settings, postgres, {**overrides, "MOORAGE_DOCKER_HOST": docker_host}, link, say)
@@ -142,13 +145,21 @@ async def _prepare_database(settings: Settings, say: Say) -> str:
         await database.close()
 
 
-def settings_for(isolation: NetworkIsolation, say: Say) -> dict[str, str]:
+def settings_for(isolation: NetworkIsolation, say: Say, *, required: bool) -> dict[str, str]:
     """Where containers cannot be kept apart, strangers must not bring theirs: sign-up is closed, and said to be."""
+    for weakness in isolation.weaknesses:
+        say(f"Take note: {weakness}. Health shows it too.")
     if isolation.isolated:
         return {}
     say(
-        f"Containers cannot be kept apart on this machine ({isolation.reason}), so sign-up is closed: "
-        "they could reach each other and this machine. Install iptables and run Moorage as root to open it."
+        f"Containers cannot be kept apart on this machine ({isolation.reason}): they could reach each other and this "
+        "machine. Sign-up is closed"
+        + (
+            ", and nothing new starts. Install iptables and run Moorage as root; or, if this machine is yours alone, "
+            "set MOORAGE_ISOLATION=waived."
+            if required
+            else "; containers start all the same, because MOORAGE_ISOLATION is waived."
+        )
     )
     return {"MOORAGE_SIGN_UP": "closed"}
 
@@ -160,7 +171,7 @@ async def _isolation(settings: Settings, docker_host: str) -> NetworkIsolation:
             installation_id = await ensure_installation_id(session)
     finally:
         await database.close()
-    engine = DockerEngine(docker_host, installation_id, system_clock, runtime=settings.container_runtime)
+    engine = docker_engine(settings, docker_host, installation_id)
     try:
         await engine.check_runtime()
         await engine.prepare()

@@ -1,5 +1,6 @@
 """The data folder and the unprivileged user that Postgres and HAProxy run as."""
 
+import contextlib
 import os
 import pwd
 import shutil
@@ -17,6 +18,14 @@ _LONGEST_SOCKET_NAME = "postgres/.s.PGSQL.5432"
 def service_user() -> str | None:
     """Whom our daemons run as: the service user where we are root, else ourselves (None)."""
     return SERVICE_USER if os.geteuid() == 0 else None
+
+
+def user_ids_of_ours() -> tuple[int, ...]:
+    """Root, this process's user, and the service user where there is one."""
+    ours = {0, os.geteuid()}
+    with contextlib.suppress(KeyError):
+        ours.add(pwd.getpwnam(SERVICE_USER).pw_uid)
+    return tuple(sorted(ours))
 
 
 def prepare_home(settings: Settings) -> None:

@@ -62,6 +62,9 @@ class Settings(BaseSettings):
     engine's own. With a network stack of its own, as gVisor's, a verdict cannot say where a server listens instead."""
     install_engine: bool = True
     """Whether `moor up` may install Debian's `docker.io` where no engine is found."""
+    isolation: Literal["required", "waived"] = "required"
+    """`required`: where a machine cannot keep containers apart (no iptables, not root, Docker Desktop), nothing new
+    starts. `waived`: it does, for a machine that only its owner uses; sign-up is closed then."""
     replica_ports: str = "20000-29999"
     """Host ports for replicas; must lie outside the kernel's ephemeral range (usually from 32768)."""
     cpu_overcommit: float = Field(default=16.0, ge=1.0, le=64.0)

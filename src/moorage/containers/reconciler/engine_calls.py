@@ -6,6 +6,8 @@ Every call checks the lease first: a former leader starts and stops nothing.
 import asyncio
 from dataclasses import dataclass, field, replace
 
+import structlog
+
 from moorage.catalog.repository import list_nodes
 from moorage.containers.models import ContainerRow, ReplicaRow
 from moorage.containers.preflight import pinned
@@ -18,6 +20,7 @@ from moorage.containers.spec import ContainerSecrets, ContainerSettings, Registr
 from moorage.containers.states import Reason
 from moorage.containers.verdict import Verdict
 from moorage.engines.base import (
+    IMAGE_GONE,
     Engine,
     Image,
     ImageRequest,
@@ -33,6 +36,8 @@ from moorage.kit.ids import ContainerId, OrganizationId, ProjectId, ReplicaId
 from moorage.kit.settings import Settings
 from moorage.reconcile.lease import Lease
 from moorage.registry.client import preflight_image
+
+log = structlog.get_logger()
 
 
 @dataclass
@@ -89,6 +94,10 @@ class EngineCalls:
                 replica, Verdict(Reason(exc.code), exc.message), lease, badly=True
             )
         except EngineError as exc:
+            if exc.code == IMAGE_GONE:
+                # Somebody pruned it. Nobody's fault: it is fetched again, and the replica's row waits for it.
+                await self._forget_image(loaded, lease)
+                return
             if exc.code != Reason.PORT_TAKEN:
                 raise
             # Somebody outside Moorage has that port. Not the container's fault: a new replica gets another.
@@ -117,8 +126,9 @@ class EngineCalls:
         if settings.registry_username is not None:
             password = self._secrets(row).registry_password or ""
             credentials = RegistryCredentials(settings.registry_username, password)
+        lost = row.image_lost_generation == row.generation and row.image_digest is not None
         facts = await preflight_image(
-            settings.image,
+            pinned(settings.image, row.image_digest or "") if lost else settings.image,
             credentials,
             architecture=await self._architecture(),
             allowed_registries=self.settings.allowed_registries,
@@ -135,6 +145,12 @@ class EngineCalls:
         if not nodes:
             raise EngineError("No machine has reported yet.")
         return nodes[0].architecture
+
+    async def _forget_image(self, loaded: Loaded, lease: Lease) -> None:
+        log.warning("image_gone", container_id=loaded.container.id, image=loaded.container.image_ref)
+        async with self.database.transaction() as session:
+            await lease.guard(session)
+            await repository.forget_image(session, loaded.container)
 
     async def _record_start_failure(
         self, replica: ReplicaRow, verdict: Verdict, lease: Lease, *, badly: bool

@@ -107,6 +107,17 @@ async def record_image(session: AsyncSession, container: ContainerRow, found: Fo
     await session.execute(update(ContainerRow).where(same_deployment).values(image_columns(container, found)))
 
 
+async def forget_image(session: AsyncSession, container: ContainerRow) -> None:
+    """It vanished from the engine. Unless another is known by now, the next pass has it fetched again."""
+    same_image = (
+        (ContainerRow.id == container.id)
+        & (ContainerRow.image_generation == container.generation)
+        & (ContainerRow.image_ref == container.image_ref)
+    )
+    forgotten = {"image_generation": 0, "image_lost_generation": container.generation}
+    await session.execute(update(ContainerRow).where(same_image).values(forgotten))
+
+
 def image_columns(container: ContainerRow, found: FoundImage | Verdict) -> dict[str, Any]:
     if isinstance(found, Verdict):
         return {

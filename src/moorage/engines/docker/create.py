@@ -1,5 +1,7 @@
 """From a replica's spec to the body of Docker's create call. Pure, so that a test can look at all of it."""
 
+import hashlib
+import json
 from typing import Any
 
 from moorage.engines.base import ReplicaSpec
@@ -16,6 +18,12 @@ LABEL_GENERATION = "moorage.generation"
 
 HOST_ADDRESS = "127.0.0.1"
 """Replicas are published on loopback only: whoever wants to reach one goes through the gateway."""
+
+
+def name_of(replica_id: str) -> str:
+    """A replica's name at the engine: made from its id, so that a lost reply is adopted and not repeated, but not the id
+    itself. Docker's resolver tells everybody on a network the names behind its addresses."""
+    return f"moor-{hashlib.sha256(replica_id.encode()).hexdigest()[:32]}"
 
 
 def create_body(
@@ -59,12 +67,16 @@ def create_body(
 
 
 def host_config(profile: Profile) -> dict[str, Any]:
-    """The profile in Docker's words. Masked and read-only paths and the seccomp filter are Docker's
-    defaults, which apply as long as nothing is said about them."""
+    """The profile in Docker's words. Whatever it left unsaid would be Docker's default, which changes with its version."""
     body: dict[str, Any] = {
         "Privileged": False,
         "CapDrop": list(profile.dropped_capabilities),
-        "SecurityOpt": ["no-new-privileges:true"] if profile.no_new_privileges else [],
+        "SecurityOpt": [
+            f"no-new-privileges:{json.dumps(profile.no_new_privileges)}",
+            f"seccomp={json.dumps(profile.system_calls, separators=(',', ':'))}",
+        ],
+        "MaskedPaths": list(profile.masked_paths),
+        "ReadonlyPaths": list(profile.read_only_paths),
         "IpcMode": "private",
         "CgroupnsMode": "private",
         "Memory": profile.memory_bytes,

@@ -1,8 +1,9 @@
 """Finding a Docker engine, or starting one of our own.
 
-In this order: the one that the settings name; the system's; one of ours that still runs; one of ours, started
-from the installed `dockerd`; Debian's `docker.io`, installed and then started. A dockerd of ours keeps
-everything below `MOORAGE_HOME`, runs in a session of its own with `--live-restore`, and so survives us as its
+In this order: the one that the settings name; the one that was found the last time, because it holds the replicas; the
+system's; one of ours that still runs; one of ours, started from the installed `dockerd`; Debian's `docker.io`, installed
+and then started. An engine that appears later is left alone: to change over takes a word of the operator. A dockerd of
+ours keeps everything below `MOORAGE_HOME`, runs in a session of its own with `--live-restore`, and so survives us as its
 containers survive it.
 
 The programs run from the system's packages and are not copied into `MOORAGE_HOME` as Postgres and HAProxy
@@ -26,6 +27,8 @@ from moorage.kit.errors import SetupError
 from moorage.kit.settings import Settings
 
 SYSTEM_HOST = "unix:///var/run/docker.sock"
+_OWN = "own"
+_CHOSEN_FILE = "engine"
 _START_TIMEOUT_S = 90.0
 _STOP_GRACE_S = 30.0
 _LONGEST_SOCKET_PATH = 104
@@ -45,14 +48,50 @@ Progress = Callable[[str], None]
 
 async def ensure_engine(settings: Settings, progress: Progress) -> str:
     """The `docker_host` of an engine that answers. Raises `SetupError`, which says what to do."""
+    chosen = _chosen(settings)
     if settings.docker_host is not None:
         if not await answers(settings.docker_host):
             raise SetupError(
                 f"No Docker engine answers at {settings.docker_host}, which the setting docker_host names. "
                 "Start it, or remove the setting."
             )
-        return settings.docker_host
-    return await _system_engine(progress) or await ensure_own_engine(settings, progress)
+        host = settings.docker_host
+        if chosen not in (None, host):
+            progress(
+                f"From now on replicas run at {host}; those at the engine before ({chosen}) are left there."
+            )
+    elif chosen == _OWN:
+        host = await ensure_own_engine(settings, progress)
+    elif chosen is not None:
+        host = await _chosen_before(chosen)
+    else:
+        host = await _system_engine(progress) or await ensure_own_engine(settings, progress)
+    _remember(settings, host)
+    return host
+
+
+def _chosen(settings: Settings) -> str | None:
+    """The engine of the last start; before that was written down, data of an engine of ours told of it."""
+    own = _OwnEngine(settings, SYSTEM_PATH, system_clock)
+    try:
+        return (settings.home / _CHOSEN_FILE).read_text().strip() or None
+    except FileNotFoundError:
+        return _OWN if own.data_root.exists() else None
+
+
+def _remember(settings: Settings, host: str) -> None:
+    own = _OwnEngine(settings, SYSTEM_PATH, system_clock)
+    settings.home.mkdir(parents=True, exist_ok=True)
+    (settings.home / _CHOSEN_FILE).write_text(f"{_OWN if host == own.host else host}\n")
+
+
+async def _chosen_before(host: str) -> str:
+    if not await answers(host):
+        raise SetupError(
+            f"The Docker engine at {host}, where this installation's replicas are, does not answer. Start it; "
+            "to go over to another, name it with MOORAGE_DOCKER_HOST (the replicas start there anew)."
+        )
+    return host
 
 
 async def ensure_own_engine(
@@ -103,6 +142,7 @@ async def remove_engine_data(settings: Settings) -> None:
     for folder in (own.exec_root, own.data_root):
         if folder.exists():
             await asyncio.to_thread(shutil.rmtree, folder)
+    (settings.home / _CHOSEN_FILE).unlink(missing_ok=True)
 
 
 async def _system_engine(progress: Progress) -> str | None:

@@ -27,7 +27,13 @@ from moorage.engines.base import (
 from moorage.engines.diagnosis import NetworkDiagnosis, NetworkQuestions
 from moorage.engines.docker import images
 from moorage.engines.docker.connection import CALL_TIMEOUT_S, DockerConnection, json_messages
-from moorage.engines.docker.create import LABEL_CONTAINER, LABEL_INSTALLATION, LABEL_REPLICA, create_body
+from moorage.engines.docker.create import (
+    LABEL_CONTAINER,
+    LABEL_INSTALLATION,
+    LABEL_REPLICA,
+    create_body,
+    name_of,
+)
 from moorage.engines.docker.diagnose import diagnose
 from moorage.engines.docker.disk import (
     Storage,
@@ -38,7 +44,9 @@ from moorage.engines.docker.disk import (
     written_bytes_at,
 )
 from moorage.engines.docker.failures import is_about_gpus, is_about_storage_options, start_failure
+from moorage.engines.docker.firewall import LocalUse
 from moorage.engines.docker.gpus import check_driver, engine_has_gpu_support, lost_gpu, no_gpu
+from moorage.engines.docker.isolation import Isolation
 from moorage.engines.docker.logs import LogPosition, read_logs
 from moorage.engines.docker.network import BridgeNetwork, NetworkIsolation
 from moorage.engines.docker.observe import observed_replica
@@ -68,6 +76,8 @@ class DockerEngine:
         clock: Clock,
         dns: tuple[str, ...] = PUBLIC_DNS,
         runtime: str | None = None,
+        local_use: LocalUse | None = None,
+        isolation_required: bool = True,
     ) -> None:
         self._connection = DockerConnection(docker_host)
         self._installation_id = installation_id
@@ -75,7 +85,7 @@ class DockerEngine:
         self._dns = dns
         self._runtime = runtime
         self._network = BridgeNetwork(installation_id)
-        self._isolation = NetworkIsolation(isolated=False, reason="the network has not been prepared yet")
+        self._isolation = Isolation(self._network, clock, local_use, required=isolation_required)
         self._usage_files: dict[str, UsageFiles] = {}
         self._storage: Storage | None = None
         self._writable_places: dict[str, WritablePlaces] = {}
@@ -83,7 +93,7 @@ class DockerEngine:
     @property
     def network_isolation(self) -> NetworkIsolation:
         """Whether containers are kept from each other and from this machine, as `prepare` last found it."""
-        return self._isolation
+        return self._isolation.found
 
     async def check_runtime(self) -> None:
         """Raises `SettingsError` for a runtime that the engine does not know: every start would fail."""
@@ -98,7 +108,7 @@ class DockerEngine:
             )
 
     async def prepare(self) -> None:
-        self._isolation = await self._network.prepare(self._connection)
+        await self._isolation.prepare(self._connection)
 
     async def ensure_image(self, request: ImageRequest, on_progress: Callable[[PullProgress], None]) -> Image:
         return await images.ensure_image(self._connection, request, on_progress)
@@ -106,6 +116,7 @@ class DockerEngine:
     async def start(self, spec: ReplicaSpec) -> ObservedReplica:
         if spec.gpu_device_ids:
             await check_driver(self._connection, spec)
+        await self._require_isolation(spec)
         engine_id, adopted = await self._create_or_adopt(spec)
         if adopted is not None and adopted.phase is not ReplicaPhase.CREATED:
             return adopted  # an earlier call started it; nothing is ever started twice
@@ -152,7 +163,7 @@ class DockerEngine:
                     raise
 
     async def inspect(self, replica_id: ReplicaId) -> ObservedReplica | None:
-        inspected = await self._inspect(replica_id)
+        inspected = await self._inspect_replica(replica_id)
         if inspected is None or not self._is_ours(inspected, replica_id):
             return None
         return observed_replica(inspected)
@@ -262,6 +273,8 @@ class DockerEngine:
                 gpu_driver=machine.driver if machine is not None else None,
                 cuda_version=".".join(map(str, machine.cuda)) if machine is not None else None,
                 engine_identity=information.get("ID") or None,
+                closed_because=self._isolation.closed_because,
+                weaknesses=self._isolation.weaknesses,
             )
         ]
 
@@ -272,15 +285,26 @@ class DockerEngine:
     async def close(self) -> None:
         await self._connection.close()
 
+    async def _require_isolation(self, spec: ReplicaSpec) -> None:
+        """Raises `EngineError` where something new would run next to others unguarded. What runs already is adopted."""
+        if await self._isolation.is_closed(self._connection) and await self.inspect(spec.replica_id) is None:
+            raise EngineError(
+                "Nothing is started on this machine while it cannot keep containers apart: "
+                f"{self._isolation.closed_because}.",
+                code="not_isolated",
+            )
+
     async def _create_or_adopt(self, spec: ReplicaSpec) -> tuple[str, ObservedReplica | None]:
         what = f"create replica {spec.replica_id}"
         storage = await self._known_storage()
+        if (earlier := await self._inspect_by_id_as_name(spec.replica_id)) is not None:
+            return str(earlier["Id"]), observed_replica(earlier)
         deadline = self._clock.monotonic() + _NAME_TIMEOUT_S
         while self._clock.monotonic() < deadline:
             async with self._connection.call(what) as docker:
                 try:
                     body = self._create_body(spec, bounds_disk=storage.bounds_disk)
-                    created = await docker.containers.create(body, name=spec.replica_id)
+                    created = await docker.containers.create(body, name=name_of(spec.replica_id))
                     return str(created.id), None
                 except DockerError as exc:
                     if storage.bounds_disk and is_about_storage_options(exc.message):
@@ -288,7 +312,7 @@ class DockerEngine:
                         continue
                     if exc.status != 409:
                         raise start_failure(spec, None, exc.message) from None
-            inspected = await self._inspect(spec.replica_id)
+            inspected = await self._inspect(name_of(spec.replica_id))
             if inspected is not None:
                 if not self._is_ours(inspected, spec.replica_id):
                     raise EngineError(
@@ -327,6 +351,14 @@ class DockerEngine:
     def _read_usage(self, known: Mapping[str, UsageFiles]) -> dict[str, ReplicaUsage]:
         read = {engine_id: files.read(self._clock) for engine_id, files in known.items()}
         return {engine_id: usage for engine_id, usage in read.items() if usage is not None}
+
+    async def _inspect_replica(self, replica_id: ReplicaId) -> Mapping[str, Any] | None:
+        return await self._inspect(name_of(replica_id)) or await self._inspect_by_id_as_name(replica_id)
+
+    async def _inspect_by_id_as_name(self, replica_id: ReplicaId) -> Mapping[str, Any] | None:
+        """Replicas that an earlier version started bear their id as a name."""
+        inspected = await self._inspect(replica_id)
+        return inspected if inspected is not None and self._is_ours(inspected, replica_id) else None
 
     async def _inspect(self, name_or_id: str) -> Mapping[str, Any] | None:
         async with self._connection.call(f"look at {name_or_id}") as docker:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from moorage.engines.base import ReplicaSpec
+from moorage.engines.base import IMAGE_GONE, ReplicaSpec
 from moorage.kit.errors import EngineError, StartError
 
 _SHORTEST_SECRET = 4
@@ -36,7 +36,7 @@ def start_failure(spec: ReplicaSpec, inspected: Mapping[str, Any] | None, messag
         return _start_error("The image names no command to run. Set a start command.")
     if any(phrase in text for phrase in _IMAGE_GONE):
         return EngineError(
-            f"The image of replica {spec.replica_id} is no longer on the machine.", code="image_gone"
+            f"The image of replica {spec.replica_id} is no longer on the machine.", code=IMAGE_GONE
         )
     if any(phrase in text for phrase in _COMMAND_WRONG_FORMAT):
         return _start_error(

@@ -1,8 +1,12 @@
-"""The firewall rules of our bridge: a container talks to public addresses and to nobody else.
+"""The firewall rules of our bridge: a container talks to public addresses and to nobody else, and of this machine's
+users only those of Moorage talk to a container.
 
 Traffic to the machine itself passes INPUT, not DOCKER-USER, so there is a chain for each. Both are filled
 and put in front in one `iptables-restore` transaction: at no moment is there half a firewall. Docker keeps
 DOCKER-USER over its restarts; whatever else reloads the firewall is noticed by the next check.
+
+What users of this machine send passes OUTPUT. Replicas listen on loopback ports and on the bridge, and loopback
+belongs to everybody who has an account here: without the third chain they would reach every replica without a key.
 """
 
 import asyncio
@@ -22,9 +26,12 @@ NOT_PUBLIC = (
     "100.64.0.0/10",
     "127.0.0.0/8",
     "169.254.0.0/16",
+    # Looks public, but is a cloud's service for its own virtual machines.
+    "168.63.129.16/32",
     "172.16.0.0/12",
     "192.0.0.0/24",
     "192.0.2.0/24",
+    "192.88.99.0/24",
     "192.168.0.0/16",
     "198.18.0.0/15",
     "198.51.100.0/24",
@@ -46,26 +53,37 @@ class FirewallUnusableError(EngineError):
 
 @dataclass(frozen=True)
 class Chain:
-    """A chain of ours, entered from one of the firewall's own for what comes from our bridge."""
+    """A chain of ours, entered from one of the firewall's own for the packets that `condition` names."""
 
     name: str
     entered_from: str
-    bridge: str
+    condition: str
     rules: tuple[str, ...]
 
     @property
     def jump(self) -> str:
-        return f"-A {self.entered_from} -i {self.bridge} -j {self.name}"
+        return f"-A {self.entered_from} {self.condition} -j {self.name}"
+
+
+@dataclass(frozen=True)
+class LocalUse:
+    """Who on this machine may connect to replicas: the gateway and our own probes."""
+
+    ports: tuple[int, int]
+    """On loopback, first and last."""
+    user_ids: tuple[int, ...]
 
 
 def chains(bridge: str, suffix: str) -> tuple[Chain, ...]:
     to_host, forwarded = f"MOOR-HOST-{suffix}", f"MOOR-OUT-{suffix}"
     return (
-        Chain(to_host, "INPUT", bridge, (f"-A {to_host} {_REPLIES} -j ACCEPT", f"-A {to_host} -j DROP")),
+        Chain(
+            to_host, "INPUT", f"-i {bridge}", (f"-A {to_host} {_REPLIES} -j ACCEPT", f"-A {to_host} -j DROP")
+        ),
         Chain(
             forwarded,
             "DOCKER-USER",
-            bridge,
+            f"-i {bridge}",
             (
                 f"-A {forwarded} {_REPLIES} -j RETURN",
                 *(f"-A {forwarded} -d {network} -j DROP" for network in NOT_PUBLIC),
@@ -77,7 +95,23 @@ def chains(bridge: str, suffix: str) -> tuple[Chain, ...]:
 def chains_v6(bridge: str, suffix: str) -> tuple[Chain, ...]:
     """Our network has no IPv6, so nothing is let through; for the day that somebody switches it on."""
     names = ((f"MOOR-HOST-{suffix}", "INPUT"), (f"MOOR-OUT-{suffix}", "FORWARD"))
-    return tuple(Chain(name, origin, bridge, (f"-A {name} -j DROP",)) for name, origin in names)
+    return tuple(Chain(name, origin, f"-i {bridge}", (f"-A {name} -j DROP",)) for name, origin in names)
+
+
+def local_chain(bridge: str, suffix: str, use: LocalUse) -> Chain:
+    """New connections alone: an answer may have no socket any more, and then no owner to ask for."""
+    name = f"MOOR-USE-{suffix}"
+    first, last = use.ports
+    return Chain(
+        name,
+        "OUTPUT",
+        "-p tcp -m conntrack --ctstate NEW",
+        (
+            *(f"-A {name} -m owner --uid-owner {user_id} -j RETURN" for user_id in sorted(use.user_ids)),
+            f"-A {name} -d 127.0.0.1/32 -p tcp -m tcp --dport {first}:{last} -j REJECT --reject-with tcp-reset",
+            f"-A {name} -o {bridge} -p tcp -j REJECT --reject-with tcp-reset",
+        ),
+    )
 
 
 async def enforce(bridge: str, suffix: str) -> None:
@@ -87,19 +121,27 @@ async def enforce(bridge: str, suffix: str) -> None:
         await _enforce("ip6tables", chains_v6(bridge, suffix))
 
 
+async def enforce_local_use(bridge: str, suffix: str, use: LocalUse) -> None:
+    """By itself, because not every kernel can tell whose a packet is: that must not cost the other rules."""
+    await _enforce("iptables", (local_chain(bridge, suffix, use),))
+
+
 def _machine_has_ipv6() -> bool:
     return Path("/proc/net/if_inet6").exists()
 
 
 async def withdraw(bridge: str, suffix: str) -> None:
-    for program, wanted in (("iptables", chains(bridge, suffix)), ("ip6tables", chains_v6(bridge, suffix))):
+    names = {chain.name for chain in (*chains(bridge, suffix), *chains_v6(bridge, suffix))}
+    names.add(local_chain(bridge, suffix, LocalUse((0, 0), ())).name)
+    for program in ("iptables", "ip6tables"):
         if shutil.which(program, path=_SEARCH_PATH) is None:
             continue
         present = (await _run(program, "-w", _LOCK_WAIT_S, "-S")).splitlines()
-        changes = [f"-D{chain.jump.removeprefix('-A')}" for chain in wanted if chain.jump in present]
-        for chain in wanted:
-            if f"-N {chain.name}" in present:
-                changes += [f"-F {chain.name}", f"-X {chain.name}"]
+        jumps = [line for line in present if line.rpartition(" -j ")[2] in names]
+        changes = [f"-D{line.removeprefix('-A')}" for line in jumps]
+        for name in sorted(names):
+            if f"-N {name}" in present:
+                changes += [f"-F {name}", f"-X {name}"]
         if changes:
             await _restore(program, changes)
 
@@ -121,7 +163,7 @@ async def _enforce(program: str, wanted: tuple[Chain, ...]) -> None:
         # Naming a chain empties it, or makes it.
         changes += [f":{chain.name} - [0:0]", *chain.rules]
         changes += [f"-D{chain.jump.removeprefix('-A')}"] * present.count(chain.jump)
-        changes.append(f"-I {chain.entered_from} 1 -i {chain.bridge} -j {chain.name}")
+        changes.append(f"-I {chain.entered_from} 1 {chain.condition} -j {chain.name}")
     if changes:
         await _restore(program, changes)
 
@@ -130,7 +172,7 @@ def is_enforced(chain: Chain, present: list[str]) -> bool:
     """Whether `iptables -S` shows exactly these rules, entered before anything could let a packet pass."""
     rules = tuple(line for line in present if line.startswith(f"-A {chain.name} "))
     origin = [line for line in present if line.startswith(f"-A {chain.entered_from} ")]
-    # Other installations of Moorage put theirs in front as well; each concerns its own bridge only.
+    # Other installations of Moorage put theirs in front as well; each concerns its own bridge and ports only.
     foreign = [line for line in origin if " -j MOOR-" not in line or line == chain.jump]
     in_front = chain.entered_from != "DOCKER-USER" or _docker_user_is_in_front(present)
     return in_front and rules == chain.rules and foreign[:1] == [chain.jump] and origin.count(chain.jump) == 1

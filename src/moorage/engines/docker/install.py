@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from moorage.kit.errors import SetupError
+from moorage.kit.log_files import open_log_file
 from moorage.kit.settings import Settings
 
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -35,7 +36,6 @@ async def install_engine(settings: Settings, progress: Callable[[str], None], se
             f"start. Mend it (e.g. apt-get install --reinstall {present}), start it, and start Moorage again."
         )
     log_file = settings.log_dir.absolute() / "install-engine.log"
-    log_file.parent.mkdir(parents=True, exist_ok=True)
     progress("No Docker engine found: installing Debian's docker.io (about 65 MB) …")
     await _apt(installer, ["update"], log_file, _UPDATE_TIMEOUT_S)
     arguments = ["install", "-y", "--no-install-recommends", "--no-remove", "docker.io", "iptables"]
@@ -63,7 +63,7 @@ async def _installed_engine_package(search_path: str) -> str | None:
 
 async def _apt(installer: str, arguments: list[str], log_file: Path, timeout_s: float) -> None:
     environment = dict(os.environ) | {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C"}
-    with open(log_file, "ab") as log:  # noqa: ASYNC230 - a file of our own, opened once before anything runs
+    with os.fdopen(open_log_file(log_file), "ab") as log:
         process = await asyncio.create_subprocess_exec(
             installer,
             *arguments,

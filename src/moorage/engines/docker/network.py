@@ -1,4 +1,5 @@
-"""Our one bridge network per installation, and whether it keeps containers apart.
+"""Our one bridge network per installation, and whether it keeps containers apart: a fact that is looked at again and
+again, because whatever else reloads the machine's firewall takes our rules away.
 
 One for all replicas, because Docker's default address pool ends at the 31st network. Containers on it do not
 reach each other (`enable_icc=false`), nor this machine, nor private addresses (`firewall.py`).
@@ -15,6 +16,7 @@ from aiodocker.exceptions import DockerError
 from moorage.engines.docker import firewall
 from moorage.engines.docker.connection import DockerConnection
 from moorage.engines.docker.create import LABEL_INSTALLATION
+from moorage.engines.docker.host_limits import raise_limits
 from moorage.kit.errors import EngineError
 from moorage.kit.ids import InstallationId
 
@@ -28,6 +30,8 @@ class NetworkIsolation:
     isolated: bool
     reason: str | None
     """Why not, in words for the operator."""
+    weaknesses: tuple[str, ...] = ()
+    """What is not as tight as it could be, and no reason to start nothing."""
 
 
 @dataclass(frozen=True)
@@ -47,16 +51,27 @@ class BridgeNetwork:
         """A network device's name has at most 15 characters."""
         return f"moor{self.suffix}"
 
-    async def prepare(self, connection: DockerConnection) -> NetworkIsolation:
+    async def prepare(
+        self, connection: DockerConnection, local_use: firewall.LocalUse | None
+    ) -> NetworkIsolation:
         """The rules first: a container can only be attached to a bridge that is already guarded."""
+        reason, weaknesses = None, []
         try:
             await firewall.enforce(self.bridge, self.suffix)
-            reason = None
         except firewall.FirewallUnusableError as exc:
             reason = exc.message
+        if local_use is not None and (open_because := await self._why_open_to_users(local_use)) is not None:
+            weaknesses.append(open_because)
         await self._ensure_network(connection)
         reason = reason or self._why_not_isolated()
-        return NetworkIsolation(isolated=reason is None, reason=reason)
+        if self.is_on_this_machine() and (low := raise_limits()):
+            weaknesses.append(
+                f"one container can take what all share: the kernel's {', '.join(low)} may not be raised here"
+            )
+        return NetworkIsolation(reason is None, reason, tuple(weaknesses))
+
+    def is_on_this_machine(self) -> bool:
+        return Path(f"/sys/class/net/{self.bridge}").exists()
 
     async def dismantle(self, connection: DockerConnection) -> None:
         async with connection.call(f"remove network {self.name}") as docker:
@@ -106,8 +121,15 @@ class BridgeNetwork:
             },
         }
 
+    async def _why_open_to_users(self, local_use: firewall.LocalUse) -> str | None:
+        try:
+            await firewall.enforce_local_use(self.bridge, self.suffix, local_use)
+        except firewall.FirewallUnusableError as exc:
+            return f"every user of this machine reaches replicas without a key, on loopback ({exc.message})"
+        return None
+
     def _why_not_isolated(self) -> str | None:
-        if not Path(f"/sys/class/net/{self.bridge}").exists():
+        if not self.is_on_this_machine():
             return "the Docker engine's networks are not on this machine (Docker Desktop, or rootless)"
         try:
             filtered = _BRIDGED_TRAFFIC_IS_FILTERED.read_text().strip() == "1"

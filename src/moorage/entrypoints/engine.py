@@ -1,0 +1,19 @@
+"""The Docker engine as the settings ask for it: the same one for the controller and for `moor up`, which tries it."""
+
+from moorage.engines.docker.engine import DockerEngine
+from moorage.engines.docker.firewall import LocalUse
+from moorage.kit.clock import system_clock
+from moorage.kit.home import user_ids_of_ours
+from moorage.kit.ids import InstallationId
+from moorage.kit.settings import Settings
+
+
+def docker_engine(settings: Settings, docker_host: str, installation_id: InstallationId) -> DockerEngine:
+    return DockerEngine(
+        docker_host,
+        installation_id,
+        system_clock,
+        runtime=settings.container_runtime,
+        local_use=LocalUse(settings.replica_port_range, user_ids_of_ours()),
+        isolation_required=settings.isolation == "required",
+    )
