@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from moorage.engines.base import ImageRequest, RegistryCredentials
+from moorage.engines.base import ImageRequest
 from moorage.engines.docker.images import split_reference
 from moorage.kit.errors import ImageError
+from moorage.outbound.registry.credentials import RegistryCredentials
 from tests.engine.conftest import DockerWorld
 from tests.engine.contract import Recorder
 from tests.engine.registry import PASSWORD, USERNAME, Registry
@@ -54,9 +55,10 @@ async def test_other_architecture(world: DockerWorld, registry: Registry) -> Non
 
 
 async def test_registry_that_does_not_answer(world: DockerWorld) -> None:
-    reference = f"127.0.0.1:{world.free_port()}/chat:1"
-    with pytest.raises(ImageError, match="cannot be reached") as caught:
-        await world.engine.ensure_image(ImageRequest(reference), Recorder())
+    host = f"127.0.0.1:{world.free_port()}"
+    world.pulls.allowed_registries += (host,)
+    with pytest.raises(ImageError, match="refuses connections") as caught:
+        await world.engine.ensure_image(ImageRequest(f"{host}/chat:1"), Recorder())
     assert caught.value.code == "registry_unreachable"
 
 

@@ -15,15 +15,16 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from moorage.engines.base import RegistryCredentials
 from moorage.kit.clock import Clock, system_clock
-from moorage.registry.client import ImageFacts, preflight_image
+from moorage.outbound.registry.client import ImageFacts, preflight_image
+from moorage.outbound.registry.credentials import RegistryCredentials
 from tests.registry.images import BuiltImage, single_image
 from tests.registry.own_network import Canary
 
 PUBLIC_ADDRESS = "8.8.4.4"
 REGISTRY, CDN, OTHER = "registry.example.com", "cdn.example.com", "tokens.example.net"
 IMAGE = f"{REGISTRY}/acme/chat:1"
+MAX_IMAGE_BYTES = 1 << 30
 CREDENTIALS = RegistryCredentials("ann", "password-canary-1234")
 
 Answer = web.StreamResponse
@@ -62,6 +63,7 @@ class Hostile:
             credentials,
             architecture="amd64",
             allowed_registries=allowed,
+            max_image_bytes=MAX_IMAGE_BYTES,
             clock=clock,
             lookup=self.lookup,
             tls=self.tls,

@@ -5,10 +5,10 @@ import socket
 import aiohttp
 import pytest
 
-from moorage.engines.base import RegistryCredentials
 from moorage.kit.clock import system_clock
 from moorage.kit.errors import ImageError
-from moorage.registry.client import ImageFacts, preflight_image
+from moorage.outbound.registry.client import ImageFacts, preflight_image
+from moorage.outbound.registry.credentials import RegistryCredentials
 from tests.registry.conftest import PASSWORD, USERNAME, RunningRegistry
 from tests.registry.images import (
     DOCKER_INDEX_TYPE,
@@ -31,6 +31,7 @@ async def ask(
         credentials,
         architecture=changes.get("architecture", "amd64"),
         allowed_registries=(registry.host,),
+        max_image_bytes=1 << 30,
         clock=system_clock,
     )
 
@@ -125,6 +126,7 @@ async def test_not_allowed(open_registry: RunningRegistry) -> None:
             None,
             architecture="amd64",
             allowed_registries=("127.0.0.1:1",),
+            max_image_bytes=1 << 30,
             clock=system_clock,
         )
     assert caught.value.code == "registry_unreachable"

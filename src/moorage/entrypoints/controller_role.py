@@ -23,6 +23,7 @@ from moorage.kit.installation import ensure_installation_id
 from moorage.kit.postgres import database_dsn
 from moorage.kit.settings import Settings
 from moorage.notifications.delivery import MailDelivery
+from moorage.outbound.pulls.proxy import PullProxy
 from moorage.reconcile.driver import Driver
 from moorage.telemetry.capsules.writer import CapsuleWriter
 from moorage.telemetry.logs.collector import LogCollector
@@ -40,8 +41,14 @@ async def serve(settings: Settings) -> None:
         raise SettingsError(
             "The controller needs MOORAGE_DOCKER_HOST; `moor up` finds or starts an engine by itself."
         )
+    pulls = PullProxy(
+        system_clock,
+        allowed_registries=settings.allowed_registries,
+        max_image_bytes=settings.max_image_bytes,
+        pulls_per_organization=settings.pulls_per_organization,
+    )
     engine = DockerEngine(
-        settings.docker_host, installation_id, system_clock, runtime=settings.container_runtime
+        settings.docker_host, installation_id, system_clock, runtime=settings.container_runtime, pulls=pulls
     )
     await engine.check_runtime()
     keyring = load_or_create_keyring(settings.key_file)
@@ -71,7 +78,7 @@ async def serve(settings: Settings) -> None:
     containers.ask = drivers[0].ask
     listener.hear(CONTAINERS, drivers[0].ask)
     try:
-        async with asyncio.TaskGroup() as group:
+        async with pulls, asyncio.TaskGroup() as group:
             group.create_task(listener.run())
             for driver in drivers:
                 group.create_task(driver.run())

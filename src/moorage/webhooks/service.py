@@ -8,7 +8,7 @@ from moorage.kit.ids import new_webhook_id
 from moorage.kit.settings import Settings
 from moorage.organizations.access import OrganizationAccess
 from moorage.organizations.audit.repository import record_audit
-from moorage.registry.addresses import AddressRefusedError, is_allowed_by_name, origin_of, strict_url
+from moorage.outbound.addresses import AddressRefusedError, is_allowed_by_name, origin_of, strict_url
 from moorage.webhooks import repository
 from moorage.webhooks.models import DeliveryRow, WebhookRow
 from moorage.webhooks.schemas import WebhookCreate, WebhookPatch

@@ -6,9 +6,7 @@ Every call checks the lease first: a former leader starts and stops nothing.
 import asyncio
 from dataclasses import dataclass, field, replace
 
-from moorage.catalog.repository import list_nodes
 from moorage.containers.models import ContainerRow, ReplicaRow
-from moorage.containers.preflight import pinned
 from moorage.containers.reconciler import repository, trials
 from moorage.containers.reconciler.fresh import FreshlySeen
 from moorage.containers.reconciler.loading_repository import Loaded
@@ -22,7 +20,6 @@ from moorage.engines.base import (
     Image,
     ImageRequest,
     PullProgress,
-    RegistryCredentials,
     ReplicaSpec,
 )
 from moorage.kit.clock import Clock
@@ -31,8 +28,8 @@ from moorage.kit.database import Database
 from moorage.kit.errors import EngineError, ImageError, StartError
 from moorage.kit.ids import ContainerId, OrganizationId, ProjectId, ReplicaId
 from moorage.kit.settings import Settings
+from moorage.outbound.registry.credentials import RegistryCredentials
 from moorage.reconcile.lease import Lease
-from moorage.registry.client import preflight_image
 
 
 @dataclass
@@ -68,7 +65,7 @@ class EngineCalls:
         lease.check()
         try:
             async with asyncio.timeout(self.settings.pull_timeout_s):
-                image = await self._image(row, settings)
+                image = await self._image(row, settings, OrganizationId(loaded.organization_id))
         except ImageError as exc:
             return Verdict(Reason(exc.code), exc.message)
         except TimeoutError:
@@ -108,33 +105,20 @@ class EngineCalls:
         lease.check()
         await self.engine.remove(engine_id)
 
-    async def _image(self, row: ContainerRow, settings: ContainerSettings) -> Image:
-        """Look before pulling: the registry says what is wrong in a sentence, and which digest the name stands
-        for now. That digest is what is pulled, so every replica of this deployment runs the same image."""
+    async def _image(
+        self, row: ContainerRow, settings: ContainerSettings, organization_id: OrganizationId
+    ) -> Image:
+        """The engine pins what it found, so every replica of this deployment runs the same image."""
         if settings.registry_provider is RegistryProvider.LOCAL:
             return await self.engine.ensure_image(ImageRequest(settings.image, local=True), lambda _: None)
         credentials = None
         if settings.registry_username is not None:
             password = self._secrets(row).registry_password or ""
             credentials = RegistryCredentials(settings.registry_username, password)
-        facts = await preflight_image(
-            settings.image,
-            credentials,
-            architecture=await self._architecture(),
-            allowed_registries=self.settings.allowed_registries,
-            clock=self.clock,
-        )
-        request = ImageRequest(pinned(settings.image, facts.digest), credentials)
+        request = ImageRequest(settings.image, credentials, organization_id=organization_id)
         return await self.engine.ensure_image(
             request, lambda now: self.pull_progress.__setitem__(row.id, now)
         )
-
-    async def _architecture(self) -> str:
-        async with self.database.reading() as session:
-            nodes = await list_nodes(session)
-        if not nodes:
-            raise EngineError("No machine has reported yet.")
-        return nodes[0].architecture
 
     async def _record_start_failure(
         self, replica: ReplicaRow, verdict: Verdict, lease: Lease, *, badly: bool

@@ -50,6 +50,7 @@ from moorage.engines.nvidia_usage import read_gpu_usage
 from moorage.kit.clock import Clock
 from moorage.kit.errors import EngineError, SettingsError
 from moorage.kit.ids import ContainerId, InstallationId, ReplicaId
+from moorage.outbound.pulls.proxy import PullProxy
 
 PUBLIC_DNS = ("1.1.1.1", "8.8.8.8")
 """Resolvers that a container may reach: the machine's own is usually at a private address, which it may not."""
@@ -68,12 +69,15 @@ class DockerEngine:
         clock: Clock,
         dns: tuple[str, ...] = PUBLIC_DNS,
         runtime: str | None = None,
+        pulls: PullProxy | None = None,
     ) -> None:
+        """Without `pulls` there are the images of this machine and no others."""
         self._connection = DockerConnection(docker_host)
         self._installation_id = installation_id
         self._clock = clock
         self._dns = dns
         self._runtime = runtime
+        self._pulls = pulls
         self._network = BridgeNetwork(installation_id)
         self._isolation = NetworkIsolation(isolated=False, reason="the network has not been prepared yet")
         self._usage_files: dict[str, UsageFiles] = {}
@@ -101,7 +105,7 @@ class DockerEngine:
         self._isolation = await self._network.prepare(self._connection)
 
     async def ensure_image(self, request: ImageRequest, on_progress: Callable[[PullProgress], None]) -> Image:
-        return await images.ensure_image(self._connection, request, on_progress)
+        return await images.ensure_image(self._connection, self._pulls, request, on_progress)
 
     async def start(self, spec: ReplicaSpec) -> ObservedReplica:
         if spec.gpu_device_ids:
