@@ -9,7 +9,7 @@ from moorage.kit.errors import ImageError
 from moorage.outbound.pulls.check import LayerCheck, LayerRefusedError, UnpackedTooLargeError
 from moorage.outbound.pulls.ticket import Pull
 from moorage.outbound.pulls.unpacked import NotUnpackableError
-from moorage.outbound.registry.sentences import REGISTRY_UNREACHABLE
+from moorage.outbound.registry.sentences import PassingImageError
 from moorage.outbound.transport import OpenAnswer, TransportError, TransportRefusedError
 
 _CONTENT_RANGE = re.compile(r"bytes ([0-9]{1,18})-[0-9]{1,18}/(?:[0-9]{1,18}|\*)")
@@ -28,9 +28,11 @@ async def layer_bytes(pull: Pull, digest: str, first_byte: int) -> AsyncGenerato
             async for offset, chunk in chunks:
                 if wanted := chunk[max(0, first_byte - offset) :]:
                     yield wanted
-    except ImageError as exc:
+    except PassingImageError as exc:
         # A registry that has a bad minute is not the end of a pull of fifty gigabytes.
-        raise pull.note(exc) if exc.code == REGISTRY_UNREACHABLE else pull.refuse(exc) from exc
+        raise pull.note(exc) from exc
+    except ImageError as exc:
+        raise pull.refuse(exc) from exc
     except TransportRefusedError as exc:
         raise pull.refuse(sentences.broken_off(str(exc))) from exc
     except TransportError as exc:

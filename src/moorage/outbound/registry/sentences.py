@@ -47,6 +47,10 @@ class ImageName:
         return cls(match["host"], match["repository"], match["digest"] or match["tag"])
 
 
+class PassingImageError(ImageError):
+    """It may be over in a minute: whoever is in the middle of a pull asks again."""
+
+
 class Sentences:
     def __init__(self, image: ImageName, credentials: RegistryCredentials | None) -> None:
         self._image = image
@@ -139,7 +143,8 @@ class Sentences:
         if status == 429:
             advice = "It limits how often it may be asked; wait some minutes"
             advice += ", or give username and password" if self._username is None else ""
-        return ImageError(
+        kind = PassingImageError if status in (408, 429) or status >= 500 else ImageError
+        return kind(
             f"{origin} answered with HTTP status {status} when asked for {self._image}. {advice}.",
             code=REGISTRY_UNREACHABLE,
         )
