@@ -39,6 +39,8 @@ def pull_proxy(allowed: tuple[str, ...], **changes: Any) -> PullProxy:
 
 
 class DockerWorld:
+    architecture = _ARCHITECTURE
+
     def __init__(
         self, docker_host: str, busybox_image: str, unknown_remote_image: str, pulls: PullProxy
     ) -> None:

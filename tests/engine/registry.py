@@ -23,12 +23,14 @@ class Registry:
         self.blobs: dict[str, bytes] = {}
         self.manifests: dict[str, bytes] = {}
         self.requests: list[str] = []
+        self.layers_at: str | None = None
+        """Where layers are said to be, if not here; configurations always are."""
         self.publish("chat", architecture)
         self.publish("newer-chat", architecture)
         self.publish("foreign", "s390x")
 
-    def publish(self, name: str, architecture: str) -> None:
-        layer, plain_digest = _layer(name)
+    def publish(self, content: str, architecture: str, name: str | None = None) -> None:
+        layer, plain_digest = _layer(content)
         config = json.dumps(
             {
                 "architecture": architecture,
@@ -43,7 +45,7 @@ class Registry:
             "config": self._blob(config, "application/vnd.docker.container.image.v1+json"),
             "layers": [self._blob(layer, "application/vnd.docker.image.rootfs.diff.tar.gzip")],
         }
-        self.manifests[name] = json.dumps(manifest).encode()
+        self.manifests[name or content] = json.dumps(manifest).encode()
 
     def digest(self, name: str) -> str:
         return _digest(self.manifests[name])
@@ -77,6 +79,8 @@ class Registry:
             return web.json_response({})
         name, _, rest = path.partition("/")
         kind, _, reference = rest.partition("/")
+        if kind == "blobs" and self.layers_at and not self.blobs[reference].startswith(b"{"):
+            return web.Response(status=307, headers={"Location": f"{self.layers_at}/{reference}"})
         if kind == "blobs" and reference in self.blobs:
             return web.Response(body=self.blobs[reference], content_type="application/octet-stream")
         if kind == "manifests" and name in self.manifests:

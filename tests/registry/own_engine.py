@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from moorage.engines.docker.connection import answers
+from moorage.engines.docker.daemon import CONCURRENT_DOWNLOADS
 
 _START_DEADLINE_S = 60.0
 _DNS_PORT = 53
@@ -38,9 +39,10 @@ async def own_engine(authority_pem: bytes) -> AsyncIterator[str]:
 def _start(home: Path, host: str, authority_pem: bytes) -> subprocess.Popen[bytes]:
     (home / "authority.pem").write_bytes(authority_pem)
     folders = ("--data-root", f"{home}/data", "--exec-root", f"{home}/exec", "--pidfile", f"{home}/pid")
+    downloads = ("--max-concurrent-downloads", str(CONCURRENT_DOWNLOADS))
     with open(home / "log", "wb") as log:
         return subprocess.Popen(
-            ["dockerd", "--host", host, *folders, "--bridge", "none", "--iptables=false"],
+            ["dockerd", "--host", host, *folders, "--bridge", "none", "--iptables=false", *downloads],
             stdout=log,
             stderr=log,
             env=os.environ | {"SSL_CERT_FILE": f"{home}/authority.pem"},

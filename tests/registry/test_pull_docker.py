@@ -1,6 +1,7 @@
 """RELIABILITY row 38 with a real engine: Docker itself pulls, in a network where every address answers and every lookup
 is seen. So far as a pre-flight can tell nothing is wrong with these registries; what they do, they do to the pull."""
 
+import asyncio
 import platform
 from collections.abc import Awaitable, Callable
 
@@ -14,6 +15,7 @@ from moorage.kit.clock import system_clock
 from moorage.kit.errors import ImageError
 from moorage.kit.ids import new_installation_id
 from moorage.outbound.registry.credentials import RegistryCredentials
+from moorage.outbound.transport import STREAM_PATIENCE_S
 from tests.registry.hostile import (
     CDN,
     CREDENTIALS,
@@ -25,12 +27,13 @@ from tests.registry.hostile import (
     challenge,
     hostile_registry,
 )
-from tests.registry.images import single_image
+from tests.registry.images import digest_of, single_image
 from tests.registry.own_engine import NameServer, own_engine
 from tests.registry.own_network import in_own_network
-from tests.registry.test_pull_proxy import for_layers, layer_of, moved
+from tests.registry.test_pull_proxy import for_layers, image_with, layer_of, moved
 
 ARCHITECTURE = {"x86_64": "amd64", "aarch64": "arm64"}[platform.machine()]
+_DOCKERS_OWN_PLACES = 3
 _MARKER = "marker-canary-5555"
 _TARGETS = (
     *("https://127.0.0.1/", "https://127.0.0.1:8080/", "http://127.0.0.1:5000/", "http://localhost:6379/"),
@@ -175,5 +178,44 @@ def test_through_the_engine() -> None:
         assert "refused the username and password" in said
         assert _MARKER not in said
         assert names.asked == []
+
+    run(story)
+
+
+def test_layers_that_hardly_move_do_not_hold_up_others() -> None:
+    """Docker has three places for layers, for everybody together: so it did, and who took them had them."""
+
+    async def story(pulling: Pulling) -> None:
+        hostile = pulling.hostile
+        slow_layers = [f"layer {number}".encode() * 1000 for number in range(6)]
+        slow = image_with(*slow_layers, architecture=ARCHITECTURE)
+        hostile.image.manifests.update(slow.manifests)
+        hostile.image.blobs.update(slow.blobs)
+        digests = {digest_of(layer) for layer in slow_layers}
+        waiting, enough = set[str](), asyncio.Event()
+
+        async def script(request: web.Request) -> web.StreamResponse | None:
+            digest = request.path.rpartition("/")[2]
+            if digest not in digests:
+                return None
+            waiting.add(digest)
+            if len(waiting) >= _DOCKERS_OWN_PLACES:
+                enough.set()
+            response = web.StreamResponse()
+            response.content_length = len(hostile.image.blobs[digest])
+            await response.prepare(request)
+            while True:
+                await response.write(b"x")
+                await asyncio.sleep(0.05)
+
+        hostile.script = script
+        request = ImageRequest(f"{REGISTRY}/acme/slow@{slow.top}")
+        held_up = asyncio.create_task(pulling.engine.ensure_image(request, lambda _: None))
+        async with asyncio.timeout(STREAM_PATIENCE_S - 10):
+            await enough.wait()
+            await pulling.engine.ensure_image(ImageRequest(IMAGE), lambda _: None)
+        assert not held_up.done()
+        held_up.cancel()
+        await asyncio.gather(held_up, return_exceptions=True)
 
     run(story)

@@ -26,7 +26,15 @@ from tests.registry.hostile import (
     challenge,
     hostile_registry,
 )
-from tests.registry.images import CONFIG_TYPE, MANIFEST_TYPE, BuiltImage, digest_of, index_of, single_image
+from tests.registry.images import (
+    CONFIG_TYPE,
+    LAYER_TYPE,
+    MANIFEST_TYPE,
+    BuiltImage,
+    digest_of,
+    index_of,
+    single_image,
+)
 from tests.registry.own_network import in_own_network
 from tests.registry.puller import Puller, pull, refusal_of
 from tests.registry.test_server_side_requests import NAMES, URLS
@@ -47,19 +55,26 @@ def run(story: Callable[[Hostile], Awaitable[None]]) -> None:
     in_own_network(live)
 
 
-def image_with(layer: bytes) -> BuiltImage:
+def image_with(*layers: bytes, architecture: str = "amd64") -> BuiltImage:
     config = json.dumps(
-        {"os": "linux", "architecture": "amd64", "config": {}, "rootfs": {"type": "layers", "diff_ids": []}}
+        {
+            "os": "linux",
+            "architecture": architecture,
+            "config": {},
+            "rootfs": {"type": "layers", "diff_ids": []},
+        }
     ).encode()
     manifest = {
         "schemaVersion": 2,
         "mediaType": MANIFEST_TYPE,
         "config": {"mediaType": CONFIG_TYPE, "digest": digest_of(config), "size": len(config)},
-        "layers": [{"mediaType": "x", "digest": digest_of(layer), "size": len(layer)}],
+        "layers": [
+            {"mediaType": LAYER_TYPE, "digest": digest_of(layer), "size": len(layer)} for layer in layers
+        ],
     }
     body = json.dumps(manifest).encode()
-    blobs = {digest_of(config): config, digest_of(layer): layer}
-    return BuiltImage(digest_of(body), len(layer), blobs, {digest_of(body): (body, MANIFEST_TYPE)})
+    blobs = {digest_of(part): part for part in (config, *layers)}
+    return BuiltImage(digest_of(body), sum(map(len, layers)), blobs, {digest_of(body): (body, MANIFEST_TYPE)})
 
 
 def layer_of(image: BuiltImage) -> str:
