@@ -87,6 +87,21 @@ async def test_wrong_architecture(open_registry: RunningRegistry) -> None:
         assert "linux/amd64" in message
 
 
+async def test_too_large(open_registry: RunningRegistry) -> None:
+    image = single_image()
+    await push(open_registry.url, "acme/chat", "1", image)
+    with pytest.raises(ImageError, match=f"an image may have {image.layer_bytes - 1} bytes here") as caught:
+        await preflight_image(
+            f"{open_registry.host}/acme/chat:1",
+            None,
+            architecture="amd64",
+            allowed_registries=(open_registry.host,),
+            max_image_bytes=image.layer_bytes - 1,
+            clock=system_clock,
+        )
+    assert caught.value.code == "image_too_large"
+
+
 async def test_missing(open_registry: RunningRegistry) -> None:
     await push(open_registry.url, "acme/chat", "1", single_image())
     for image in ("acme/chat:2", "acme/absent:1", f"acme/chat@sha256:{'0' * 64}"):

@@ -28,6 +28,7 @@ _RESERVED = re.compile(r"(?:(?:index\.|registry-1\.)?docker\.io/)?local/")
 _KEPT_AS = "moorage/pulled"
 """Each pulled image is tagged with its id, because Docker drops what has no name."""
 _TICKET_NAME = re.compile(rf"127\.0\.0\.1:[0-9]+/{PULL_FOLDER}/[0-9a-f]+@sha256:[0-9a-f]{{64}}")
+_CONNECT_TIMEOUT_S = 2.0
 _PULL_IDLE_TIMEOUT_S = 900.0
 """Silence while a pull runs. Unpacking one layer of 50 GB says nothing for minutes."""
 
@@ -133,8 +134,8 @@ async def _pull(
         pulling.cancel()
         await asyncio.gather(pulling, return_exceptions=True)
         refused.cancel()
-    if ticket.trouble is not None and ticket.refused.done():
-        raise ticket.trouble
+    if ticket.refused.done():
+        raise ticket.refused.result()
 
 
 async def _pull_by_ticket(
@@ -169,7 +170,7 @@ async def _keep(connection: DockerConnection, reference: str, ticket: Ticket) ->
     image_id = str(inspected["Id"])
     async with connection.call(what) as docker:
         await docker.images.tag(image_id, _KEPT_AS, tag=image_id.removeprefix("sha256:"))
-    for name in (pulled_as, *_left_behind(inspected, ticket)):
+    for name in (pulled_as, *await _left_behind(inspected, ticket)):
         async with connection.call(what) as docker:
             try:
                 await docker.images.delete(name, noprune=True)
@@ -179,11 +180,26 @@ async def _keep(connection: DockerConnection, reference: str, ticket: Ticket) ->
     return _image(inspected, digest=ticket.digest)
 
 
-def _left_behind(inspected: Mapping[str, Any], ticket: Ticket) -> list[str]:
-    """Names from tickets of a proxy that is gone: it was killed between the pull and here."""
-    listen = ticket.name.partition("/")[0]
-    names = [str(name) for name in inspected.get("RepoDigests") or ()]
-    return [name for name in names if _TICKET_NAME.fullmatch(name) and not name.startswith(f"{listen}/")]
+async def _left_behind(inspected: Mapping[str, Any], ticket: Ticket) -> list[str]:
+    """Names from tickets of a proxy that is gone: it was killed between the pull and here. Another installation's,
+    which uses the same engine, is not gone."""
+    names = [str(name) for name in inspected.get("RepoDigests") or () if _TICKET_NAME.fullmatch(str(name))]
+    proxies = {name.partition("/")[0] for name in names} - {ticket.name.partition("/")[0]}
+    gone = {proxy for proxy in proxies if not await _listens(proxy)}
+    return [name for name in names if name.partition("/")[0] in gone]
+
+
+async def _listens(address: str) -> bool:
+    host, _, port = address.partition(":")
+    try:
+        async with asyncio.timeout(_CONNECT_TIMEOUT_S):
+            _, writer = await asyncio.open_connection(host, int(port))
+    except ConnectionRefusedError:
+        return False
+    except (OSError, TimeoutError):
+        return True
+    writer.close()
+    return True
 
 
 def split_reference(reference: str) -> tuple[str, str, str]:

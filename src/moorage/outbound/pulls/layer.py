@@ -28,15 +28,16 @@ async def layer_bytes(pull: Pull, digest: str, first_byte: int) -> AsyncGenerato
             async for offset, chunk in chunks:
                 if wanted := chunk[max(0, first_byte - offset) :]:
                     yield wanted
+        pull.troubles.pop(digest, None)
     except PassingImageError as exc:
         # A registry that has a bad minute is not the end of a pull of fifty gigabytes.
-        raise pull.note(exc) from exc
+        raise pull.note(digest, exc) from exc
     except ImageError as exc:
         raise pull.refuse(exc) from exc
     except TransportRefusedError as exc:
         raise pull.refuse(sentences.broken_off(str(exc))) from exc
     except TransportError as exc:
-        raise pull.note(sentences.broken_off(str(exc))) from exc
+        raise pull.note(digest, sentences.broken_off(str(exc))) from exc
     except LayerRefusedError as exc:
         raise pull.refuse(sentences.misbehaves(str(exc))) from exc
     except NotUnpackableError as exc:

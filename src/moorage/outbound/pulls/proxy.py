@@ -23,7 +23,7 @@ from typing import Self
 from aiohttp import web
 
 from moorage.kit.clock import Clock
-from moorage.kit.errors import ImageError
+from moorage.kit.errors import EngineError, ImageError
 from moorage.kit.loop_thread import LoopThread
 from moorage.outbound.addresses import Lookup, system_lookup
 from moorage.outbound.pulls.server import PullServer
@@ -102,6 +102,9 @@ class PullProxy:
             # Whoever waits for it must hear of what nobody foresaw, too.
             pull.ready.set_exception(exc)
             raise
+        finally:
+            if not pull.ready.done():
+                pull.ready.set_exception(EngineError(f"pull {pull.order.reference}: the pull was ended"))
 
     async def _serve(self, pull: Pull) -> None:
         order = pull.order

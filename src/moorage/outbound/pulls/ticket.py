@@ -37,8 +37,8 @@ class Pull:
     secret: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
     ready: "concurrent.futures.Future[ResolvedImage]" = field(default_factory=concurrent.futures.Future)
     refused: "concurrent.futures.Future[ImageError]" = field(default_factory=concurrent.futures.Future)
-    trouble: ImageError | None = None
-    """The last thing that went wrong; the engine may have got over it by asking again."""
+    troubles: dict[str, ImageError] = field(default_factory=dict)
+    """By layer, what went wrong last; not any more once the engine got it by asking again."""
 
     def __post_init__(self) -> None:
         for future in (self.ready, self.refused):
@@ -55,13 +55,12 @@ class Pull:
         }
         """Nothing else is handed out: not what the registry has besides, whatever the engine is made to ask for."""
 
-    def note(self, error: ImageError) -> ImageError:
-        self.trouble = error
+    def note(self, digest: str, error: ImageError) -> ImageError:
+        self.troubles[digest] = error
         return error
 
     def refuse(self, error: ImageError) -> ImageError:
         """For good: the engine need not ask again."""
-        self.trouble = error
         if not self.refused.done():
             self.refused.set_result(error)
         return error
@@ -86,4 +85,7 @@ class Ticket:
 
     @property
     def trouble(self) -> ImageError | None:
-        return self._pull.trouble
+        """What went wrong and was not put right: why the engine gave up."""
+        if self.refused.done():
+            return self.refused.result()
+        return next(iter(tuple(self._pull.troubles.values())), None)
