@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import cast
 
 from moorage.engines.docker.connection import answers
 from moorage.engines.docker.daemon import CONCURRENT_DOWNLOADS
@@ -76,7 +77,7 @@ class NameServer(asyncio.DatagramProtocol):
                 transport.close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = transport
+        self._transport = cast(asyncio.DatagramTransport, transport)
 
     def datagram_received(self, data: bytes, client: tuple[str, int]) -> None:
         labels, position = [], 12
@@ -96,5 +97,4 @@ class NameServer(asyncio.DatagramProtocol):
             )
         flags = b"\x81\x80" if addresses else b"\x81\x83"
         counts = b"\x00\x01" + (b"\x00\x01" if records else b"\x00\x00") + b"\x00\x00\x00\x00"
-        assert isinstance(self._transport, asyncio.DatagramTransport)
         self._transport.sendto(data[:2] + flags + counts + question + records, client)
