@@ -1,5 +1,6 @@
 """A small image registry on loopback, for pulls: open, or behind a password."""
 
+import asyncio
 import base64
 import gzip
 import hashlib
@@ -12,6 +13,7 @@ from typing import Any, Self
 from aiohttp import web
 
 USERNAME, PASSWORD = "ann", "registry-canary-0815"
+_PIECE_BYTES = 1 << 18
 _MANIFEST_TYPE = "application/vnd.docker.distribution.manifest.v2+json"
 
 
@@ -25,6 +27,8 @@ class Registry:
         self.requests: list[str] = []
         self.layers_at: str | None = None
         """Where layers are said to be, if not here; configurations always are."""
+        self.pause_s = 0.0
+        """Between pieces of a blob, so that somebody can watch."""
         self.publish("chat", architecture)
         self.publish("newer-chat", architecture)
         self.publish("foreign", "s390x")
@@ -69,7 +73,16 @@ class Registry:
         self.blobs[_digest(data)] = data
         return {"mediaType": media_type, "size": len(data), "digest": _digest(data)}
 
-    async def _answer(self, request: web.Request) -> web.Response:
+    async def _send(self, request: web.Request, data: bytes) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "application/octet-stream"})
+        response.content_length = len(data)
+        await response.prepare(request)
+        for start in range(0, len(data), _PIECE_BYTES):
+            await response.write(data[start : start + _PIECE_BYTES])
+            await asyncio.sleep(self.pause_s)
+        return response
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
         path = request.match_info["path"]
         self.requests.append(path)
         expected = base64.b64encode(f"{USERNAME}:{PASSWORD}".encode()).decode()
@@ -82,7 +95,7 @@ class Registry:
         if kind == "blobs" and self.layers_at and not self.blobs[reference].startswith(b"{"):
             return web.Response(status=307, headers={"Location": f"{self.layers_at}/{reference}"})
         if kind == "blobs" and reference in self.blobs:
-            return web.Response(body=self.blobs[reference], content_type="application/octet-stream")
+            return await self._send(request, self.blobs[reference])
         if kind == "manifests" and name in self.manifests:
             headers = {"Docker-Content-Digest": self.digest(name), "Content-Type": _MANIFEST_TYPE}
             return web.Response(body=self.manifests[name], headers=headers)
