@@ -7,6 +7,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from moorage.engines.base import ImageRequest
 from moorage.engines.docker.engine import DockerEngine
 from moorage.kit.clock import system_clock
 from moorage.kit.ids import new_installation_id
+from moorage.outbound.pulls.proxy import PullProxy
 from tests.engine.registry import Registry
 from tests.engine_fixtures import remove_installation
 from tests.ports import free_port
@@ -31,11 +33,21 @@ _DEADLINE_S = 20.0
 _ARCHITECTURE = {"x86_64": "amd64", "aarch64": "arm64"}[platform.machine()]
 
 
+def pull_proxy(allowed: tuple[str, ...], **changes: Any) -> PullProxy:
+    limits = {"max_image_bytes": 2**30, "pulls_per_organization": 3} | changes
+    return PullProxy(system_clock, allowed_registries=allowed, **limits)
+
+
 class DockerWorld:
-    def __init__(self, docker_host: str, busybox_image: str, unknown_remote_image: str) -> None:
+    architecture = _ARCHITECTURE
+
+    def __init__(
+        self, docker_host: str, busybox_image: str, unknown_remote_image: str, pulls: PullProxy
+    ) -> None:
         self.docker_host = docker_host
+        self.pulls = pulls
         self.installation_id, self.other_installation_id = new_installation_id(), new_installation_id()
-        self.engine = DockerEngine(docker_host, self.installation_id, system_clock)
+        self.engine = DockerEngine(docker_host, self.installation_id, system_clock, pulls=pulls)
         self.other_engine = DockerEngine(docker_host, self.other_installation_id, system_clock)
         self.unknown_remote_image = unknown_remote_image
         self._busybox_image = busybox_image
@@ -69,10 +81,17 @@ async def private_registry() -> AsyncIterator[Registry]:
 
 
 @pytest.fixture
+async def pulls(registry: Registry, private_registry: Registry) -> AsyncIterator[PullProxy]:
+    allowed = (registry.host, private_registry.host)
+    async with pull_proxy(allowed) as proxy:
+        yield proxy
+
+
+@pytest.fixture
 async def docker_world(
-    docker_host: str, busybox_image: str, registry: Registry
+    docker_host: str, busybox_image: str, registry: Registry, pulls: PullProxy
 ) -> AsyncIterator[DockerWorld]:
-    world = DockerWorld(docker_host, busybox_image, f"{registry.host}/absent:1")
+    world = DockerWorld(docker_host, busybox_image, f"{registry.host}/absent:1", pulls)
     await world.engine.prepare()
     yield world
     for engine in (world.engine, world.other_engine):

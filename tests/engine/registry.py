@@ -1,5 +1,6 @@
 """A small image registry on loopback, for pulls: open, or behind a password."""
 
+import asyncio
 import base64
 import gzip
 import hashlib
@@ -12,6 +13,7 @@ from typing import Any, Self
 from aiohttp import web
 
 USERNAME, PASSWORD = "ann", "registry-canary-0815"
+_PIECE_BYTES = 1 << 18
 _MANIFEST_TYPE = "application/vnd.docker.distribution.manifest.v2+json"
 
 
@@ -25,12 +27,16 @@ class Registry:
         self.contents: dict[str, bytes] = {}
         """Manifests by digest: what a name stood for once is still there."""
         self.requests: list[str] = []
+        self.layers_at: str | None = None
+        """Where layers are said to be, if not here; configurations always are."""
+        self.pause_s = 0.0
+        """Between pieces of a blob, so that somebody can watch."""
         self.publish("chat", architecture)
         self.publish("newer-chat", architecture)
         self.publish("foreign", "s390x")
 
-    def publish(self, name: str, architecture: str) -> None:
-        layer, plain_digest = _layer(name)
+    def publish(self, content: str, architecture: str, name: str | None = None) -> None:
+        layer, plain_digest = _layer(content)
         config = json.dumps(
             {
                 "architecture": architecture,
@@ -45,8 +51,8 @@ class Registry:
             "config": self._blob(config, "application/vnd.docker.container.image.v1+json"),
             "layers": [self._blob(layer, "application/vnd.docker.image.rootfs.diff.tar.gzip")],
         }
-        self.manifests[name] = json.dumps(manifest).encode()
-        self.contents[self.digest(name)] = self.manifests[name]
+        self.manifests[name or content] = json.dumps(manifest).encode()
+        self.contents[self.digest(name or content)] = self.manifests[name or content]
 
     def digest(self, name: str) -> str:
         return _digest(self.manifests[name])
@@ -70,7 +76,16 @@ class Registry:
         self.blobs[_digest(data)] = data
         return {"mediaType": media_type, "size": len(data), "digest": _digest(data)}
 
-    async def _answer(self, request: web.Request) -> web.Response:
+    async def _send(self, request: web.Request, data: bytes) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "application/octet-stream"})
+        response.content_length = len(data)
+        await response.prepare(request)
+        for start in range(0, len(data), _PIECE_BYTES):
+            await response.write(data[start : start + _PIECE_BYTES])
+            await asyncio.sleep(self.pause_s)
+        return response
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
         path = request.match_info["path"]
         self.requests.append(path)
         expected = base64.b64encode(f"{USERNAME}:{PASSWORD}".encode()).decode()
@@ -80,8 +95,10 @@ class Registry:
             return web.json_response({})
         name, _, rest = path.partition("/")
         kind, _, reference = rest.partition("/")
+        if kind == "blobs" and self.layers_at and not self.blobs[reference].startswith(b"{"):
+            return web.Response(status=307, headers={"Location": f"{self.layers_at}/{reference}"})
         if kind == "blobs" and reference in self.blobs:
-            return web.Response(body=self.blobs[reference], content_type="application/octet-stream")
+            return await self._send(request, self.blobs[reference])
         if kind == "manifests" and name in self.manifests:
             manifest = self.contents.get(reference, self.manifests[name])
             headers = {"Docker-Content-Digest": _digest(manifest), "Content-Type": _MANIFEST_TYPE}

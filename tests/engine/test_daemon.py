@@ -269,4 +269,4 @@ async def test_an_engine_of_ours_is_kept(short_home: Path, monkeypatch: pytest.M
 
 
 async def test_logs_are_not_for_every_user(own_engine: Daemon, engine_settings: Settings) -> None:
-    assert (engine_settings.log_dir / "dockerd.log").stat().st_mode & 0o777 == 0o640
+    assert (engine_settings.log_dir / "dockerd.log").stat().st_mode & 0o077 == 0

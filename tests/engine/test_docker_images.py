@@ -1,13 +1,18 @@
 """Pulling, against a real registry protocol on loopback."""
 
+import random
 from dataclasses import replace
 
+import aiodocker
 import pytest
+from aiohttp import web
 
-from moorage.engines.base import ImageRequest, RegistryCredentials
+from moorage.engines.base import ImageRequest
 from moorage.engines.docker.images import split_reference
 from moorage.kit.errors import ImageError
-from tests.engine.conftest import DockerWorld
+from moorage.outbound.pulls.ticket import PullOrder
+from moorage.outbound.registry.credentials import RegistryCredentials
+from tests.engine.conftest import DockerWorld, pull_proxy
 from tests.engine.contract import Recorder
 from tests.engine.registry import PASSWORD, USERNAME, Registry
 
@@ -54,9 +59,10 @@ async def test_other_architecture(world: DockerWorld, registry: Registry) -> Non
 
 
 async def test_registry_that_does_not_answer(world: DockerWorld) -> None:
-    reference = f"127.0.0.1:{world.free_port()}/chat:1"
-    with pytest.raises(ImageError, match="cannot be reached") as caught:
-        await world.engine.ensure_image(ImageRequest(reference), Recorder())
+    host = f"127.0.0.1:{world.free_port()}"
+    world.pulls.allowed_registries += (host,)
+    with pytest.raises(ImageError, match="refuses connections") as caught:
+        await world.engine.ensure_image(ImageRequest(f"{host}/chat:1"), Recorder())
     assert caught.value.code == "registry_unreachable"
 
 
@@ -80,3 +86,69 @@ async def test_local_names_cannot_be_pulled_over(world: DockerWorld, reference: 
 )
 def test_split_reference(reference: str, expected: tuple[str, str, str]) -> None:
     assert split_reference(reference) == expected
+
+
+async def test_nothing_is_left_of_the_ticket(world: DockerWorld, registry: Registry) -> None:
+    image = await world.engine.ensure_image(ImageRequest(f"{registry.host}/chat:1"), Recorder())
+    assert await _names_of(world, image.engine_ref) == [f"moorage/pulled:{image.engine_ref[7:]}"]
+
+
+async def test_ticket_that_a_crash_left_behind(world: DockerWorld, registry: Registry) -> None:
+    """Pulled, and the controller was killed before it could exchange the name."""
+    request = ImageRequest(f"{registry.host}/chat:1")
+    async with pull_proxy((registry.host,)) as earlier, aiodocker.Docker(world.docker_host) as docker:
+        architecture = (await docker.version())["Arch"]
+        async with earlier.ticket(PullOrder(request.reference, None, architecture)) as ticket:
+            auth = {"username": ticket.credentials.username, "password": ticket.credentials.password}
+            await docker.images.pull(f"{ticket.name}@{ticket.manifest_digest}", auth=auth)
+            pulled = await docker.images.inspect(f"{ticket.name}@{ticket.manifest_digest}")
+    assert any("moorage-pull" in name for name in await _names_of(world, pulled["Id"]))
+    image = await world.engine.ensure_image(request, Recorder())
+    assert image.engine_ref == pulled["Id"]
+    assert await _names_of(world, image.engine_ref) == [f"moorage/pulled:{image.engine_ref[7:]}"]
+
+
+async def test_image_that_is_too_large(world: DockerWorld, registry: Registry) -> None:
+    world.pulls.max_image_bytes = 20
+    with pytest.raises(ImageError, match="an image may have 20 bytes here") as caught:
+        await world.engine.ensure_image(ImageRequest(f"{registry.host}/chat:1"), Recorder())
+    assert caught.value.code == "image_too_large"
+
+
+async def test_progress(world: DockerWorld, registry: Registry) -> None:
+    registry.publish(random.randbytes(2_000_000).hex(), world.architecture, name="large")
+    registry.pause_s = 0.1  # Docker does not tell of a download that is over at once
+    recorder = Recorder()
+    await world.engine.ensure_image(ImageRequest(f"{registry.host}/large:1"), recorder)
+    assert recorder.progress[-1].done_bytes == recorder.progress[-1].total_bytes > 2_000_000
+
+
+async def test_layer_that_leads_to_this_machine(world: DockerWorld, registry: Registry) -> None:
+    """Docker followed a registry to whatever listens on loopback, and repeated to its owner what it said there."""
+    marker = "marker-canary-5555"
+    visits: list[str] = []
+
+    async def service(request: web.Request) -> web.Response:
+        visits.append(request.path)
+        return web.Response(status=403, text=marker)
+
+    application = web.Application()
+    application.router.add_get("/{path:.*}", service)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    registry.publish(random.randbytes(8).hex(), world.architecture, name="leads-away")
+    registry.layers_at = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    try:
+        with pytest.raises(ImageError, match="is not reached by HTTPS") as caught:
+            await world.engine.ensure_image(ImageRequest(f"{registry.host}/leads-away:1"), Recorder())
+    finally:
+        await runner.cleanup()
+    assert marker not in caught.value.message
+    assert visits == []
+
+
+async def _names_of(world: DockerWorld, image_id: str) -> list[str]:
+    async with aiodocker.Docker(world.docker_host) as docker:
+        inspected = await docker.images.inspect(image_id)
+    return [*inspected["RepoTags"], *inspected["RepoDigests"]]

@@ -4,10 +4,9 @@ import itertools
 import json
 from dataclasses import replace
 
-import pytest
-
-from moorage.engines.base import Image, ImageRequest, RegistryCredentials
+from moorage.engines.base import Image, ImageRequest
 from moorage.kit.errors import ImageError
+from moorage.outbound.registry.credentials import RegistryCredentials
 from tests.engine.conftest import DockerWorld
 from tests.engine.contract import Recorder
 from tests.engine.registry import PASSWORD, USERNAME, Registry
@@ -78,10 +77,6 @@ async def test_refused_while_the_registry_is_away(
     assert {await _outcome(docker_world, request) for request in requests} == {"registry_unreachable"}
 
 
-@pytest.mark.xfail(
-    reason="Docker finds an image by the id that a manifest names, and asks for no part of it. Whoever knows the id "
-    "needs its configuration too: the pre-flight reads that from the registry"
-)
 async def test_a_registry_cannot_give_away_what_it_does_not_have(
     docker_world: DockerWorld, private_registry: Registry, registry: Registry
 ) -> None:

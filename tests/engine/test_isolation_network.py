@@ -21,6 +21,7 @@ from moorage.engines.docker import firewall
 from moorage.engines.docker.daemon import ensure_engine
 from moorage.engines.docker.network import BridgeNetwork
 from moorage.kit.settings import Settings
+from moorage.outbound.networks import NOT_PUBLIC
 from tests.engine.conftest import DockerWorld
 from tests.engine.contract import spec_of
 from tests.engine.isolation_support import (
@@ -203,7 +204,7 @@ class Scene:
             if address in own:
                 expected["host"] = expected.get("host", 0) + 1
                 continue
-            (rule,) = (network for network in firewall.NOT_PUBLIC if parsed in ipaddress.ip_network(network))
+            (rule,) = (network for network in NOT_PUBLIC if parsed in ipaddress.ip_network(network))
             expected[rule] = expected.get(rule, 0) + 1
         return expected
 

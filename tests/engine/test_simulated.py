@@ -7,11 +7,12 @@ from datetime import timedelta
 
 import pytest
 
-from moorage.engines.base import ImageRequest, LogStream, PullProgress, RegistryCredentials, ReplicaPhase
+from moorage.engines.base import ImageRequest, LogStream, PullProgress, ReplicaPhase
 from moorage.engines.simulated import SimulatedEngine, SimulatedImage, SimulatedMachine, SimulatedOutput
 from moorage.kit.clock import VirtualClock
 from moorage.kit.errors import ImageError
 from moorage.kit.ids import new_installation_id
+from moorage.outbound.registry.credentials import RegistryCredentials
 from tests.engine.contract import MEBIBYTE, EngineContract, Recorder, spec_of
 
 _PRINTS = (

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from aiohttp import web
 from cryptography import x509
@@ -15,15 +16,17 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from moorage.engines.base import RegistryCredentials
 from moorage.kit.clock import Clock, system_clock
-from moorage.registry.client import ImageFacts, preflight_image
+from moorage.outbound.pulls.proxy import PullProxy
+from moorage.outbound.registry.client import ImageFacts, preflight_image
+from moorage.outbound.registry.credentials import RegistryCredentials
 from tests.registry.images import BuiltImage, single_image
 from tests.registry.own_network import Canary
 
 PUBLIC_ADDRESS = "8.8.4.4"
 REGISTRY, CDN, OTHER = "registry.example.com", "cdn.example.com", "tokens.example.net"
 IMAGE = f"{REGISTRY}/acme/chat:1"
+MAX_IMAGE_BYTES = 1 << 30
 CREDENTIALS = RegistryCredentials("ann", "password-canary-1234")
 
 Answer = web.StreamResponse
@@ -36,6 +39,7 @@ class Hostile:
 
     canary: Canary
     tls: ssl.SSLContext
+    authority_pem: bytes
     image: BuiltImage = field(default_factory=single_image)
     script: Script | None = None
     names: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -62,9 +66,16 @@ class Hostile:
             credentials,
             architecture="amd64",
             allowed_registries=allowed,
+            max_image_bytes=MAX_IMAGE_BYTES,
             clock=clock,
             lookup=self.lookup,
             tls=self.tls,
+        )
+
+    def pulls(self, **changes: Any) -> PullProxy:
+        limits = {"max_image_bytes": MAX_IMAGE_BYTES, "pulls_per_organization": 3} | changes
+        return PullProxy(
+            system_clock, **{"allowed_registries": ()} | limits, lookup=self.lookup, tls=self.tls
         )
 
     def authorizations_at(self, host: str) -> list[str | None]:
@@ -93,9 +104,9 @@ def challenge(realm: str) -> web.Response:
 @asynccontextmanager
 async def hostile_registry() -> AsyncIterator[Hostile]:
     """For use inside `in_own_network`."""
-    server_tls, client_tls = _certificates()
+    server_tls, client_tls, authority_pem = _certificates()
     async with Canary() as canary:
-        hostile = Hostile(canary, client_tls)
+        hostile = Hostile(canary, client_tls, authority_pem)
         hostile.names |= dict.fromkeys((REGISTRY, CDN, OTHER), (PUBLIC_ADDRESS,))
         application = web.Application()
         application.router.add_route("*", "/{path:.*}", hostile.answer)
@@ -110,7 +121,7 @@ async def hostile_registry() -> AsyncIterator[Hostile]:
             await asyncio.sleep(0)
 
 
-def _certificates() -> tuple[ssl.SSLContext, ssl.SSLContext]:
+def _certificates() -> tuple[ssl.SSLContext, ssl.SSLContext, bytes]:
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "registry of the tests")])
     now = datetime.now(UTC)
@@ -138,4 +149,4 @@ def _certificates() -> tuple[ssl.SSLContext, ssl.SSLContext]:
         file = Path(folder) / "both.pem"
         file.write_bytes(pem + key_pem)
         server.load_cert_chain(file)
-    return server, ssl.create_default_context(cadata=pem.decode())
+    return server, ssl.create_default_context(cadata=pem.decode()), pem

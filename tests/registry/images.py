@@ -15,7 +15,7 @@ MANIFEST_TYPE = "application/vnd.oci.image.manifest.v1+json"
 DOCKER_INDEX_TYPE = "application/vnd.docker.distribution.manifest.list.v2+json"
 DOCKER_MANIFEST_TYPE = "application/vnd.docker.distribution.manifest.v2+json"
 CONFIG_TYPE = "application/vnd.oci.image.config.v1+json"
-_LAYER_TYPE = "application/vnd.oci.image.layer.v1.tar+gzip"
+LAYER_TYPE = "application/vnd.oci.image.layer.v1.tar+gzip"
 
 
 def digest_of(data: bytes) -> str:
@@ -58,7 +58,7 @@ def single_image(
             "schemaVersion": 2,
             "mediaType": media_type,
             "config": {"mediaType": CONFIG_TYPE, "digest": digest_of(config), "size": len(config)},
-            "layers": [{"mediaType": _LAYER_TYPE, "digest": digest_of(layer), "size": len(layer)}] * layers,
+            "layers": [{"mediaType": LAYER_TYPE, "digest": digest_of(layer), "size": len(layer)}] * layers,
         }
     ).encode()
     blobs = {digest_of(config): config, digest_of(layer): layer}

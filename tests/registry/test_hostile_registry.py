@@ -10,7 +10,8 @@ from aiohttp import web
 
 from moorage.kit.clock import SystemClock
 from moorage.kit.errors import ImageError
-from moorage.registry.client import MAX_CONFIG_BYTES, MAX_MANIFEST_BYTES, MAX_TOKEN_BYTES
+from moorage.outbound.registry.client import MAX_CONFIG_BYTES, MAX_MANIFEST_BYTES
+from moorage.outbound.registry.session import MAX_TOKEN_BYTES
 from tests.registry.hostile import (
     CDN,
     CREDENTIALS,

@@ -5,10 +5,10 @@ import socket
 import aiohttp
 import pytest
 
-from moorage.engines.base import RegistryCredentials
 from moorage.kit.clock import system_clock
 from moorage.kit.errors import ImageError
-from moorage.registry.client import ImageFacts, preflight_image
+from moorage.outbound.registry.client import ImageFacts, preflight_image
+from moorage.outbound.registry.credentials import RegistryCredentials
 from tests.registry.conftest import PASSWORD, USERNAME, RunningRegistry
 from tests.registry.images import (
     DOCKER_INDEX_TYPE,
@@ -31,6 +31,7 @@ async def ask(
         credentials,
         architecture=changes.get("architecture", "amd64"),
         allowed_registries=(registry.host,),
+        max_image_bytes=1 << 30,
         clock=system_clock,
     )
 
@@ -86,6 +87,21 @@ async def test_wrong_architecture(open_registry: RunningRegistry) -> None:
         assert "linux/amd64" in message
 
 
+async def test_too_large(open_registry: RunningRegistry) -> None:
+    image = single_image()
+    await push(open_registry.url, "acme/chat", "1", image)
+    with pytest.raises(ImageError, match=f"an image may have {image.layer_bytes - 1} bytes here") as caught:
+        await preflight_image(
+            f"{open_registry.host}/acme/chat:1",
+            None,
+            architecture="amd64",
+            allowed_registries=(open_registry.host,),
+            max_image_bytes=image.layer_bytes - 1,
+            clock=system_clock,
+        )
+    assert caught.value.code == "image_too_large"
+
+
 async def test_missing(open_registry: RunningRegistry) -> None:
     await push(open_registry.url, "acme/chat", "1", single_image())
     for image in ("acme/chat:2", "acme/absent:1", f"acme/chat@sha256:{'0' * 64}"):
@@ -125,6 +141,7 @@ async def test_not_allowed(open_registry: RunningRegistry) -> None:
             None,
             architecture="amd64",
             allowed_registries=("127.0.0.1:1",),
+            max_image_bytes=1 << 30,
             clock=system_clock,
         )
     assert caught.value.code == "registry_unreachable"

@@ -21,7 +21,7 @@ from tests.registry.hostile import (
 )
 from tests.registry.own_network import CANARY_PORTS, in_own_network
 
-_NAMES = {
+NAMES = {
     "private.example.com": ("10.0.0.5",),
     "metadata.example.com": ("169.254.169.254",),
     "mixed.example.com": (PUBLIC_ADDRESS, "192.168.1.1"),
@@ -75,9 +75,9 @@ _HOSTS = (
         "192.0.0.192",
     ),
     *("198.18.0.1", "192.0.2.1", "198.51.100.1", "203.0.113.1", "224.0.0.1", "240.0.0.1", "255.255.255.255"),
-    *("168.63.129.16", "192.88.99.1", "0.0.0.1", *_NAMES),
+    *("168.63.129.16", "192.88.99.1", "0.0.0.1", *NAMES),
 )
-_URLS = (
+URLS = (
     *(f"https://{host}/" for host in _HOSTS),
     *("http://127.0.0.1/", "http://127.0.0.1:8080/", "http://localhost/", "http://169.254.169.254/latest/meta-data/"),
     *("https://[::1]/", "https://[::]/", "https://[::ffff:127.0.0.1]/", "https://[::ffff:7f00:1]/"),
@@ -104,17 +104,17 @@ Attempt = Callable[[Hostile], Awaitable[None]]
 def test_no_private_address_is_reached(capsys: pytest.CaptureFixture[str]) -> None:
     attempts = [
         *((f"registry host {host}", _registry_at(host)) for host in _HOSTS),
-        *((f"manifest redirect to {url}", _redirect(url, "/manifests/")) for url in _URLS),
-        *((f"blob redirect to {url}", _redirect(url, "/blobs/")) for url in _URLS),
-        *((f"second redirect to {url}", _redirect_by_cdn(url)) for url in _URLS),
-        *((f"token realm {url}", _realm(url, signed_in=False)) for url in _URLS),
-        *((f"token realm with password {url}", _realm(url, signed_in=True)) for url in _URLS),
+        *((f"manifest redirect to {url}", _redirect(url, "/manifests/")) for url in URLS),
+        *((f"blob redirect to {url}", _redirect(url, "/blobs/")) for url in URLS),
+        *((f"second redirect to {url}", _redirect_by_cdn(url)) for url in URLS),
+        *((f"token realm {url}", _realm(url, signed_in=False)) for url in URLS),
+        *((f"token realm with password {url}", _realm(url, signed_in=True)) for url in URLS),
     ]
     reached: list[str] = []
 
     async def story() -> None:
         async with hostile_registry() as hostile:
-            hostile.names |= _NAMES
+            hostile.names |= NAMES
             await _canary_sees_what_arrives(hostile)
             for title, attempt in attempts:
                 hostile.script = None

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from yarl import URL
 
-from moorage.registry.addresses import (
+from moorage.outbound.addresses import (
     AddressRefusedError,
     Origin,
     Reach,

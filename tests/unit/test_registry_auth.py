@@ -2,8 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.engines.base import RegistryCredentials
-from moorage.registry.auth import (
+from moorage.outbound.registry.auth import (
     Challenge,
     basic_authorization,
     choose_challenge,
@@ -12,6 +11,7 @@ from moorage.registry.auth import (
     parse_token,
     token_query,
 )
+from moorage.outbound.registry.credentials import RegistryCredentials
 
 
 @pytest.mark.parametrize(

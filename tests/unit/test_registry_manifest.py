@@ -6,9 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moorage.kit.errors import ImageError
-from moorage.registry.manifest import (
+from moorage.outbound.registry.manifest import (
     Index,
     IndexEntry,
+    Layer,
     Manifest,
     Platform,
     UnusableImageError,
@@ -16,9 +17,9 @@ from moorage.registry.manifest import (
     parse_config,
     parse_manifest,
 )
-from moorage.registry.sentences import ImageName
+from moorage.outbound.registry.sentences import ImageName
 
-_DIGEST = f"sha256:{'a' * 64}"
+_DIGEST, _OTHER_DIGEST = f"sha256:{'a' * 64}", f"sha256:{'b' * 64}"
 _OCI_MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 _OCI_INDEX = "application/vnd.oci.image.index.v1+json"
 _CONFIG = {"mediaType": "application/vnd.oci.image.config.v1+json", "digest": _DIGEST, "size": 2}
@@ -36,8 +37,37 @@ def encode(value: Any) -> bytes:
 
 
 def test_manifest() -> None:
-    body = encode({"schemaVersion": 2, "config": _CONFIG, "layers": [{"size": 5}, {"size": 7}]})
-    assert parse_manifest(body, f"{_OCI_MANIFEST}; charset=utf-8") == Manifest(_DIGEST, 12)
+    layers = [{"size": 5, "digest": _DIGEST}, {"size": 7, "digest": _OTHER_DIGEST}]
+    body = encode({"schemaVersion": 2, "config": _CONFIG, "layers": layers})
+    found = parse_manifest(body, f"{_OCI_MANIFEST}; charset=utf-8")
+    assert found == Manifest(_OCI_MANIFEST, _DIGEST, (Layer(_DIGEST, 5), Layer(_OTHER_DIGEST, 7)))
+    assert found.size_bytes == 12
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"config": _CONFIG, "layers": [{"size": 1, "digest": _DIGEST, "urls": ["https://10.0.0.1/x"]}]},
+        {"config": {**_CONFIG, "urls": ["https://10.0.0.1/x"]}, "layers": []},
+    ],
+)
+def test_parts_from_elsewhere(document: Any) -> None:
+    """Some engines fetch them from where the manifest says."""
+    with pytest.raises(UnusableImageError, match="somewhere else than its registry"):
+        parse_manifest(encode(document), _OCI_MANIFEST)
+
+
+@pytest.mark.parametrize("name", ["URLs", "Urls", "url\u017f"])
+def test_parts_from_elsewhere_for_a_reader_that_ignores_case(name: str) -> None:
+    layer = {"size": 1, "digest": _DIGEST, name: ["https://10.0.0.1/x"]}
+    with pytest.raises(ValueError, match="spelled"):
+        parse_manifest(encode({"config": _CONFIG, "layers": [layer]}), _OCI_MANIFEST)
+
+
+@pytest.mark.parametrize("name", ["Layers", "LAYERS", "layer\u017f", "Config", "Manifests", "mediatype"])
+def test_no_field_twice_for_a_reader_that_ignores_case(name: str) -> None:
+    with pytest.raises(ValueError, match="spelled"):
+        parse_manifest(encode({"config": _CONFIG, "layers": [], name: []}), _OCI_MANIFEST)
 
 
 def test_the_body_decides_what_it_is() -> None:
@@ -49,11 +79,12 @@ def test_the_body_decides_what_it_is() -> None:
     "document",
     [
         {"config": _CONFIG},
-        {"config": _CONFIG, "layers": [{"size": -1}]},
-        {"config": _CONFIG, "layers": [{"size": True}]},
-        {"config": _CONFIG, "layers": [{"size": 1 << 60}]},
-        {"config": _CONFIG, "layers": [{"size": "5"}]},
+        {"config": _CONFIG, "layers": [{"size": -1, "digest": _DIGEST}]},
+        {"config": _CONFIG, "layers": [{"size": True, "digest": _DIGEST}]},
+        {"config": _CONFIG, "layers": [{"size": 1 << 60, "digest": _DIGEST}]},
+        {"config": _CONFIG, "layers": [{"size": "5", "digest": _DIGEST}]},
         {"config": _CONFIG, "layers": [5]},
+        {"config": _CONFIG, "layers": [{"size": 5}]},
         {"config": _CONFIG, "layers": [], "manifests": []},
         {"config": {**_CONFIG, "digest": "sha256:../../x"}, "layers": []},
         {"config": [], "layers": []},

@@ -30,12 +30,12 @@ from moorage.containers.spec import RegistryProvider
 from moorage.containers.states import Reason
 from moorage.containers.validation import validated_image
 from moorage.containers.verdict import Fix
-from moorage.engines.base import RegistryCredentials
 from moorage.kit.errors import UnavailableError
 from moorage.kit.pagination import Page, PageRequest, Position, page_of, page_request
 from moorage.kit.web import TheClock, TheKeyring, TheSession, TheSettings, takes_body
 from moorage.organizations.access import ProjectAccess, project_with
 from moorage.organizations.permissions import Permission
+from moorage.outbound.registry.credentials import RegistryCredentials
 
 router = APIRouter(tags=["containers"])
 Paging = Annotated[PageRequest, Depends(page_request)]
@@ -94,7 +94,7 @@ async def preflight(
         credentials,
         body.port,
         architecture=nodes[0].architecture,
-        allowed_registries=settings.allowed_registries,
+        settings=settings,
         clock=clock,
     )
 

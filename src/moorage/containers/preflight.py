@@ -1,15 +1,16 @@
 """The pre-flight: what a deployment of an image would find, before anything is pulled or paid.
 
-The same question is asked by a person who fills in a form and by the controller before each start; the digest
-that the controller is told is the one that every replica of that deployment runs.
+The same question is asked by a person who fills in a form and by each pull (`outbound/pulls`); what the pull is told is
+what every replica of that deployment runs.
 """
 
 from moorage.containers.schemas import PreflightResult
 from moorage.containers.spec import chosen_port
-from moorage.engines.base import RegistryCredentials
 from moorage.kit.clock import Clock
 from moorage.kit.errors import ImageError
-from moorage.registry.client import ImageFacts, preflight_image
+from moorage.kit.settings import Settings
+from moorage.outbound.registry.client import ImageFacts, preflight_image
+from moorage.outbound.registry.credentials import RegistryCredentials
 
 LARGE_IMAGE_BYTES = 20 * 2**30
 
@@ -20,12 +21,17 @@ async def look_ahead(
     port: int | None,
     *,
     architecture: str,
-    allowed_registries: tuple[str, ...],
+    settings: Settings,
     clock: Clock,
 ) -> PreflightResult:
     try:
         facts = await preflight_image(
-            image, credentials, architecture=architecture, allowed_registries=allowed_registries, clock=clock
+            image,
+            credentials,
+            architecture=architecture,
+            allowed_registries=settings.allowed_registries,
+            max_image_bytes=settings.max_image_bytes,
+            clock=clock,
         )
     except ImageError as exc:
         return PreflightResult(ok=False, reason=exc.code, message=exc.message, image=image)

@@ -54,6 +54,7 @@ class Reason(StrEnum):
     REGISTRY_AUTH_FAILED = "registry_auth_failed"
     REGISTRY_UNREACHABLE = "registry_unreachable"
     IMAGE_ARCHITECTURE_MISMATCH = "image_architecture_mismatch"
+    IMAGE_TOO_LARGE = "image_too_large"
     PULL_TIMEOUT = "pull_timeout"
     GPU_NOT_DETECTED = "gpu_not_detected"
     GPU_DRIVER_MISMATCH = "gpu_driver_mismatch"

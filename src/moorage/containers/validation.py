@@ -23,7 +23,7 @@ from moorage.containers.spec import (
 from moorage.kit.errors import FieldError, InvalidInputError
 from moorage.kit.names import checked_name
 from moorage.kit.settings import Settings
-from moorage.registry.addresses import is_allowed_by_name
+from moorage.outbound.addresses import is_allowed_by_name
 
 ResultT = TypeVar("ResultT")
 

@@ -23,15 +23,10 @@ from typing import NamedTuple, Protocol
 
 from moorage.engines.diagnosis import NetworkDiagnosis, NetworkQuestions
 from moorage.kit.ids import ContainerId, OrganizationId, ProjectId, ReplicaId
+from moorage.outbound.registry.credentials import RegistryCredentials
 
 IMAGE_GONE = "image_gone"
 """The code of the `EngineError` of a start whose image is not there any more: it has to be ensured again."""
-
-
-@dataclass(frozen=True)
-class RegistryCredentials:
-    username: str
-    password: str = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -42,6 +37,8 @@ class ImageRequest:
     credentials: RegistryCredentials | None = None
     local: bool = False
     """Built on this machine by the operator: looked up under its `local/…` tag, never pulled."""
+    organization_id: OrganizationId | None = None
+    """Whose it is: each organization has its own share of the pulls that run at the same time."""
 
 
 @dataclass(frozen=True)
@@ -195,7 +192,8 @@ class Engine(Protocol):
 
     async def ensure_image(self, request: ImageRequest, on_progress: Callable[[PullProgress], None]) -> Image:
         """Have the image here and pin it. A remote image is always asked for at its registry with these
-        credentials, even if it is cached: a cached private image is nobody else's. Raises `ImageError`."""
+        credentials, even if it is cached: a cached private image is nobody else's. The engine itself connects to
+        nothing that a user named: it pulls through `outbound.pulls`. Raises `ImageError`."""
         ...
 
     async def start(self, spec: ReplicaSpec) -> ObservedReplica:

@@ -18,12 +18,12 @@ from moorage.engines.base import (
     LogChunk,
     LogStream,
     ObservedReplica,
-    RegistryCredentials,
     ReplicaPhase,
     ReplicaSpec,
 )
 from moorage.kit.clock import Clock
 from moorage.kit.ids import InstallationId
+from moorage.outbound.registry.credentials import RegistryCredentials
 
 ARCHITECTURE = "amd64"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

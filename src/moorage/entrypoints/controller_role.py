@@ -26,6 +26,7 @@ from moorage.kit.lasting import run_for_good
 from moorage.kit.postgres import database_dsn
 from moorage.kit.settings import Settings
 from moorage.notifications.delivery import MailDelivery
+from moorage.outbound.pulls.proxy import PullProxy
 from moorage.reconcile.driver import Driver, Reconciler
 from moorage.telemetry.capsules.writer import CapsuleWriter
 from moorage.telemetry.logs.collector import LogCollector
@@ -43,7 +44,13 @@ async def serve(settings: Settings) -> None:
         raise SettingsError(
             "The controller needs MOORAGE_DOCKER_HOST; `moor up` finds or starts an engine by itself."
         )
-    engine = docker_engine(settings, settings.docker_host, installation_id)
+    pulls = PullProxy(
+        system_clock,
+        allowed_registries=settings.allowed_registries,
+        max_image_bytes=settings.max_image_bytes,
+        pulls_per_organization=settings.pulls_per_organization,
+    )
+    engine = docker_engine(settings, settings.docker_host, installation_id, pulls)
     await engine.check_runtime()
     keyring = load_or_create_keyring(settings.key_file)
     containers = ContainersReconciler(database, engine, keyring, settings, system_clock)
@@ -56,10 +63,11 @@ async def serve(settings: Settings) -> None:
     containers.ask = drivers[0].ask
     listener.hear(CONTAINERS, drivers[0].ask)
     try:
-        # Should one of them end after all, so does the process: it is started again, and everything with it.
-        await run_for_good(
-            {"listener": listener.run(), **{driver.reconciler.name: driver.run() for driver in drivers}}
-        )
+        async with pulls:
+            # Should one of them end after all, so does the process: it is started again, and everything with it.
+            await run_for_good(
+                {"listener": listener.run(), **{driver.reconciler.name: driver.run() for driver in drivers}}
+            )
     finally:
         await containers.close()
         if cards is not None:

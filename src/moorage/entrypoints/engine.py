@@ -6,9 +6,12 @@ from moorage.kit.clock import system_clock
 from moorage.kit.home import user_ids_of_ours
 from moorage.kit.ids import InstallationId
 from moorage.kit.settings import Settings
+from moorage.outbound.pulls.proxy import PullProxy
 
 
-def docker_engine(settings: Settings, docker_host: str, installation_id: InstallationId) -> DockerEngine:
+def docker_engine(
+    settings: Settings, docker_host: str, installation_id: InstallationId, pulls: PullProxy | None = None
+) -> DockerEngine:
     return DockerEngine(
         docker_host,
         installation_id,
@@ -16,4 +19,5 @@ def docker_engine(settings: Settings, docker_host: str, installation_id: Install
         runtime=settings.container_runtime,
         local_use=LocalUse(settings.replica_port_range, user_ids_of_ours()),
         isolation_required=settings.isolation == "required",
+        pulls=pulls,
     )

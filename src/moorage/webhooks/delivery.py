@@ -20,10 +20,10 @@ from moorage.kit.crypto import Keyring
 from moorage.kit.database import Database
 from moorage.kit.settings import Settings
 from moorage.organizations.audit.repository import record_audit
+from moorage.outbound.addresses import AddressRefusedError, Reach, origin_of, strict_url, system_lookup
+from moorage.outbound.transport import Transport, TransportError
 from moorage.reconcile.driver import Due
 from moorage.reconcile.lease import Lease
-from moorage.registry.addresses import AddressRefusedError, Reach, origin_of, strict_url, system_lookup
-from moorage.registry.transport import Transport, TransportError
 from moorage.webhooks import repository
 from moorage.webhooks.channels import WEBHOOKS
 from moorage.webhooks.models import WebhookRow

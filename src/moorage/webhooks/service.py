@@ -9,7 +9,7 @@ from moorage.kit.settings import Settings
 from moorage.organizations.access import OrganizationAccess
 from moorage.organizations.audit.repository import record_audit
 from moorage.organizations.caps import WEBHOOKS, require_room
-from moorage.registry.addresses import AddressRefusedError, is_allowed_by_name, origin_of, strict_url
+from moorage.outbound.addresses import AddressRefusedError, is_allowed_by_name, origin_of, strict_url
 from moorage.webhooks import repository
 from moorage.webhooks.models import DeliveryRow, WebhookRow
 from moorage.webhooks.schemas import WebhookCreate, WebhookPatch

@@ -6,6 +6,7 @@ while the engine looks.
 When it fails: the diagnosis says so. It is not tried again by itself: whoever asked is still there to ask again.
 """
 
+import ipaddress
 from dataclasses import asdict, dataclass
 
 from moorage.containers.activity import SYSTEM, record_activity
@@ -18,14 +19,13 @@ from moorage.engines.diagnosis import Destination, NetworkQuestions
 from moorage.kit.database import Database
 from moorage.kit.errors import EngineError
 from moorage.kit.settings import Settings
+from moorage.outbound.networks import METADATA_SERVICE, PRIVATE
 from moorage.reconcile.driver import Due
 from moorage.reconcile.lease import Lease
 
 FORBIDDEN = (
-    Destination("169.254.169.254", 80),
-    Destination("10.0.0.1", 80),
-    Destination("172.16.0.1", 80),
-    Destination("192.168.0.1", 80),
+    Destination(METADATA_SERVICE, 80),
+    *(Destination(str(ipaddress.ip_network(network)[1]), 80) for network in PRIVATE),
 )
 """A cloud's metadata service, and one address of each private network."""
 _BROKEN = "It could not be found out. Ask again; if that does not help, the operator's log says why."

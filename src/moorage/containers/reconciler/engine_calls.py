@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 
-from moorage.catalog.repository import list_nodes
 from moorage.containers.models import ContainerRow, ReplicaRow
 from moorage.containers.preflight import pinned
 from moorage.containers.reconciler import repository, trials
@@ -25,7 +24,6 @@ from moorage.engines.base import (
     Image,
     ImageRequest,
     PullProgress,
-    RegistryCredentials,
     ReplicaSpec,
 )
 from moorage.kit.clock import Clock
@@ -34,8 +32,8 @@ from moorage.kit.database import Database
 from moorage.kit.errors import EngineError, ImageError, StartError
 from moorage.kit.ids import ContainerId, OrganizationId, ProjectId, ReplicaId
 from moorage.kit.settings import Settings
+from moorage.outbound.registry.credentials import RegistryCredentials
 from moorage.reconcile.lease import Lease
-from moorage.registry.client import preflight_image
 
 log = structlog.get_logger()
 
@@ -73,7 +71,7 @@ class EngineCalls:
         lease.check()
         try:
             async with asyncio.timeout(self.settings.pull_timeout_s):
-                image = await self._image(row, settings)
+                image = await self._image(row, settings, OrganizationId(loaded.organization_id))
         except ImageError as exc:
             return Verdict(Reason(exc.code), exc.message)
         except TimeoutError:
@@ -117,9 +115,10 @@ class EngineCalls:
         lease.check()
         await self.engine.remove(engine_id)
 
-    async def _image(self, row: ContainerRow, settings: ContainerSettings) -> Image:
-        """Look before pulling: the registry says what is wrong in a sentence, and which digest the name stands
-        for now. That digest is what is pulled, so every replica of this deployment runs the same image."""
+    async def _image(
+        self, row: ContainerRow, settings: ContainerSettings, organization_id: OrganizationId
+    ) -> Image:
+        """The engine pins what it found, so every replica of this deployment runs the same image."""
         if settings.registry_provider is RegistryProvider.LOCAL:
             return await self.engine.ensure_image(ImageRequest(settings.image, local=True), lambda _: None)
         credentials = None
@@ -127,24 +126,11 @@ class EngineCalls:
             password = self._secrets(row).registry_password or ""
             credentials = RegistryCredentials(settings.registry_username, password)
         lost = row.image_lost_generation == row.generation and row.image_digest is not None
-        facts = await preflight_image(
-            pinned(settings.image, row.image_digest or "") if lost else settings.image,
-            credentials,
-            architecture=await self._architecture(),
-            allowed_registries=self.settings.allowed_registries,
-            clock=self.clock,
-        )
-        request = ImageRequest(pinned(settings.image, facts.digest), credentials)
+        image = pinned(settings.image, row.image_digest or "") if lost else settings.image
+        request = ImageRequest(image, credentials, organization_id=organization_id)
         return await self.engine.ensure_image(
             request, lambda now: self.pull_progress.__setitem__(row.id, now)
         )
-
-    async def _architecture(self) -> str:
-        async with self.database.reading() as session:
-            nodes = await list_nodes(session)
-        if not nodes:
-            raise EngineError("No machine has reported yet.")
-        return nodes[0].architecture
 
     async def _forget_image(self, loaded: Loaded, lease: Lease) -> None:
         log.warning("image_gone", container_id=loaded.container.id, image=loaded.container.image_ref)

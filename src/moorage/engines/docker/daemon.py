@@ -29,6 +29,9 @@ from moorage.kit.settings import Settings
 SYSTEM_HOST = "unix:///var/run/docker.sock"
 _OWN = "own"
 _CHOSEN_FILE = "engine"
+CONCURRENT_DOWNLOADS = 100
+"""Docker counts the layers of all pulls together, three by default: one organization's slow ones would be the only
+ones. How many each pull and each organization may have is the pull proxy's to say."""
 _START_TIMEOUT_S = 90.0
 _STOP_GRACE_S = 30.0
 _LONGEST_SOCKET_PATH = 104
@@ -236,6 +239,7 @@ class _OwnEngine:
             # No bridge of Docker's own: replicas live on the one that Moorage makes and guards.
             *("--bridge", "none"),
             *("--log-level", "warn"),
+            *("--max-concurrent-downloads", str(CONCURRENT_DOWNLOADS)),
             *self._proxy_option(),
         ]
 

@@ -58,6 +58,7 @@ from moorage.engines.nvidia_usage import read_gpu_usage
 from moorage.kit.clock import Clock
 from moorage.kit.errors import EngineError, SettingsError
 from moorage.kit.ids import ContainerId, InstallationId, ReplicaId
+from moorage.outbound.pulls.proxy import PullProxy
 
 PUBLIC_DNS = ("1.1.1.1", "8.8.8.8")
 """Resolvers that a container may reach: the machine's own is usually at a private address, which it may not."""
@@ -78,12 +79,15 @@ class DockerEngine:
         runtime: str | None = None,
         local_use: LocalUse | None = None,
         isolation_required: bool = True,
+        pulls: PullProxy | None = None,
     ) -> None:
+        """Without `pulls` there are the images of this machine and no others."""
         self._connection = DockerConnection(docker_host)
         self._installation_id = installation_id
         self._clock = clock
         self._dns = dns
         self._runtime = runtime
+        self._pulls = pulls
         self._network = BridgeNetwork(installation_id)
         self._isolation = Isolation(self._network, clock, local_use, required=isolation_required)
         self._usage_files: dict[str, UsageFiles] = {}
@@ -111,7 +115,7 @@ class DockerEngine:
         await self._isolation.prepare(self._connection)
 
     async def ensure_image(self, request: ImageRequest, on_progress: Callable[[PullProgress], None]) -> Image:
-        return await images.ensure_image(self._connection, request, on_progress)
+        return await images.ensure_image(self._connection, self._pulls, request, on_progress)
 
     async def start(self, spec: ReplicaSpec) -> ObservedReplica:
         if spec.gpu_device_ids:

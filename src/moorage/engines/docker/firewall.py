@@ -15,30 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from moorage.kit.errors import EngineError
+from moorage.outbound.networks import NOT_PUBLIC
 
 _SEARCH_PATH = "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"
 _TIMEOUT_S = 20.0
 _LOCK_WAIT_S = "10"
 
-NOT_PUBLIC = (
-    "0.0.0.0/8",
-    "10.0.0.0/8",
-    "100.64.0.0/10",
-    "127.0.0.0/8",
-    "169.254.0.0/16",
-    # Looks public, but is a cloud's service for its own virtual machines.
-    "168.63.129.16/32",
-    "172.16.0.0/12",
-    "192.0.0.0/24",
-    "192.0.2.0/24",
-    "192.88.99.0/24",
-    "192.168.0.0/16",
-    "198.18.0.0/15",
-    "198.51.100.0/24",
-    "203.0.113.0/24",
-    "224.0.0.0/4",
-    "240.0.0.0/4",
-)
 _DOCKER_USER_JUMP = "-A FORWARD -j DOCKER-USER"
 _HARMLESS_BEFORE = (" -j MOOR-", " -j DOCKER-ISOLATION-STAGE-1")
 """The second drops or returns, and comes first once Docker was restarted."""

@@ -1,93 +1,82 @@
 """Having an image here and pinning it: pulls from registries, and the operator's own `local/…` images.
 
 A remote image is always asked for at its registry, with the credentials of whoever deploys it. Nothing is
-found in the cache by name, because a private image in the cache is nobody else's (KEP-2535).
+found in the cache by name, because a private image in the cache is nobody else's (KEP-2535). It is not Docker that
+asks: Docker is given a ticket of the pull proxy (`outbound/pulls`), and never hears the image's name or a password.
 """
 
+import asyncio
 import base64
 import json
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import structlog
 from aiodocker.exceptions import DockerError
 
-from moorage.engines.base import Image, ImageRequest, PullProgress, RegistryCredentials
+from moorage.engines.base import Image, ImageRequest, PullProgress
 from moorage.engines.docker.connection import DockerConnection, json_messages
 from moorage.kit.errors import EngineError, ImageError
+from moorage.outbound.pulls.proxy import PullProxy
+from moorage.outbound.pulls.ticket import PULL_FOLDER, PullOrder, Ticket
+
+log = structlog.get_logger()
 
 _LOCAL_REFERENCE = re.compile(r"local/[a-z0-9]+(?:[._/-]+[a-z0-9]+)*(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?")
 _RESERVED = re.compile(r"(?:(?:index\.|registry-1\.)?docker\.io/)?local/")
+_KEPT_AS = "moorage/pulled"
+"""Each pulled image is tagged with its id, because Docker drops what has no name."""
+_TICKET_NAME = re.compile(rf"127\.0\.0\.1:[0-9]+/{PULL_FOLDER}/[0-9a-f]+@sha256:[0-9a-f]{{64}}")
+_CONNECT_TIMEOUT_S = 2.0
 _PULL_IDLE_TIMEOUT_S = 900.0
 """Silence while a pull runs. Unpacking one layer of 50 GB says nothing for minutes."""
-_ASK_TIMEOUT_S = 60.0
 
-# In the order they are looked for: "not found" occurs in messages of the other kinds too.
+# What Docker itself can fail at; what goes wrong with a registry is the proxy's to say. In the order they are looked for.
 _PULL_ERRORS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("disk_full", ("no space left on device", "disk quota exceeded")),
     ("image_architecture_mismatch", ("no matching manifest", "does not match the specified platform")),
-    ("disk_full", ("no space left on device",)),
-    (
-        "registry_unreachable",
-        (
-            "connection refused",
-            "no such host",
-            "i/o timeout",
-            "network is unreachable",
-            "no route to host",
-            "client.timeout exceeded",
-            "tls handshake timeout",
-            "x509:",
-            "server gave http response to https client",
-            "connection reset",
-            "unexpected eof",
-            "temporary failure in name resolution",
-            "server misbehaving",
-            "proxyconnect",
-            "503 service unavailable",
-            "502 bad gateway",
-            "toomanyrequests",
-        ),
-    ),
-    # Docker Hub says "pull access denied … repository does not exist or may require 'docker login'" for both
-    # cases; whoever gave no credentials most likely mistyped, which `_classify` decides.
-    (
-        "registry_auth_failed",
-        (
-            "unauthorized",
-            "no basic auth credentials",
-            "authentication required",
-            "access denied",
-            "access to the resource is denied",
-            "403 forbidden",
-        ),
-    ),
     (
         "image_not_found",
-        ("manifest unknown", "not found", "name unknown", "invalid reference format", "name invalid"),
+        (
+            "failed to register layer",
+            "filesystem layer verification failed",
+            "archive/tar",
+            "invalid tar header",
+            "unexpected eof",
+            "mismatch",
+            "invalid rootfs",
+            "unsupported",
+            "operating system",
+        ),
     ),
 )
 
 _ADVICE = {
-    "image_architecture_mismatch": "The image {image} is not built for this machine's processor ({detail}).",
+    "image_architecture_mismatch": "The image {image} is not built for this machine's processor.",
     "disk_full": "The machine has no disk space left to pull {image}; tell the operator.",
-    "registry_unreachable": "The registry of {image} cannot be reached ({detail}). Check its name, or try again later.",
-    "registry_auth_failed": "The registry refused {image}: check the user name, the password and that they may read this image.",
-    "image_not_found": "The image {image} does not exist at its registry, or is private and needs credentials. Check name and tag.",
+    "image_not_found": "The image {image} is at its registry, but cannot be unpacked: its layers are damaged, or not those "
+    "that its configuration names. Build it anew and push it again.",
 }
 
 
 async def ensure_image(
-    connection: DockerConnection, request: ImageRequest, on_progress: Callable[[PullProgress], None]
+    connection: DockerConnection,
+    pulls: PullProxy | None,
+    request: ImageRequest,
+    on_progress: Callable[[PullProgress], None],
 ) -> Image:
-    if request.local:
-        image = await _local_image(connection, request.reference)
-    else:
-        image = await _pulled_image(connection, request, on_progress)
     async with connection.call("ask for the engine's version") as docker:
-        engine_architecture = str((await docker.version())["Arch"])
-    if image.architecture and image.architecture != engine_architecture:
-        detail = f"it is {image.architecture}, the machine is {engine_architecture}"
-        raise _image_error("image_architecture_mismatch", request.reference, detail)
+        architecture = str((await docker.version())["Arch"])
+    if not request.local:
+        return await _pulled_image(connection, pulls, request, architecture, on_progress)
+    image = await _local_image(connection, request.reference)
+    if image.architecture and image.architecture != architecture:
+        raise ImageError(
+            f"The image {request.reference} is not built for this machine's processor "
+            f"(it is {image.architecture}, the machine is {architecture}).",
+            code="image_architecture_mismatch",
+        )
     return image
 
 
@@ -105,61 +94,112 @@ async def _local_image(connection: DockerConnection, reference: str) -> Image:
 
 
 async def _pulled_image(
-    connection: DockerConnection, request: ImageRequest, on_progress: Callable[[PullProgress], None]
+    connection: DockerConnection,
+    pulls: PullProxy | None,
+    request: ImageRequest,
+    architecture: str,
+    on_progress: Callable[[PullProgress], None],
 ) -> Image:
     if _RESERVED.match(request.reference) is not None:
-        # Docker would file docker.io/local/chat under local/chat, over the operator's own image.
         raise ImageError(
             f"The name {request.reference} is reserved for local images.", code="image_not_found"
         )
+    if pulls is None:
+        raise EngineError(f"pull {request.reference}: this engine was given no way to pull images")
     name, tag, digest = split_reference(request.reference)
-    parameters = {"fromImage": name, "tag": digest or tag}
-    headers = {"X-Registry-Auth": _authentication(name, request.credentials)} if request.credentials else None
-    what = f"pull {request.reference}"
-    progress, pulled_digest = _Progress(), ""
+    reference = f"{name}@{digest}" if digest else f"{name}:{tag}"
+    order = PullOrder(reference, request.credentials, architecture, request.organization_id)
+    async with pulls.ticket(order) as ticket:
+        await _pull(connection, request.reference, ticket, on_progress)
+        return await _keep(connection, request.reference, ticket)
+
+
+async def _pull(
+    connection: DockerConnection,
+    reference: str,
+    ticket: Ticket,
+    on_progress: Callable[[PullProgress], None],
+) -> None:
+    """Ends as soon as it cannot succeed: Docker would ask for the same layer again for a minute."""
+    pulling = asyncio.ensure_future(_pull_by_ticket(connection, reference, ticket, on_progress))
+    refused = asyncio.wrap_future(ticket.refused)
     try:
-        if digest:
-            await _ask_registry(connection, what, f"{name}@{digest}", headers)
-        async with connection.stream(
-            what,
-            "POST",
-            "images/create",
-            parameters=parameters,
-            headers=headers,
-            idle_timeout_s=_PULL_IDLE_TIMEOUT_S,
-        ) as content:
-            async for message in json_messages(content):
-                if "error" in message:
-                    raise _classify(request, str(message["error"]))
-                if str(message.get("status", "")).startswith("Digest: "):
-                    pulled_digest = str(message["status"]).removeprefix("Digest: ").strip()
-                if progress.take(message):
-                    on_progress(progress.sum())
+        await asyncio.wait((pulling, refused), return_when=asyncio.FIRST_COMPLETED)
+        if not refused.done():
+            await pulling
     except DockerError as exc:
-        raise _classify(request, exc.message) from exc
-    if not pulled_digest:
-        raise EngineError(f"{what}: the Docker engine ended the pull without a digest")
-    # By digest and not by tag: another pull may have moved the tag meanwhile.
-    inspected = await _inspect(connection, f"{name}@{pulled_digest}")
+        # `from None`: what Docker says of a failed unpacking quotes the image's files.
+        raise ticket.trouble or _classify(reference, exc.message) from None
+    finally:
+        pulling.cancel()
+        await asyncio.gather(pulling, return_exceptions=True)
+        refused.cancel()
+    if ticket.refused.done():
+        raise ticket.refused.result()
+
+
+async def _pull_by_ticket(
+    connection: DockerConnection,
+    reference: str,
+    ticket: Ticket,
+    on_progress: Callable[[PullProgress], None],
+) -> None:
+    progress = _Progress()
+    async with connection.stream(
+        f"pull {reference}",
+        "POST",
+        "images/create",
+        parameters={"fromImage": ticket.name, "tag": ticket.manifest_digest},
+        headers={"X-Registry-Auth": _authentication(ticket)},
+        idle_timeout_s=_PULL_IDLE_TIMEOUT_S,
+    ) as content:
+        async for message in json_messages(content):
+            if "error" in message:
+                raise DockerError(500, str(message["error"]))
+            if progress.take(message):
+                on_progress(progress.sum())
+
+
+async def _keep(connection: DockerConnection, reference: str, ticket: Ticket) -> Image:
+    """Exchange the name that the image was pulled under for one that lasts."""
+    what = f"keep {reference}"
+    pulled_as = f"{ticket.name}@{ticket.manifest_digest}"
+    inspected = await _inspect(connection, pulled_as)
     if inspected is None:
         raise EngineError(f"{what}: the image is gone right after it was pulled")
-    return _image(inspected, digest=pulled_digest)
+    image_id = str(inspected["Id"])
+    async with connection.call(what) as docker:
+        await docker.images.tag(image_id, _KEPT_AS, tag=image_id.removeprefix("sha256:"))
+    for name in (pulled_as, *await _left_behind(inspected, ticket)):
+        async with connection.call(what) as docker:
+            try:
+                await docker.images.delete(name, noprune=True)
+            except DockerError as exc:
+                if exc.status != 404:
+                    raise
+    return _image(inspected, digest=ticket.digest)
 
 
-async def _ask_registry(
-    connection: DockerConnection, what: str, reference: str, headers: Mapping[str, str] | None
-) -> None:
-    """Docker keeps the manifests that it pulled. For a digest that it knows it asks nobody, and would hand a private
-    image to whoever can name it; a tag it always looks up."""
-    async with connection.stream(
-        what,
-        "GET",
-        f"distribution/{reference}/json",
-        parameters={},
-        headers=headers,
-        idle_timeout_s=_ASK_TIMEOUT_S,
-    ) as content:
-        await content.read()
+async def _left_behind(inspected: Mapping[str, Any], ticket: Ticket) -> list[str]:
+    """Names from tickets of a proxy that is gone: it was killed between the pull and here. Another installation's,
+    which uses the same engine, is not gone."""
+    names = [str(name) for name in inspected.get("RepoDigests") or () if _TICKET_NAME.fullmatch(str(name))]
+    proxies = {name.partition("/")[0] for name in names} - {ticket.name.partition("/")[0]}
+    gone = {proxy for proxy in proxies if not await _listens(proxy)}
+    return [name for name in names if name.partition("/")[0] in gone]
+
+
+async def _listens(address: str) -> bool:
+    host, _, port = address.partition(":")
+    try:
+        async with asyncio.timeout(_CONNECT_TIMEOUT_S):
+            _, writer = await asyncio.open_connection(host, int(port))
+    except ConnectionRefusedError:
+        return False
+    except (OSError, TimeoutError):
+        return True
+    writer.close()
+    return True
 
 
 def split_reference(reference: str) -> tuple[str, str, str]:
@@ -195,31 +235,25 @@ class _Progress:
         return PullProgress(sum(self._done.values()), sum(self._total.values()))
 
 
-def _classify(request: ImageRequest, message: str) -> ImageError:
+def _classify(reference: str, message: str) -> ImageError:
+    """Docker's own words may quote the image's files: they are for the operator."""
+    log.warning("pull_failed", image=reference, error=message)
     text = message.lower()
     for code, phrases in _PULL_ERRORS:
         if any(phrase in text for phrase in phrases):
-            missing = "repository does not exist" in text and request.credentials is None
-            return _image_error(
-                "image_not_found" if missing else code, request.reference, _last_clause(message)
-            )
+            return ImageError(_ADVICE[code].format(image=reference), code=code)
     return ImageError(
-        f"The image {request.reference} could not be pulled: {message}", code="registry_unreachable"
+        f"The machine could not take the image {reference}; the operator's log says why. Try again later.",
+        code="engine_error",
     )
 
 
-def _image_error(code: str, reference: str, detail: str) -> ImageError:
-    return ImageError(_ADVICE[code].format(image=reference, detail=detail), code=code)
-
-
-def _last_clause(message: str) -> str:
-    # "Get https://…: dial tcp 10.0.0.1:443: connect: connection refused" → "connection refused"
-    return message.rstrip().rsplit(": ", 1)[-1]
-
-
-def _authentication(name: str, credentials: RegistryCredentials) -> str:
-    server = name.partition("/")[0]
-    parts = {"username": credentials.username, "password": credentials.password, "serveraddress": server}
+def _authentication(ticket: Ticket) -> str:
+    parts = {
+        "username": ticket.credentials.username,
+        "password": ticket.credentials.password,
+        "serveraddress": ticket.name.partition("/")[0],
+    }
     return base64.urlsafe_b64encode(json.dumps(parts).encode()).decode()
 
 

@@ -32,6 +32,14 @@ _DIGEST = re.compile(r"sha256:[a-f0-9]{64}")
 _PLATFORM_WORD = re.compile(r"[a-z0-9_.-]{1,30}", re.IGNORECASE)
 _EXPOSED_PORT = re.compile(r"([0-9]{1,5})(?:/tcp)?")
 _MAX_ENTRIES = 1000
+# An engine written in Go takes `URLs` and `urlſ` for `urls`, and would see something else here than we do.
+_FIELDS = {
+    field.casefold(): field
+    for field in (
+        *("schemaVersion", "mediaType", "config", "layers", "manifests", "digest", "size", "platform"),
+        *("urls", "data", "fsLayers", "history", "blobs", "os", "architecture", "variant"),
+    )
+}
 _MAX_LAYER_BYTES = 1 << 50
 # Which variants a plain machine of that architecture runs; amd64/v3 asks for more than every amd64 has.
 _VARIANTS = {"arm64": ("", "v8"), "amd64": ("", "v1")}
@@ -74,10 +82,21 @@ class Index:
 
 
 @dataclass(frozen=True)
-class Manifest:
-    config_digest: str
+class Layer:
+    digest: str
     size_bytes: int
-    """Of all layers as they travel, compressed."""
+    """As it travels, compressed."""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    media_type: str
+    config_digest: str
+    layers: tuple[Layer, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(layer.size_bytes for layer in self.layers)
 
 
 @dataclass(frozen=True)
@@ -92,7 +111,7 @@ class ImageConfig:
 
 
 def parse_manifest(body: bytes, content_type: str) -> Index | Manifest:
-    document = _object(_json(body), "the manifest")
+    document = _spelled_well(_object(_json(body), "the manifest"))
     own_type = document.get("mediaType")
     media_type = own_type if isinstance(own_type, str) else content_type.partition(";")[0].strip().lower()
     if document.get("schemaVersion") == 1 or _SCHEMA_1_TYPE.fullmatch(media_type):
@@ -104,7 +123,7 @@ def parse_manifest(body: bytes, content_type: str) -> Index | Manifest:
     if media_type in _INDEX_TYPES:
         return _index(document)
     if media_type in _MANIFEST_TYPES:
-        return _manifest(document)
+        return _manifest(document, media_type)
     raise UnusableImageError("is not a container image but something else that the registry keeps")
 
 
@@ -141,7 +160,7 @@ def _index(document: Mapping[str, Any]) -> Index:
         raise ValueError("the index has no proper list of manifests")
     found = []
     for raw in entries:
-        entry = _object(raw, "an entry of the index")
+        entry = _reference(raw, "an entry of the index")
         platform = _platform(entry["platform"]) if entry.get("platform") is not None else None
         # Attestations stand in the index as images for unknown/unknown.
         if platform is None or platform.os != "unknown":
@@ -149,17 +168,39 @@ def _index(document: Mapping[str, Any]) -> Index:
     return Index(tuple(found))
 
 
-def _manifest(document: Mapping[str, Any]) -> Manifest:
-    config = _object(document.get("config"), "the manifest's reference to its configuration")
+def _manifest(document: Mapping[str, Any], media_type: str) -> Manifest:
+    config = _reference(document.get("config"), "the manifest's reference to its configuration")
     if config.get("mediaType") not in _CONFIG_TYPES:
         raise UnusableImageError("is not a container image but something else that the registry keeps")
     layers = document.get("layers")
     if not isinstance(layers, list) or len(layers) > _MAX_ENTRIES or "manifests" in document:
         raise ValueError("the manifest has no proper list of layers")
-    sizes = [_object(layer, "a layer").get("size") for layer in layers]
-    if not all(type(size) is int and 0 <= size <= _MAX_LAYER_BYTES for size in sizes):
+    return Manifest(media_type, _digest(config), tuple(_layer(layer) for layer in layers))
+
+
+def _layer(value: Any) -> Layer:
+    layer = _reference(value, "a layer")
+    size_bytes = layer.get("size")
+    if type(size_bytes) is not int or not 0 <= size_bytes <= _MAX_LAYER_BYTES:
         raise ValueError("a layer has no proper size")
-    return Manifest(_digest(config), sum(size for size in sizes if size is not None))
+    return Layer(_digest(layer), size_bytes)
+
+
+def _reference(value: Any, what: str) -> Mapping[str, Any]:
+    """To another part of the image, which is to be had from the registry and from nobody else."""
+    descriptor = _spelled_well(_object(value, what))
+    if descriptor.get("urls"):
+        raise UnusableImageError(
+            "has parts that are to be fetched from somewhere else than its registry, which is not done. "
+            "Build it without foreign layers"
+        )
+    return descriptor
+
+
+def _spelled_well(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    if any(_FIELDS.get(name.casefold(), name) != name for name in document):
+        raise ValueError("a field's name is spelled in an unusual way")
+    return document
 
 
 def _json(body: bytes) -> Any:

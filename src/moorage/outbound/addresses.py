@@ -1,8 +1,8 @@
-"""Which addresses a registry, its token realm and its redirects may be at.
+"""Which addresses may be connected to where a user chose the host: a registry, its token realm, its redirects, a webhook.
 
 A user chooses the registry, and the registry chooses where it sends us next. Neither may make Moorage knock
 at the operator's own network or at a cloud's metadata service. So every host is looked up once for each
-pre-flight, all its addresses are judged, and connections go to exactly those: a name that answers with a
+pre-flight, pull or delivery, all its addresses are judged, and connections go to exactly those: a name that answers with a
 public address first and with a private one later (DNS rebinding) gains nothing.
 
 Only what the operator lists in `allowed_registries` may be private, and only for images that come from a
@@ -18,11 +18,15 @@ from dataclasses import dataclass
 
 from yarl import URL
 
+from moorage.outbound.networks import GLOBAL_IPV6, NOT_PUBLIC, NOT_PUBLIC_IPV6
+
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Lookup = Callable[[str, int], Awaitable[tuple[str, ...]]]
 """From a host name and a port to its addresses; raises `OSError` where there are none."""
 
 _MAX_ADDRESSES = 32
+_MAX_HOSTS = 64
+"""Of one image. A registry keeps its layers at one or two other hosts."""
 _MAX_URL_CHARACTERS = 4096
 _LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
 _CANONICAL_IPV4 = re.compile(r"(0|[1-9][0-9]{0,2})(\.(0|[1-9][0-9]{0,2})){3}")
@@ -30,21 +34,11 @@ _URL_CHARACTERS = re.compile(r"[!-\[\]-~]+")
 """Printable ASCII without space and backslash, which programs read in different ways."""
 _PRIVATE_TOP_LABELS = ("local", "internal", "localhost", "localdomain", "lan", "home", "corp", "arpa")
 
-# Lists of our own beside `is_global`, whose idea of some of these changed between patch releases of Python.
-_REFUSED_IPV4 = tuple(
-    ipaddress.IPv4Network(network)
-    for network in (
-        *("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12"),
-        *("192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15"),
-        *("198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4"),
-        "168.63.129.16/32",  # looks public, but is a cloud's service for its own virtual machines
-    )
-)
-_GLOBAL_IPV6 = ipaddress.IPv6Network("2000::/3")
-_REFUSED_IPV6 = tuple(
-    ipaddress.IPv6Network(network) for network in ("2001::/23", "2001:db8::/32", "3fff::/20")
-)
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+# Beside `is_global`, whose idea of some networks changed between patch releases of Python.
+_REFUSED_IPV4 = tuple(ipaddress.IPv4Network(network) for network in NOT_PUBLIC)
+_REFUSED_IPV6 = tuple(ipaddress.IPv6Network(network) for network in NOT_PUBLIC_IPV6)
+_GLOBAL_IPV6 = ipaddress.IPv6Network(GLOBAL_IPV6)
 _ISATAP_MARKS = (0x00005EFE, 0x02005EFE)
 
 
@@ -100,6 +94,8 @@ class Reach:
             raise AddressRefusedError(f"{origin} is at a private address")
         if origin.scheme != "https" and not all(address.is_loopback for address in addresses):
             raise AddressRefusedError(f"{origin} is not reached by HTTPS")
+        if len(self._addresses) >= _MAX_HOSTS:
+            raise AddressRefusedError(f"{origin} is one host too many")
         self._addresses[origin.authority] = tuple(str(address) for address in addresses)
 
     def vetted(self, host: str, port: int) -> tuple[str, ...]:

@@ -3,18 +3,20 @@
 None of it holds a password, a token, or text that a registry chose, beyond names that were checked.
 """
 
+import math
 import re
 from dataclasses import dataclass
 
-from moorage.engines.base import RegistryCredentials
 from moorage.kit.errors import ImageError
-from moorage.registry.addresses import Origin
-from moorage.registry.manifest import Platform
+from moorage.outbound.addresses import Origin
+from moorage.outbound.registry.credentials import RegistryCredentials
+from moorage.outbound.registry.manifest import Platform
 
 IMAGE_NOT_FOUND = "image_not_found"
 REGISTRY_AUTH_FAILED = "registry_auth_failed"
 REGISTRY_UNREACHABLE = "registry_unreachable"
 IMAGE_ARCHITECTURE_MISMATCH = "image_architecture_mismatch"
+IMAGE_TOO_LARGE = "image_too_large"
 
 _MOST_PLATFORMS = 12
 _REFERENCE = re.compile(
@@ -45,6 +47,10 @@ class ImageName:
         return cls(match["host"], match["repository"], match["digest"] or match["tag"])
 
 
+class PassingImageError(ImageError):
+    """It may be over in a minute: whoever is in the middle of a pull asks again."""
+
+
 class Sentences:
     def __init__(self, image: ImageName, credentials: RegistryCredentials | None) -> None:
         self._image = image
@@ -66,6 +72,27 @@ class Sentences:
         return ImageError(
             f"{self._host} has {self._image} only in part: its configuration is missing. Push it again.",
             code=IMAGE_NOT_FOUND,
+        )
+
+    def part_missing(self) -> ImageError:
+        return ImageError(
+            f"{self._host} has {self._image} only in part: a layer is missing. Push it again.",
+            code=IMAGE_NOT_FOUND,
+        )
+
+    def too_large(self, size_bytes: int, max_bytes: int) -> ImageError:
+        return ImageError(
+            f"{self._image} has layers of {_size(size_bytes)}; an image may have {_size(max_bytes)} here. "
+            "Make it smaller, for instance by loading models when the container starts, or ask the operator "
+            "for a higher limit.",
+            code=IMAGE_TOO_LARGE,
+        )
+
+    def too_large_unpacked(self, max_bytes: int) -> ImageError:
+        return ImageError(
+            f"{self._image} unpacks to more than the {_size(max_bytes)} that an image may have here. "
+            "Make it smaller, or ask the operator for a higher limit.",
+            code=IMAGE_TOO_LARGE,
         )
 
     def unusable(self, clause: str) -> ImageError:
@@ -116,7 +143,8 @@ class Sentences:
         if status == 429:
             advice = "It limits how often it may be asked; wait some minutes"
             advice += ", or give username and password" if self._username is None else ""
-        return ImageError(
+        kind = PassingImageError if status in (408, 429) or status >= 500 else ImageError
+        return kind(
             f"{origin} answered with HTTP status {status} when asked for {self._image}. {advice}.",
             code=REGISTRY_UNREACHABLE,
         )
@@ -128,8 +156,22 @@ class Sentences:
             code=REGISTRY_UNREACHABLE,
         )
 
+    def broken_off(self, why: str) -> ImageError:
+        return ImageError(
+            f"The image {self._image} could not be pulled: {why}. Try again later.",
+            code=REGISTRY_UNREACHABLE,
+        )
+
     def unreachable(self, why: str) -> ImageError:
         return ImageError(
             f"The image {self._image} cannot be checked: {why}. Check the registry's name, or try again later.",
             code=REGISTRY_UNREACHABLE,
         )
+
+
+def _size(size_bytes: int) -> str:
+    """Never less than there is: 100.1 GiB is not "100 GiB" next to a limit of that."""
+    for unit, name in ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB")):
+        if size_bytes >= unit:
+            return f"{math.ceil(size_bytes * 10 / unit) / 10:g} {name}"
+    return f"{size_bytes} bytes"

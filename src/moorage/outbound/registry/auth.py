@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from moorage.engines.base import RegistryCredentials
+from moorage.outbound.registry.credentials import RegistryCredentials
 
 _MAX_HEADER_CHARACTERS = 8192
 _TOKEN68_OR_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~/=-]+")
