@@ -46,5 +46,8 @@ class NodeRow(Base):
     cuda_version: Mapped[str | None]
     engine_identity: Mapped[str | None]
     closed_because: Mapped[str | None]
+    images: Mapped[int] = mapped_column(default=0, server_default=text("0"))
+    """That were pulled and are kept."""
+    images_bytes: Mapped[int] = mapped_column(BigInteger, default=0, server_default=text("0"))
     weaknesses: Mapped[list[str]] = mapped_column(JSONB, default=list, server_default=text("'[]'"))
     seen_at: Mapped[datetime]

@@ -1,7 +1,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 
-from sqlalchemy import delete, func, select
+from sqlalchemy import delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -82,6 +82,17 @@ async def replace_nodes(session: AsyncSession, nodes: Sequence[NodeCapacity]) ->
             insert(NodeRow).values(values).on_conflict_do_update(index_elements=[NodeRow.name], set_=values)
         )
         await session.execute(upsert)
+
+
+async def record_images(session: AsyncSession, count: int, size_bytes: int) -> None:
+    """What the engine keeps of images that were pulled."""
+    await session.execute(update(NodeRow).values(images=count, images_bytes=size_bytes))
+
+
+async def images_of_nodes(session: AsyncSession) -> dict[str, tuple[int, int]]:
+    """How many each machine keeps, and their size in bytes."""
+    query = select(NodeRow.name, NodeRow.images, NodeRow.images_bytes)
+    return {row.name: (row.images, row.images_bytes) for row in await session.execute(query)}
 
 
 async def _by_known_names(session: AsyncSession, nodes: Sequence[NodeCapacity]) -> list[NodeCapacity]:

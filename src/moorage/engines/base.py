@@ -42,6 +42,13 @@ class ImageRequest:
 
 
 @dataclass(frozen=True)
+class PulledImage:
+    engine_ref: str
+    size_bytes: int
+    """With layers that other images share."""
+
+
+@dataclass(frozen=True)
 class PullProgress:
     done_bytes: int
     total_bytes: int
@@ -194,6 +201,14 @@ class Engine(Protocol):
         """Have the image here and pin it. A remote image is always asked for at its registry with these
         credentials, even if it is cached: a cached private image is nobody else's. The engine itself connects to
         nothing that a user named: it pulls through `outbound.pulls`. Raises `ImageError`."""
+        ...
+
+    async def pulled_images(self) -> list[PulledImage]:
+        """Those that were pulled for containers; never the operator's own."""
+        ...
+
+    async def remove_image(self, engine_ref: str) -> bool:
+        """False where something still uses it."""
         ...
 
     async def start(self, spec: ReplicaSpec) -> ObservedReplica:

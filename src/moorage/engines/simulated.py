@@ -18,6 +18,7 @@ from moorage.engines.base import (
     LogChunk,
     NodeCapacity,
     ObservedReplica,
+    PulledImage,
     PullProgress,
     ReplicaPhase,
     ReplicaSpec,
@@ -70,6 +71,8 @@ class SimulatedEngine:
             on_progress(PullProgress(image.size_bytes, image.size_bytes))
         reference = engine_ref(request.reference)
         self._machine.pruned.discard(reference)
+        if not request.local:
+            self._machine.pulled.add(reference)
         return Image(
             engine_ref=reference,
             digest=None if request.local else request.reference.partition("@")[2] or reference,
@@ -77,6 +80,20 @@ class SimulatedEngine:
             architecture=image.architecture,
             exposed_ports=image.exposed_ports,
         )
+
+    async def pulled_images(self) -> list[PulledImage]:
+        return [
+            PulledImage(engine_ref(name), image.size_bytes)
+            for name, image in self._machine.images.items()
+            if engine_ref(name) in self._machine.pulled
+        ]
+
+    async def remove_image(self, engine_ref: str) -> bool:
+        if any(replica.spec.image == engine_ref for replica in self._machine.replicas.values()):
+            return False
+        self._machine.pulled.discard(engine_ref)
+        self._machine.pruned.add(engine_ref)
+        return True
 
     async def start(self, spec: ReplicaSpec) -> ObservedReplica:
         now = self._clock.now()

@@ -118,6 +118,8 @@ class SimulatedMachine:
     disk_space: DiskSpace | None = None
     online: bool = True
     """Whether public addresses can be reached from it."""
+    pulled: set[str] = field(default_factory=set)
+    """Images, by the engine's reference, that were fetched from a registry."""
     pruned: set[str] = field(default_factory=set)
     """Images, by the engine's reference, that were here and are not any more."""
     replicas: dict[str, SimulatedReplica] = field(default_factory=dict)

@@ -72,6 +72,17 @@ def history_part(rows: Mapping[str, int], settings: Settings) -> Part:
     return Part("history", State.OK, f"About {counted}; kept: {kept}.")
 
 
+def image_parts(images: Mapping[str, tuple[int, int]], kept_s: int) -> list[Part]:
+    return [
+        Part(
+            f"images {node}",
+            State.OK,
+            f"{count} pulled, {size_bytes / 2**30:.1f} GiB; an unused one goes after {kept_s / 3600:g} h.",
+        )
+        for node, (count, size_bytes) in images.items()
+    ]
+
+
 def reconciler_parts(
     expected: Sequence[str], statuses: Sequence[ReconcilerStatus], now: datetime
 ) -> list[Part]:

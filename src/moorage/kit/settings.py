@@ -175,6 +175,8 @@ class Settings(BaseSettings):
     log_bytes_per_container: int = Field(default=2**30, ge=2**20)
     """Of its output, counted about as it lies on disk; beyond it the oldest lines go."""
 
+    unused_images_kept_s: int = Field(default=6 * 3600, ge=60)
+    """How long an image that was pulled stays on the machine after nothing runs it any more."""
     replica_retention_days: int = Field(default=30, ge=2, le=3650)
     """How long a replica that is gone is still listed."""
     history_retention_days: int = Field(default=400, ge=31, le=3650)

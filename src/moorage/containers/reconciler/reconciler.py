@@ -32,6 +32,7 @@ from moorage.containers.reconciler.doubts import Doubted, Doubts
 from moorage.containers.reconciler.engine_calls import EngineCalls
 from moorage.containers.reconciler.failure_mail import tell_of_failure
 from moorage.containers.reconciler.funding import Funding
+from moorage.containers.reconciler.image_cleaning import ImageCleaning
 from moorage.containers.reconciler.loading_repository import NO_ROUTE, Loaded, load
 from moorage.containers.reconciler.observation import Observer, Seen
 from moorage.containers.reconciler.operations import Operations
@@ -72,6 +73,7 @@ class ContainersReconciler:
     _doubts: Doubts = field(init=False)
     _sweep: Sweep = field(init=False)
     _disk_watch: DiskWatch = field(init=False)
+    _image_cleaning: ImageCleaning = field(init=False)
     _observer: Observer = field(init=False)
     _funding: Funding = field(init=False)
 
@@ -83,6 +85,7 @@ class ContainersReconciler:
         self._disk_watch = DiskWatch(
             self.database, self.engine, self.clock, lambda container_id: self.ask(container_id)
         )
+        self._image_cleaning = ImageCleaning(self.database, self.engine, self.settings, self.clock)
         self._observer = Observer(self.engine, lambda container_id: self.ask(container_id))
         self._funding = Funding(self.settings)
 
@@ -130,6 +133,7 @@ class ContainersReconciler:
         watches: dict[str, Callable[[], Awaitable[None]]] = {
             "sweep": partial(self._sweep.run, lease),
             "disk": partial(self._disk_watch.run, lease),
+            "images": partial(self._image_cleaning.run, lease),
             "events": self._watch,
         }
         try:

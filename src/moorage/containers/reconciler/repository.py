@@ -15,7 +15,7 @@ from moorage.containers.models import ContainerRow, GatewayRow, ReplicaRouteRow,
 from moorage.containers.probe_history import ProbeRun
 from moorage.containers.reconciler.funding import Funded
 from moorage.containers.reconciler.loading_repository import Loaded
-from moorage.containers.states import ContainerState, ReplicaState
+from moorage.containers.states import ContainerState, DesiredState, ReplicaState
 from moorage.containers.verdict import Verdict
 from moorage.containers.views import ENGINE_SILENT, Plan, Transition
 from moorage.engines.base import ObservedReplica
@@ -213,6 +213,15 @@ async def list_disks(session: AsyncSession) -> list[Disk]:
         .where(ReplicaRow.state != ReplicaState.REMOVED, ReplicaRow.engine_id.is_not(None))
     )
     return [Disk(*row) for row in await session.execute(query)]
+
+
+async def image_refs_in_use(session: AsyncSession) -> set[str]:
+    """Of what runs or is to run, of a draft on trial, and of what it would go back to."""
+    row = ContainerRow
+    refs = (row.image_ref, row.trial_image["ref"].astext, row.fallback["image"]["ref"].astext)
+    wanted = (row.deleted_at.is_(None)) & (row.desired_state == DesiredState.RUNNING)
+    found = await session.execute(select(*refs).where(wanted))
+    return {ref for refs_of_one in found for ref in refs_of_one if ref is not None}
 
 
 async def known_replica_ids(session: AsyncSession, ids: Iterable[str]) -> set[str]:

@@ -19,6 +19,7 @@ from moorage.engines.base import (
     LogChunk,
     NodeCapacity,
     ObservedReplica,
+    PulledImage,
     PullProgress,
     ReplicaPhase,
     ReplicaSpec,
@@ -116,6 +117,12 @@ class DockerEngine:
 
     async def ensure_image(self, request: ImageRequest, on_progress: Callable[[PullProgress], None]) -> Image:
         return await images.ensure_image(self._connection, self._pulls, request, on_progress)
+
+    async def pulled_images(self) -> list[PulledImage]:
+        return await images.pulled_images(self._connection)
+
+    async def remove_image(self, engine_ref: str) -> bool:
+        return await images.remove_image(self._connection, engine_ref)
 
     async def start(self, spec: ReplicaSpec) -> ObservedReplica:
         if spec.gpu_device_ids:

@@ -10,12 +10,13 @@ import base64
 import json
 import re
 from collections.abc import Callable, Mapping
+from http import HTTPStatus
 from typing import Any
 
 import structlog
 from aiodocker.exceptions import DockerError
 
-from moorage.engines.base import Image, ImageRequest, PullProgress
+from moorage.engines.base import Image, ImageRequest, PulledImage, PullProgress
 from moorage.engines.docker.connection import DockerConnection, json_messages
 from moorage.kit.errors import EngineError, ImageError
 from moorage.outbound.pulls.proxy import PullProxy
@@ -178,6 +179,25 @@ async def _keep(connection: DockerConnection, reference: str, ticket: Ticket) ->
                 if exc.status != 404:
                     raise
     return _image(inspected, digest=ticket.digest)
+
+
+async def pulled_images(connection: DockerConnection) -> list[PulledImage]:
+    async with connection.call("list the pulled images") as docker:
+        found = await docker.images.list(filters=json.dumps({"reference": [f"{_KEPT_AS}:*"]}))
+    return [PulledImage(str(image["Id"]), int(image["Size"])) for image in found]
+
+
+async def remove_image(connection: DockerConnection, engine_ref: str) -> bool:
+    name = f"{_KEPT_AS}:{engine_ref.removeprefix('sha256:')}"
+    async with connection.call(f"remove the image {engine_ref}") as docker:
+        try:
+            await docker.images.delete(name)
+        except DockerError as exc:
+            if exc.status == HTTPStatus.CONFLICT:
+                return False
+            if exc.status != HTTPStatus.NOT_FOUND:
+                raise
+    return True
 
 
 async def _left_behind(inspected: Mapping[str, Any], ticket: Ticket) -> list[str]:
