@@ -210,7 +210,7 @@ class Users:
         code = answer.body.get("code", "") if isinstance(answer.body, dict) else ""
         outcome = f"{answer.status or 'no answer'} {code}".strip()
         self.world.story.tell(who, f"{words}: {outcome}")
-        if answer.status == 500:
+        if answer.status == 500 and self.world.is_calm():
             self.world.story.count("500")
             self.world.crashes.append(f"{words}: {answer.body}")
         return answer

@@ -64,8 +64,21 @@ class Faults:
     crash: Callable[[Process], None] = lambda process: None
     """Ends a process before anything else of it gets a turn."""
 
+    crashes_left: int = 5
+    others_left: int = 60
+    """Of one seed. A day on which everything fails all the time shows little: nothing gets far enough to go wrong."""
+
     def happens(self, rate: float) -> bool:
-        return rate > 0 and self.chance.random() < rate
+        if rate <= 0 or self.others_left <= 0 or self.chance.random() >= rate:
+            return False
+        self.others_left -= 1
+        return True
+
+    def dies(self, rate: float) -> bool:
+        if rate <= 0 or self.crashes_left <= 0 or self.chance.random() >= rate:
+            return False
+        self.crashes_left -= 1
+        return True
 
     # Of the connections to Postgres.
 
@@ -91,7 +104,7 @@ class Faults:
             if lost:
                 self.story.count("notification lost")
             return (self._delay_s(), lost)
-        if commit and self.happens(self.rates.crash_at_commit):
+        if commit and self.dies(self.rates.crash_at_commit):
             self.story.count("crash after commit")
             self.story.tell(process.name, "dies after a COMMIT")
             self.crash(process)

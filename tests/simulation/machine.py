@@ -134,7 +134,7 @@ class SimulatedClient(SimulatedEngine):
         return result
 
     async def _perhaps_die(self, name: str, of: str, when: str) -> None:
-        if self._faults.happens(self._faults.rates.crash_at_engine):
+        if self._faults.dies(self._faults.rates.crash_at_engine):
             self._faults.story.count(f"crash {when} engine call")
             self._faults.story.tell(self._process.name, f"dies {when} {name} {of}")
             self._faults.crash(self._process)

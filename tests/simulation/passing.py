@@ -15,9 +15,9 @@ from tests.simulation.world import World
 _LOOK_EVERY_S = 4.0
 _SHORTEST_SKIP_S = 20.0
 _MARGIN_S = 3.0
-_RESTLESS_S = 90.0
+_RESTLESS_S = 60.0
 """What goes on for longer than this is waiting for something: then time is skipped in small steps."""
-_RESTLESS_STEP_S = 45.0
+_RESTLESS_STEP_S = 100.0
 
 _UNSETTLED = """
 SELECT count(*) FROM replicas r

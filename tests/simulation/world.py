@@ -109,6 +109,7 @@ class World:
     crashes: list[str] = field(default_factory=list)
     """Requests that were answered with a 500."""
     drawn_rates: Rates = CALM
+    postgres_ill_until_s: float = 0.0
     dead: list[Process] = field(default_factory=list)
     """Kept: what they left must not be collected, which would run their `finally` blocks."""
     _app: Any = None
@@ -171,6 +172,7 @@ class World:
         self.story.tell("postgres", f"fails over, away for {seconds:.0f} s")
         self.story.count("postgres failed over")
         self.faults.postgres_away = True
+        self.postgres_ill_until_s = self.now_s() + seconds + 60
         self.wire.break_all()
         self.nobody_renews_for(seconds)
         self.loop.call_later(seconds, self._postgres_back, context=contextvars.Context())
@@ -228,6 +230,10 @@ class World:
 
     def _clock(self, process: Process) -> ProcessClock:
         return self.clocks.setdefault(process.name, ProcessClock(self.loop))
+
+    def is_calm(self) -> bool:
+        """Postgres is there and answers."""
+        return self.faults.rates is CALM and self.now_s() > self.postgres_ill_until_s
 
     # Requests.
 
