@@ -12,19 +12,17 @@ from datetime import datetime
 from moorage.reconcile.lease import Lease
 from tests.simulation.world import World
 
-_LOOK_EVERY_S = 4.0
+_LOOK_EVERY_S = 6.0
 _SHORTEST_SKIP_S = 20.0
 _MARGIN_S = 3.0
-_RESTLESS_S = 60.0
+_RESTLESS_S = 40.0
 """What goes on for longer than this is waiting for something: then time is skipped in small steps."""
-_RESTLESS_STEP_S = 100.0
+_RESTLESS_STEP_S = 150.0
 
-_UNSETTLED = """
-SELECT count(*) FROM replicas r
-WHERE r.state NOT IN ('routed', 'removed') OR (r.state = 'removed' AND r.port_released_at IS NULL)
-"""
-_NEXT_DUE_S = """
-SELECT extract(epoch FROM least(
+_QUIET = """
+SELECT (SELECT count(*) FROM replicas r
+    WHERE r.state NOT IN ('routed', 'removed') OR (r.state = 'removed' AND r.port_released_at IS NULL)),
+extract(epoch FROM least(
     (SELECT min(reconcile_at) FROM containers),
     (SELECT min(due_at) FROM hours)
 ) - sim.clock_timestamp())
@@ -40,6 +38,7 @@ async def pass_time(
     while world.now_s() < until_s:
         step_s = min(_LOOK_EVERY_S, until_s - world.now_s())
         await asyncio.sleep(step_s)
+        world.collect_logs()
         look()
         left_s = until_s - world.now_s()
         restless_s += step_s
@@ -62,10 +61,9 @@ def _may_skip(world: World) -> bool:
 
 def _quiet_for_s(world: World) -> float | None:
     """None while something goes on."""
-    ((unsettled,),) = world.query(_UNSETTLED)
+    ((unsettled, due_s),) = world.query(_QUIET)
     if unsettled != "0":
         return None
-    ((due_s,),) = world.query(_NEXT_DUE_S)
     soonest_s = float(due_s) if due_s is not None else 1e9
     now: datetime = world.machine.clock.now()
     for one in world.machine.running():

@@ -82,6 +82,7 @@ async def _life(world: World, seed: int, leases: list[Lease]) -> None:
     await furnish(world, chance.choice((1, 2)))
     world.restart_after = lambda name: chance.uniform(0.5, 20)
     world.drawn_rates = draw_rates(chance)
+    world.with_logs = chance.random() < 0.15
     for name in PROCESSES:
         world.start(name)
     users, day, invariants = Users(world), BadDay(world), Invariants(world)
@@ -108,7 +109,7 @@ async def _converge(world: World, users: Users, invariants: Invariants, leases: 
     for name in PROCESSES:
         if not world.processes[name].alive:
             world.start(name)
-    await pass_time(world, 2400, leases, invariants.check)
+    await pass_time(world, 2400 + world.clock_set_back_s, leases, invariants.check)
     invariants.check_settled()
     if world.crashes:
         raise BrokenError("no request crashes", world.crashes[0])
