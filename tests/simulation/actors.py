@@ -48,21 +48,25 @@ class Users:
 
     async def create(self) -> None:
         world = self.world
-        organization = world.chance.choice(world.organizations)
+        organization = world.acting.choice(world.organizations)
         if sum(one is organization for one in self.containers.values()) >= 3:
             return await self.start()
         self.made += 1
         name = f"c{self.made}"
-        least = world.chance.choice((1, 1, 2))
+        least = world.acting.choice((1, 1, 2))
         body = {
             "name": name,
-            "image": world.chance.choice(_IMAGES),
+            "image": world.acting.choice(_IMAGES),
             "registry": {"provider": "local"},
-            "resources": self._resources(least, least + world.chance.choice((0, 0, 1))),
-            "health_check": {"timeout_s": world.chance.choice((10, 60, 120))},
+            "resources": self._resources(least, least + world.acting.choice((0, 0, 1))),
+            "health_check": {"timeout_s": world.acting.choice((10, 60, 120))},
         }
         answer = await self._ask(
-            organization, f"create {name} of {body['image']}", "POST", f"/projects/{organization.project_id}/containers", body
+            organization,
+            f"create {name} of {body['image']}",
+            "POST",
+            f"/projects/{organization.project_id}/containers",
+            body,
         )
         if answer.status == 201:
             container_id = answer.body["id"]
@@ -95,7 +99,11 @@ class Users:
 
     async def delete_one(self, container_id: str) -> bool:
         answer = await self._ask(
-            self.containers[container_id], f"delete {container_id}", "DELETE", f"/containers/{container_id}", None
+            self.containers[container_id],
+            f"delete {container_id}",
+            "DELETE",
+            f"/containers/{container_id}",
+            None,
         )
         self._wish(container_id, answer, "deleted", "delete")
         gone = answer.status in (202, 204, 404)
@@ -106,38 +114,56 @@ class Users:
     async def scale(self) -> None:
         if (container_id := self._some()) is None:
             return
-        least = self.world.chance.choice((1, 1, 2, 3))
-        body = {"min_replicas": least, "max_replicas": least + self.world.chance.choice((0, 1))}
+        least = self.world.acting.choice((1, 1, 2, 3))
+        body = {"min_replicas": least, "max_replicas": least + self.world.acting.choice((0, 1))}
         await self._ask(
-            self.containers[container_id], f"scale {container_id} to {least}", "POST", f"/containers/{container_id}/scale", body
+            self.containers[container_id],
+            f"scale {container_id} to {least}",
+            "POST",
+            f"/containers/{container_id}/scale",
+            body,
         )
 
     async def edit(self) -> None:
         if (container_id := self._some()) is None:
             return
         await self._ask(
-            self.containers[container_id], f"edit {container_id}", "PATCH", f"/containers/{container_id}", self._changes()
+            self.containers[container_id],
+            f"edit {container_id}",
+            "PATCH",
+            f"/containers/{container_id}",
+            self._changes(),
         )
 
     async def draft(self) -> None:
         if (container_id := self._some()) is None:
             return
         await self._ask(
-            self.containers[container_id], f"draft for {container_id}", "PUT", f"/containers/{container_id}/draft", self._changes()
+            self.containers[container_id],
+            f"draft for {container_id}",
+            "PUT",
+            f"/containers/{container_id}/draft",
+            self._changes(),
         )
 
     async def apply_draft(self) -> None:
         if (container_id := self._some()) is None:
             return
         answer = await self._ask(
-            self.containers[container_id], f"apply the draft of {container_id}", "POST", f"/containers/{container_id}/draft/apply", None
+            self.containers[container_id],
+            f"apply the draft of {container_id}",
+            "POST",
+            f"/containers/{container_id}/draft/apply",
+            None,
         )
         self._wish(container_id, answer, "running", "apply a draft")
 
     async def suspend(self) -> None:
-        organization = self.world.chance.choice(self.world.organizations)
+        organization = self.world.acting.choice(self.world.organizations)
         await self._ask_as_operator(
-            f"suspend {organization.name}", f"/operator/organizations/{organization.id}/suspend", {"reason": "test"}
+            f"suspend {organization.name}",
+            f"/operator/organizations/{organization.id}/suspend",
+            {"reason": "test"},
         )
         self._forget_wishes(organization)
 
@@ -152,40 +178,47 @@ class Users:
         self._forget_wishes(organization)
 
     async def raise_price(self) -> None:
-        name = self.world.chance.choice(_TYPES)
-        price = self.world.chance.choice((5_000, 400_000, 3_000_000))
+        name = self.world.acting.choice(_TYPES)
+        price = self.world.acting.choice((5_000, 400_000, 3_000_000))
         await self._ask_as_operator(
-            f"{name} costs {price} from now on", f"/operator/instance-types/{name}", {"price_per_hour_microusd": price}, "PATCH"
+            f"{name} costs {price} from now on",
+            f"/operator/instance-types/{name}",
+            {"price_per_hour_microusd": price},
+            "PATCH",
         )
 
     async def give_credit(self) -> None:
-        organization = self.world.chance.choice(self.world.organizations)
+        organization = self.world.acting.choice(self.world.organizations)
         body = {"organization_id": organization.id, "amount_microusd": 5_000_000, "reason": "test"}
         await self._ask_as_operator(f"5 USD for {organization.name}", "/operator/credits", body)
 
     async def limit_spending(self) -> None:
-        organization = self.world.chance.choice(self.world.organizations)
-        limit = self.world.chance.choice((100_000, 10_000_000, None))
+        organization = self.world.acting.choice(self.world.organizations)
+        limit = self.world.acting.choice((100_000, 10_000_000, None))
         await self._ask(
-            organization, f"limit spending to {limit}", "PUT", f"/organizations/{organization.id}/billing/limits", {"limit_microusd": limit}
+            organization,
+            f"limit spending to {limit}",
+            "PUT",
+            f"/organizations/{organization.id}/billing/limits",
+            {"limit_microusd": limit},
         )
 
     def _some(self) -> str | None:
-        return self.world.chance.choice(sorted(self.containers)) if self.containers else None
+        return self.world.acting.choice(sorted(self.containers)) if self.containers else None
 
     def _resources(self, least: int, most: int) -> dict[str, Any]:
         return {
             "mode": "autoscaling",
-            "instance_type": self.world.chance.choice(_TYPES),
+            "instance_type": self.world.acting.choice(_TYPES),
             "min_replicas": least,
             "max_replicas": most,
         }
 
     def _changes(self) -> dict[str, Any]:
-        return self.world.chance.choice(
+        return self.world.acting.choice(
             (
-                {"env": {"X": str(self.world.chance.randrange(100))}},
-                {"image": self.world.chance.choice(_IMAGES), "registry": {"provider": "local"}},
+                {"env": {"X": str(self.world.acting.randrange(100))}},
+                {"image": self.world.acting.choice(_IMAGES), "registry": {"provider": "local"}},
                 {"resources": self._resources(1, 2)},
             )
         )
@@ -240,7 +273,7 @@ class BadDay:
         ]
 
     async def kill_controller(self) -> None:
-        self.world.kill(self.world.chance.choice(("controller1", "controller2")))
+        self.world.kill(self.world.acting.choice(("controller1", "controller2")))
 
     async def kill_api(self) -> None:
         self.world.kill("api")
@@ -249,30 +282,32 @@ class BadDay:
         self.world.kill("gateway")
 
     async def stop_controller(self) -> None:
-        self.world.stall(self.world.chance.choice(("controller1", "controller2")), self.world.chance.uniform(5, 200))
+        self.world.stall(
+            self.world.acting.choice(("controller1", "controller2")), self.world.acting.uniform(5, 200)
+        )
 
     async def stop_gateway(self) -> None:
-        self.world.stall("gateway", self.world.chance.uniform(5, 200))
+        self.world.stall("gateway", self.world.acting.uniform(5, 200))
 
     async def controller_away(self) -> None:
         """Both are down for long: nobody renews."""
-        away_s = self.world.chance.uniform(100, 6000)
+        away_s = self.world.acting.uniform(100, 6000)
         self.world.story.tell("day", f"no controller for {away_s:.0f} s")
         self.world.story.count("renewals away")
         for name in ("controller1", "controller2"):
             self.world.take_down(name, away_s)
 
     async def fail_over(self) -> None:
-        away_s = self.world.chance.uniform(0.5, 30)
+        away_s = self.world.acting.uniform(0.5, 30)
         self.world.fail_over(away_s)
 
     async def database_clock_jumps(self) -> None:
-        by_s = self.world.chance.choice((-4000, -500, -20, 20, 400, 4000, 90_000))
+        by_s = self.world.acting.choice((-4000, -500, -20, 20, 400, 4000, 90_000))
         self.world.jump_database_clock(by_s)
 
     async def clock_jumps(self) -> None:
-        name = self.world.chance.choice(sorted(self.world.clocks))
-        by_s = self.world.chance.choice((-4000, 4000))
+        name = self.world.acting.choice(sorted(self.world.clocks))
+        by_s = self.world.acting.choice((-4000, 4000))
         self.world.story.tell(name, f"its clock jumps by {by_s} s")
         self.world.story.count("process clock jumped")
         self.world.clocks[name].off_by_s += by_s
@@ -285,7 +320,7 @@ class BadDay:
     async def vanish(self) -> None:
         replicas = list(self.world.machine.replicas.values())
         if replicas:
-            one = self.world.chance.choice(replicas)
+            one = self.world.acting.choice(replicas)
             self.world.story.tell("machine", f"{one.spec.replica_id} of {one.spec.container_id} vanishes")
             self.world.story.count("replica vanished")
             self.world.machine.drop(one)
@@ -293,7 +328,7 @@ class BadDay:
     async def die(self) -> None:
         running = self.world.machine.running()
         if running:
-            one = self.world.chance.choice(running)
+            one = self.world.acting.choice(running)
             self.world.story.tell("machine", f"{one.spec.replica_id} of {one.spec.container_id} ends")
             self.world.story.count("replica ended")
             self.world.machine.end(one)

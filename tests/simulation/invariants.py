@@ -104,7 +104,8 @@ def the_database_agrees(of: Invariants) -> Iterator[tuple[str, str]]:
     values = {"hour_s": world.settings.billing_hour_s, "serving": serving, "there": there}
     unpaid, deleted = [], set()
     for name, sentence in world.query(" UNION ALL ".join(parts).format(**values)):
-        assert name is not None and sentence is not None, "neither is ever empty"
+        assert name is not None, "never empty"
+        assert sentence is not None, "never empty"
         if name == "what serves is paid":
             unpaid.append(sentence)
         elif name == "deleted":
@@ -126,7 +127,10 @@ def _unpaid(of: Invariants, replicas: list[str]) -> Iterator[tuple[str, str]]:
     of.unpaid_since_s = {one: now_s if away else of.unpaid_since_s.get(one, now_s) for one in replicas}
     for replica, since_s in of.unpaid_since_s.items():
         if now_s - since_s > 60:
-            yield "what serves is paid", f"replica {replica} has served for {now_s - since_s:.0f} s without a paid hour"
+            yield (
+                "what serves is paid",
+                f"replica {replica} has served for {now_s - since_s:.0f} s without a paid hour",
+            )
 
 
 def _serving(world: World) -> list[str]:

@@ -29,9 +29,7 @@ extract(epoch FROM least(
 """
 
 
-async def pass_time(
-    world: World, seconds: float, leases: list[Lease], look: Callable[[], None]
-) -> None:
+async def pass_time(world: World, seconds: float, leases: list[Lease], look: Callable[[], None]) -> None:
     """`look` is called after every piece of it."""
     until_s = world.now_s() + seconds
     restless_s = 0.0

@@ -309,7 +309,13 @@ class PostgresTransport(asyncio.Transport):
     def fetch_notifications(self) -> None:
         """Postgres sends them to an idle connection when it likes; asked for something, it sends them before it
         answers."""
-        if not self._listens or self._closed or self._outstanding or self._to_send or self in self._wire.blocked:
+        if (
+            not self._listens
+            or self._closed
+            or self._outstanding
+            or self._to_send
+            or self in self._wire.blocked
+        ):
             return
         self._socket.sendall(b"Q\0\0\0\x05\0")
         data = b""
@@ -347,7 +353,7 @@ class PostgresTransport(asyncio.Transport):
                 return
             self._outstanding = 1
         else:
-            for kind, body in messages(data):
+            for kind, _ in messages(data):
                 if kind in (b"Q", b"S"):
                     self._outstanding += 1
                 elif kind == b"H":

@@ -102,6 +102,8 @@ class World:
     machine: Machine
     haproxy: Haproxy
     watch: Watch
+    acting: random.Random = field(default_factory=random.Random)
+    """What is drawn for the present event: its own, so that an event stays the same when others are left out."""
     processes: dict[str, Process] = field(default_factory=dict)
     clocks: dict[str, ProcessClock] = field(default_factory=dict)
     organizations: list[Organization] = field(default_factory=list)
