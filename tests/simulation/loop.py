@@ -62,6 +62,22 @@ class Process:
         self._kept.append(handle)
 
 
+class NumberedTask(asyncio.Task[Any]):
+    """asyncio keeps tasks in sets and cancels them in the order of these. By default that is the order of their
+    addresses in memory, which no seed decides."""
+
+    number = 0
+
+    def __new__(cls, *arguments: Any, loop: "SimulationLoop", **more: Any) -> "NumberedTask":
+        task = super().__new__(cls, *arguments, loop=loop, **more)
+        loop.tasks_made += 1
+        task.number = loop.tasks_made
+        return task
+
+    def __hash__(self) -> int:
+        return self.number
+
+
 class _NoSelector(selectors.BaseSelector):
     """There is nothing to wait for."""
 
@@ -96,9 +112,13 @@ class SimulationLoop(asyncio.SelectorEventLoop):
         super().__init__(_NoSelector())
         self._now_s = 0.0
         self.turns = 0
+        self.tasks_made = 0
         self.connect_to_postgres: Connect | None = None
         self.connect_to_port: Connect | None = None
         """Both are given by the world: `wire.py` and `network.py`."""
+        self.set_task_factory(
+            lambda loop, work, **more: NumberedTask(work, loop=self, **more)  # type: ignore[arg-type]
+        )
 
     def time(self) -> float:
         return self._now_s

@@ -4,6 +4,7 @@ import contextlib
 import gc
 import logging
 import random
+import signal
 import sys
 import time
 import traceback
@@ -85,7 +86,6 @@ async def _life(world: World, plan: Plan, leases: list[Lease]) -> None:
     await furnish(world, chance.choice((1, 2)))
     world.restart_after = lambda name: chance.uniform(0.5, 20)
     world.drawn_rates = draw_rates(chance) if plan.single_faults else CALM
-    world.with_logs = chance.random() < 0.15
     for name in PROCESSES:
         world.start(name)
     users, day, invariants = Users(world), BadDay(world), Invariants(world)
@@ -242,4 +242,6 @@ SEEDS_FOR_RARE = 200
 
 
 if __name__ == "__main__":
+    # Also when somebody ends it, the server is stopped and its folder removed.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     sys.exit(main(sys.argv[1:]))

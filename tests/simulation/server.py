@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+import asyncpg
+
 from moorage.entrypoints.migrate import migrate
 from moorage.kit.home import prepare_home
 from moorage.kit.postgres import EmbeddedPostgres
@@ -60,6 +62,8 @@ ALTER DATABASE moorage SET search_path = public, sim, pg_catalog;
 class Server:
     dsn: str
     socket_path: str
+    partitions: frozenset[str]
+    """Those of the migrations."""
 
     def plain(self, user: str = "postgres") -> PlainConnection:
         return PlainConnection(self.socket_path, user, "moorage")
@@ -67,6 +71,9 @@ class Server:
     def empty(self, connection: PlainConnection) -> None:
         """As after the migrations: new files for the tables that hold something, so that rows come in the same order
         whatever ran before."""
+        for (partition,) in connection.query(_PARTITIONS):
+            if partition not in self.partitions:
+                connection.query(f'DROP TABLE "{partition}"')
         filled = [
             table
             for (table,) in connection.query(_TABLES)
@@ -82,6 +89,10 @@ _TABLES = """SELECT c.relname FROM pg_catalog.pg_class c WHERE c.relnamespace = 
 AND c.relkind IN ('r', 'p') AND NOT c.relispartition ORDER BY 1"""
 
 
+_PARTITIONS = """SELECT c.relname FROM pg_catalog.pg_class c WHERE c.relnamespace = 'public'::regnamespace
+AND c.relkind = 'r' AND c.relispartition ORDER BY 1"""
+
+
 @contextlib.contextmanager
 def postgres() -> Iterator[Server]:
     home = folder_for_a_database()
@@ -92,9 +103,11 @@ def postgres() -> Iterator[Server]:
     path = str(settings.run_dir / "postgres" / ".s.PGSQL.5432")
     try:
         _trust_everybody(home)
-        superuser = asyncio.run(_prepare(server))
-        del superuser
-        yield Server(server.dsn, path)
+        asyncio.run(_prepare(server))
+        plain = PlainConnection(path, "postgres", "moorage")
+        partitions = frozenset(name for (name,) in plain.query(_PARTITIONS) if name is not None)
+        plain.close()
+        yield Server(server.dsn, path, partitions)
     finally:
         asyncio.run(server.stop())
         shutil.rmtree(home)
@@ -107,8 +120,6 @@ def _trust_everybody(home: Path) -> None:
 
 
 async def _prepare(server: EmbeddedPostgres) -> None:
-    import asyncpg
-
     superuser = await asyncpg.connect(server._dsn_of("postgres", "moorage"))
     await superuser.execute("SELECT pg_reload_conf()")
     await superuser.execute(_CLOCK)

@@ -22,6 +22,8 @@ from tests.simulation.loop import PROCESS, Process, SimulationLoop
 
 _PATIENCE_S = 0.004
 """Of real time, before Postgres is asked whether somebody blocks a statement."""
+_MOST_LOOKS = 5000
+"""About a minute."""
 _CANCEL_REQUEST = 80877102
 _UNNOTICED = ("UPDATE leases", "INSERT INTO leases", "INSERT INTO reconciler_status", "UPDATE gateways")
 
@@ -367,8 +369,10 @@ class PostgresTransport(asyncio.Transport):
         self._wire.statements += 1
         self._listens = self._listens or self._sql.startswith("LISTEN")
         self._notices = self._notices or self._is_worth_notice(self._sql)
-        self._socket.sendall(self._preamble() + data)
-        if (self._outstanding or self._describes) and not data.startswith(b"d"):
+        copies = data[:1] in (b"d", b"c", b"f")
+        self._socket.sendall(data if copies else self._preamble() + data)
+        only_rows = all(kind == b"d" for kind, _ in messages(data)) and copies
+        if (self._outstanding or self._describes) and not only_rows:
             self._collect()
 
     def _begin(self, data: bytes) -> None:
@@ -415,11 +419,13 @@ class PostgresTransport(asyncio.Transport):
 
     def _collect(self) -> None:
         """The answer, up to where Postgres waits for us again."""
-        finished = False
+        finished, looks = False, 0
         while not finished:
             if not select.select([self._socket], [], [], _PATIENCE_S)[0]:
                 if self._pid is not None and self._is_blocked():
                     return
+                looks += 1
+                assert looks < _MOST_LOOKS, f"Postgres does not answer: {self._sql[:200]}"
                 continue
             received = self._socket.recv(262144)
             if not received:

@@ -121,8 +121,9 @@ class World:
     postgres_ill_until_s: float = 0.0
     clock_set_back_s: float = 0.0
     """By how much Postgres's clock was set back in all: leases end so much later."""
-    with_logs: bool = True
-    """Otherwise the world itself says that there is nothing to collect, which is cheaper."""
+    with_logs: bool = False
+    """Otherwise the world itself says that there is nothing to collect. The collector makes and drops partitions under a
+    `lock_timeout`, which is real time: with it a story is not always told the same way twice."""
     dead: list[Process] = field(default_factory=list)
     """Kept: what they left must not be collected, which would run their `finally` blocks."""
     _app: Any = None
