@@ -71,6 +71,15 @@ def _a_hold_is_forgotten(patch: Patch) -> None:
     patch(hours_repository, "_RELEASE", text(broken).bindparams(*parameters))
 
 
+def _what_is_bought_stays_held(patch: Patch) -> None:
+    before = hours_repository._CAPTURE
+    broken = before.text.replace(
+        "held_microusd = held_microusd - spent.total", "held_microusd = held_microusd"
+    )
+    assert broken != before.text, "the bug is in"
+    patch(hours_repository, "_CAPTURE", text(broken).bindparams(*before._bindparams.values()))
+
+
 def _nothing_is_given_back(patch: Patch) -> None:
     patch(hours_repository, "release", _nothing)
 
@@ -158,8 +167,17 @@ def _a_lost_lease_ends_the_driver(patch: Patch) -> None:
 
 
 BUGS = (
+    Bug(
+        "what is bought stays held",
+        ("ledger adds up", "holds are accounted for"),
+        _what_is_bought_stays_held,
+    ),
     Bug("renewals are free", ("what serves is paid",), _renewals_are_free),
-    Bug("a renewal books a micro-dollar too little", ("ledger adds up",), _hours_without_entries),
+    Bug(
+        "a renewal books a micro-dollar too little",
+        ("what serves is paid", "ledger adds up"),
+        _hours_without_entries,
+    ),
     Bug(
         "a released hold stays in the account",
         ("holds are accounted for", "ledger adds up"),

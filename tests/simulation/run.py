@@ -78,6 +78,8 @@ def _run_seed(server: Server, plan: Plan) -> Outcome:
             process.kill()
         world.monitor.close()
         world.loop.close()
+        # What outlives the seed must not keep its loop, and with it the tasks of the dead, from being collected now.
+        world.story.now_s = lambda: virtual_s
     return Outcome(plan.seed, broken, sentence, world.story, virtual_s, time.perf_counter() - began_s)
 
 

@@ -56,5 +56,7 @@ def test_the_same_story_in_another_process(server: Server) -> None:
         here = run_seed(server, Plan(seed)).story.fingerprint()
         command = [sys.executable, "-m", "tests.simulation.run", f"{seed}-{seed}"]
         environment = {**os.environ, "PYTHONHASHSEED": str(seed), "PYTHONPATH": str(ROOT)}
-        there = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600)
+        there = subprocess.run(
+            command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600
+        )
         assert here in there.stdout, there.stdout + there.stderr
