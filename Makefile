@@ -3,7 +3,7 @@
 # Where it is set, every process of the tests would compile again what has changed since the setup.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: up down clean test test-long check console unit bench lock
+.PHONY: up down clean test test-long simulate check console unit bench lock
 
 up:
 	@scripts/setup run
@@ -41,6 +41,12 @@ test: check console
 test-long: console
 	@scripts/setup dev
 	.venv/bin/pytest -n 2 -m long
+
+SEEDS ?= 1-200
+
+simulate:
+	@scripts/setup dev
+	.venv/bin/python -m tests.simulation.run $(SEEDS) $(MORE)
 
 bench:
 	@scripts/setup bench

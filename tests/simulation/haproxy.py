@@ -1,0 +1,91 @@
+"""A HAProxy without sockets: what `gateway/dataplane.py` keeps equal to a table, and requests in flight.
+
+It outlives its agent, as the real one does. Server before route, drain before delete, nothing deleted that has a
+request: as the real data plane promises, so that the agent and everybody behind it can be run against it.
+"""
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from moorage.gateway.dataplane import Applied
+from moorage.gateway.liveness import Health
+from moorage.gateway.table import GatewayTable
+from moorage.kit.ids import ReplicaId
+from tests.simulation.story import Story
+
+
+@dataclass
+class Held:
+    container_id: str
+    port: int
+    draining: bool = False
+    busy_until_s: float = 0.0
+    """The last of its requests ends then."""
+
+
+@dataclass
+class Haproxy:
+    now_s: Callable[[], float]
+    chance: random.Random
+    story: Story
+    servers: dict[ReplicaId, Held] = field(default_factory=dict)
+    failing: dict[ReplicaId, Health] = field(default_factory=dict)
+
+    def enabled(self) -> dict[ReplicaId, Held]:
+        return {name: held for name, held in self.servers.items() if not held.draining}
+
+
+@dataclass
+class SimulatedDataPlane:
+    """As one agent sees it; implements what the agent uses of `DataPlane`."""
+
+    haproxy: Haproxy
+    fails: Callable[[], bool]
+
+    async def start(self) -> None:
+        """It runs already, or is started with what it held: the files are written before it is told."""
+
+    def alive(self) -> bool:
+        return True
+
+    async def health(self) -> Mapping[ReplicaId, Health]:
+        held = self.haproxy.enabled()
+        return {name: health for name, health in self.haproxy.failing.items() if name in held}
+
+    async def apply(self, table: GatewayTable) -> Applied:
+        if self.fails():
+            raise OSError("HAProxy does not answer")
+        proxy, now_s = self.haproxy, self.haproxy.now_s()
+        before = set(proxy.servers)
+        changes = 0
+        wanted = {
+            server.replica_id: (route.container_id, server)
+            for route in table.routes.values()
+            for server in route.servers
+        }
+        for name in sorted(before - wanted.keys()):
+            del proxy.servers[name]  # Out of the table: at once, requests and all.
+            changes += 1
+        for name, (container_id, server) in wanted.items():
+            held = proxy.servers.get(name)
+            if server.draining:
+                if held is not None and not held.draining:
+                    held.draining = True
+                    held.busy_until_s = now_s + proxy.chance.choice((0.0, 0.0, 0.5, 8.0, 100.0))
+                    changes += 1
+            elif held is None or held.port != server.port or held.draining:
+                proxy.servers[name] = Held(container_id, server.port)
+                changes += 1
+        for name, held in list(proxy.servers.items()):
+            if held.draining and held.busy_until_s <= now_s:
+                del proxy.servers[name]
+                changes += 1
+        draining = {name: 1 for name, held in proxy.servers.items() if held.draining}
+        departing = before | {name for name, (_, server) in wanted.items() if server.draining}
+        return Applied(
+            enabled=frozenset(proxy.enabled()),
+            draining=draining,
+            removed=frozenset(departing - proxy.servers.keys()),
+            changes=changes,
+        )

@@ -1,0 +1,258 @@
+"""What must be true after every event, each with a name. To add one: a function that yields sentences, listed below."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from tests.simulation.world import World
+
+Check = Callable[["Invariants"], Iterator[str]]
+
+
+class BrokenError(Exception):
+    def __init__(self, name: str, sentence: str) -> None:
+        super().__init__(f"{name}: {sentence}")
+        self.name = name
+        self.sentence = sentence
+
+
+@dataclass
+class Invariants:
+    world: World
+    unpaid_since_s: dict[str, float] = field(default_factory=dict)
+    twins_since_s: dict[str, float] = field(default_factory=dict)
+    gone: set[str] = field(default_factory=set)
+    """Containers that were deleted, and nothing of them was left."""
+    checks: int = 0
+
+    def check(self) -> None:
+        self.checks += 1
+        for name, sentence in the_database_agrees(self):
+            raise BrokenError(name, sentence)
+        for name, check in ALWAYS.items():
+            for sentence in check(self):
+                raise BrokenError(name, sentence)
+
+    def check_settled(self) -> None:
+        """Once faults have stopped and everything had its time."""
+        self.check()
+        for name, check in SETTLED.items():
+            for sentence in check(self):
+                raise BrokenError(name, sentence)
+
+    def check_empty(self) -> None:
+        """Once everything was deleted."""
+        for name, check in EMPTY.items():
+            for sentence in check(self):
+                raise BrokenError(name, sentence)
+
+
+# What the database alone can tell, in one question: a row for each thing that is wrong.
+_LEDGER = """
+SELECT 'ledger adds up' AS name, 'all entries together are ' || sum(amount_microusd) AS sentence
+FROM ledger_entries HAVING sum(amount_microusd) <> 0
+UNION ALL
+SELECT 'ledger adds up', a.organization_id || ' has ' || (a.available_microusd + a.held_microusd)
+    || ', its entries say ' || coalesce(e.booked, 0)
+FROM credit_accounts a LEFT JOIN (
+    SELECT account, sum(amount_microusd) AS booked FROM ledger_entries GROUP BY 1
+) e ON e.account = 'credit:' || a.organization_id
+WHERE a.available_microusd + a.held_microusd <> coalesce(e.booked, 0)
+"""
+_HOLDS = """
+SELECT 'holds are accounted for', a.organization_id || ' holds ' || a.held_microusd || ', its held hours are '
+    || coalesce(sum(h.price_microusd), 0)
+FROM credit_accounts a LEFT JOIN hours h ON h.organization_id = a.organization_id AND h.state = 'held'
+GROUP BY a.organization_id, a.held_microusd HAVING a.held_microusd <> coalesce(sum(h.price_microusd), 0)
+"""
+_ZERO = """
+SELECT 'never below zero', organization_id || ' has less than nothing'
+FROM credit_accounts WHERE available_microusd < 0 OR held_microusd < 0
+"""
+# Two paid hours of one slot at the same time. One that was decided about and could not be renewed may overlap with
+# what was bought later, for no longer than the lead.
+_TWICE = """
+SELECT 'no hour twice', 'slot ' || a.slot || ' of ' || a.container_id || ' is charged twice for the same time: '
+    || a.id || ', ' || b.id
+FROM hours a JOIN hours b ON a.container_id = b.container_id AND a.slot = b.slot
+    AND a.instance_type = b.instance_type AND a.id < b.id AND a.state = 'paid' AND b.state = 'paid'
+WHERE least(a.expires_at, b.expires_at) - greatest(a.expires_at, b.expires_at)
+    + interval '{hour_s} seconds' > interval '75 seconds'
+"""
+_UNPAID = """
+SELECT 'what serves is paid', r.id FROM replicas r WHERE r.id IN ({serving}) AND r.state IN ('ready', 'routed')
+AND NOT EXISTS (SELECT FROM hours h WHERE h.container_id = r.container_id AND h.slot = r.slot
+    AND h.state = 'paid' AND h.expires_at > sim.clock_timestamp()
+    AND h.expires_at - interval '{hour_s} seconds' <= sim.clock_timestamp())
+"""
+_STRANGERS = """
+SELECT 'a row before a process', there.id || ' is on the machine without a row'
+FROM (VALUES {there}) AS there (id) WHERE NOT EXISTS (SELECT FROM replicas r WHERE r.id = there.id)
+"""
+_DELETED = "SELECT 'deleted', id FROM containers WHERE deleted_at IS NOT NULL"
+
+
+def the_database_agrees(of: Invariants) -> Iterator[tuple[str, str]]:
+    world = of.world
+    parts = [_LEDGER, _HOLDS, _ZERO, _TWICE, _DELETED]
+    serving = ", ".join(f"'{name}'" for name in _serving(world))
+    there = ", ".join(f"('{one.spec.replica_id}')" for one in world.machine.replicas.values())
+    if serving:
+        parts.append(_UNPAID)
+    if there:
+        parts.append(_STRANGERS)
+    values = {"hour_s": world.settings.billing_hour_s, "serving": serving, "there": there}
+    unpaid, deleted = [], set()
+    for name, sentence in world.query(" UNION ALL ".join(parts).format(**values)):
+        assert name is not None, "never empty"
+        assert sentence is not None, "never empty"
+        if name == "what serves is paid":
+            unpaid.append(sentence)
+        elif name == "deleted":
+            deleted.add(sentence)
+        else:
+            yield name, sentence
+    yield from _unpaid(of, unpaid)
+    here = {one.spec.container_id for one in world.machine.replicas.values()}
+    for container in sorted(of.gone & here):
+        yield "deleted stays deleted", f"{container} was deleted and is on the machine again"
+    of.gone |= deleted - here
+
+
+def _unpaid(of: Invariants, replicas: list[str]) -> Iterator[tuple[str, str]]:
+    """A replica that takes requests lies within a paid hour of its slot. A minute's grace after its end: the gateway hears
+    of a drain a moment later. Not while nobody was there to renew: what passed then is not charged."""
+    now_s = of.world.now_s()
+    away = now_s < of.world.renewals_away_until_s
+    of.unpaid_since_s = {one: now_s if away else of.unpaid_since_s.get(one, now_s) for one in replicas}
+    for replica, since_s in of.unpaid_since_s.items():
+        if now_s - since_s > 60:
+            yield (
+                "what serves is paid",
+                f"replica {replica} has served for {now_s - since_s:.0f} s without a paid hour",
+            )
+
+
+def _serving(world: World) -> list[str]:
+    runs = {one.spec.replica_id for one in world.machine.running()}
+    return sorted(name for name in world.haproxy.enabled() if name in runs)
+
+
+def one_process_for_a_slot(of: Invariants) -> Iterator[str]:
+    """Never two of the same generation, and of two generations no longer than a hand-over and its drain take."""
+    world, now_s = of.world, of.world.now_s()
+    running = Counter(
+        (one.spec.container_id, one.spec.generation, one.spec.slot) for one in world.machine.running()
+    )
+    for (container, generation, slot), count in running.items():
+        if count > 1:
+            yield f"{count} processes run for slot {slot} of {container}, generation {generation}"
+    by_slot = Counter((one.spec.container_id, one.spec.slot) for one in world.machine.running())
+    twins = {f"{container} slot {slot}" for (container, slot), count in by_slot.items() if count > 1}
+    of.twins_since_s = {name: of.twins_since_s.get(name, now_s) for name in sorted(twins)}
+
+
+def no_request_to_a_stranger(of: Invariants) -> Iterator[str]:
+    """What listens at a server's port is the replica that the gateway means, or nobody."""
+    world = of.world
+    at_port = {one.spec.host_port: one.spec for one in world.machine.running()}
+    for name, held in world.haproxy.servers.items():
+        spec = at_port.get(held.port)
+        if spec is not None and spec.replica_id != name and spec.container_id != held.container_id:
+            yield f"the gateway sends requests of {held.container_id} to {spec.container_id}"
+
+
+def everything_has_a_way_out(of: Invariants) -> Iterator[str]:
+    rows = of.world.query(
+        """SELECT c.id, c.state, CASE WHEN o.suspended_at IS NULL OR c.desired_state = 'deleted'
+            THEN c.desired_state ELSE 'stopped' END, c.reason, c.message
+        FROM containers c JOIN projects p ON p.id = c.project_id JOIN organizations o ON o.id = p.organization_id
+        WHERE c.deleted_at IS NULL ORDER BY c.id"""
+    )
+    for container, state, desired, reason, message in rows:
+        settled = {
+            "running": state in ("RUNNING", "FAILED") or (state == "PENDING" and reason is not None),
+            "stopped": state in ("STOPPED", "FAILED"),
+            "deleted": False,
+        }
+        if not settled[desired or ""]:
+            yield f"{container} should be {desired} and is {state} ({reason}: {message})"
+
+
+def rows_and_machine_agree(of: Invariants) -> Iterator[str]:
+    world = of.world
+    rows = world.query("SELECT id, container_id, state FROM replicas WHERE state <> 'removed' ORDER BY id")
+    live = {row[0] for row in rows if row[2] in ("ready", "routed")}
+    there = {one.spec.replica_id for one in world.machine.running()}
+    for name in sorted(there - live):
+        yield f"{name} runs, and its row is not live"
+    for name in sorted(live - there):
+        yield f"{name} is live in the database and does not run"
+    at_gateway = set(world.haproxy.servers)
+    for name in sorted(at_gateway - live):
+        yield f"{name} is at the gateway and its row is not live"
+
+
+def no_hold_without_a_reason(of: Invariants) -> Iterator[str]:
+    rows = of.world.query(
+        """SELECT h.id, h.container_id, h.slot, c.state FROM hours h LEFT JOIN containers c ON c.id = h.container_id
+        WHERE h.state = 'held' AND (c.id IS NULL OR c.deleted_at IS NOT NULL OR c.state IN ('RUNNING', 'STOPPED'))"""
+    )
+    for hour, container, slot, state in rows:
+        yield f"{hour} is held for slot {slot} of {container}, which is {state}"
+
+
+def every_hour_is_decided(of: Invariants) -> Iterator[str]:
+    rows = of.world.query(
+        """SELECT id, container_id, slot, due_at FROM hours
+        WHERE due_at < sim.clock_timestamp() - interval '5 minutes'"""
+    )
+    for hour, container, slot, due_at in rows:
+        yield f"{hour} of slot {slot} of {container} was due at {due_at}, and nobody decided"
+
+
+def what_was_asked_last_wins(of: Invariants) -> Iterator[str]:
+    world = of.world
+    for container, (desired, why) in world.wishes.items():
+        rows = world.query(f"SELECT desired_state, stop_reason FROM containers WHERE id = '{container}'")
+        for found, stop_reason in rows:
+            if found != desired and stop_reason is None:
+                yield f"{container} was asked to be {desired} ({why}) and should be {found}"
+
+
+def slots_are_single(of: Invariants) -> Iterator[str]:
+    for name in of.twins_since_s:
+        yield f"two processes run for {name}"
+
+
+def nothing_is_left(of: Invariants) -> Iterator[str]:
+    world = of.world
+    for one in world.machine.replicas.values():
+        yield f"{one.spec.replica_id} of {one.spec.container_id} is still on the machine"
+    for name in world.haproxy.servers:
+        yield f"{name} is still at the gateway"
+    for container, state, reason in world.query(
+        "SELECT id, state, reason FROM containers WHERE deleted_at IS NULL"
+    ):
+        yield f"{container} cannot be deleted: {state} ({reason})"
+    for hour, container in world.query("SELECT id, container_id FROM hours WHERE state = 'held'"):
+        yield f"{hour} of {container} is still held"
+    for replica, state in world.query(
+        "SELECT id, state FROM replicas WHERE state <> 'removed' OR port_released_at IS NULL"
+    ):
+        yield f"{replica} is {state}, its port taken"
+
+
+ALWAYS: dict[str, Check] = {
+    "one process for a slot": one_process_for_a_slot,
+    "no request to a stranger": no_request_to_a_stranger,
+}
+SETTLED: dict[str, Check] = {
+    "everything has a way out": everything_has_a_way_out,
+    "rows and machine agree": rows_and_machine_agree,
+    "slots are single": slots_are_single,
+    "no hold without a reason": no_hold_without_a_reason,
+    "every hour is decided": every_hour_is_decided,
+    "what was asked last wins": what_was_asked_last_wins,
+}
+EMPTY: dict[str, Check] = {"nothing is left": nothing_is_left}

@@ -1,0 +1,182 @@
+"""One event loop for the whole installation: virtual time, and processes that can be killed or stopped.
+
+Time stands still while anything can run and jumps to the next timer when nothing can. Nothing is ever waited for:
+Postgres is spoken to while the loop stands still (`wire.py`), everything else is in memory. What runs next follows from
+the order of the calls and from the seed, never from a socket or a thread.
+
+A *process* is a context variable. Every callback carries the context of the task it belongs to, so the loop knows whose
+turn it is: those of a dead process are dropped, those of a stopped one (SIGSTOP) are kept until it goes on.
+"""
+
+import asyncio
+import contextvars
+import heapq
+import selectors
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
+
+PROCESS: contextvars.ContextVar["Process | None"] = contextvars.ContextVar("process", default=None)
+
+
+class NothingLeftToDoError(Exception):
+    """Somebody waits for what nobody will ever do."""
+
+
+class Process:
+    """What a kernel knows of one: whether it lives, whether it is stopped, its connections."""
+
+    def __init__(self, name: str, loop: "SimulationLoop") -> None:
+        self.name = name
+        self.alive = True
+        self.stopped = False
+        self._loop = loop
+        self._kept: list[asyncio.Handle] = []
+        self.tasks: list[asyncio.Task[Any]] = []
+        """Kept, so that those of a dead process are not collected: their `finally` blocks would run."""
+        self.at_death: list[Callable[[], None]] = []
+
+    def spawn(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
+        context = contextvars.copy_context()
+        context.run(PROCESS.set, self)
+        task = self._loop.create_task(work, name=f"{self.name}: {name}", context=context)
+        self.tasks.append(task)
+        return task
+
+    def kill(self) -> None:
+        """As by SIGKILL: no block of code gets another turn, and the kernel closes the connections."""
+        self.alive = False
+        self._kept.clear()
+        for close in self.at_death:
+            close()
+
+    def stop(self) -> None:
+        """As by SIGSTOP."""
+        self.stopped = True
+
+    def go_on(self) -> None:
+        self.stopped = False
+        kept, self._kept = self._kept, []
+        self._loop.put_ready(kept)
+
+    def keep(self, handle: asyncio.Handle) -> None:
+        self._kept.append(handle)
+
+
+class NumberedTask(asyncio.Task[Any]):
+    """asyncio keeps tasks in sets and cancels them in the order of these. By default that is the order of their
+    addresses in memory, which no seed decides."""
+
+    number = 0
+
+    def __new__(cls, *arguments: Any, loop: "SimulationLoop", **more: Any) -> "NumberedTask":
+        task = super().__new__(cls, *arguments, loop=loop, **more)
+        loop.tasks_made += 1
+        task.number = loop.tasks_made
+        return task
+
+    def __hash__(self) -> int:
+        return self.number
+
+
+class _NoSelector(selectors.BaseSelector):
+    """There is nothing to wait for."""
+
+    def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
+        return selectors.SelectorKey(fileobj, -1, events, data)
+
+    def unregister(self, fileobj: Any) -> selectors.SelectorKey:
+        return selectors.SelectorKey(fileobj, -1, 0, None)
+
+    def modify(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
+        return self.register(fileobj, events, data)
+
+    def get_key(self, fileobj: Any) -> selectors.SelectorKey:
+        raise KeyError(fileobj)
+
+    def get_map(self) -> Mapping[Any, selectors.SelectorKey]:
+        return {}
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        return []
+
+
+Connect = Callable[[Callable[[], asyncio.BaseProtocol], Any], tuple[asyncio.Transport, asyncio.BaseProtocol]]
+
+
+class SimulationLoop(asyncio.SelectorEventLoop):
+    _ready: Any
+    _scheduled: Any
+    _stopping: bool
+
+    def __init__(self) -> None:
+        super().__init__(_NoSelector())
+        self._now_s = 0.0
+        self.turns = 0
+        self.tasks_made = 0
+        self.connect_to_postgres: Connect | None = None
+        self.connect_to_port: Connect | None = None
+        """Both are given by the world: `wire.py` and `network.py`."""
+        self.set_task_factory(
+            lambda loop, work, **more: NumberedTask(work, loop=self, **more)  # type: ignore[arg-type]
+        )
+
+    def time(self) -> float:
+        return self._now_s
+
+    def skip(self, seconds: float) -> None:
+        """Nothing happened for so long: every process sleeps on as it did, only later. Timers that belong to no process
+        stay where they are."""
+        self._now_s += seconds
+        for timer in self._scheduled:
+            if timer._context.get(PROCESS) is not None:
+                timer._when += seconds
+        heapq.heapify(self._scheduled)
+
+    def put_ready(self, handles: list[asyncio.Handle]) -> None:
+        self._ready.extend(handles)
+
+    def _run_once(self) -> None:
+        scheduled, ready = self._scheduled, self._ready
+        while scheduled and scheduled[0]._cancelled:
+            heapq.heappop(scheduled)._scheduled = False
+        if not ready and not self._stopping:
+            if not scheduled:
+                raise NothingLeftToDoError
+            self._now_s = max(self._now_s, scheduled[0].when())
+        while scheduled and scheduled[0].when() <= self._now_s:
+            timer = heapq.heappop(scheduled)
+            timer._scheduled = False
+            ready.append(timer)
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            if handle._cancelled:
+                continue
+            process = handle._context.get(PROCESS)
+            if process is not None and not process.alive:
+                continue
+            if process is not None and process.stopped:
+                process.keep(handle)
+                continue
+            self.turns += 1
+            handle._run()
+
+    def run_in_executor(  # type: ignore[override]
+        self, executor: Any, func: Callable[..., Any], *args: Any
+    ) -> asyncio.Future[Any]:
+        """At once: another thread would make an order of its own."""
+        done: asyncio.Future[Any] = self.create_future()
+        try:
+            done.set_result(func(*args))
+        except Exception as exc:  # noqa: BLE001 - handed to whoever waits
+            done.set_exception(exc)
+        return done
+
+    async def create_unix_connection(self, protocol_factory: Any, path: Any = None, **how: Any) -> Any:
+        assert self.connect_to_postgres is not None, "the world says how"
+        return self.connect_to_postgres(protocol_factory, path)
+
+    async def create_connection(
+        self, protocol_factory: Any, host: Any = None, port: Any = None, **how: Any
+    ) -> Any:
+        assert self.connect_to_port is not None, "the world says how"
+        return self.connect_to_port(protocol_factory, port)

@@ -1,0 +1,82 @@
+"""How virtual time passes: in full while something goes on, and skipped while nothing does.
+
+While everybody only looks in vain and renews leases, hours may pass at once: leases, signs of life and the processes'
+own timers are moved along, so that nobody can tell. Nothing is skipped that is due: an hour to renew, a container to
+look at, a process that will end.
+"""
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime
+
+from moorage.reconcile.lease import Lease
+from tests.simulation.world import World
+
+_LOOK_EVERY_S = 6.0
+_SHORTEST_SKIP_S = 20.0
+_MARGIN_S = 3.0
+_RESTLESS_S = 40.0
+"""What goes on for longer than this is waiting for something: then time is skipped in small steps."""
+_RESTLESS_STEP_S = 150.0
+
+_QUIET = """
+SELECT (SELECT count(*) FROM replicas r
+    WHERE r.state NOT IN ('routed', 'removed') OR (r.state = 'removed' AND r.port_released_at IS NULL)),
+extract(epoch FROM (SELECT min(reconcile_at) FROM containers) - sim.clock_timestamp()),
+extract(epoch FROM (SELECT min(due_at) FROM hours) - sim.clock_timestamp())
+"""
+
+
+async def pass_time(world: World, seconds: float, leases: list[Lease], look: Callable[[], None]) -> None:
+    """`look` is called after every piece of it."""
+    until_s = world.now_s() + seconds
+    restless_s = 0.0
+    while world.now_s() < until_s:
+        step_s = min(_LOOK_EVERY_S, until_s - world.now_s())
+        await asyncio.sleep(step_s)
+        world.collect_logs()
+        look()
+        left_s = until_s - world.now_s()
+        restless_s += step_s
+        if left_s < _SHORTEST_SKIP_S or not _may_skip(world):
+            continue
+        settled, container_s, hour_s = _next_due_s(world)
+        quiet_s = min(container_s, hour_s) if settled else 0.0
+        if quiet_s - _MARGIN_S >= _SHORTEST_SKIP_S:
+            restless_s = 0.0
+            _skip(world, min(quiet_s - _MARGIN_S, left_s), leases)
+            look()
+        elif restless_s > _RESTLESS_S and hour_s - _MARGIN_S >= _SHORTEST_SKIP_S:
+            # Somebody tries again and again, or waits for a bound; but no hour is missed meanwhile.
+            _skip(world, min(_RESTLESS_STEP_S, hour_s - _MARGIN_S, left_s), leases)
+
+
+def _may_skip(world: World) -> bool:
+    alive = all(one.alive and not one.stopped for one in world.processes.values())
+    return alive and world.wire.is_idle() and not world.faults.postgres_away
+
+
+def _next_due_s(world: World) -> tuple[bool, float, float]:
+    """Whether no replica is on its way anywhere; in how many seconds a container and an hour are due."""
+    ((unsettled, container_s, hour_s),) = world.query(_QUIET)
+    ends_s = 1e9
+    now: datetime = world.machine.clock.now()
+    for one in world.machine.running():
+        if one.ends_at is not None:
+            ends_s = min(ends_s, (one.ends_at - now).total_seconds())
+    due_s = float(container_s) if container_s is not None else 1e9
+    return unsettled == "0", min(due_s, ends_s), float(hour_s) if hour_s is not None else 1e9
+
+
+def _skip(world: World, seconds: float, leases: list[Lease]) -> None:
+    world.query(
+        f"""UPDATE leases SET expires_at = expires_at + interval '{seconds} seconds'
+        WHERE expires_at > sim.clock_timestamp();
+        UPDATE gateways SET seen_at = seen_at + interval '{seconds} seconds';
+        UPDATE nodes SET seen_at = seen_at + interval '{seconds} seconds';
+        UPDATE reconciler_status SET last_run_at = last_run_at + interval '{seconds} seconds'"""
+    )
+    for lease in leases:
+        lease.deadline_s += seconds
+    world.loop.skip(seconds)
+    world.story.counts["hours skipped"] += seconds / 3600  # type: ignore[assignment]

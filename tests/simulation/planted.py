@@ -1,0 +1,245 @@
+"""Bugs put in on purpose, one switch each: a simulation that does not find them would not find others.
+
+To add one: a function that is given `patch(object, name, replacement)`, and the invariant that has to break. Signatures
+are not spelled out, so that the bugs survive changes of the functions that they replace.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlalchemy import text
+
+from moorage.billing.renewals import reconciler as renewals
+from moorage.containers.reconciler import engine_calls, operations
+from moorage.containers.reconciler import repository as reconciler_repository
+from moorage.containers.reconciler import sweep as sweeping
+from moorage.gateway import repository as gateway_repository
+from moorage.kit import ids
+from moorage.ledger import hours_repository
+from moorage.reconcile import driver, lease
+
+Patch = Callable[[Any, str, Any], None]
+
+
+@dataclass(frozen=True)
+class Bug:
+    name: str
+    breaks: tuple[str, ...]
+    """Any of these invariants; others may break as well, but then it was found by luck."""
+    plant: Callable[[Patch], None]
+
+
+@contextlib.contextmanager
+def planted(bug: Bug) -> Iterator[None]:
+    before: list[tuple[Any, str, Any]] = []
+
+    def patch(of: Any, name: str, replacement: Any) -> None:
+        before.append((of, name, getattr(of, name)))
+        setattr(of, name, replacement)
+
+    try:
+        bug.plant(patch)
+        yield
+    finally:
+        for of, name, original in reversed(before):
+            setattr(of, name, original)
+
+
+async def _nothing(*_: Any, **__: Any) -> None:
+    return None
+
+
+def _renewals_are_free(patch: Patch) -> None:
+    patch(renewals, "renew", _nothing)
+
+
+def _hours_without_entries(patch: Patch) -> None:
+    before = hours_repository._RENEW
+    broken = before.text.replace(", -price_microusd FROM bought", ", -price_microusd + 1 FROM bought")
+    assert broken != before.text, "the bug is in"
+    patch(hours_repository, "_RENEW", text(broken).bindparams(*before._bindparams.values()))
+
+
+def _a_hold_is_forgotten(patch: Patch) -> None:
+    broken = hours_repository._RELEASE.text.replace(
+        "held_microusd = held_microusd - back.total", "held_microusd = held_microusd"
+    )
+    assert broken != hours_repository._RELEASE.text, "the bug is in"
+    parameters = hours_repository._RELEASE._bindparams.values()
+    patch(hours_repository, "_RELEASE", text(broken).bindparams(*parameters))
+
+
+def _what_is_bought_stays_held(patch: Patch) -> None:
+    before = hours_repository._CAPTURE
+    broken = before.text.replace(
+        "held_microusd = held_microusd - spent.total", "held_microusd = held_microusd"
+    )
+    assert broken != before.text, "the bug is in"
+    patch(hours_repository, "_CAPTURE", text(broken).bindparams(*before._bindparams.values()))
+
+
+def _nothing_is_given_back(patch: Patch) -> None:
+    patch(hours_repository, "release", _nothing)
+
+
+def _ready_is_never_bought(patch: Patch) -> None:
+    patch(hours_repository, "capture", _nothing)
+
+
+def _renewals_sleep(patch: Patch) -> None:
+    patch(renewals.RenewalsReconciler, "reconcile", _nothing)
+
+
+def _stop_is_forgotten(patch: Patch) -> None:
+    patch(engine_calls.EngineCalls, "stop", _nothing)
+
+
+def _remove_is_forgotten(patch: Patch) -> None:
+    patch(engine_calls.EngineCalls, "remove", _nothing)
+
+
+def _starts_have_other_names(patch: Patch) -> None:
+    """A lost reply is answered with a second copy."""
+    spec = engine_calls.EngineCalls._spec
+
+    def renamed(calls: Any, *arguments: Any) -> Any:
+        return replace(spec(calls, *arguments), replica_id=ids.new_replica_id())
+
+    patch(engine_calls.EngineCalls, "_spec", renamed)
+
+
+def _failed_operations_stay_busy(patch: Patch) -> None:
+    """What failed once is never tried again."""
+    begin = operations.Operations.begin
+    begun: dict[int, set[str]] = {}
+
+    def begin_once(self: Any, key: str, *arguments: Any, **more: Any) -> None:
+        keys = begun.setdefault(id(self), set())
+        if key not in keys:
+            keys.add(key)
+            begin(self, key, *arguments, **more)
+
+    patch(operations.Operations, "begin", begin_once)
+
+
+def _gateway_never_reports(patch: Patch) -> None:
+    patch(gateway_repository, "report", _nothing)
+
+
+def _gateway_hears_names_only(patch: Patch) -> None:
+    """What it was not told of, it never looks at."""
+    patch(gateway_repository, "changed_buckets", lambda *_: frozenset())
+
+
+def _the_sweep_sleeps(patch: Patch) -> None:
+    patch(sweeping.Sweep, "_compare", _nothing)
+
+
+def _due_is_never_asked(patch: Patch) -> None:
+    """Only notifications count."""
+    patch(reconciler_repository, "due_containers", _no_due)
+
+
+async def _no_due(*_: Any, **__: Any) -> tuple[list[str], None]:
+    return [], None
+
+
+def _leases_are_never_taken_over(patch: Patch) -> None:
+    acquire = lease.LeaseKeeper.acquire
+
+    async def once(keeper: Any) -> Any:
+        found = await acquire(keeper)
+        return found if found is None or found.token == 1 else None
+
+    patch(lease.LeaseKeeper, "acquire", once)
+
+
+def _a_lost_lease_ends_the_driver(patch: Patch) -> None:
+    async def run(self: Any) -> None:
+        keeper = lease.LeaseKeeper(self.database, self.reconciler.name, self.holder, self.clock)
+        held = await keeper.acquire()
+        if held is not None:
+            await self._lead_until_lost(keeper, held)
+
+    patch(driver.Driver, "run", run)
+
+
+BUGS = (
+    Bug(
+        "what is bought stays held",
+        ("ledger adds up", "holds are accounted for"),
+        _what_is_bought_stays_held,
+    ),
+    Bug("renewals are free", ("what serves is paid",), _renewals_are_free),
+    Bug(
+        "a renewal books a micro-dollar too little",
+        ("what serves is paid", "ledger adds up"),
+        _hours_without_entries,
+    ),
+    Bug(
+        "a released hold stays in the account",
+        ("holds are accounted for", "ledger adds up"),
+        _a_hold_is_forgotten,
+    ),
+    Bug(
+        "holds are never given back", ("no hold without a reason", "nothing is left"), _nothing_is_given_back
+    ),
+    Bug(
+        "what becomes ready is never bought",
+        ("what serves is paid", "no hold without a reason"),
+        _ready_is_never_bought,
+    ),
+    Bug("renewals decide nothing", ("what serves is paid", "every hour is decided"), _renewals_sleep),
+    Bug(
+        "stops are not carried out",
+        ("everything has a way out", "rows and machine agree", "nothing is left"),
+        _stop_is_forgotten,
+    ),
+    Bug("removals are not carried out", ("nothing is left", "rows and machine agree"), _remove_is_forgotten),
+    Bug("names are random", ("a row before a process",), _starts_have_other_names),
+    Bug(
+        "an operation is tried once",
+        ("everything has a way out", "rows and machine agree", "nothing is left"),
+        _failed_operations_stay_busy,
+    ),
+    Bug("the gateway never reports", ("everything has a way out", "nothing is left"), _gateway_never_reports),
+    Bug(
+        "the gateway forgets to compare",
+        ("rows and machine agree", "everything has a way out", "nothing is left"),
+        _gateway_hears_names_only,
+    ),
+    Bug(
+        "nobody sweeps",
+        ("rows and machine agree", "nothing is left", "what serves is paid"),
+        _the_sweep_sleeps,
+    ),
+    Bug(
+        "only notifications count",
+        ("everything has a way out", "rows and machine agree", "nothing is left"),
+        _due_is_never_asked,
+    ),
+    Bug(
+        "leases are never taken over",
+        (
+            "everything has a way out",
+            "rows and machine agree",
+            "nothing is left",
+            "what serves is paid",
+            "every hour is decided",
+        ),
+        _leases_are_never_taken_over,
+    ),
+    Bug(
+        "a lost lease ends the driver",
+        (
+            "everything has a way out",
+            "rows and machine agree",
+            "nothing is left",
+            "what serves is paid",
+            "every hour is decided",
+        ),
+        _a_lost_lease_ends_the_driver,
+    ),
+)

@@ -1,0 +1,249 @@
+"""One seed from its first day to its last, and many of them: `python -m tests.simulation.run 1-200`."""
+
+import contextlib
+import gc
+import logging
+import random
+import signal
+import sys
+import time
+import traceback
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from moorage.kit.logging import configure_logging
+from moorage.reconcile.lease import Lease
+from tests.simulation.actors import Act, BadDay, Users
+from tests.simulation.chance import seeded_secrets
+from tests.simulation.faults import CALM, draw_rates
+from tests.simulation.invariants import BrokenError, Invariants
+from tests.simulation.passing import pass_time
+from tests.simulation.server import Server, postgres
+from tests.simulation.story import Story
+from tests.simulation.tempo import slower
+from tests.simulation.world import World, furnish, new_world
+
+_PAUSES_S = (0.0, 0.01, 0.3, 1.0, 3.0, 20.0, 60.0, 600.0, 3000.0, 3590.0, 7000.0)
+PROCESSES = ("api", "gateway", "controller1", "controller2")
+
+
+@dataclass
+class Outcome:
+    seed: int
+    broken: str | None
+    """The name of the invariant, or of the error."""
+    sentence: str
+    story: Story
+    virtual_s: float
+    real_s: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A seed, or what is left of it: shrinking leaves out events, then the faults of single calls."""
+
+    seed: int
+    left_out: frozenset[int] = frozenset()
+    single_faults: bool = True
+
+
+def run_seed(server: Server, plan: Plan) -> Outcome:
+    with _no_collection():
+        return _run_seed(server, plan)
+
+
+def _run_seed(server: Server, plan: Plan) -> Outcome:
+    began_s = time.perf_counter()
+    monitor = server.plain()
+    server.empty(monitor)
+    monitor.close()
+    leases: list[Lease] = []
+    broken, sentence = None, ""
+    with seeded_secrets(plan.seed), slower(leases):
+        world = new_world(server, plan.seed, {})
+        try:
+            world.loop.run_until_complete(_life(world, plan, leases))
+        except BrokenError as exc:
+            broken, sentence = exc.name, exc.sentence
+            world.story.tell("BROKEN", str(exc))
+        except Exception as exc:  # noqa: BLE001 - whatever it is, it is this seed's
+            broken, sentence = type(exc).__name__, traceback.format_exc()[-1500:]
+        virtual_s = world.now_s()
+        counts = world.story.counts
+        counts["statements"] += world.wire.statements
+        counts["lock waits"] += world.wire.lock_waits
+        counts["deadlocks"] += world.wire.deadlocks
+        for process in world.processes.values():
+            process.kill()
+        world.monitor.close()
+        world.loop.close()
+        # What outlives the seed must not keep its loop, and with it the tasks of the dead, from being collected now.
+        world.story.now_s = lambda: virtual_s
+    return Outcome(plan.seed, broken, sentence, world.story, virtual_s, time.perf_counter() - began_s)
+
+
+async def _life(world: World, plan: Plan, leases: list[Lease]) -> None:
+    chance = random.Random(f"life of {plan.seed}")
+    await furnish(world, chance.choice((1, 2)))
+    world.restart_after = lambda name: chance.uniform(0.5, 20)
+    world.drawn_rates = draw_rates(chance) if plan.single_faults else CALM
+    for name in PROCESSES:
+        world.start(name)
+    users, day, invariants = Users(world), BadDay(world), Invariants(world)
+    await pass_time(world, 5, leases, invariants.check)
+    world.faults.rates = world.drawn_rates
+    bad, events = chance.choice((0.0, 0.2, 0.35)), chance.randrange(8, 24)
+    for number in range(events):
+        world.acting = random.Random(f"event {number} of {plan.seed}")
+        act, pause_s = _event(world, users, day, bad if number > 1 else None)
+        if number not in plan.left_out:
+            await act()
+            invariants.check()
+            await pass_time(world, pause_s, leases, invariants.check)
+    await _converge(world, users, invariants, leases)
+
+
+def _event(world: World, users: Users, day: BadDay, bad: float | None) -> tuple[Act, float]:
+    """Something to do, and how long to wait after it. The first ones are deployments."""
+    chance = world.acting
+    pause_s = chance.choice(_PAUSES_S)
+    if bad is None:
+        return users.create, pause_s
+    acts = day.acts() if chance.random() < bad else users.acts()
+    ((_, name, act),) = chance.choices(acts, weights=[weight for weight, _, _ in acts])
+    world.story.count(name)
+    return act, pause_s
+
+
+async def _converge(world: World, users: Users, invariants: Invariants, leases: list[Lease]) -> None:
+    world.story.tell("day", "faults end")
+    world.faults.rates = CALM
+    await pass_time(world, 400, leases, invariants.check)
+    for name in PROCESSES:
+        if not world.processes[name].alive:
+            world.start(name)
+    await pass_time(world, 2400 + world.clock_set_back_s, leases, invariants.check)
+    invariants.check_settled()
+    if world.crashes:
+        raise BrokenError("no request crashes", world.crashes[0])
+    for organization in world.organizations:
+        await users.resume_one(organization)
+    for container_id in sorted(users.containers):
+        await users.delete_one(container_id)
+    await pass_time(world, 1200, leases, invariants.check)
+    invariants.check_empty()
+
+
+@contextlib.contextmanager
+def _no_collection() -> Iterator[None]:
+    """Tasks of dead processes are never finished; collecting them in the middle of a seed would run their ends."""
+    hook, asyncio_log = sys.unraisablehook, logging.getLogger("asyncio")
+    level = asyncio_log.level
+    gc.disable()
+    sys.unraisablehook = lambda _: None
+    asyncio_log.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        gc.collect()
+        asyncio_log.setLevel(level)
+        gc.enable()
+        sys.unraisablehook = hook
+
+
+def shrink(server: Server, outcome: Outcome) -> tuple[Plan, Outcome]:
+    """The same invariant broken by fewer events: left out in halves, then one by one."""
+    plan, best = Plan(outcome.seed), outcome
+    calm = replace(plan, single_faults=False)
+    if (tried := run_seed(server, calm)).broken == outcome.broken:
+        plan, best = calm, tried
+    size = 12
+    while size >= 1:
+        for first in range(0, 24, size):
+            some = frozenset(range(first, first + size))
+            if some <= plan.left_out:
+                continue
+            less = replace(plan, left_out=plan.left_out | some)
+            if (tried := run_seed(server, less)).broken == outcome.broken:
+                plan, best = less, tried
+        size //= 2
+    return plan, best
+
+
+def main(arguments: list[str]) -> int:
+    """SEEDS, as 7 or 1-200; `-v` tells every story; `--shrink` shortens those of the seeds that fail."""
+    first, _, last = arguments[0].partition("-")
+    configure_logging("critical", as_json=True)
+    total: Counter[str] = Counter()
+    failed: list[Outcome] = []
+    began_s, virtual_s = time.perf_counter(), 0.0
+    seeds = range(int(first), int(last or first) + 1)
+    with postgres() as server:
+        for seed in seeds:
+            outcome = run_seed(server, Plan(seed))
+            total += outcome.story.counts
+            virtual_s += outcome.virtual_s
+            print(_line(outcome), flush=True)
+            if outcome.broken:
+                failed.append(outcome)
+                if "--shrink" in arguments:
+                    plan, outcome = shrink(server, outcome)
+                    print(f"shrunk to {plan}")
+            if "-v" in arguments or (outcome.broken and "--shrink" in arguments) or not last:
+                print("\n".join(outcome.story.lines))
+                print(outcome.sentence, flush=True)
+    print(_summary(len(seeds), virtual_s, time.perf_counter() - began_s, failed, total))
+    missing = [name for name in RARE if total[name] == 0] if len(seeds) >= SEEDS_FOR_RARE else []
+    if missing:
+        print(f"never happened, so nothing is shown about it: {', '.join(missing)}")
+    return 1 if failed or missing else 0
+
+
+def _line(outcome: Outcome) -> str:
+    return (
+        f"{outcome.seed:6d} {outcome.story.fingerprint()} {outcome.virtual_s / 3600:6.1f} h {outcome.real_s:6.1f} s "
+        f"{outcome.broken or 'ok'} {outcome.sentence[:160]}"
+    )
+
+
+def _summary(seeds: int, virtual_s: float, real_s: float, failed: list[Outcome], total: Counter[str]) -> str:
+    lines = [f"{seeds} seeds, {virtual_s / 3600:.0f} virtual hours, {real_s:.0f} s, {len(failed)} failed"]
+    for name, count in Counter(one.broken for one in failed).most_common():
+        lines.append(f"  {count} {name}: {[one.seed for one in failed if one.broken == name]}")
+    lines.append(", ".join(f"{name} {count:.0f}" for name, count in sorted(total.items())))
+    return "\n".join(lines)
+
+
+RARE = (
+    "controller killed",
+    "controller stopped",
+    "gateway killed",
+    "api killed",
+    "crash after commit",
+    "crash before engine call",
+    "crash after engine call",
+    "commit in doubt",
+    "statement lost",
+    "notification lost",
+    "engine fails",
+    "engine reply lost",
+    "engine answer stale",
+    "engine slow",
+    "engine wiped",
+    "replica vanished",
+    "replica ended",
+    "postgres failed over",
+    "database clock jumped",
+    "process clock jumped",
+    "renewals away",
+    "lock waits",
+)
+"""What a long run must have seen, or it proves nothing."""
+SEEDS_FOR_RARE = 200
+
+
+if __name__ == "__main__":
+    # Also when somebody ends it, the server is stopped and its folder removed.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,65 @@
+"""How often the product looks by itself, made slower.
+
+Nearly everything that happens in Moorage is caused by a notification or a due time; the rest are looks "in case a hint
+was lost", many a second. They would be most of what a simulated hour costs and find nothing. Their order of size is
+kept: looks are shorter than leases, leases shorter than the lead of a renewal, that shorter than an hour.
+"""
+
+import contextlib
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import func
+
+from moorage.containers.reconciler import disk_watch, sweep
+from moorage.gateway import agent
+from moorage.reconcile import driver, lease
+from moorage.telemetry.logs import collector
+
+LEASE_S = 40.0
+_SLOWER: tuple[tuple[Any, str, float], ...] = (
+    (lease, "LEASE_S", LEASE_S),
+    (lease, "RENEW_EVERY_S", 13.0),
+    (driver, "RENEW_EVERY_S", 40.0),  # Half of it: how often somebody who does not lead asks.
+    (driver, "ASK_AGAIN_AT_THE_LATEST_S", 25.0),
+    (driver, "REPORT_EVERY_S", 30.0),
+    (driver, "REPORT_LATE_AFTER_S", 60.0),
+    (agent, "COMPARE_EVERY_S", 15.0),
+    (agent, "REPORT_ALL_EVERY_S", 60.0),
+    (agent, "DRAIN_POLL_S", 1.0),
+    (sweep, "SWEEP_EVERY_S", 45.0),
+    (disk_watch, "EVERY_S", 60.0),
+    (collector, "LOOK_AT_LEAST_EVERY_S", 30.0),
+    (collector, "BUDGETS_EVERY_S", 600.0),
+    (collector, "STORAGE_EVERY_S", 3600.0),
+)
+
+
+@contextlib.contextmanager
+def slower(leases: list[lease.Lease]) -> Iterator[None]:
+    """`leases` fills with those that are taken: whoever skips time has to prolong them."""
+    changes = [*_SLOWER]
+    acquire = lease.LeaseKeeper.acquire
+
+    async def acquire_and_note(keeper: lease.LeaseKeeper) -> lease.Lease | None:
+        acquired = await acquire(keeper)
+        if acquired is not None:
+            leases.append(acquired)
+        return acquired
+
+    changes.append((lease.LeaseKeeper, "acquire", acquire_and_note))
+    in_a_lease = func.clock_timestamp() + timedelta(seconds=LEASE_S)
+    renew = lease._leases.update().where(lease._ours).values(expires_at=in_a_lease)
+    changes += [
+        (lease, "_IN_A_LEASE", in_a_lease),
+        (lease, "_RENEW", renew.returning(lease._leases.c.token)),
+    ]
+    before = [(module, name, getattr(module, name)) for module, name, _ in changes]
+    try:
+        for module, name, value in changes:
+            setattr(module, name, value)
+        yield
+    finally:
+        for module, name, value in before:
+            setattr(module, name, value)

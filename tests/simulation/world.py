@@ -1,0 +1,338 @@
+"""The installation under simulation: its processes, its machine, its gateway, its clocks.
+
+Every process is wired as its role wires it (`entrypoints/`), with a clock, an engine and a data plane of the simulation.
+"""
+
+import asyncio
+import contextvars
+import json
+import random
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from moorage.billing.renewals.reconciler import PAUSE_AFTER_JUMP_S, RenewalsReconciler
+from moorage.catalog.repository import fill_empty_catalogue
+from moorage.containers.channels import CONTAINERS
+from moorage.containers.reconciler.reconciler import ContainersReconciler
+from moorage.entrypoints.api import create_app
+from moorage.gateway.agent import GatewayAgent
+from moorage.identity.sessions.repository import create_session
+from moorage.identity.tokens import OPERATOR_KEY_PREFIX, SESSION_PREFIX, new_token
+from moorage.identity.users.repository import create_user, replace_operator_key
+from moorage.kit.crypto import Keyring, sha256
+from moorage.kit.database import Database, Listener
+from moorage.kit.ids import GatewayId, InstallationId, OrganizationId, UserId
+from moorage.kit.installation import ensure_installation_id
+from moorage.kit.settings import Settings
+from moorage.ledger.repository import grant_initial_credit
+from moorage.organizations.repository import create_organization, create_project
+from moorage.reconcile.driver import Driver
+from moorage.telemetry.logs.collector import LogCollector
+from tests.simulation.faults import CALM, Faults, Rates
+from tests.simulation.haproxy import Haproxy, SimulatedDataPlane
+from tests.simulation.loop import Process, SimulationLoop
+from tests.simulation.machine import Machine, SimulatedClient, Watch
+from tests.simulation.network import connector
+from tests.simulation.server import START, START_US, Server
+from tests.simulation.story import Story
+from tests.simulation.tempo import LEASE_S
+from tests.simulation.wire import PlainConnection, Wire
+
+KEYRING = Keyring(((b"\x01" * 4, b"\x02" * 32),))
+GATEWAY = GatewayId("gtw_" + "g" * 20)
+_COLLECT = """
+WITH ended AS (
+    UPDATE replicas SET collected_at = sim.now() WHERE state = 'stopped' AND collected_at IS NULL RETURNING container_id
+)
+UPDATE containers SET changes = changes + 1, reconcile_at = sim.now() WHERE id IN (SELECT container_id FROM ended)
+RETURNING pg_notify('moorage_containers', id)
+"""
+BASE_URL = "http://127.0.0.1:8080"
+
+
+class ProcessClock:
+    """Wall time with a fault of its own; seconds that only grow without one."""
+
+    def __init__(self, loop: SimulationLoop) -> None:
+        self._loop = loop
+        self.off_by_s = 0.0
+
+    def now(self) -> datetime:
+        return START + timedelta(seconds=self._loop.time() + self.off_by_s)
+
+    def monotonic(self) -> float:
+        return self._loop.time()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+@dataclass(frozen=True)
+class Organization:
+    name: str
+    id: str
+    project_id: str
+    headers: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a user got; no status where nothing came back, so that nobody knows whether it was done."""
+
+    status: int | None
+    body: Any
+
+
+@dataclass
+class World:
+    server: Server
+    loop: SimulationLoop
+    chance: random.Random
+    monitor: PlainConnection
+    story: Story
+    faults: Faults
+    settings: Settings
+    wire: Wire
+    machine: Machine
+    haproxy: Haproxy
+    watch: Watch
+    acting: random.Random = field(default_factory=random.Random)
+    """What is drawn for the present event: its own, so that an event stays the same when others are left out."""
+    processes: dict[str, Process] = field(default_factory=dict)
+    clocks: dict[str, ProcessClock] = field(default_factory=dict)
+    organizations: list[Organization] = field(default_factory=list)
+    operator: dict[str, str] = field(default_factory=dict)
+    database_off_by_s: float = 0.0
+    restart_after: Callable[[str], float | None] = lambda name: 1.0
+    """Seconds until the supervisor starts a dead process again; None: not by itself."""
+    renewals_away_until_s: float = 0.0
+    """Until then nobody was there to renew hours, or only just came back."""
+    wishes: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """By container: what was asked for last and acknowledged, and how."""
+    crashes: list[str] = field(default_factory=list)
+    """Requests that were answered with a 500."""
+    drawn_rates: Rates = CALM
+    postgres_ill_until_s: float = 0.0
+    clock_set_back_s: float = 0.0
+    """By how much Postgres's clock was set back in all: leases end so much later."""
+    with_logs: bool = False
+    """Otherwise the world itself says that there is nothing to collect. The collector makes and drops partitions under a
+    `lock_timeout`, which is real time: with it a story is not always told the same way twice."""
+    dead: list[Process] = field(default_factory=list)
+    """Kept: what they left must not be collected, which would run their `finally` blocks."""
+    _app: Any = None
+
+    # Processes.
+
+    def start(self, name: str) -> None:
+        process = Process(name, self.loop)
+        self.processes[name] = process
+        starts = {"api": self._api, "gateway": self._gateway}.get(name, self._controller)
+        process.spawn(starts(process), "main")
+
+    def crash(self, process: Process) -> None:
+        """Before anything else of it gets a turn."""
+        self.loop.call_soon(self.kill, process.name, context=contextvars.Context())
+
+    def kill(self, name: str) -> None:
+        process = self.processes[name]
+        if not process.alive:
+            return
+        self.story.tell(name, "is killed")
+        self.story.count(f"{name.rstrip('12')} killed")
+        process.kill()
+        self.dead.append(process)
+        if name.startswith("controller"):
+            self.nobody_renews_for(0.0)
+        after_s = self.restart_after(name)
+        if after_s is not None:
+            self.loop.call_later(after_s, self._start_again, name, context=contextvars.Context())
+
+    def _start_again(self, name: str) -> None:
+        if not self.processes[name].alive:
+            self.story.tell(name, "is started again")
+            self.start(name)
+
+    def take_down(self, name: str, seconds: float) -> None:
+        """And leave it down for so long."""
+        before, self.restart_after = self.restart_after, lambda _: seconds
+        self.kill(name)
+        self.restart_after = before
+        self.nobody_renews_for(seconds)
+
+    def stall(self, name: str, seconds: float) -> None:
+        process = self.processes[name]
+        if not process.alive or process.stopped:
+            return
+        self.story.tell(name, f"is stopped for {seconds:.0f} s")
+        self.story.count(f"{name.rstrip('12')} stopped")
+        process.stop()
+        if name.startswith("controller"):
+            self.nobody_renews_for(seconds)
+        self.loop.call_later(seconds, self._go_on, process, context=contextvars.Context())
+
+    def _go_on(self, process: Process) -> None:
+        if process.alive:
+            self.story.tell(process.name, "goes on")
+            process.go_on()
+
+    def fail_over(self, seconds: float) -> None:
+        self.story.tell("postgres", f"fails over, away for {seconds:.0f} s")
+        self.story.count("postgres failed over")
+        self.faults.postgres_away = True
+        self.postgres_ill_until_s = self.now_s() + seconds + 60
+        self.wire.break_all()
+        self.nobody_renews_for(seconds)
+        self.loop.call_later(seconds, self._postgres_back, context=contextvars.Context())
+
+    def _postgres_back(self) -> None:
+        self.faults.postgres_away = False
+
+    def jump_database_clock(self, by_s: float) -> None:
+        self.story.tell("postgres", f"its clock jumps by {by_s} s")
+        self.story.count("database clock jumped")
+        self.database_off_by_s += by_s
+        self.clock_set_back_s += max(-by_s, 0.0)
+        # Renewals pause for five minutes after a jump, and what is behind the clock waits for it.
+        self.nobody_renews_for(PAUSE_AFTER_JUMP_S + max(-by_s, 0.0))
+
+    def nobody_renews_for(self, seconds: float) -> None:
+        """And a moment longer: the lease has to be taken over, and the next look to come."""
+        until_s = self.now_s() + seconds + 2 * LEASE_S + 60
+        self.renewals_away_until_s = max(self.renewals_away_until_s, until_s)
+
+    async def _api(self, process: Process) -> None:
+        app = create_app(self.settings, Database(self.server.dsn, pool_size=3), KEYRING)
+        app.state.clock = self._clock(process)
+        self._app = app
+
+    async def _controller(self, process: Process) -> None:
+        clock = self._clock(process)
+        database = Database(self.server.dsn, pool_size=8)
+        listener = Listener(self.server.dsn, clock)
+        async with database.transaction() as session:
+            installation_id = await ensure_installation_id(session)
+        engine = self._engine(process, installation_id)
+        containers = ContainersReconciler(database, engine, KEYRING, self.settings, clock)
+        renewals = RenewalsReconciler(database, KEYRING, self.settings, clock)
+        logs = LogCollector(database, engine, KEYRING, self.settings, clock)
+        reconcilers = (containers, renewals, logs) if self.with_logs else (containers, renewals)
+        drivers = [Driver(one, database, listener, process.name, clock) for one in reconcilers]
+        containers.ask = drivers[0].ask
+        listener.hear(CONTAINERS, drivers[0].ask)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(listener.run())
+            for driver in drivers:
+                group.create_task(driver.run())
+
+    async def _gateway(self, process: Process) -> None:
+        clock = self._clock(process)
+        database = Database(self.server.dsn, pool_size=2)
+        listener = Listener(self.server.dsn, clock)
+        plane = SimulatedDataPlane(self.haproxy, lambda: False)
+        agent = GatewayAgent(GATEWAY, database, listener, plane, clock)  # type: ignore[arg-type]
+        async with asyncio.TaskGroup() as group:
+            group.create_task(listener.run())
+            group.create_task(agent.run())
+
+    def _engine(self, process: Process, installation_id: InstallationId) -> SimulatedClient:
+        return SimulatedClient(self.machine, installation_id, process, self.faults, self.chance, self.watch)
+
+    def _clock(self, process: Process) -> ProcessClock:
+        return self.clocks.setdefault(process.name, ProcessClock(self.loop))
+
+    def is_calm(self) -> bool:
+        """Postgres is there and answers."""
+        return self.faults.rates is CALM and self.now_s() > self.postgres_ill_until_s
+
+    # Requests.
+
+    async def ask(self, headers: dict[str, str], method: str, path: str, body: Any = None) -> Answer:
+        """By a client that waits a minute."""
+        api = self.processes["api"]
+        if not api.alive or self._app is None:
+            return Answer(502, None)
+        work = api.spawn(self._request(headers, method, path, body), f"{method} {path}")
+        done, _ = await asyncio.wait([work], timeout=60)
+        api.tasks.remove(work) if api.alive and done else None
+        if not done:
+            return Answer(None, None)
+        answer = work.result()
+        try:
+            return Answer(answer.status_code, answer.json() if answer.content else None)
+        except json.JSONDecodeError:
+            return Answer(answer.status_code, answer.text)
+
+    async def _request(self, headers: dict[str, str], method: str, path: str, body: Any) -> httpx.Response:
+        transport = httpx.ASGITransport(self._app, raise_app_exceptions=False)
+        request = httpx.Request(method, f"{BASE_URL}/api/v1{path}", headers=headers, json=body)
+        response = await transport.handle_async_request(request)
+        await response.aread()
+        return response
+
+    def collect_logs(self) -> None:
+        if not self.with_logs and self.wire.is_idle():
+            self.query(_COLLECT)
+
+    # Looking.
+
+    def query(self, sql: str) -> list[tuple[str | None, ...]]:
+        self.wire.set_clock()
+        return self.monitor.query(sql)
+
+    def now_s(self) -> float:
+        return self.loop.time()
+
+
+def new_world(server: Server, seed: int, settings: dict[str, Any]) -> World:
+    loop = SimulationLoop()
+    chance = random.Random(f"world of {seed}")
+    story = Story(loop.time)
+    monitor = server.plain()
+    faults = Faults(random.Random(f"faults of {seed}"), story)
+    machine = Machine(ProcessClock(loop))
+    watch = Watch(lambda process, name, of: None)
+    haproxy = Haproxy(loop.time, chance, story)
+    wire = Wire(loop, server.socket_path, monitor, lambda: START_US + int(loop.time() * 1_000_000), faults)
+    world = World(
+        server, loop, chance, monitor, story, faults, _settings(settings), wire, machine, haproxy, watch
+    )
+    wire.database_now_us = lambda: START_US + int((loop.time() + world.database_off_by_s) * 1_000_000)
+    faults.crash = world.crash
+    loop.connect_to_postgres = wire.connect
+    loop.connect_to_port = connector(loop, machine)
+    return world
+
+
+def _settings(values: dict[str, Any]) -> Settings:
+    home = Path(tempfile.gettempdir()) / "moorage-simulation"
+    return Settings(home=home, replica_ports="14000-14199", **values)
+
+
+async def furnish(world: World, organizations: int) -> None:
+    """What an installation has before its first day: an operator, and people who signed up."""
+    database = Database(world.server.dsn, pool_size=1)
+    key = new_token(OPERATOR_KEY_PREFIX)
+    async with database.transaction() as session:
+        await ensure_installation_id(session)
+        await fill_empty_catalogue(session)
+        await create_user(session, "operator@example.com", is_operator=True)
+        await replace_operator_key(session, sha256(key))
+        for number in range(organizations):
+            name, token = f"org{number}", new_token(SESSION_PREFIX)
+            user, _ = await create_user(session, f"{name}@example.com")
+            await create_session(session, UserId(user.id), sha256(token))
+            row = await create_organization(session, name, UserId(user.id))
+            await grant_initial_credit(session, row.id, user.id)
+            project = await create_project(session, OrganizationId(row.id), "default")
+            headers = {"Authorization": f"Bearer {token}"}
+            world.organizations.append(Organization(name, row.id, project.id, headers))
+            world.story.names[row.id] = name
+    world.operator = {"Authorization": f"Bearer {key}"}
+    await database.close()
