@@ -227,6 +227,7 @@ async def scene(docker_world: DockerWorld, host: Host, tap: Tap) -> Scene:
     targets: dict[str, Target] = {
         "metadata service": ("tcp", METADATA[0], 80),
         "metadata service of a task": ("tcp", METADATA[1], 80),
+        "metadata service of another cloud": ("tcp", METADATA[2], 80),
         "metadata service by IPv6": ("tcp6", "fd00:ec2::254", 80),
         "neighbour": ("tcp", neighbour_address, 8000),
         "neighbour by ping": ("icmp", neighbour_address, 0),
