@@ -307,7 +307,9 @@ def _dropped(network: BridgeNetwork) -> dict[str, int]:
         for line in _run("iptables", "-w", "10", "-nvx", "-L", chain.name).splitlines():
             columns = line.split()
             if len(columns) >= 9 and columns[2] == "DROP":
-                counts["host" if chain.entered_from == "INPUT" else columns[8]] = int(columns[0])
+                # A single address is listed without its "/32".
+                destination = str(ipaddress.ip_network(columns[8]))
+                counts["host" if chain.entered_from == "INPUT" else destination] = int(columns[0])
     return counts
 
 
