@@ -228,6 +228,7 @@ async def scene(docker_world: DockerWorld, host: Host, tap: Tap) -> Scene:
     targets: dict[str, Target] = {
         "metadata service": ("tcp", METADATA[0], 80),
         "metadata service of a task": ("tcp", METADATA[1], 80),
+        "metadata service of another cloud": ("tcp", METADATA[2], 80),
         "metadata service by IPv6": ("tcp6", "fd00:ec2::254", 80),
         "neighbour": ("tcp", neighbour_address, 8000),
         "neighbour by ping": ("icmp", neighbour_address, 0),
@@ -307,7 +308,9 @@ def _dropped(network: BridgeNetwork) -> dict[str, int]:
         for line in _run("iptables", "-w", "10", "-nvx", "-L", chain.name).splitlines():
             columns = line.split()
             if len(columns) >= 9 and columns[2] == "DROP":
-                counts["host" if chain.entered_from == "INPUT" else columns[8]] = int(columns[0])
+                # A single address is listed without its "/32".
+                destination = str(ipaddress.ip_network(columns[8]))
+                counts["host" if chain.entered_from == "INPUT" else destination] = int(columns[0])
     return counts
 
 
