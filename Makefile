@@ -52,6 +52,7 @@ COMPILE = $(or $(shell command -v uv),.venv/tools/bin/uv) pip compile --quiet --
 # The locks name versions and hashes but no index, so any mirror serves.
 lock:
 	@scripts/setup dev
+	$(COMPILE) --group setup -o requirements-setup.lock
 	$(COMPILE) pyproject.toml --group build -o requirements-run.lock
 	$(COMPILE) --group console -o requirements-console.lock
 	$(COMPILE) pyproject.toml --group build --group dev -o requirements-dev.lock

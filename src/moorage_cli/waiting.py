@@ -63,7 +63,7 @@ def _is_served_by(client: ApiClient, container: Record, generation: int) -> bool
     """RUNNING may still mean the generation before, after a restart: all slots must have moved on."""
     if generation <= 1:
         return True
-    replicas = client.get(f"/containers/{container['id']}/replicas")["items"]
+    replicas = list(client.pages(f"/containers/{container['id']}/replicas"))
     slots = {one["slot"] for one in replicas if one["state"] in _SERVING and one["generation"] >= generation}
     return len(slots) >= min(1, container["replicas"]["desired"]) and not any(
         one["generation"] < generation and one["state"] in _SERVING for one in replicas

@@ -56,6 +56,21 @@ def test_invoices_and_receipts_are_downloaded(browser: Browser, world: World) ->
         assert Path(download.value.path()).read_bytes().startswith(b"%PDF-")
 
 
+def test_whoever_comes_back_from_paying_sees_the_money_arrive(browser: Browser, world: World) -> None:
+    home = world.home("payer@example.com", "Payer", "production")
+    transfer = {"method": "bank_transfer", "amount_microusd": 50_000_000, "transfer": "local"}
+    top_ups = f"/organizations/{home.organization_id}/billing/top-ups"
+    announced = world.do(world.api.post(home.admin, top_ups, transfer)).json()
+    with browsing(browser, world, home.token) as page:
+        page.goto(f"{world.url}/projects/{home.project_id}/billing")
+        expect(page.get_by_role("region", name="Automatic top-up")).to_be_visible()
+        page.goto(f"{world.url}/billing?paid={announced['id']}")
+        expect(page.get_by_role("status")).to_contain_text("Your payment of $50.00 is not confirmed yet.")
+        confirm = f"/operator/bank-transfers/{announced['id']}/confirm"
+        world.do(world.api.post(world.api.operator, confirm, {"received_microusd": 50_000_000}))
+        expect(page.get_by_role("status")).to_contain_text("$50.00 have arrived", timeout=10_000)
+
+
 def test_a_card_that_cannot_be_saved_says_why(browser: Browser, world: World) -> None:
     home = world.home("cardless@example.com", "Cardless", "production")
     with browsing(browser, world, home.token) as page:

@@ -43,6 +43,7 @@ class Stripe:
         """So many answers are not sent, although what was asked for is done."""
         self.down = False
         """Every request is answered with 500, and nothing is done."""
+        self.connections = 0
         self._numbers = itertools.count(1)
 
     def create_session(self, form: dict[str, str]) -> Answer:
@@ -51,6 +52,7 @@ class Stripe:
             "id": session_id,
             "object": "checkout.session",
             "mode": form["mode"],
+            "status": "open",
             "url": f"{self.url}/pay/{session_id}",
             "customer": form.get("customer"),
             "payment_intent": None,
@@ -86,6 +88,8 @@ class Stripe:
             "status": "requires_payment_method" if self.refusal else "succeeded",
             "currency": form["currency"],
             "amount_received": 0 if self.refusal else int(form["amount"]),
+            "customer": form["customer"],
+            "created": int(time.time()),
             "metadata": {"top_up_id": form["metadata[top_up_id]"]},
         }
         self.intents[intent_id] = intent
@@ -126,7 +130,7 @@ class Stripe:
             "metadata": {"top_up_id": session["top_up_id"]},
             **changes,
         }
-        session.update(payment_status="paid", payment_intent=intent_id)
+        session.update(status="complete", payment_status="paid", payment_intent=intent_id)
         return self._event("checkout.session.completed", session)
 
     def refund(self, intent_id: str, cents: int) -> Event:
@@ -203,6 +207,9 @@ class Stripe:
                 return 200, self.methods[method_id]
             case ["GET", "v1", "checkout", "sessions", session_id] if session_id in self.sessions:
                 return 200, self.sessions[session_id]
+            case ["GET", "v1", "payment_intents"]:
+                mine = [one for one in self.intents.values() if one.get("customer") == form["customer"]]
+                return 200, {"object": "list", "data": mine, "has_more": False, "url": path}
             case ["GET", "v1", "payment_intents", intent_id] if intent_id in self.intents:
                 return 200, self.intents[intent_id]
             case ["GET", "v1", "refunds" | "disputes" as kind]:
@@ -227,6 +234,10 @@ def serving() -> Iterator[Stripe]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         wbufsize = 65536
+
+        def setup(self) -> None:
+            super().setup()
+            stripe.connections += 1
 
         def do_GET(self) -> None:
             parts = urlsplit(self.path)

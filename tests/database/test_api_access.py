@@ -167,6 +167,7 @@ ROUTES = {
     "GET /api/v1/organizations/{organization_id}/billing/usage/export": "member",
     "GET /api/v1/organizations/{organization_id}/billing/top-ups": "admin",
     "POST /api/v1/organizations/{organization_id}/billing/top-ups": "admin",
+    "GET /api/v1/organizations/{organization_id}/billing/top-ups/{top_up_id}": "admin",
     "GET /api/v1/organizations/{organization_id}/billing/details": "admin",
     "PATCH /api/v1/organizations/{organization_id}/billing/details": "admin",
     "GET /api/v1/organizations/{organization_id}/billing/invoices": "admin",
@@ -284,6 +285,8 @@ class Town:
             await self.api.new_saved_card(target.organization_id)
         if "transfer_id" in named:
             ids["transfer_id"] = await self.api.new_bank_transfer(target.organization_id)
+        if "top_up_id" in named:
+            ids["top_up_id"] = await self.api.new_bank_transfer(target.organization_id)
         if "month" in named:
             # One of its own, because a month is a path that everybody can name.
             month = datetime(2001 + self.made // 12, self.made % 12 + 1, 1, tzinfo=UTC)
@@ -461,6 +464,7 @@ def absent_ids() -> dict[str, str]:
         "token": new_token(INVITATION_PREFIX),
         "request_id": new_request_id(),
         "transfer_id": new_top_up_id(),
+        "top_up_id": new_top_up_id(),
         "transaction_id": new_transaction_id(),
         "month": "2000-12",
         "approval_id": new_replica_limit_request_id(),

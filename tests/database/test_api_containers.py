@@ -149,6 +149,26 @@ async def test_start_stop_restart_delete(api: Api) -> None:
     assert again.status_code == 201
 
 
+async def test_replicas_are_listed_page_by_page_live_ones_first(api: Api) -> None:
+    """One that has lived for long is not pushed out by all those that came and went since."""
+    home = await new_home(api)
+    container_id = await api.new_container(home.project_id, "chat")
+    oldest = await api.new_replica(container_id)
+    await api.execute("UPDATE replicas SET slot = 1")
+    ended = [await api.new_replica(container_id, "removed") for _ in range(4)]
+    newest = await api.new_replica(container_id, "starting")
+    path, found = f"/containers/{container_id}/replicas?limit=2", []
+    page = (await api.get(home.admin, path)).json()
+    found += page["items"]
+    await api.execute("UPDATE replicas SET state = 'removed' WHERE id = :id", id=oldest)
+    while page["next_cursor"]:
+        page = (await api.get(home.admin, f"{path}&cursor={page['next_cursor']}")).json()
+        found += page["items"]
+    ids = [one["id"] for one in found]
+    assert ids[:6] == [newest, oldest, *reversed(ended)]
+    assert set(ids[6:]) <= {oldest}, "it ended meanwhile, and nothing is missing"
+
+
 async def test_racing_actions(api: Api) -> None:
     """Ten stops and starts at once: each one counts once, none fails."""
     home = await new_home(api)

@@ -143,3 +143,50 @@ async def test_one_that_is_stopped_asks_when_it_starts(api: Api) -> None:
     started = await api.post(home.admin, f"/containers/{container_id}/start")
     assert started.json()["reason"] == "awaiting_approval"
     assert len(await requests(api, home)) == 1
+
+
+async def test_an_approval_does_not_override_a_newer_choice(api: Api) -> None:
+    home = await new_home(api)
+    container_id = await running(api, home)
+    await scale(api, home, container_id, max_replicas=40)
+    [request] = await requests(api, home)
+    chosen = await scale(api, home, container_id, max_replicas=5)
+    assert chosen.json()["resources"]["max_replicas"] == 5
+    [request] = await requests(api, home)
+    assert request["state"] == "withdrawn"
+    assert_problem(await decide(api, request["id"], "approve"), 409, "already_decided")
+    shown = (await api.get(home.admin, f"/containers/{container_id}")).json()
+    assert shown["resources"]["max_replicas"] == 5
+
+
+async def test_asking_for_what_there_is_calls_off_the_wish_for_more(api: Api) -> None:
+    home = await new_home(api)
+    container_id = await running(api, home)
+    await scale(api, home, container_id, max_replicas=40)
+    await scale(api, home, container_id, max_replicas=20)
+    assert [one["state"] for one in await requests(api, home)] == ["withdrawn"]
+
+
+async def test_new_settings_and_a_delete_call_off_the_wish_for_more(api: Api) -> None:
+    home = await new_home(api)
+    edited, deleted = await running(api, home), await api.new_container(home.project_id, "other")
+    await api.execute("UPDATE containers SET desired_state = 'running', state = 'RUNNING'")
+    for container_id in (edited, deleted):
+        assert (await scale(api, home, container_id, max_replicas=40)).status_code == 202
+    await api.execute(f"UPDATE containers SET state = 'STOPPED' WHERE id = '{edited}'")
+    patch = {"resources": wide(4)["resources"]}
+    assert (await api.ask(home.admin, "PATCH", f"/api/v1/containers/{edited}", json=patch)).status_code == 200
+    assert (await api.ask(home.admin, "DELETE", f"/api/v1/containers/{deleted}")).status_code == 202
+    assert [one["state"] for one in await requests(api, home)] == ["withdrawn", "withdrawn"]
+
+
+async def test_one_that_waits_to_start_and_wants_still_more_goes_on_asking(api: Api) -> None:
+    home = await new_home(api)
+    created = await api.post(home.admin, f"/projects/{home.project_id}/containers", wide(40))
+    container_id = created.json()["id"]
+    same = await scale(api, home, container_id, max_replicas=40)
+    assert same.status_code == 200, "nothing changed"
+    assert [one["state"] for one in await requests(api, home)] == ["pending"]
+    await scale(api, home, container_id, max_replicas=50)
+    pending = [one for one in await requests(api, home) if one["state"] == "pending"]
+    assert [one["replicas"] for one in pending] == [50], "or nobody could ever allow it"

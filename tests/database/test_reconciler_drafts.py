@@ -20,6 +20,8 @@ from reconciler_support import (
 )
 from sqlalchemy import select, text
 
+from moorage.autoscaling.schemas import ScaleRequest
+from moorage.autoscaling.service import change_scaling
 from moorage.containers import service
 from moorage.containers.drafts.service import apply_draft, save_draft
 from moorage.containers.models import ActivityRow, ContainerRow
@@ -221,3 +223,25 @@ async def test_killed_at_every_step(world: World, doomed: DoomedDatabase) -> Non
         points += 1
     print(f"{points} points of death, each followed by the settings from before")
     assert points > 10
+
+
+def scaling(row: ContainerRow) -> tuple[int, int]:
+    return row.settings["min_replicas"], row.settings["max_replicas"]
+
+
+async def scale(world: World, container_id: str, **policy: int) -> None:
+    async with world.database.transaction() as session:
+        await change_scaling(session, world.actor, container_id, ScaleRequest(**policy))
+
+
+async def test_scaling_chosen_while_a_draft_is_applied_stays_chosen(world: World) -> None:
+    """The draft was laid over the settings when its trial began; a choice made after that is the newer one."""
+    async with driven(world, WatchedEngine(world.machine)):
+        container_id = await running(world)
+    await draft(world, container_id, env={"WORD": "new"})
+    await world.ask(apply, container_id)
+    await scale(world, container_id, min_replicas=2, max_replicas=3)
+    async with driven(world, WatchedEngine(world.machine)):
+        await eventually(lambda: settled(world, container_id), "the new settings serve")
+    row = await world.container(container_id)
+    assert (environment(row), scaling(row)) == ({"WORD": "new"}, (2, 3))

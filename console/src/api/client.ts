@@ -1,5 +1,6 @@
 import createClient, { type Middleware } from "openapi-fetch";
 
+import { answered, unanswered } from "./connection";
 import { Problem, type ProblemBody } from "./problem";
 import type { components, paths } from "./schema";
 
@@ -12,6 +13,9 @@ export function rememberCsrfToken(token: string | null | undefined): void {
   csrfToken = token ?? null;
 }
 
+const LOST = "Connection lost.";
+/** Nothing that changes something is sent later: by then nobody may want it any more. */
+const NOT_DONE = "Connection lost, so nobody knows whether this was done. Look when the connection is back, then try again.";
 const SAFE = new Set(["GET", "HEAD", "OPTIONS"]);
 
 const session: Middleware = {
@@ -20,11 +24,15 @@ const session: Middleware = {
     return request;
   },
   async onResponse({ response }) {
+    answered();
     if (response.ok) return response;
     throw new Problem(response.status, await readProblem(response), response.headers.get("X-Request-ID"));
   },
-  onError() {
-    return new Problem(0, { code: "connection_lost", detail: "Connection lost. Trying again." }, null);
+  onError({ error, request }) {
+    // Whoever left the page has called it off; that says nothing about the connection.
+    if (error instanceof DOMException && error.name === "AbortError") return error;
+    unanswered();
+    return new Problem(0, { code: "connection_lost", detail: SAFE.has(request.method) ? LOST : NOT_DONE }, null);
   },
 };
 

@@ -2,6 +2,7 @@
 import { useEffect } from "react";
 
 import { api, body, type Schemas } from "./client";
+import { whenItReturns } from "./connection";
 import { isConnected, setConnected } from "./pace";
 import { Problem } from "./problem";
 import { queryClient } from "./queries";
@@ -42,7 +43,9 @@ export function useProjectEvents(projectId: string): void {
     const follow = () => (document.hidden ? disconnect() : connect());
     follow();
     document.addEventListener("visibilitychange", follow);
+    const callOff = whenItReturns(follow);
     return () => {
+      callOff();
       document.removeEventListener("visibilitychange", follow);
       disconnect();
     };

@@ -3,6 +3,7 @@
 import { keepPreviousData, QueryClient, queryOptions } from "@tanstack/react-query";
 
 import { api, body, rememberCsrfToken, type Schemas } from "./client";
+import { whenItReturns } from "./connection";
 import { unlessTold } from "./pace";
 import { Problem } from "./problem";
 
@@ -17,13 +18,18 @@ const LARGEST_PAGE = 200;
 
 export const queryClient = new QueryClient({
   defaultOptions: {
+    // Asked whatever the browser believes about its connection: what fails says so, and nothing is kept for later.
+    mutations: { networkMode: "always" },
     queries: {
+      networkMode: "always",
       staleTime: 5_000,
-      // What the server refused stays refused; only a lost connection is worth another try.
-      retry: (count, error) => count < 3 && (!(error instanceof Problem) || error.status === 0 || error.status >= 502),
+      // What the server refused stays refused, and what a lost connection kept away is read when it returns.
+      retry: (count, error) => count < 3 && (!(error instanceof Problem) || error.status >= 502),
     },
   },
 });
+
+whenItReturns(() => void queryClient.invalidateQueries());
 
 export const meQuery = queryOptions({
   queryKey: ["me"],

@@ -14,10 +14,27 @@ const at = (containerId: string) => ({ path: { container_id: containerId } });
 export const replicasQuery = (containerId: string) =>
   queryOptions({
     queryKey: ["containers", containerId, "replicas"],
-    queryFn: async () =>
-      (await body(api.GET("/api/v1/containers/{container_id}/replicas", { params: at(containerId) }))).items,
+    queryFn: () => liveReplicas(containerId),
     refetchInterval: unlessTold(LIVE_MS),
   });
+
+const REPLICAS_AT_ONCE = 200;
+
+/** Every live one, and as many of those that ended as come with them. */
+async function liveReplicas(containerId: string): Promise<Replica[]> {
+  const found: Replica[] = [];
+  let cursor: string | null | undefined;
+  do {
+    const page: Schemas["Page_Replica_"] = await body(
+      api.GET("/api/v1/containers/{container_id}/replicas", {
+        params: { ...at(containerId), query: { limit: REPLICAS_AT_ONCE, ...(cursor ? { cursor } : {}) } },
+      }),
+    );
+    found.push(...page.items);
+    cursor = page.next_cursor;
+  } while (cursor && found.every((replica) => !replica.ended_at));
+  return found;
+}
 
 export const activityQuery = (containerId: string, limit: number) =>
   queryOptions({

@@ -4,6 +4,7 @@ import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Outlet,
 import { Problem } from "@/api/problem";
 import { meQuery, queryClient } from "@/api/queries";
 import { AccountFrame } from "@/frame/AccountFrame";
+import { ConnectionBar } from "@/frame/ConnectionBar";
 import { Frame } from "@/frame/Frame";
 import { lastProject } from "@/frame/lastProject";
 import { NotFound } from "@/pages/not-found/NotFound";
@@ -13,7 +14,15 @@ import { dashboardRoutes } from "./dashboardRoutes";
 import { operatorRoutes } from "./operatorRoutes";
 import { paths } from "./paths";
 
-const root = createRootRoute({ component: Outlet, notFoundComponent: NotFound });
+const root = createRootRoute({
+  component: () => (
+    <>
+      <ConnectionBar />
+      <Outlet />
+    </>
+  ),
+  notFoundComponent: NotFound,
+});
 
 const signIn = createRoute({
   getParentRoute: () => root,
@@ -42,13 +51,19 @@ const home = createRoute({
   component: lazyRouteComponent(() => import("@/pages/home/Home"), "Home"),
 });
 
+/** The top-up that somebody has just paid for. */
+const paidSearch = (search: Record<string, unknown>): { paid?: string } =>
+  typeof search.paid === "string" ? { paid: search.paid } : {};
+
 /** Where a card payment comes back to; the payment page knows no project. */
 const afterPayment = createRoute({
   getParentRoute: () => signedIn,
   path: "/billing",
-  beforeLoad: () => {
+  validateSearch: paidSearch,
+  beforeLoad: ({ search }) => {
     const project = lastProject();
-    throw redirect({ href: project ? paths.section(project, "billing") : paths.home() });
+    const paid = search.paid ? `?${new URLSearchParams({ paid: search.paid })}` : "";
+    throw redirect({ href: project ? paths.section(project, "billing") + paid : paths.home() });
   },
 });
 
@@ -115,6 +130,7 @@ const members = createRoute({
 const billing = createRoute({
   getParentRoute: () => project,
   path: "/billing",
+  validateSearch: paidSearch,
   component: lazyRouteComponent(() => import("@/pages/billing/Billing"), "Billing"),
 });
 

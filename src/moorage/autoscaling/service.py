@@ -7,11 +7,13 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from moorage.autoscaling.schemas import ScaleRequest
 from moorage.containers.activity import record_activity
 from moorage.containers.models import ContainerRow
-from moorage.containers.replica_limits.service import ask_to_scale
+from moorage.containers.replica_limits.service import ask_to_scale, ask_where_needed, withdraw_request
 from moorage.containers.repository import lock_container, mark_due
+from moorage.containers.scaling import put_scaling
 from moorage.containers.service import Changed
 from moorage.containers.spec import ContainerSettings, ResourceMode
 from moorage.containers.states import DesiredState
+from moorage.containers.trial import is_on_trial
 from moorage.containers.verdict import Verdict
 from moorage.identity.actor import Actor
 from moorage.kit.errors import ConflictError, FieldError, InvalidInputError
@@ -29,12 +31,15 @@ async def change_scaling(
     sent = wanted.model_dump(exclude_none=True)
     after = replace(before, resource_mode=ResourceMode.AUTOSCALING, **sent)
     _check(before, after, wanted)
-    if after == before:
+    if after == before and not is_on_trial(row):
+        await withdraw_request(session, actor, row)
         return Changed(row, anything=False), None
     if (waits := await ask_to_scale(session, actor, row, after, sent)) is not None:
         return Changed(row, anything=True), waits
-    row.settings = after.to_json()
-    row.desired_replicas = min(max(row.desired_replicas, after.min_replicas), after.max_replicas)
+    put_scaling(row, sent)
+    await withdraw_request(session, actor, row)
+    if row.desired_state == DesiredState.RUNNING:
+        await ask_where_needed(session, actor, row)
     _record(session, actor, row, sent)
     await session.flush()
     await mark_due(session, [row.id])

@@ -188,9 +188,12 @@ async def apply_fix(
 
 
 @router.get("/containers/{container_id}/replicas")
-async def list_replicas(access: Readable, session: TheSession) -> Page[Replica]:
-    rows = await repository.list_replicas(session, access.container.id)
-    return Page(items=[Replica.model_validate(row, from_attributes=True) for row in rows])
+async def list_replicas(access: Readable, session: TheSession, paging: Paging) -> Page[Replica]:
+    """Live ones first."""
+    rows = await repository.list_replicas(session, access.container.id, paging)
+    page = page_of(rows, paging, repository.replica_position)
+    items = [Replica.model_validate(row, from_attributes=True) for row in page.items]
+    return Page(items=items, next_cursor=page.next_cursor)
 
 
 @router.get("/containers/{container_id}/activity")

@@ -14,7 +14,7 @@ from moorage.containers.models import ActivityRow, ContainerRow, GatewayRow, Rep
 from moorage.containers.start_limit import NOT_ITS_FAULT, WINDOW
 from moorage.containers.states import LIVE, ReplicaState
 from moorage.kit.database import table_of
-from moorage.kit.pagination import PageRequest
+from moorage.kit.pagination import PageRequest, Position
 from moorage.organizations.models import ProjectRow
 
 SILENT_AFTER = timedelta(seconds=15)
@@ -125,11 +125,29 @@ async def ready_count_and_price(session: AsyncSession, row: ContainerRow) -> tup
     return int(found[0]), found[1]
 
 
-async def list_replicas(session: AsyncSession, container_id: str) -> list[ReplicaRow]:
-    """Live ones first, then those that ended, newest first."""
+async def list_replicas(session: AsyncSession, container_id: str, page: PageRequest) -> list[ReplicaRow]:
+    """Live ones first, then those that ended; of each kind the newest first."""
+    live = ReplicaRow.state.in_(LIVE)
     query = select(ReplicaRow).where(ReplicaRow.container_id == container_id)
-    rows = (await session.execute(query.order_by(ReplicaRow.created_at.desc()).limit(200))).scalars()
-    return sorted(rows, key=lambda row: row.state not in LIVE)
+    if page.after is not None:
+        group, _, last_id = page.after.id.partition(" ")
+        older = tuple_(live, ReplicaRow.created_at, ReplicaRow.id) < (
+            group == _LIVE_GROUP,
+            page.after.time,
+            last_id,
+        )
+        query = query.where(older)
+    ordered = query.order_by(live.desc(), ReplicaRow.created_at.desc(), ReplicaRow.id.desc())
+    return list((await session.execute(ordered.limit(page.limit + 1))).scalars())
+
+
+def replica_position(row: ReplicaRow) -> Position:
+    """With the group it was listed in: by the next page it may have ended, and the rest of the live ones still follow."""
+    group = _LIVE_GROUP if row.state in LIVE else "ended"
+    return Position(row.created_at, f"{group} {row.id}")
+
+
+_LIVE_GROUP = "live"
 
 
 async def list_activities(session: AsyncSession, container_id: str, page: PageRequest) -> list[ActivityRow]:

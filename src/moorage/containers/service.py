@@ -15,7 +15,8 @@ from moorage.containers.avoidance import Avoidance
 from moorage.containers.channels import CONTAINERS, ROUTES
 from moorage.containers.edit import merged, patch_of
 from moorage.containers.models import ContainerRow
-from moorage.containers.replica_limits.service import ask_where_needed
+from moorage.containers.replica_limits.service import ask_where_needed, withdraw_request
+from moorage.containers.scaling import same_scaling
 from moorage.containers.schemas import ContainerCreate, ContainerPatch, SettingsPatch
 from moorage.containers.secrets import seal, unseal
 from moorage.containers.spec import ContainerSettings
@@ -103,7 +104,7 @@ async def edit_container(
     refuse_deleted(row)
     await refuse_suspended(session, row.project_id)
     _refuse_not_stopped(row)
-    await put_settings(session, row, patch, keyring, settings)
+    await put_settings(session, actor, row, patch, keyring, settings)
     # Names only: a value may be a secret.
     _record(session, row, actor, "container.edit", {"fields": sorted(patch.model_fields_set)})
     await notify(session, ROUTES, about=row.id)
@@ -135,9 +136,8 @@ async def apply_fix(
             f"The fix on offer is another one by now: {fix.field} from {fix.before} to {fix.after}.",
             code="fix_changed",
         )
-    await put_settings(
-        session, row, patch_of(ContainerSettings.from_json(row.settings), fix), keyring, settings
-    )
+    mend = patch_of(ContainerSettings.from_json(row.settings), fix)
+    await put_settings(session, actor, row, mend, keyring, settings)
     return await begin_generation(session, actor, row, "container.fix", fix.to_json())
 
 
@@ -212,11 +212,17 @@ async def delete_container(session: AsyncSession, actor: Actor, container_id: st
         return Changed(row, anything=False)
     row.desired_state = DesiredState.DELETED
     row.state, row.reason, row.message = ContainerState.DELETING, None, None
+    await withdraw_request(session, actor, row)
     return await _changed(session, actor, row, "container.delete")
 
 
 async def put_settings(
-    session: AsyncSession, row: ContainerRow, patch: SettingsPatch, keyring: Keyring, settings: Settings
+    session: AsyncSession,
+    actor: Actor,
+    row: ContainerRow,
+    patch: SettingsPatch,
+    keyring: Keyring,
+    settings: Settings,
 ) -> None:
     before = ContainerSettings.from_json(row.settings)
     wanted = merged(row.name, before, unseal(keyring, row.id, row.secrets), patch)
@@ -226,6 +232,8 @@ async def put_settings(
     row.desired_replicas = spec.min_replicas
     row.failure_fix = row.trial_failure = None
     await _flush_with_name(session, wanted.name)
+    if not same_scaling(before, spec):
+        await withdraw_request(session, actor, row)
 
 
 async def begin_generation(
@@ -292,7 +300,7 @@ def refuse_deleted(row: ContainerRow) -> None:
 
 
 def refuse_on_trial(row: ContainerRow) -> None:
-    if trial.trial_step(row) is not None:
+    if trial.is_on_trial(row):
         raise ConflictError(
             "Its draft is being applied. Wait until that is done, or stop the container to call it off.",
             code="draft_being_applied",

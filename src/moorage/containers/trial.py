@@ -26,6 +26,10 @@ def trial_step(row: ContainerRow) -> TrialStep | None:
     return TrialStep.PREPARE if row.trial_image is None else TrialStep.STOP
 
 
+def is_on_trial(row: ContainerRow) -> bool:
+    return trial_step(row) is not None
+
+
 def begin(row: ContainerRow, settings: ContainerSettings, sealed_secrets: bytes) -> None:
     row.trial_settings, row.trial_secrets, row.trial_image = settings.to_json(), sealed_secrets, None
     row.trial_failure = None

@@ -16,6 +16,7 @@ from moorage.autoscaling import endpoints as autoscaling
 from moorage.billing.auto_top_ups import endpoints as auto_top_ups
 from moorage.billing.cards import endpoints as cards
 from moorage.billing.cards import saved_endpoints as saved_cards
+from moorage.billing.cards.provider import card_provider
 from moorage.billing.invoices import endpoints as invoices
 from moorage.billing.limits import endpoints as spending_limits
 from moorage.billing.top_ups import endpoints as top_ups
@@ -127,6 +128,8 @@ def create_app(settings: Settings, database: Database, keyring: Keyring) -> Fast
             listening = group.create_task(listener.run())
             yield
             listening.cancel()
+        if app.state.card_provider is not None:
+            await app.state.card_provider.close()
         await database.close()
 
     app = FastAPI(
@@ -145,6 +148,7 @@ def create_app(settings: Settings, database: Database, keyring: Keyring) -> Fast
     app.state.listener = listener
     app.state.streams = OpenStreams()
     app.state.jobs = Jobs(settings.jobs_at_once)
+    app.state.card_provider = card_provider(settings)
     app.state.changes = Changes(listener)
     app.state.newcomers = Newcomers(is_invited=has_live_invitation, welcome=create_first_organization)
     install_error_handlers(app, settings.support_contact)

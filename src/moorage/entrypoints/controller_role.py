@@ -7,6 +7,7 @@ import socket
 from moorage.autoscaling.reconciler import Autoscaler
 from moorage.billing.alerts.reconciler import AlertsReconciler
 from moorage.billing.auto_top_ups.reconciler import AutoTopUpsReconciler
+from moorage.billing.cards.reconciler import CardPaymentsReconciler
 from moorage.billing.invoices.issuer import DocumentIssuer
 from moorage.billing.ledger_check import LedgerCheck
 from moorage.billing.renewals.reconciler import RenewalsReconciler
@@ -47,6 +48,8 @@ async def serve(settings: Settings) -> None:
     keyring = load_or_create_keyring(settings.key_file)
     containers = ContainersReconciler(database, engine, keyring, settings, system_clock)
     renewals = RenewalsReconciler(database, keyring, settings, system_clock)
+    top_ups = AutoTopUpsReconciler(database, keyring, settings, system_clock)
+    card_payments = CardPaymentsReconciler(database, keyring, settings)
     logs = LogCollector(database, engine, keyring, settings, system_clock)
     holder = f"{socket.gethostname()}:{os.getpid()}"
     drivers = [
@@ -56,7 +59,8 @@ async def serve(settings: Settings) -> None:
             logs,
             renewals,
             AlertsReconciler(database, keyring, settings, system_clock),
-            AutoTopUpsReconciler(database, keyring, settings, system_clock),
+            top_ups,
+            card_payments,
             LedgerCheck(database, system_clock),
             DocumentIssuer(database, settings, system_clock),
             MailDelivery(database, keyring, settings, system_clock),
@@ -77,5 +81,7 @@ async def serve(settings: Settings) -> None:
                 group.create_task(driver.run())
     finally:
         await containers.close()
+        await top_ups.close()
+        await card_payments.close()
         await engine.close()
         await database.close()

@@ -20,6 +20,7 @@ EXPECTED_RECONCILERS = (
     "alerts",
     "autoscaling",
     "capsules",
+    "card-payments",
     "containers",
     "doctor",
     "housekeeping",

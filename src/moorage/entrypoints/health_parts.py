@@ -1,12 +1,13 @@
 """What the operator is told of each part: how it is, since when, and what to do about it. From facts alone."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
 from moorage.containers.operator.endpoints import SILENT_AFTER_S
 from moorage.containers.repository import GatewayStatus
+from moorage.kit.settings import Settings
 from moorage.reconcile.status import ReconcilerStatus
 from moorage.telemetry.operator_repository import Queue
 
@@ -56,6 +57,16 @@ def worst(parts: Iterable[Part]) -> State:
     """What is not known does not count against the whole."""
     states = {part.state for part in parts}
     return next((state for state in (State.FAILING, State.WARNING) if state in states), State.OK)
+
+
+HISTORY_TABLES = ("activities", "audit_records", "containers", "replicas")
+
+
+def history_part(rows: Mapping[str, int], settings: Settings) -> Part:
+    """What is kept for a time only, and how much of it there is."""
+    counted = ", ".join(f"{rows.get(table, 0):,} {table.replace('_', ' ')}" for table in HISTORY_TABLES)
+    kept = f"ended replicas {settings.replica_retention_days} days, history {settings.history_retention_days} days"
+    return Part("history", State.OK, f"About {counted}; kept: {kept}.")
 
 
 def reconciler_parts(

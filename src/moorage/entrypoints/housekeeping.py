@@ -1,25 +1,47 @@
-"""Purges what has run out: mails, sign-in codes, sessions, temporary keys, remembered answers, deliveries of webhooks.
+"""Purges what has run out: mails, sign-in codes, sessions, temporary keys, remembered answers, deliveries of webhooks,
+replicas that are gone, history.
 
-Purpose: nothing that was promised to be short-lived stays. Idempotent; a missed round is caught up by the next.
+Purpose: nothing that was promised to be short-lived stays, and nothing grows without end. Idempotent; a missed round is
+caught up by the next.
 """
 
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 
-from moorage.identity.api_keys.repository import purge_temporary_keys
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from moorage.containers.retention_repository import purge_activities, purge_containers, purge_replicas
+from moorage.identity.api_keys.repository import purge_revoked_keys, purge_temporary_keys
 from moorage.identity.device.repository import purge_device_logins
 from moorage.identity.providers.repository import purge_attempts
 from moorage.identity.sessions.repository import purge_dead_sessions
 from moorage.identity.sign_in.repository import purge_old_codes
 from moorage.kit.clock import Clock
-from moorage.kit.database import Database
+from moorage.kit.database import PORTION, Database
 from moorage.kit.idempotency import purge_old_requests
 from moorage.kit.settings import Settings
+from moorage.ledger.retention_repository import purge_released_hours
 from moorage.notifications.repository import purge_outbox
+from moorage.organizations.audit.repository import purge_audit
+from moorage.organizations.invitations.repository import purge_invitations
 from moorage.reconcile.driver import Due
 from moorage.reconcile.lease import Lease
 from moorage.webhooks.repository import purge_deliveries
 
 EVERY_S = 300.0
+
+Purge = Callable[[AsyncSession, timedelta], Awaitable[int]]
+"""Removes a portion of what is older, and says how much that was."""
+
+# Containers after their replicas, which refer to them.
+_HISTORY: tuple[Purge, ...] = (
+    purge_activities,
+    purge_audit,
+    purge_revoked_keys,
+    purge_invitations,
+    purge_containers,
+)
 
 
 @dataclass
@@ -46,7 +68,18 @@ class Housekeeping:
             await purge_device_logins(session)
             await purge_old_requests(session)
             await purge_deliveries(session)
+        replicas_kept = timedelta(days=self.settings.replica_retention_days)
+        await self._purge(lease, (purge_replicas, purge_released_hours), replicas_kept)
+        await self._purge(lease, _HISTORY, timedelta(days=self.settings.history_retention_days))
         self._next_s = self.clock.monotonic() + EVERY_S
+
+    async def _purge(self, lease: Lease, purges: Sequence[Purge], kept: timedelta) -> None:
+        for purge in purges:
+            gone = PORTION
+            while gone == PORTION:
+                async with self.database.transaction() as session:
+                    await lease.guard(session)
+                    gone = await purge(session, kept)
 
     async def postpone(self, key: str, error: Exception, lease: Lease) -> None:
         self._next_s = self.clock.monotonic() + 10.0

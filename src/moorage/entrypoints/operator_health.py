@@ -64,6 +64,7 @@ async def _of_the_database(session: AsyncSession, settings: Settings) -> list[Pa
     mail_queue = await watched.mail_queue(session) if settings.smtp_host is not None else watched.Queue(0)
     return [
         Part("database", State.OK, f"Answers; {size / 2**30:.2f} GiB."),
+        parts.history_part(await watched.estimated_rows(session, *parts.HISTORY_TABLES), settings),
         *parts.machine_parts(await nodes_seen_s_ago(session), now),
         *parts.gateway_parts(await list_gateways(session)),
         *parts.reconciler_parts(EXPECTED_RECONCILERS, await reconciler_statuses(session), now),

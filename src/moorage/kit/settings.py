@@ -155,6 +155,12 @@ class Settings(BaseSettings):
     log_bytes_per_container: int = Field(default=2**30, ge=2**20)
     """Of its output, counted about as it lies on disk; beyond it the oldest lines go."""
 
+    replica_retention_days: int = Field(default=30, ge=1, le=3650)
+    """How long a replica that is gone is still listed."""
+    history_retention_days: int = Field(default=400, ge=31, le=3650)
+    """How long activities, audit records, revoked keys, closed invitations and what is left of deleted containers stay.
+    More than a year, so that a year's usage names its containers. The ledger and issued documents stay for good."""
+
     otlp_endpoint: str | None = Field(default=None, pattern=r"^https?://")
     """Of an OpenTelemetry receiver, e.g. `http://127.0.0.1:4318`: gets traces of API requests, passes of reconcilers and
     calls of the engine."""

@@ -30,5 +30,7 @@ class Kind(StrEnum):
     BANK_TRANSFER = "bank_transfer"
     USAGE = "usage"
     REFUND = "refund"
+    REFUND_FAILED = "refund_failed"
+    """The bank did not take it: what was refunded is with us again."""
     DISPUTE = "dispute"
     DISPUTE_WON = "dispute_won"

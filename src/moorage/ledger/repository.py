@@ -12,7 +12,7 @@ from moorage.kit.errors import InsufficientCreditError
 from moorage.kit.ids import new_transaction_id
 from moorage.kit.money import MICROUSD_PER_USD, format_usd
 from moorage.ledger.accounts import GRANTS, Kind, credit_of
-from moorage.ledger.models import CreditAccountRow, TransactionRow
+from moorage.ledger.models import CreditAccountRow, EntryRow, TransactionRow
 
 INITIAL_CREDIT_MICROUSD = 20 * MICROUSD_PER_USD
 
@@ -68,6 +68,16 @@ async def post(session: AsyncSession, posting: Posting) -> bool:
 async def booked_keys(session: AsyncSession, keys: Sequence[str]) -> set[str]:
     query = select(TransactionRow.key).where(TransactionRow.key.in_(keys))
     return set((await session.execute(query)).scalars())
+
+
+async def booked_amounts(session: AsyncSession, keys: Sequence[str]) -> dict[str, tuple[str, int]]:
+    """Key → the account that it was taken from, and how much."""
+    query = (
+        select(TransactionRow.key, EntryRow.account, -EntryRow.amount_microusd)
+        .join(EntryRow, EntryRow.transaction_id == TransactionRow.id)
+        .where(TransactionRow.key.in_(keys), EntryRow.amount_microusd < 0)
+    )
+    return {key: (account, amount) for key, account, amount in await session.execute(query)}
 
 
 async def balance_of(session: AsyncSession, organization_id: str) -> Balance:

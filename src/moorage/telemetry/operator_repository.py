@@ -19,6 +19,15 @@ async def replica_states(session: AsyncSession) -> dict[str, int]:
     return {row.state: row[1] for row in await session.execute(query.group_by(ReplicaRow.state))}
 
 
+async def estimated_rows(session: AsyncSession, *tables: str) -> dict[str, int]:
+    """About how many rows each has, as Postgres last counted them: to count anew would read them all."""
+    query = text(
+        "SELECT relname, greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = ANY(CAST(:tables AS regclass[]))"
+    )
+    found = await session.execute(query, {"tables": list(tables)})
+    return {row.relname: row[1] for row in found}
+
+
 async def waiting(session: AsyncSession) -> dict[str, int]:
     """By queue: what is due and not done yet."""
     due = select(func.count()).where(ContainerRow.reconcile_at <= func.now())

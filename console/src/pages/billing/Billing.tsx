@@ -16,6 +16,7 @@ import { Documents } from "./Documents";
 import { Entries } from "./Entries";
 import { Limits } from "./Limits";
 import { OnTheirWay } from "./OnTheirWay";
+import { Paid } from "./Paid";
 import { TopUpCard } from "./TopUpCard";
 import { Usage } from "./Usage";
 
@@ -28,6 +29,7 @@ export function Billing() {
   const hint = isAdmin ? `${organization?.name ?? ""}, all projects. Times in ${zone}.` : `${organization?.name ?? ""}, your projects.`;
   return (
     <Page title="Billing" hint={hint} actions={<LastDays days={days} change={setDays} />}>
+      {isAdmin ? <Paid organizationId={project.organization_id} /> : null}
       <div className={classes.columns}>
         <div className={classes.column}>
           <Credit billing={billing} />

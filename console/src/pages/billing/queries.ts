@@ -67,6 +67,23 @@ export const topUpsQuery = (organizationId: string) =>
     refetchInterval: 15_000,
   });
 
+const ASK_AGAIN_MS = 3_000;
+const ASK_FOR_MS = 60_000;
+
+/** One that was just paid by card: asking makes the service ask the card payments' provider. */
+export const paidTopUpQuery = (organizationId: string, topUpId: string, since: number) =>
+  queryOptions({
+    queryKey: ["billing", organizationId, "top-ups", topUpId],
+    queryFn: () =>
+      body(
+        api.GET("/api/v1/organizations/{organization_id}/billing/top-ups/{top_up_id}", {
+          params: { path: { ...at(organizationId), top_up_id: topUpId } },
+        }),
+      ),
+    refetchInterval: (query) =>
+      query.state.data?.state === "pending" && Date.now() - since < ASK_FOR_MS ? ASK_AGAIN_MS : false,
+  });
+
 export const limitsQuery = (organizationId: string) =>
   queryOptions({
     queryKey: ["billing", organizationId, "limits"],

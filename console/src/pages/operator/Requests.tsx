@@ -18,6 +18,7 @@ const EMPTY = {
   pending: "Nobody waits. A container above the limit of its project asks here by itself.",
   approved: "None was granted yet.",
   refused: "None was refused.",
+  withdrawn: "None was withdrawn.",
 };
 
 /** Projects that want more replicas in one container than they may have. */
@@ -36,6 +37,7 @@ export function Requests() {
             { value: "pending", label: "Waiting" },
             { value: "approved", label: "Granted" },
             { value: "refused", label: "Refused" },
+            { value: "withdrawn", label: "Withdrawn" },
           ]}
         />
       }

@@ -13,7 +13,7 @@ import structlog
 
 from moorage.billing.auto_top_ups import repository, service
 from moorage.billing.cards.models import CardPaymentRow
-from moorage.billing.cards.provider import CardProvider, Charge, Declined
+from moorage.billing.cards.provider import CardProvider, Charge, Declined, card_provider
 from moorage.billing.cards.repository import find_saved_card, record_checkout
 from moorage.billing.cards.service import book
 from moorage.kit.clock import Clock
@@ -38,9 +38,13 @@ class AutoTopUpsReconciler:
     channels: tuple[str, ...] = ()
     _looked_at_s: dict[str, float] = field(init=False, default_factory=dict)
     """Organization → when it may be looked at again."""
+    _provider: CardProvider | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._provider = card_provider(self.settings)
 
     async def due(self, limit: int) -> Due:
-        if self.settings.stripe_secret_key is None or self.settings.stripe_webhook_secret is None:
+        if self._provider is None:
             return Due([], None)
         async with self.database.reading() as session:
             keys = await repository.due_organizations(session)
@@ -58,7 +62,8 @@ class AutoTopUpsReconciler:
             card = await find_saved_card(session, key)
         if payment is None or card is None:
             return
-        provider = CardProvider(self.settings)
+        provider = self._provider
+        assert provider is not None, "nothing is due without one"
         outcome = await provider.charge(
             Charge(payment.id, card.customer_id, payment.payment_method_id or "", payment.amount_microusd)
         )
@@ -76,6 +81,10 @@ class AutoTopUpsReconciler:
 
     async def lead(self, lease: Lease) -> None:
         return None
+
+    async def close(self) -> None:
+        if self._provider is not None:
+            await self._provider.close()
 
     async def _page(self, provider: CardProvider, payment: CardPaymentRow, lease: Lease) -> str:
         """Where a person can confirm the payment that their bank does not let us make alone."""

@@ -72,7 +72,8 @@ async def mark_failed(session: AsyncSession, top_up_id: str, code: str) -> bool:
     failed = (
         update(CardPaymentRow)
         .where(CardPaymentRow.id == top_up_id, _OPEN)
-        .values(failed_at=func.now(), failure_code=code)
+        # The charge may have gone through although nobody heard of it: the provider is asked.
+        .values(failed_at=func.now(), failure_code=code, ask_at=func.now())
         .returning(CardPaymentRow.id)
     )
     return (await session.execute(failed)).first() is not None

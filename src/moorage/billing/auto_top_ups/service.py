@@ -26,8 +26,8 @@ HIGHEST_CAP_MICROUSD = 10 * MOST_MICROUSD
 CALLED_OFF = "called_off"
 _WORKS = (Step.CHARGE, Step.ENOUGH)
 LONGEST = timedelta(hours=23)
-"""The provider remembers an idempotency key for a day. What has no answer by then is not asked for again; should it
-have been paid, an event says so."""
+"""The provider remembers an idempotency key for a day. What has no answer by then is not charged again; whether it was
+paid after all is asked (`cards/reconciler.py`)."""
 
 
 async def show(session: AsyncSession, organization_id: str) -> AutoTopUp:

@@ -1,8 +1,8 @@
 from fastapi import APIRouter, Request
 
 from moorage.billing.cards import saved_service, service
-from moorage.billing.cards.provider import CardProvider
-from moorage.kit.web import TheDatabase, TheKeyring, TheSettings, takes_body
+from moorage.billing.cards.access import TheCardProvider
+from moorage.kit.web import TheDatabase, TheKeyring, takes_body
 
 router = APIRouter(tags=["billing"])
 
@@ -13,10 +13,9 @@ MOST_EVENT_BYTES, MOST_EVENT_VALUES = 512 * 2**10, 20_000
 @router.post("/webhooks/stripe", include_in_schema=False)
 @takes_body(MOST_EVENT_BYTES, MOST_EVENT_VALUES)
 async def stripe_event(
-    request: Request, database: TheDatabase, settings: TheSettings, keyring: TheKeyring
+    request: Request, provider: TheCardProvider, database: TheDatabase, keyring: TheKeyring
 ) -> dict[str, bool]:
     """What the card payments' provider tells us. Nobody is signed in here: the signature says who it is."""
-    provider = CardProvider(settings)
     event = provider.verified(await request.body(), request.headers.get("stripe-signature", ""))
     facts = await provider.facts(event) if event["type"].startswith(_ABOUT_PAYMENTS) else None
     if facts is not None:

@@ -21,6 +21,7 @@ class CardPaymentRow(Base):
             unique=True,
             postgresql_where=text("automatic AND paid_at IS NULL AND failed_at IS NULL"),
         ),
+        Index("ix_card_payments_ask_at", "ask_at", postgresql_where=text("ask_at IS NOT NULL")),
     )
 
     id: Mapped[str] = mapped_column(primary_key=True)
@@ -37,6 +38,10 @@ class CardPaymentRow(Base):
     """Which one, at the provider."""
     failed_at: Mapped[datetime | None]
     failure_code: Mapped[str | None]
+    payment_intent_id: Mapped[str | None]
+    """The payment at the provider, once there is one."""
+    ask_at: Mapped[datetime | None]
+    """When the provider is asked what became of it; None when nothing more can."""
 
 
 class SavedCardRow(Base):

@@ -9,10 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import stripe
+import structlog
 
 from moorage.billing.top_ups.amounts import CENT_MICROUSD
-from moorage.kit.errors import ConflictError, InvalidInputError, UnavailableError
+from moorage.kit.errors import InvalidInputError, UnavailableError
 from moorage.kit.settings import Settings
+
+log = structlog.get_logger()
 
 TIMEOUT_S = 20
 MOST_AT_ONCE = 100
@@ -29,6 +32,8 @@ class Checkout:
 class Refund:
     id: str
     amount_microusd: int
+    failed: bool
+    """The bank did not take it, perhaps long after it seemed to be done."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,7 @@ class Dispute:
 class Facts:
     """What the provider says about one payment now."""
 
+    intent_id: str
     top_up_id: str | None
     """Ours; None when the payment is somebody else's."""
     paid: bool
@@ -49,6 +55,15 @@ class Facts:
     amount_microusd: int
     refunds: tuple[Refund, ...]
     disputes: tuple[Dispute, ...]
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page where a card is entered, as it is now."""
+
+    facts: Facts | None
+    """None while nobody has tried to pay."""
+    expired: bool
 
 
 @dataclass(frozen=True)
@@ -85,20 +100,23 @@ class Declined:
 
 
 class CardProvider:
+    """One for each process: it keeps its connections."""
+
     def __init__(self, settings: Settings) -> None:
-        if settings.stripe_secret_key is None or settings.stripe_webhook_secret is None:
-            raise ConflictError(
-                f"Card payments are not set up here. Ask {settings.support_contact}, or pay by bank transfer.",
-                code="payment_method_not_set_up",
-            )
+        assert settings.stripe_secret_key is not None, "whoever asks knows that cards are set up"
+        assert settings.stripe_webhook_secret is not None, "both keys are"
         self._webhook_secret = settings.stripe_webhook_secret.get_secret_value()
         self._return_url = f"{settings.api_base_url}/billing"
+        self._connections = stripe.HTTPXClient(timeout=TIMEOUT_S)
         self._client = stripe.StripeClient(
             settings.stripe_secret_key.get_secret_value(),
             base_addresses={"api": settings.stripe_api_base},
-            http_client=stripe.HTTPXClient(timeout=TIMEOUT_S),
+            http_client=self._connections,
             max_network_retries=2,
         )
+
+    async def close(self) -> None:
+        await self._connections.close_async()  # type: ignore[no-untyped-call]
 
     async def begin(self, top_up_id: str, amount_microusd: int, *, key: str | None = None) -> Checkout:
         """A page where the card is entered. The same top-up always gives the same page."""
@@ -183,7 +201,8 @@ class CardProvider:
         return found
 
     async def facts(self, event: dict[str, Any]) -> Facts | None:
-        """Of the payment that an event is about; None where there is nothing to know yet."""
+        """Of the payment that an event is about; None where there is nothing to know yet, or where it is about
+        something that is not a payment to us: the account may sell other things too."""
         about = event["data"]["object"]
         try:
             with _reachable(stripe.InvalidRequestError):
@@ -196,9 +215,25 @@ class CardProvider:
                     ).payment_intent
                 return await self._facts(intent_id) if isinstance(intent_id, str) else None
         except stripe.InvalidRequestError as exc:
-            raise InvalidInputError(
-                "The event is about something that the provider does not know.", code="unknown_payment"
-            ) from exc
+            log.warning("card_event_about_nothing", event_id=event.get("id"), error=str(exc))
+            return None
+
+    async def page(self, session_id: str) -> Page:
+        with _reachable():
+            session = await self._client.v1.checkout.sessions.retrieve_async(session_id)
+            intent_id = session.payment_intent
+            facts = await self._facts(intent_id) if isinstance(intent_id, str) else None
+        return Page(facts, expired=session.status == "expired")
+
+    async def find_charge(self, customer_id: str, top_up_id: str) -> Facts | None:
+        """Of a card that was charged with nobody present, when the answer got lost."""
+        wanted: Any = {"customer": customer_id, "limit": MOST_AT_ONCE}
+        with _reachable():
+            intents = (await self._client.v1.payment_intents.list_async(wanted)).data
+            mine = [one for one in intents if _top_up_of(one) == top_up_id]
+            # A person may have paid on a page after the bank had refused the first attempt.
+            best = max(mine, key=lambda one: (one.status == "succeeded", one.created), default=None)
+            return await self._facts(best.id) if best is not None else None
 
     async def facts_of(self, intent_id: str) -> Facts:
         with _reachable():
@@ -226,24 +261,38 @@ class CardProvider:
 
     async def _facts(self, intent_id: str) -> Facts:
         intent = await self._client.v1.payment_intents.retrieve_async(intent_id)
-        metadata = intent.metadata.to_dict() if intent.metadata else {}
         of_intent: Any = {"payment_intent": intent_id, "limit": MOST_AT_ONCE}
         refunds = await self._client.v1.refunds.list_async(of_intent)
         disputes = await self._client.v1.disputes.list_async(of_intent)
         return Facts(
-            top_up_id=metadata.get("top_up_id"),
+            intent_id=intent_id,
+            top_up_id=_top_up_of(intent),
             paid=intent.status == "succeeded",
             currency=intent.currency,
             amount_microusd=intent.amount_received * CENT_MICROUSD,
             refunds=tuple(
-                Refund(one.id, one.amount * CENT_MICROUSD)
+                Refund(one.id, one.amount * CENT_MICROUSD, failed=one.status != "succeeded")
                 for one in refunds.data
-                if one.status == "succeeded"
+                if one.status in ("succeeded", "failed", "canceled")
             ),
             disputes=tuple(
-                Dispute(one.id, one.amount * CENT_MICROUSD, one.status == "won") for one in disputes.data
+                Dispute(one.id, one.amount * CENT_MICROUSD, one.status == "won")
+                for one in disputes.data
+                # A bank that only asks has taken nothing back.
+                if not one.status.startswith("warning_")
             ),
         )
+
+
+def card_provider(settings: Settings) -> CardProvider | None:
+    """None where card payments are not set up."""
+    keys = (settings.stripe_secret_key, settings.stripe_webhook_secret)
+    return None if None in keys else CardProvider(settings)
+
+
+def _top_up_of(intent: Any) -> str | None:
+    found: str | None = intent.metadata.to_dict().get("top_up_id") if intent.metadata else None
+    return found
 
 
 @contextmanager

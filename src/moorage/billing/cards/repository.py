@@ -1,9 +1,10 @@
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from sqlalchemy import func, or_, select, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from moorage.billing.cards.asking import ask_again_after
 from moorage.billing.cards.models import CardPaymentRow, SavedCardRow
 from moorage.billing.cards.provider import Card
 from moorage.kit.pagination import PageRequest
@@ -22,13 +23,65 @@ async def lock_payment(session: AsyncSession, top_up_id: str) -> CardPaymentRow 
 
 
 async def record_checkout(session: AsyncSession, top_up_id: str, session_id: str, url: str) -> None:
+    """From here on the provider is asked what became of it."""
     row = update(CardPaymentRow).where(CardPaymentRow.id == top_up_id)
-    await session.execute(row.values(checkout_session_id=session_id, checkout_url=url))
+    first_ask_at = func.now() + ask_again_after(timedelta(), paid=False)
+    await session.execute(row.values(checkout_session_id=session_id, checkout_url=url, ask_at=first_ask_at))
 
 
-async def mark_paid(session: AsyncSession, top_up_id: str) -> None:
-    unpaid = (CardPaymentRow.id == top_up_id) & CardPaymentRow.paid_at.is_(None)
-    await session.execute(update(CardPaymentRow).where(unpaid).values(paid_at=func.now()))
+async def find_payment(session: AsyncSession, organization_id: str, top_up_id: str) -> CardPaymentRow | None:
+    row = CardPaymentRow
+    query = select(row).where(row.id == top_up_id, row.organization_id == organization_id)
+    return (await session.execute(query)).scalar_one_or_none()
+
+
+async def due_payments(session: AsyncSession, limit: int) -> tuple[list[str], float | None]:
+    """Those to ask about now, and in how many seconds the next one is."""
+    in_s = func.extract("epoch", CardPaymentRow.ask_at - func.clock_timestamp())
+    query = (
+        select(CardPaymentRow.id, in_s)
+        .where(CardPaymentRow.ask_at.is_not(None))
+        .order_by(CardPaymentRow.ask_at)
+        .limit(limit + 1)
+    )
+    soonest = (await session.execute(query)).all()
+    keys = [key for key, left_s in soonest if left_s <= 0]
+    return keys[:limit], next((float(left_s) for _, left_s in soonest if left_s > 0), None)
+
+
+async def claim_ask(session: AsyncSession, top_up_id: str, rest: timedelta) -> CardPaymentRow | None:
+    """Who asks pushes the next time away first, so that a provider who does not answer is not asked without rest.
+    None where somebody asked a moment ago, or nothing is left to ask."""
+    asked = (
+        update(CardPaymentRow)
+        .where(CardPaymentRow.id == top_up_id, CardPaymentRow.ask_at.is_not(None))
+        .values(ask_at=func.clock_timestamp() + rest)
+        .returning(CardPaymentRow)
+    )
+    return (await session.execute(asked)).scalar_one_or_none()
+
+
+async def schedule_ask(session: AsyncSession, row: CardPaymentRow) -> None:
+    now = await database_now(session)
+    # One that was given up may have been charged: from then on it is asked about.
+    begun_at = row.paid_at or row.failed_at or row.created_at
+    pause = ask_again_after(now - begun_at, paid=row.paid_at is not None)
+    row.ask_at = None if pause is None else now + pause
+
+
+async def mark_paid(session: AsyncSession, row: CardPaymentRow, intent_id: str) -> None:
+    if row.paid_at is None:
+        row.paid_at = await database_now(session)
+    row.payment_intent_id = intent_id
+    await schedule_ask(session, row)
+    await session.flush()
+
+
+def mark_expired(row: CardPaymentRow, now: datetime) -> None:
+    """Nobody can pay on that page any more."""
+    row.checkout_url = row.ask_at = None
+    if row.failed_at is None:
+        row.failed_at, row.failure_code = now, "expired"
 
 
 async def list_payments(

@@ -4,9 +4,9 @@ from fastapi import APIRouter, Depends
 from pydantic import BaseModel
 
 from moorage.billing.cards import saved_service
-from moorage.billing.cards.provider import CardProvider
+from moorage.billing.cards.access import TheCardProvider
 from moorage.billing.cards.repository import find_saved_card
-from moorage.kit.web import TheDatabase, TheSession, TheSettings
+from moorage.kit.web import TheDatabase, TheSession
 from moorage.organizations.access import OrganizationAccess, organization_with
 from moorage.organizations.permissions import Permission
 
@@ -37,19 +37,17 @@ async def get_card(access: Payer, session: TheSession) -> SavedCard:
 
 @router.post("/organizations/{organization_id}/billing/card", status_code=201)
 async def save_card(
-    access: Payer, session: TheSession, database: TheDatabase, settings: TheSettings
+    access: Payer, session: TheSession, database: TheDatabase, provider: TheCardProvider
 ) -> CardPage:
     """Nothing is charged. A card that is entered there takes the place of the one before."""
-    provider = CardProvider(settings)
     await session.commit()  # nothing stays open while somebody else is asked
     return CardPage(checkout_url=await saved_service.begin_saving(database, provider, access))
 
 
 @router.delete("/organizations/{organization_id}/billing/card", status_code=204)
 async def remove_card(
-    access: Payer, session: TheSession, database: TheDatabase, settings: TheSettings
+    access: Payer, session: TheSession, database: TheDatabase, provider: TheCardProvider
 ) -> None:
     """It is removed at the provider too, and automatic top-ups are switched off."""
-    provider = CardProvider(settings)
     await session.commit()
     await saved_service.forget(database, provider, access)

@@ -4,7 +4,6 @@ from moorage.billing.auto_top_ups.service import call_off
 from moorage.billing.cards import repository
 from moorage.billing.cards.provider import CardProvider
 from moorage.kit.database import Database
-from moorage.kit.errors import InvalidInputError
 from moorage.kit.ids import new_top_up_id
 from moorage.organizations.access import OrganizationAccess
 from moorage.organizations.audit.repository import record_audit
@@ -34,7 +33,7 @@ async def look_again(database: Database, provider: CardProvider, customer_id: st
         organization_id = await repository.find_customer(session, customer_id)
         asked_at = await repository.database_now(session)
     if organization_id is None:
-        raise InvalidInputError("The event is about a customer that is not ours.", code="unknown_customer")
+        return  # The account has other customers too.
     card = await provider.saved_card(customer_id)
     async with database.transaction() as session:
         await repository.write_card(session, customer_id, card, asked_at)

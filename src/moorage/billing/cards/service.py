@@ -1,10 +1,15 @@
 """Top-ups by card: a page is opened, and what the provider says about the payment is booked, each thing once."""
 
+from datetime import timedelta
+
+import structlog
+from sqlalchemy import func
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.billing.cards import repository
-from moorage.billing.cards.models import CardPaymentRow
-from moorage.billing.cards.provider import CardProvider, Checkout, Dispute, Facts, Refund
+from moorage.billing.cards.asking import PAGE_LIVES
+from moorage.billing.cards.models import CardPaymentRow, SavedCardRow
+from moorage.billing.cards.provider import CardProvider, Checkout, Dispute, Facts, Page, Refund
 from moorage.billing.cards.words import charged_mail
 from moorage.billing.mails import tell_admins
 from moorage.billing.top_ups.service import check_amount
@@ -16,9 +21,11 @@ from moorage.kit.database import Database
 from moorage.kit.errors import InvalidInputError
 from moorage.kit.ids import new_top_up_id
 from moorage.ledger.accounts import CARD, Kind, credit_of, receivable_of
-from moorage.ledger.repository import Posting, booked_keys, lock_available, post
+from moorage.ledger.repository import Posting, booked_amounts, booked_keys, lock_available, post
 from moorage.organizations.audit.repository import record_audit
 from moorage.organizations.models import OrganizationRow
+
+log = structlog.get_logger()
 
 
 async def begin_payment(
@@ -35,6 +42,8 @@ async def begin_payment(
         organization_id=organization.id,
         amount_microusd=amount_microusd,
         requested_by=actor.id,
+        # Should we die before the page is noted, the row does not wait for ever.
+        ask_at=func.now() + PAGE_LIVES,
     )
     async with database.transaction() as session:
         await repository.add_payment(session, row)
@@ -53,11 +62,44 @@ async def begin_payment(
     return row, checkout
 
 
+async def ask(
+    database: Database, provider: CardProvider, top_up_id: str, keyring: Keyring, *, rest: timedelta
+) -> None:
+    """Ask the provider what became of a payment, and book it."""
+    async with database.transaction() as session:
+        row = await repository.claim_ask(session, top_up_id, rest)
+        card = await repository.find_saved_card(session, row.organization_id) if row is not None else None
+    if row is None:
+        return
+    page = await _page(provider, row, card)
+    async with database.transaction() as session:
+        if page.facts is not None:
+            await book(session, page.facts, keyring)
+        locked = await repository.lock_payment(session, top_up_id)
+        assert locked is not None, "payments are never removed"
+        await repository.schedule_ask(session, locked)
+        if locked.paid_at is None and (page.expired or locked.ask_at is None):
+            repository.mark_expired(locked, await repository.database_now(session))
+
+
+async def _page(provider: CardProvider, row: CardPaymentRow, card: SavedCardRow | None) -> Page:
+    if row.payment_intent_id is not None:
+        return Page(await provider.facts_of(row.payment_intent_id), expired=False)
+    if row.checkout_session_id is not None:
+        return await provider.page(row.checkout_session_id)
+    facts = await provider.find_charge(card.customer_id, row.id) if card is not None else None
+    return Page(facts, expired=False)
+
+
 async def book(session: AsyncSession, facts: Facts, keyring: Keyring) -> None:
     """Make the ledger say what the provider says. Safe to repeat, and in any order."""
-    row = await repository.lock_payment(session, facts.top_up_id) if facts.top_up_id else None
+    if facts.top_up_id is None:
+        return  # The account sells other things too.
+    row = await repository.lock_payment(session, facts.top_up_id)
     if row is None:
-        raise InvalidInputError("The event is about a payment that is not ours.", code="unknown_payment")
+        # Another installation's on the same account, or one that a restored backup does not know.
+        log.error("card_payment_unknown", top_up_id=facts.top_up_id, intent_id=facts.intent_id)
+        return
     if not facts.paid:
         return
     if facts.currency != "usd" or facts.amount_microusd != row.amount_microusd:
@@ -69,7 +111,7 @@ async def book(session: AsyncSession, facts: Facts, keyring: Keyring) -> None:
         # Before anything is booked: this marks containers, and whoever locks those and an account does it in this order.
         await suspend(session, row.organization_id, SYSTEM, "A card payment was disputed.")
     is_new = await _post(session, row, Kind.CARD_TOP_UP, f"card:{row.id}", facts.amount_microusd)
-    await repository.mark_paid(session, row.id)
+    await repository.mark_paid(session, row, facts.intent_id)
     if is_new and row.automatic:
         subject, text = charged_mail(row.amount_microusd)
         await tell_admins(session, keyring, row.organization_id, subject=subject, text=text)
@@ -86,7 +128,10 @@ async def _has_new_dispute(session: AsyncSession, facts: Facts) -> bool:
 
 
 async def _refund(session: AsyncSession, row: CardPaymentRow, refund: Refund) -> None:
-    """Out of the credit; what was spent already is owed."""
+    """Out of the credit; what was spent already is owed. One that failed goes back to where it came from."""
+    if refund.failed:
+        await _undo_refund(session, row, refund)
+        return
     available = await lock_available(session, row.organization_id)
     from_credit = min(available, refund.amount_microusd)
     owed = refund.amount_microusd - from_credit
@@ -95,6 +140,21 @@ async def _refund(session: AsyncSession, row: CardPaymentRow, refund: Refund) ->
         await _post(session, row, Kind.DISPUTE, key, owed)
     elif await _post(session, row, Kind.REFUND, key, from_credit) and owed:
         await _post(session, row, Kind.DISPUTE, f"{key}:owed", owed)
+
+
+async def _undo_refund(session: AsyncSession, row: CardPaymentRow, refund: Refund) -> None:
+    keys = (f"refund:{refund.id}", f"refund:{refund.id}:owed")
+    for key, (account, amount_microusd) in (await booked_amounts(session, keys)).items():
+        posting = Posting(
+            key=key.replace("refund:", "refund-failed:", 1),
+            kind=Kind.REFUND_FAILED,
+            organization_id=row.organization_id,
+            source=CARD,
+            target=account,
+            amount_microusd=amount_microusd,
+            details={"top_up_id": row.id},
+        )
+        await post(session, posting)
 
 
 async def _dispute(session: AsyncSession, row: CardPaymentRow, dispute: Dispute) -> None:

@@ -1,31 +1,40 @@
+from datetime import timedelta
 from typing import Annotated
 
 from fastapi import APIRouter, Depends
 
+from moorage.billing.cards.access import OptionalCardProvider, set_up
 from moorage.billing.cards.models import CardPaymentRow
-from moorage.billing.cards.provider import CardProvider
-from moorage.billing.cards.repository import list_payments
-from moorage.billing.cards.service import begin_payment
+from moorage.billing.cards.repository import find_payment, list_payments
+from moorage.billing.cards.service import ask, begin_payment
 from moorage.billing.top_ups import repository, service
 from moorage.billing.top_ups.models import BankTransferRow
 from moorage.billing.top_ups.schemas import TopUp, TopUpCreate
+from moorage.kit.errors import NotFoundError
 from moorage.kit.pagination import Page, PageRequest, Position, page_of, page_request
 from moorage.kit.settings import Settings
-from moorage.kit.web import TheDatabase, TheSession, TheSettings
+from moorage.kit.web import TheDatabase, TheKeyring, TheSession, TheSettings
 from moorage.organizations.access import OrganizationAccess, organization_with
 from moorage.organizations.permissions import Permission
 
 router = APIRouter(tags=["billing"])
 Payer = Annotated[OrganizationAccess, Depends(organization_with(Permission.BILLING_MANAGE))]
+ASKED_BY_A_PERSON = timedelta(seconds=10)
+"""Whoever comes back from the payment's page waits for it; the next question of ours comes soon after."""
 
 
 @router.post("/organizations/{organization_id}/billing/top-ups", status_code=201)
 async def create_top_up(
-    body: TopUpCreate, access: Payer, session: TheSession, database: TheDatabase, settings: TheSettings
+    body: TopUpCreate,
+    access: Payer,
+    session: TheSession,
+    database: TheDatabase,
+    settings: TheSettings,
+    cards: OptionalCardProvider,
 ) -> TopUp:
     """By card: the answer has the page where it is entered. By bank transfer: where to pay, with which reference."""
     if body.method == "card":
-        provider = CardProvider(settings)
+        provider = set_up(cards, settings)
         await session.commit()  # nothing stays open while somebody else is asked
         payment, checkout = await begin_payment(
             database, provider, access.actor, access.organization, body.amount_microusd
@@ -50,6 +59,34 @@ async def list_top_ups(
     shown += [shown_payment(row, row.checkout_url) for row in payments]
     newest = sorted(shown, key=lambda item: (item.created_at, item.id), reverse=True)[: paging.limit + 1]
     return page_of(newest, paging, lambda item: Position(item.created_at, item.id))
+
+
+@router.get("/organizations/{organization_id}/billing/top-ups/{top_up_id}")
+async def get_top_up(
+    top_up_id: str,
+    access: Payer,
+    session: TheSession,
+    database: TheDatabase,
+    settings: TheSettings,
+    keyring: TheKeyring,
+    cards: OptionalCardProvider,
+) -> TopUp:
+    """One by card that nobody has heard of yet is asked about at once, at the card payments' provider."""
+    organization_id = access.organization.id
+    payment = await find_payment(session, organization_id, top_up_id)
+    if payment is None:
+        transfer = await repository.find_transfer_of(session, organization_id, top_up_id)
+        if transfer is None:
+            raise NotFoundError("There is no such top-up.")
+        return shown_transfer(transfer, settings)
+    if payment.paid_at is not None or cards is None:
+        return shown_payment(payment, payment.checkout_url)
+    await session.rollback()  # nothing stays open while somebody else is asked
+    await ask(database, cards, top_up_id, keyring, rest=ASKED_BY_A_PERSON)
+    async with database.reading() as fresh:
+        known = await find_payment(fresh, organization_id, top_up_id)
+    assert known is not None, "payments are never removed"
+    return shown_payment(known, known.checkout_url)
 
 
 def shown_payment(row: CardPaymentRow, checkout_url: str | None) -> TopUp:

@@ -89,7 +89,7 @@ def _revenue(day: date, moved: Mapping[str, Moved]) -> RevenueDay:
         card_microusd=amount(Kind.CARD_TOP_UP),
         bank_transfer_microusd=amount(Kind.BANK_TRANSFER),
         granted_microusd=amount(Kind.INITIAL_CREDIT, Kind.CREDIT),
-        refunded_microusd=amount(Kind.REFUND, Kind.DISPUTE) - amount(Kind.DISPUTE_WON),
+        refunded_microusd=amount(Kind.REFUND, Kind.DISPUTE) - amount(Kind.REFUND_FAILED, Kind.DISPUTE_WON),
     )
 
 

@@ -18,6 +18,14 @@ async def lock_transfer(session: AsyncSession, transfer_id: str) -> BankTransfer
     return (await session.execute(query)).scalar_one_or_none()
 
 
+async def find_transfer_of(
+    session: AsyncSession, organization_id: str, transfer_id: str
+) -> BankTransferRow | None:
+    row = BankTransferRow
+    query = select(row).where(row.id == transfer_id, row.organization_id == organization_id)
+    return (await session.execute(query)).scalar_one_or_none()
+
+
 async def list_transfers(
     session: AsyncSession,
     page: PageRequest,

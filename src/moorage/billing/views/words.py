@@ -12,6 +12,7 @@ _KINDS = {
     "card_top_up": "Top-up by card",
     "bank_transfer": "Top-up by bank transfer",
     "refund": "Refund",
+    "refund_failed": "A refund that failed, given back",
     "dispute": "A card payment was disputed",
     "dispute_won": "A disputed card payment was upheld",
 }

@@ -17,6 +17,8 @@ from moorage.containers.drafts.difference import Change, difference
 from moorage.containers.edit import merged
 from moorage.containers.models import ContainerRow
 from moorage.containers.replica_limits.repository import replica_limit
+from moorage.containers.replica_limits.service import withdraw_request
+from moorage.containers.scaling import same_scaling
 from moorage.containers.schemas import SettingsPatch
 from moorage.containers.secrets import seal, seal_draft, unseal, unseal_draft
 from moorage.containers.service import (
@@ -114,13 +116,15 @@ async def apply_draft(
     compared = await compare(session, row, keyring=keyring, settings=settings)
     details = {"fields": [one.field for one in compared.changes]}
     if row.state in (ContainerState.STOPPED, ContainerState.FAILED):
-        await put_settings(session, row, _patch(row, keyring), keyring, settings)
+        await put_settings(session, actor, row, _patch(row, keyring), keyring, settings)
         trial.succeed(row)
         return await begin_generation(session, actor, row, "container.draft_apply", details)
     _refuse_unproven(row)
     before = _whole(keyring, row.id, ContainerSettings.from_json(row.settings), row.secrets)
     spec, secrets = await _drafted(session, row, before, keyring, settings)
     await _refuse_over_limit(session, row, spec)
+    if not same_scaling(before[0], spec):
+        await withdraw_request(session, actor, row)
     trial.begin(row, spec, seal(keyring, row.id, secrets))
     row.reason = row.message = None
     _record(session, row, actor, "container.draft_apply", details)

@@ -56,7 +56,7 @@ async def list_all_requests(
     _: TheOperator,
     session: TheSession,
     paging: Paging,
-    state: Literal["pending", "approved", "refused"] | None = None,
+    state: Literal["pending", "approved", "refused", "withdrawn"] | None = None,
 ) -> Page[OperatorReplicaLimitRequest]:
     items = [_for_operator(*found) for found in await repository.list_all(session, state, paging)]
     return page_of(items, paging, lambda item: Position(item.created_at, item.id))

@@ -21,7 +21,7 @@ class ReplicaLimitRequestRow(Base):
             postgresql_where=text("state = 'pending'"),
         ),
         Index("ix_replica_limit_requests_project_id_created_at", "project_id", "created_at"),
-        CheckConstraint("state IN ('pending', 'approved', 'refused')", name="state"),
+        CheckConstraint("state IN ('pending', 'approved', 'refused', 'withdrawn')", name="state"),
         CheckConstraint("replicas BETWEEN 1 AND 1000", name="replicas"),
     )
 

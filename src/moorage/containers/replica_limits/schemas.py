@@ -29,7 +29,7 @@ class ReplicaLimitRequest(BaseModel):
     container_id: str | None
     replicas: int
     note: str | None
-    state: Literal["pending", "approved", "refused"]
+    state: Literal["pending", "approved", "refused", "withdrawn"]
     requested_by: str
     created_at: datetime
     decided_at: datetime | None

@@ -4,8 +4,7 @@ A container over the limit waits as `awaiting_approval`. The reconciler reads th
 decision needs nothing but its row: what was granted starts by itself, what was refused fails with the answer.
 """
 
-from dataclasses import replace
-
+from sqlalchemy import func
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.containers.activity import record_activity
@@ -14,7 +13,8 @@ from moorage.containers.replica_limits import repository
 from moorage.containers.replica_limits.approval import awaiting, scaling_waits
 from moorage.containers.replica_limits.models import ReplicaLimitRequestRow
 from moorage.containers.repository import lock_container, mark_due
-from moorage.containers.spec import MAX_REPLICAS, ContainerSettings, ResourceMode
+from moorage.containers.scaling import put_scaling
+from moorage.containers.spec import MAX_REPLICAS, ContainerSettings
 from moorage.containers.states import DesiredState
 from moorage.containers.verdict import Verdict
 from moorage.identity.actor import Actor
@@ -58,6 +58,27 @@ async def ask_to_scale(
         newest = _add(session, actor, row.project_id, row.id, after.max_replicas, None)
     newest.replicas, newest.scaling = after.max_replicas, sent
     return scaling_waits(after.max_replicas, limit)
+
+
+async def withdraw_request(session: AsyncSession, actor: Actor, row: ContainerRow) -> None:
+    """Somebody chose anew, or the container goes: what it waited for is not wanted any more, so that an approval which
+    comes later does not bring it back."""
+    newest = await repository.newest_request_of(session, row.id)
+    if newest is None or newest.state != "pending":
+        return
+    most = ContainerSettings.from_json(row.settings).max_replicas
+    if newest.scaling is None and newest.replicas == most and row.desired_state != DesiredState.DELETED:
+        return  # It waits to start with just that many.
+    newest.state, newest.decided_by, newest.decided_at = "withdrawn", actor.id, func.now()
+    await session.flush()  # Before another is asked for: one at a time is open.
+    record_activity(
+        session,
+        project_id=row.project_id,
+        container_id=row.id,
+        actor=actor.id,
+        kind="replica_limit.withdrawn",
+        details={"replicas": newest.replicas},
+    )
 
 
 async def find_request(session: AsyncSession, request_id: str) -> Found:
@@ -117,10 +138,7 @@ async def _scale(session: AsyncSession, actor: Actor, request: ReplicaLimitReque
     row = await lock_container(session, request.container_id)
     if row.desired_state == DesiredState.DELETED:
         return
-    before = ContainerSettings.from_json(row.settings)
-    after = replace(before, resource_mode=ResourceMode.AUTOSCALING, **request.scaling)
-    row.settings = after.to_json()
-    row.desired_replicas = min(max(row.desired_replicas, after.min_replicas), after.max_replicas)
+    put_scaling(row, request.scaling)
     record_activity(
         session,
         project_id=row.project_id,

@@ -8,7 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from moorage.identity.api_keys.channels import API_KEYS
 from moorage.identity.api_keys.models import ApiKeyRow, ApiKeyUseRow
 from moorage.identity.api_keys.uses import KeyUse
-from moorage.kit.database import notify
+from moorage.kit.database import delete_portion, notify
 from moorage.kit.pagination import PageRequest
 
 _LIVE = and_(
@@ -139,6 +139,10 @@ async def purge_temporary_keys(session: AsyncSession) -> None:
     """A day after their end; nobody is told of them any more."""
     ended = ApiKeyRow.expires_at < func.now() - timedelta(days=1)
     await session.execute(delete(ApiKeyRow).where(_TEMPORARY, ended))
+
+
+async def purge_revoked_keys(session: AsyncSession, kept: timedelta) -> int:
+    return await delete_portion(session, ApiKeyRow, ApiKeyRow.revoked_at < func.now() - kept)
 
 
 def _this_minute() -> ColumnElement[datetime]:

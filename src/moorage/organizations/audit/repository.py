@@ -1,11 +1,13 @@
 """The organization's record of who changed what. What happens to containers is in their activity."""
 
+from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import select, tuple_
+from sqlalchemy import func, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.identity.users.models import UserRow
+from moorage.kit.database import delete_portion
 from moorage.kit.ids import new_audit_record_id
 from moorage.kit.pagination import PageRequest
 from moorage.organizations.audit.models import AuditRecordRow
@@ -46,3 +48,7 @@ async def list_audit(session: AsyncSession, organization_id: str | None, page: P
         query = query.where(tuple_(AuditRecordRow.at, AuditRecordRow.id) < (page.after.time, page.after.id))
     newest_first = query.order_by(AuditRecordRow.at.desc(), AuditRecordRow.id.desc())
     return [(row, email) for row, email in await session.execute(newest_first.limit(page.limit + 1))]
+
+
+async def purge_audit(session: AsyncSession, kept: timedelta) -> int:
+    return await delete_portion(session, AuditRecordRow, AuditRecordRow.at < func.now() - kept)

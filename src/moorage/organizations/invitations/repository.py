@@ -4,6 +4,7 @@ from sqlalchemy import ColumnElement, func, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.identity.users.models import UserRow
+from moorage.kit.database import delete_portion
 from moorage.kit.pagination import PageRequest
 from moorage.organizations.invitations.models import InvitationRow
 from moorage.organizations.models import OrganizationRow, ProjectRow
@@ -121,3 +122,10 @@ def _for(token_hash: bytes, user_id: str) -> ColumnElement[bool]:
         .scalar_subquery()
     )
     return (InvitationRow.token_hash == token_hash) & _LIVE & (InvitationRow.email == verified)
+
+
+async def purge_invitations(session: AsyncSession, kept: timedelta) -> int:
+    row = InvitationRow
+    return await delete_portion(
+        session, row, func.coalesce(row.closed_at, row.expires_at) < func.now() - kept
+    )

@@ -1,0 +1,33 @@
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useSearch } from "@tanstack/react-router";
+import { useEffect, useState } from "react";
+
+import { dollars } from "@/components/Money";
+
+import classes from "./Billing.module.css";
+import { paidTopUpQuery } from "./queries";
+
+/** For whoever comes back from the payment page: whether the money has arrived. */
+export function Paid({ organizationId }: { organizationId: string }) {
+  const { paid } = useSearch({ strict: false });
+  return typeof paid === "string" ? <Arrives organizationId={organizationId} topUpId={paid} /> : null;
+}
+
+function Arrives({ organizationId, topUpId }: { organizationId: string; topUpId: string }) {
+  const queries = useQueryClient();
+  const [since] = useState(Date.now);
+  const { data: topUp } = useQuery(paidTopUpQuery(organizationId, topUpId, since));
+  const arrived = topUp?.state === "confirmed";
+  useEffect(() => {
+    if (arrived) void queries.invalidateQueries({ queryKey: ["billing", organizationId] });
+  }, [arrived, organizationId, queries]);
+  if (!topUp) return null;
+  const amount = dollars(topUp.amount_microusd);
+  return (
+    <p className={classes.paid} role="status" data-good={arrived || undefined}>
+      {arrived
+        ? `${amount} have arrived and are part of your credit.`
+        : `Your payment of ${amount} is not confirmed yet. It is credited by itself as soon as it is.`}
+    </p>
+  );
+}

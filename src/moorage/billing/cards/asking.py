@@ -1,0 +1,27 @@
+"""When the provider is asked again what became of a payment. Pure.
+
+Events are hints, and a hint may be lost for good: the receiver was down for longer than the provider tries, or the
+secret changed. So every payment is asked about until nothing more can become of it.
+"""
+
+from datetime import timedelta
+
+PAGE_LIVES = timedelta(hours=25)
+"""The provider closes a page after 24 hours."""
+BANKS_TAKE_BACK_WITHIN = timedelta(days=180)
+
+_WHILE_OPEN = (
+    (timedelta(minutes=10), timedelta(minutes=1)),
+    (timedelta(hours=2), timedelta(minutes=10)),
+    (PAGE_LIVES, timedelta(hours=1)),
+)
+_ONCE_PAID = (
+    (timedelta(days=14), timedelta(days=1)),
+    (BANKS_TAKE_BACK_WITHIN, timedelta(days=7)),
+)
+"""For refunds and disputes whose event was lost."""
+
+
+def ask_again_after(age: timedelta, *, paid: bool) -> timedelta | None:
+    """None: nothing more is expected of a payment of this age."""
+    return next((pause for until, pause in (_ONCE_PAID if paid else _WHILE_OPEN) if age < until), None)

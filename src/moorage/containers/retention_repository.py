@@ -1,0 +1,38 @@
+"""SQL of what goes in the end: ended replicas, deleted containers, activities. In portions, so that nobody waits for long."""
+
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import delete, exists, func, select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from moorage.containers.doctor.models import NetworkDiagnosisRow
+from moorage.containers.models import ActivityRow, ContainerRow, ReplicaRouteRow, ReplicaRow
+from moorage.containers.replica_limits.models import ReplicaLimitRequestRow
+from moorage.containers.states import ReplicaState
+from moorage.kit.database import PORTION, delete_portion
+
+
+async def purge_replicas(session: AsyncSession, kept: timedelta) -> int:
+    row = ReplicaRow
+    ended_at = func.coalesce(row.ended_at, row.created_at)
+    routed = exists().where(ReplicaRouteRow.replica_id == row.id)
+    old = (row.state == ReplicaState.REMOVED) & (ended_at < func.now() - kept) & ~routed
+    return await delete_portion(session, row, old)
+
+
+async def purge_activities(session: AsyncSession, kept: timedelta) -> int:
+    return await delete_portion(session, ActivityRow, ActivityRow.at < func.now() - kept)
+
+
+async def purge_containers(session: AsyncSession, kept: timedelta) -> int:
+    """Once nothing is left of their replicas. What they cost stays in the ledger, which names them by their id."""
+    row = ContainerRow
+    has_replicas = exists().where(ReplicaRow.container_id == row.id)
+    old = select(row.id).where(row.deleted_at < func.now() - kept, ~has_replicas).limit(PORTION)
+    ids = list((await session.execute(old.with_for_update(skip_locked=True))).scalars())
+    dependent: tuple[Any, ...] = (NetworkDiagnosisRow, ReplicaLimitRequestRow)
+    for table in dependent:
+        await session.execute(delete(table).where(table.container_id.in_(ids)))
+    await session.execute(delete(row).where(row.id.in_(ids)))
+    return len(ids)

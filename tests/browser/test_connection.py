@@ -1,0 +1,78 @@
+"""Without a connection: it is shown, nothing is done later that was pressed meanwhile, and all is well by itself after."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser.conftest import browsing
+from tests.browser.world import World
+
+
+@contextmanager
+def offline(page: Page) -> Iterator[None]:
+    page.context.set_offline(True)
+    try:
+        yield
+    finally:
+        page.context.set_offline(False)
+
+
+def test_an_action_pressed_without_a_connection_is_not_done_later(browser: Browser, world: World) -> None:
+    home = world.home("offline@example.com", "Offline", "production")
+    container = world.container(home, "serves", "RUNNING", ready=1)
+    with browsing(browser, world, home.token) as page:
+        page.goto(f"{world.url}/projects/{home.project_id}/containers/{container}")
+        page.get_by_role("link", name="API keys").hover()
+        sent: list[str] = []
+        page.on("request", lambda request: sent.append(f"{request.method} {request.url}"))
+        with offline(page):
+            page.get_by_role("button", name="Stop", exact=True).click()
+            confirm = page.get_by_role("dialog").get_by_role("button", name="Stop")
+            if confirm.is_visible():
+                confirm.click()
+            expect(page.get_by_text("nobody knows whether this was done").first).to_be_visible()
+            bar = page.get_by_text("Connection lost. Showing")
+            expect(bar).to_be_visible()
+            tried = len([one for one in sent if one.startswith("POST")])
+        expect(bar).to_be_hidden()
+        page.wait_for_load_state("networkidle")
+        assert len([one for one in sent if one.startswith("POST")]) == tried, (
+            "nothing waited for the connection"
+        )
+    shown = world.do(world.api.get(home.admin, f"/containers/{container}")).json()
+    assert shown["state"] == "RUNNING"
+
+
+def test_what_changed_meanwhile_is_there_when_the_connection_returns(browser: Browser, world: World) -> None:
+    home = world.home("returns@example.com", "Returns", "production")
+    container = world.container(home, "follows", "STOPPED")
+    with browsing(browser, world, home.token) as page:
+        page.goto(f"{world.url}/projects/{home.project_id}/containers/{container}")
+        state = page.get_by_role("main").get_by_role("status")
+        expect(state).to_contain_text("Stopped")
+        with offline(page):
+            expect(page.get_by_role("alert")).to_contain_text("Connection lost. Showing")
+            world.do(
+                world.api.execute("UPDATE containers SET state = 'STARTING' WHERE id = :id", id=container)
+            )
+            expect(state).to_contain_text("Stopped")
+        expect(state).to_contain_text("Starting")
+        expect(page.get_by_role("alert")).to_have_count(0)
+
+
+def test_a_form_keeps_what_was_typed(browser: Browser, world: World) -> None:
+    home = world.home("typist@example.com", "Typist", "production")
+    with browsing(browser, world, home.token) as page:
+        page.goto(f"{world.url}/projects/{home.project_id}/api-keys")
+        page.get_by_role("button", name="Create key").first.click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_label("Name").fill("kept")
+        with offline(page):
+            dialog.get_by_role("button", name="Create").click()
+            expect(dialog).to_contain_text("Connection lost")
+        expect(page.get_by_text("Connection lost. Showing")).to_be_hidden()
+        dialog.get_by_role("button", name="Create").click()
+        expect(page.get_by_text("moor_").first).to_be_visible()
+    keys = world.do(world.api.get(home.admin, f"/projects/{home.project_id}/api-keys")).json()["items"]
+    assert [one["name"] for one in keys] == ["kept"]

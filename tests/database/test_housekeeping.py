@@ -1,0 +1,91 @@
+"""Everything has an end: what housekeeping removes, and what it leaves."""
+
+from api_support import Api, Home, new_home
+from api_support import api_fixture as api_fixture
+
+from moorage.entrypoints.housekeeping import Housekeeping
+from moorage.kit.clock import system_clock
+from moorage.reconcile.lease import LeaseKeeper
+
+
+async def clean(api: Api) -> None:
+    await api.execute("UPDATE leases SET expires_at = now() - interval '1 second'")
+    lease = await LeaseKeeper(api.database, "housekeeping", "test", system_clock).acquire()
+    assert lease is not None
+    await Housekeeping(api.database, api.settings, system_clock).reconcile("all", lease)
+
+
+async def count(api: Api, table: str) -> int:
+    return int((await api.rows(f"SELECT count(*) FROM {table}"))[0][0])
+
+
+async def deleted_container(api: Api, home: Home) -> str:
+    container_id = await api.new_container(home.project_id, "old")
+    await api.new_replica(container_id, "removed")
+    await api.ask(home.admin, "DELETE", f"/api/v1/containers/{container_id}")
+    await api.execute("UPDATE containers SET deleted_at = now() WHERE id = :id", id=container_id)
+    return container_id
+
+
+async def days_pass(api: Api, days: int) -> None:
+    for table, columns in {
+        "replicas": ("created_at", "ended_at"),
+        "containers": ("deleted_at",),
+        "activities": ("at",),
+        "audit_records": ("at",),
+        "invitations": ("expires_at", "closed_at"),
+        "api_keys": ("revoked_at",),
+        "hours": ("held_at",),
+    }.items():
+        for column in columns:
+            await api.execute(f"UPDATE {table} SET {column} = {column} - interval '1 day' * :days", days=days)
+
+
+async def test_what_is_gone_for_long_leaves_no_rows(api: Api) -> None:
+    home = await new_home(api)
+    await deleted_container(api, home)
+    kept = await api.new_container(home.project_id, "kept")
+    living = await api.new_replica(kept)
+    key_id, _ = await api.new_key(home.project_id, "inference", name="spare")
+    await api.ask(home.admin, "DELETE", f"/api/v1/api-keys/{key_id}")
+    await api.new_invitation(home.organization_id, "late@example.com")
+    await api.execute(
+        "INSERT INTO hours (id, organization_id, project_id, container_id, instance_type, slot, price_microusd, state)"
+        " VALUES ('hour_1', :organization_id, :project_id, :container_id, 'cpu-nano', 7, 1, 'released')",
+        organization_id=home.organization_id,
+        project_id=home.project_id,
+        container_id=kept,
+    )
+    tables = ("replicas", "containers", "activities", "audit_records", "invitations", "api_keys", "hours")
+    before = {table: await count(api, table) for table in tables}
+    assert all(before.values()), before
+    await days_pass(api, 29)
+    await clean(api)
+    assert {table: await count(api, table) for table in tables} == before, "it is kept for a month"
+    await days_pass(api, 2)
+    await clean(api)
+    assert await api.rows("SELECT id FROM replicas") == [(living,)], "live ones stay, however old"
+    assert await count(api, "hours") == before["hours"] - 1
+    assert await count(api, "containers") == 2
+    await days_pass(api, 400)
+    await clean(api)
+    assert await api.rows("SELECT id FROM containers") == [(kept,)]
+    left = {table: await count(api, table) for table in ("activities", "audit_records", "invitations")}
+    assert left == {"activities": 0, "audit_records": 0, "invitations": 0}
+    assert await api.rows("SELECT id FROM api_keys WHERE id = :id", id=key_id) == []
+
+
+async def test_more_than_a_portion_goes_in_one_round(api: Api) -> None:
+    await api.execute(
+        "INSERT INTO activities (id, project_id, at, actor, kind, details)"
+        " SELECT 'act_' || n, 'prj_gone', now() - interval '500 days', 'system', 'container.start', '{}'"
+        " FROM generate_series(1, 4500) AS n"
+    )
+    await clean(api)
+    assert await count(api, "activities") == 0
+
+
+async def test_health_says_how_much_is_kept(api: Api) -> None:
+    health = (await api.get(api.operator, "/operator/health")).json()
+    [history] = [part for part in health["parts"] if part["name"] == "history"]
+    assert "kept: ended replicas 30 days, history 400 days" in history["message"]
