@@ -10,11 +10,9 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.kit.errors import InsufficientCreditError
 from moorage.kit.ids import new_transaction_id
-from moorage.kit.money import MICROUSD_PER_USD, format_usd
-from moorage.ledger.accounts import GRANTS, Kind, credit_of
+from moorage.kit.money import format_usd
+from moorage.ledger.accounts import GRANTS, INITIAL_CREDIT_MICROUSD, Kind, credit_of
 from moorage.ledger.models import CreditAccountRow, EntryRow, TransactionRow
-
-INITIAL_CREDIT_MICROUSD = 20 * MICROUSD_PER_USD
 
 
 @dataclass(frozen=True)
@@ -104,7 +102,7 @@ def available_credit(organization_id: Any) -> Any:
 
 
 async def grant_initial_credit(session: AsyncSession, organization_id: str, user_id: str) -> None:
-    """Once per person, whatever organizations they make."""
+    """Once per person. Whoever signs up comes here through `initial_credit_repository.py`, which knows spellings and cards."""
     await post(
         session,
         Posting(
