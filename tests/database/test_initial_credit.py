@@ -175,7 +175,7 @@ async def test_the_migration_knows_who_had_it(api: Api, database_dsn: str) -> No
             organization_id=organization_id,
             user_id=user_id,
         )
-    await migrate(database_dsn, "0039")
+    await migrate(database_dsn, "0029")
     await migrate(database_dsn)
     found = await api.rows(
         "SELECT u.email, i.mailbox_hash FROM initial_credits i JOIN users u ON u.id = i.user_id WHERE NOT u.is_operator"

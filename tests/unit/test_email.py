@@ -28,12 +28,9 @@ def test_mailbox(address: str, expected: str) -> None:
     assert mailbox(normalized(address)) == expected
 
 
-@given(st.emails())
-def test_a_mailbox_is_its_own(address: str) -> None:
-    try:
-        once = mailbox(normalized(address))
-    except ValueError:
-        return
+@given(st.text("aB.+", min_size=1, max_size=8), st.sampled_from(("gmail.com", "GoogleMail.com", "b.com")))
+def test_a_mailbox_is_its_own(local: str, domain: str) -> None:
+    once = mailbox(normalized(f"{local}@{domain}"))
     assert mailbox(once) == once
 
 
