@@ -42,8 +42,8 @@ async def require_room_for_code(
     await repository.lock_address(session, address)
     known = origin.is_device or (by_source and await repository.is_known(session, address, origin.source))
     if by_source and not origin.is_device:
-        of_source = Limit(settings.sign_in_codes_per_source, HOUR)
-        _require(await repository.wait_for_codes(session, of_source.most, HOUR, origin=origin.name), _HERE)
+        most = settings.sign_in_codes_per_source
+        _require(await repository.wait_for_codes(session, most, HOUR, origin=origin.name), _HERE)
     for limit in (OF_ORIGIN,) if known or not by_source else (OF_ORIGIN, OF_STRANGER):
         wait_s = await repository.wait_for_codes(
             session, limit.most, limit.within, origin=origin.name, address=address
@@ -68,17 +68,17 @@ async def take_guess(session: AsyncSession, settings: Settings, origin: Origin) 
     return await repository.add_guess(session, origin.name)
 
 
-_HERE = "Too many codes were asked for from your network."
-_ADDRESS = "Too many codes were asked for this address."
+_HERE = "Too many codes were asked for from your network. Wait {wait} and try again."
+_ADDRESS = "Too many codes were asked for this address. Wait {wait} and try again."
 _STRANGERS = (
     "Too many codes were asked for this address from places where it never signed in. Use a browser or a network where "
-    "you signed in before, or another way to sign in."
+    "you signed in before, or wait {wait}."
 )
-_WRONG = "Too many wrong codes were entered from your network."
+_WRONG = "Too many wrong codes were entered from your network. Wait {wait} and try again."
 
 
-def _require(wait_s: int | None, why: str) -> None:
+def _require(wait_s: int | None, refusal: str) -> None:
     if wait_s is not None:
         minutes = -(-wait_s // 60)
         wait = "a minute" if minutes == 1 else f"{minutes} minutes"
-        raise TooManyRequestsError(f"{why} Wait {wait} and try again.", retry_after_s=wait_s)
+        raise TooManyRequestsError(refusal.format(wait=wait), retry_after_s=wait_s)
