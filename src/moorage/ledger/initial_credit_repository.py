@@ -44,22 +44,19 @@ async def give_for_card(session: AsyncSession, organization_id: str, fingerprint
     used = select(InitialCreditRow).where(InitialCreditRow.card_fingerprint == fingerprint)
     if (await session.execute(used)).first() is not None:
         return False
-    return await _give(session, organization_id, ("card",), fingerprint)
+    return await _give(session, organization_id, ("card",), fingerprint) is not None
 
 
-async def give_approved(session: AsyncSession, organization_id: str) -> bool:
-    """The operator may give it to whoever waits for it, whatever they wait for."""
+async def give_approved(session: AsyncSession, organization_id: str) -> str | None:
+    """The operator may give it to whoever waits for it, whatever they wait for. The key of the transaction."""
     return await _give(session, organization_id, ("nothing", "card", "approval"))
 
 
 async def _give(
     session: AsyncSession, organization_id: str, needs: tuple[str, ...], fingerprint: str | None = None
-) -> bool:
+) -> str | None:
     row = InitialCreditRow
     waits = (row.organization_id == organization_id) & row.given_at.is_(None) & row.needs.in_(needs)
     given = update(row).where(waits).values(given_at=func.now(), card_fingerprint=fingerprint)
     user_id = (await session.execute(given.returning(row.user_id))).scalar_one_or_none()
-    if user_id is None:
-        return False
-    await grant_initial_credit(session, organization_id, user_id)
-    return True
+    return None if user_id is None else await grant_initial_credit(session, organization_id, user_id)

@@ -101,12 +101,13 @@ def available_credit(organization_id: Any) -> Any:
     return func.coalesce(query.correlate_except(CreditAccountRow).scalar_subquery(), 0)
 
 
-async def grant_initial_credit(session: AsyncSession, organization_id: str, user_id: str) -> None:
-    """Once per person. Whoever signs up comes here through `initial_credit_repository.py`, which knows spellings and cards."""
+async def grant_initial_credit(session: AsyncSession, organization_id: str, user_id: str) -> str:
+    """Once per person; the key of its transaction. Whoever signs up comes here through `initial_credit_repository.py`, which knows spellings and cards."""
+    key = f"initial-credit:{user_id}"
     await post(
         session,
         Posting(
-            key=f"initial-credit:{user_id}",
+            key=key,
             kind=Kind.INITIAL_CREDIT,
             organization_id=organization_id,
             source=GRANTS,
@@ -115,6 +116,7 @@ async def grant_initial_credit(session: AsyncSession, organization_id: str, user
             details={"user_id": user_id},
         ),
     )
+    return key
 
 
 async def require_credit(session: AsyncSession, organization_id: str) -> None:

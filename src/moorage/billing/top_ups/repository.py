@@ -62,10 +62,3 @@ async def list_credits(session: AsyncSession, page: PageRequest) -> list[tuple[T
 
 async def find_transaction(session: AsyncSession, key: str) -> TransactionRow:
     return (await session.execute(select(TransactionRow).where(TransactionRow.key == key))).scalar_one()
-
-
-async def find_initial_credit_transaction(session: AsyncSession, organization_id: str) -> TransactionRow:
-    """Of one that was given to it."""
-    row = TransactionRow
-    query = select(row).where(row.organization_id == organization_id, row.kind == Kind.INITIAL_CREDIT)
-    return (await session.execute(query)).scalar_one()

@@ -142,13 +142,14 @@ async def approve_initial_credit(
     """The credit to begin with, for whoever waits for it."""
     if await find_organization(session, organization_id) is None:
         raise NotFoundError("There is no such organization.")
-    if not await give_approved(session, organization_id):
+    key = await give_approved(session, organization_id)
+    if key is None:
         raise ConflictError(
             "This organization does not wait for its credit to begin with: it had it, its owner's mailbox had it, or it "
             "was not made at sign-up. Give any other credit with `moor operator credit`.",
             code="initial_credit_not_waiting",
         )
-    row = await repository.find_initial_credit_transaction(session, organization_id)
+    row = await repository.find_transaction(session, key)
     record_audit(
         session,
         organization_id,
