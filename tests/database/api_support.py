@@ -79,6 +79,8 @@ class Asker:
     name: str
     headers: dict[str, str] = field(default_factory=dict)
     must_not_see: tuple[str, ...] = ()
+    address: str = "127.0.0.1"
+    """Where the request comes from."""
 
 
 ANONYMOUS = Asker("anonymous")
@@ -100,7 +102,7 @@ class Api:
         """One request by a client that remembers nothing. A crash shows as the 500 that users would get."""
         headers = {**asker.headers, **how.pop("headers", {})}
         path = path if path.startswith("http") else BASE_URL + path
-        transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)
+        transport = httpx.ASGITransport(self.app, raise_app_exceptions=False, client=(asker.address, 40000))
         async with httpx.AsyncClient(transport=transport, trust_env=False) as client:
             answer = await client.request(method, path, headers=headers, **how)
         assert answer.headers["x-request-id"], f"{method} {path} has no request id"

@@ -195,6 +195,7 @@ ROUTES = {
     "GET /api/v1/operator/organizations": "operator",
     "POST /api/v1/operator/organizations/{organization_id}/suspend": "operator",
     "POST /api/v1/operator/organizations/{organization_id}/resume": "operator",
+    "POST /api/v1/operator/organizations/{organization_id}/initial-credit": "operator",
     "GET /api/v1/operator/users": "operator",
     "GET /api/v1/operator/outbox": "operator",
     "GET /api/v1/operator/audit": "operator",
@@ -283,6 +284,13 @@ class Town:
             )
         if "auto-top-up" in named:
             await self.api.new_saved_card(target.organization_id)
+        if route is not None and route.endswith("/initial-credit"):
+            await self.api.execute(
+                "INSERT INTO initial_credits (organization_id, user_id, needs) VALUES (:id, :user_id, 'approval')"
+                " ON CONFLICT (organization_id) DO UPDATE SET given_at = NULL, user_id = :user_id",
+                id=target.organization_id,
+                user_id=f"usr_{name}",
+            )
         if "transfer_id" in named:
             ids["transfer_id"] = await self.api.new_bank_transfer(target.organization_id)
         if "top_up_id" in named:

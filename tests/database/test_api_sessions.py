@@ -1,5 +1,6 @@
 """Sessions, and the bars between them and other sites: row by row from the route table."""
 
+import asyncio
 import re
 
 from api_support import (
@@ -19,6 +20,8 @@ from api_support import (
 from api_support import api_fixture as api_fixture
 from test_api_access import good_body
 from test_api_sign_in import EMAIL, code_for
+
+from moorage.identity.device.service import WAITING_LIMIT
 
 FOREIGN_ORIGINS = (
     "https://evil.example", "http://127.0.0.1:8080.evil.example", "http://127.0.0.1:9999", "null", "",
@@ -173,11 +176,28 @@ async def test_device_refused(api: Api) -> None:
 
 
 async def test_device_limit(api: Api) -> None:
-    await api.execute(
-        "INSERT INTO device_logins (device_code_hash, user_code, client_name, expires_at, approved) "
-        "SELECT sha256(n::text::bytea), 'C' || n, 'x', now() + interval '1 minute', false "
-        "FROM generate_series(1, 1000) n"
+    """One source has its share of what waits, racing or not; what it does keeps nobody else out."""
+    starts = [api.post(ANONYMOUS, "/auth/device") for _ in range(25)]
+    statuses = sorted([answer.status_code for answer in await asyncio.gather(*starts)])
+    assert statuses == [201] * 20 + [429] * 5
+    refused = await api.post(ANONYMOUS, "/auth/device")
+    assert_problem(refused, 429)
+    assert int(refused.headers["retry-after"]) > 0
+    assert (await api.post(Asker("elsewhere", address="192.0.2.1"), "/auth/device")).status_code == 201
+    await api.execute("UPDATE device_logins SET expires_at = now()")
+    assert (await api.post(ANONYMOUS, "/auth/device")).status_code == 201, "those that ran out do not count"
+
+
+async def test_device_codes_of_many_sources(api: Api) -> None:
+    """A thousand of strangers leave room for everybody; the disk is what bounds them all."""
+    fill = (
+        "INSERT INTO device_logins (device_code_hash, user_code, client_name, expires_at, approved, source) "
+        "SELECT sha256(n::text::bytea), 'C' || n, 'x', now() + interval '1 minute', false, 'x' || n "
+        "FROM generate_series(CAST(:first AS int), :last) n"
     )
+    await api.execute(fill, first=1, last=1000)
+    assert (await api.post(ANONYMOUS, "/auth/device")).status_code == 201
+    await api.execute(fill, first=1001, last=WAITING_LIMIT)
     assert_problem(await api.post(ANONYMOUS, "/auth/device"), 429)
 
 

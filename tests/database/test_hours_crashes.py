@@ -13,7 +13,8 @@ from test_renewals import PRICE, balance, change, charged
 from moorage.containers import service
 from moorage.containers.repository import mark_due
 from moorage.kit.database import Database
-from moorage.ledger.repository import INITIAL_CREDIT_MICROUSD, Balance
+from moorage.ledger.accounts import INITIAL_CREDIT_MICROUSD
+from moorage.ledger.repository import Balance
 
 PHASES = ("deploy", "restart", "scale up", "stop", "fail")
 MOST_ROUNDS = 20

@@ -33,9 +33,9 @@ from moorage.kit.clock import system_clock
 from moorage.kit.database import Database
 from moorage.kit.errors import InsufficientCreditError, UnavailableError
 from moorage.kit.pagination import PageRequest
-from moorage.ledger.accounts import CARD, Kind, credit_of
+from moorage.ledger.accounts import CARD, INITIAL_CREDIT_MICROUSD, Kind, credit_of
 from moorage.ledger.check_repository import find_differences, find_slots_paid_wrongly
-from moorage.ledger.repository import INITIAL_CREDIT_MICROUSD, Balance, Posting, balance_of, post
+from moorage.ledger.repository import Balance, Posting, balance_of, post
 from moorage.notifications.repository import list_outbox
 from moorage.organizations.models import MemberRow
 from moorage.reconcile.lease import LeaseKeeper

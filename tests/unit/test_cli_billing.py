@@ -24,6 +24,9 @@ def test_balance(moor: Moor, fake: FakeMoorage) -> None:
     shown = moor("billing", "balance").stdout
     assert "19.995 USD" in shown
     assert "runs out Sunday" in shown
+    assert "To begin with" not in shown
+    found["initial_credit"] = "You get $20.00 once you save a card."
+    assert "once you save a card" in moor("billing", "balance").stdout
     assert json.loads(moor("billing", "balance", "--json").stdout)["held_microusd"] == 5_000
 
 

@@ -39,6 +39,14 @@ def test_the_catalogue(moor: Moor, fake: FakeMoorage) -> None:
     assert moor("operator", "instance-type", "delete", "l4").stdout == "l4 is deleted.\n"
 
 
+def test_initial_credit(moor: Moor, fake: FakeMoorage) -> None:
+    path = "/operator/organizations/org_one/initial-credit"
+    given = {"id": "txn_1", "organization_id": "org_one", "amount_microusd": 20_000_000}
+    fake.refusals["POST", path] = (201, given)
+    assert moor("operator", "initial-credit", "org_one").stdout == "Gave org_one 20.00 USD (txn_1).\n"
+    assert json.loads(moor("operator", "initial-credit", "org_one", "--json").stdout)["id"] == "txn_1"
+
+
 def test_wrong_amounts(moor: Moor, fake: FakeMoorage) -> None:
     for amount in ("free", "0", "-1", "0.0000001", "NaN"):
         assert moor("operator", "instance-type", "set-price", "cpu-small", "--", amount).exit_code == 2

@@ -4,7 +4,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import cache
+from functools import cache, partial
 
 import structlog
 from fastapi import APIRouter, FastAPI
@@ -150,7 +150,9 @@ def create_app(settings: Settings, database: Database, keyring: Keyring) -> Fast
     app.state.streams = OpenStreams()
     app.state.jobs = Jobs(settings.jobs_at_once)
     app.state.changes = Changes(listener)
-    app.state.newcomers = Newcomers(is_invited=has_live_invitation, welcome=create_first_organization)
+    app.state.newcomers = Newcomers(
+        is_invited=has_live_invitation, welcome=partial(create_first_organization, settings)
+    )
     install_error_handlers(app, settings.support_contact)
     app.add_middleware(IdempotencyMiddleware)
     app.add_middleware(OriginMiddleware)

@@ -22,7 +22,7 @@ from moorage.kit.errors import SettingsError
 from moorage.kit.ids import OrganizationId, UserId
 from moorage.kit.installation import ensure_installation_id
 from moorage.kit.settings import Settings
-from moorage.ledger.repository import grant_initial_credit
+from moorage.ledger.initial_credit_repository import offer_initial_credit
 from moorage.organizations.repository import create_organization, create_project
 
 
@@ -50,7 +50,7 @@ async def _ensure_operator(session: AsyncSession, settings: Settings) -> UserRow
             raise SettingsError(f"operator_email {exc}") from exc
         operator, _ = await create_user(session, email, is_operator=True)
         organization = await create_organization(session, "Operator", UserId(operator.id))
-        await grant_initial_credit(session, organization.id, operator.id)
+        await offer_initial_credit(session, organization.id, operator.id, operator.email, needs="nothing")
         await create_project(session, OrganizationId(organization.id), "default")
     return operator
 

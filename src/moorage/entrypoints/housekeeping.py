@@ -16,6 +16,7 @@ from moorage.identity.api_keys.repository import purge_revoked_keys, purge_tempo
 from moorage.identity.device.repository import purge_device_logins
 from moorage.identity.providers.repository import purge_attempts
 from moorage.identity.sessions.repository import purge_dead_sessions
+from moorage.identity.sign_in.limits_repository import purge_guesses_and_sources
 from moorage.identity.sign_in.repository import purge_old_codes
 from moorage.kit.clock import Clock
 from moorage.kit.database import PORTION, Database
@@ -62,6 +63,7 @@ class Housekeeping:
             await lease.guard(session)
             await purge_outbox(session, sends=self.settings.smtp_host is not None)
             await purge_old_codes(session)
+            await purge_guesses_and_sources(session)
             await purge_dead_sessions(session)
             await purge_temporary_keys(session)
             await purge_attempts(session)

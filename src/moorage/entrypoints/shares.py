@@ -5,21 +5,18 @@ whoever makes tokens up has as many of them as they like.
 """
 
 import hashlib
-import ipaddress
 from collections import OrderedDict
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from moorage.kit.clients import Client, current_client
+from moorage.kit.clients import Client, current_client, source_of
 from moorage.kit.fair_slots import FairSlots
 
 MOST_KNOWN = 10_000
 MOST_WAITING = 100
 """Requests of one client that wait for a connection."""
 WAIT_S = 10.0
-_ONE_NETWORK_BITS = 64
-"""What an IPv6 client usually has for itself."""
 
 
 class ShareMiddleware:
@@ -34,7 +31,7 @@ class ShareMiddleware:
             await self._app(scope, receive, send)
             return
         credentials = _credentials(scope)
-        name = self._known.get(credentials) or _network_of(scope)
+        name = self._known.get(credentials) or source_of(scope["client"][0] if scope.get("client") else "")
         client = Client(name, self._connections, lambda found: self._note(credentials, found))
         before = current_client.set(client)
         try:
@@ -52,14 +49,3 @@ class ShareMiddleware:
 def _credentials(scope: Scope) -> bytes:
     headers = Headers(scope=scope)
     return hashlib.sha256(f"{headers.get('authorization')}\n{headers.get('cookie')}".encode()).digest()
-
-
-def _network_of(scope: Scope) -> str:
-    host = scope["client"][0] if scope.get("client") else ""
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return str(host)
-    if address.version == 4:
-        return str(address)
-    return str(ipaddress.ip_network((address, _ONE_NETWORK_BITS), strict=False))

@@ -9,12 +9,11 @@ from urllib.parse import parse_qs
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
-from moorage.identity.cookies import set_session_cookie
-from moorage.identity.sign_in.endpoints import client_of
+from moorage.identity.sign_in.endpoints import TheCaller, client_of, keep_signed_in
 from moorage.identity.sign_in.service import verify_link
 from moorage.kit.errors import NotAuthenticatedError
 from moorage.kit.pages import page
-from moorage.kit.web import STRANGERS_BODY_BYTES, TheSession, TheSettings, takes_body
+from moorage.kit.web import STRANGERS_BODY_BYTES, TheKeyring, TheSession, TheSettings, takes_body
 
 router = APIRouter(include_in_schema=False)
 
@@ -30,11 +29,13 @@ async def ask(token: str = "") -> HTMLResponse:
 
 @router.post("/sign-in")
 @takes_body(STRANGERS_BODY_BYTES)
-async def sign_in(request: Request, session: TheSession, settings: TheSettings) -> HTMLResponse:
+async def sign_in(
+    request: Request, session: TheSession, keyring: TheKeyring, settings: TheSettings, caller: TheCaller
+) -> HTMLResponse:
     form = parse_qs((await request.body()).decode("ascii", "replace"))
     token = form.get("token", [""])[0]
     try:
-        user, session_token = await verify_link(session, token, client_of(request))
+        user, session_token = await verify_link(session, token, client_of(request), caller.source)
     except NotAuthenticatedError as error:
         return page("This link no longer works", f"<p>{escape(error.message)}</p>", status=401)
     answer = page(
@@ -42,5 +43,5 @@ async def sign_in(request: Request, session: TheSession, settings: TheSettings) 
         f'<p>{escape(user.email)}</p><p><a href="/">Open the console</a></p>'
         '<p>The API is at <code>/api/v1</code>, its description at <a href="/openapi.json">/openapi.json</a>.</p>',
     )
-    set_session_cookie(answer, settings, session_token)
+    keep_signed_in(answer, settings, keyring, caller, user, session_token)
     return answer

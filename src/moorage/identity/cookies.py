@@ -4,6 +4,7 @@ from fastapi import Request, Response
 
 from moorage.identity.providers.repository import ATTEMPT_LIFETIME
 from moorage.identity.sessions.repository import TOTAL_LIMIT
+from moorage.identity.sign_in.origins import DEVICE_LIFETIME
 from moorage.kit.settings import Settings
 
 
@@ -31,6 +32,15 @@ def clear_attempt_cookie(response: Response, settings: Settings) -> None:
     _clear(response, settings, _attempt_name(settings))
 
 
+def device_cookie(request: Request, settings: Settings) -> str:
+    return request.cookies.get(_device_name(settings), "")
+
+
+def set_device_cookie(response: Response, settings: Settings, token: str) -> None:
+    """Outlives the session: it lets its owner ask for codes while strangers ask for too many."""
+    _set(response, settings, _device_name(settings), token, int(DEVICE_LIFETIME.total_seconds()))
+
+
 def _session_name(settings: Settings) -> str:
     """`__Host-` binds the cookie to https and this host; browsers refuse that prefix on plain http."""
     return "__Host-moorage" if _is_https(settings) else "moorage_session"
@@ -38,6 +48,10 @@ def _session_name(settings: Settings) -> str:
 
 def _attempt_name(settings: Settings) -> str:
     return "__Host-moorage-sign-in" if _is_https(settings) else "moorage_sign_in"
+
+
+def _device_name(settings: Settings) -> str:
+    return "__Host-moorage-device" if _is_https(settings) else "moorage_device"
 
 
 def _set(response: Response, settings: Settings, name: str, value: str, max_age_s: int) -> None:

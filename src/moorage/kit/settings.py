@@ -6,6 +6,7 @@ Every setting is here, with its default and its reason; nothing else reads the e
 
 import ipaddress
 import os
+import re
 import tomllib
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -144,6 +145,22 @@ class Settings(BaseSettings):
     """The sender's address; the operator's by default."""
     support_contact: str = "the operator of this installation"
     sign_up: Literal["open", "closed"] = "open"
+    sign_up_domains: tuple[str, ...] = ()
+    """Domains of e-mail addresses that may sign up, e.g. `["example.com"]`; others need an invitation. Empty: any."""
+    initial_credit: Literal["everybody", "card", "approval"] = "everybody"
+    """What a new organization needs for its credit to begin with: nothing, a card that nobody got it for before, or the
+    operator's approval. It holds for those who sign up from then on."""
+
+    limit_by_source: bool = True
+    """Whether strangers are limited by where they come from (an IPv4 address, an IPv6 /64). Switch it off where a proxy
+    in front of Moorage hides its clients' addresses: there, one stranger's wrong codes would count for everybody. The
+    limits by e-mail address stay."""
+    sign_in_codes_per_source: int = Field(default=60, ge=1)
+    """Asked for from one source within an hour, for all addresses together."""
+    wrong_codes_per_source: int = Field(default=30, ge=1)
+    """Entered from one source within an hour, for all addresses together."""
+    device_codes_per_source: int = Field(default=20, ge=1)
+    """Command lines of one source that wait to be approved in a browser."""
 
     google_client_id: str | None = None
     """With its secret: people can sign in with Google. Register `{public_url}/api/v1/auth/google/callback` there."""
@@ -199,6 +216,14 @@ class Settings(BaseSettings):
         if not separator or not host or not port.isdigit() or not 1 <= int(port) <= 65535:
             raise ValueError("must be host:port, e.g. 127.0.0.1:8080")
         return value
+
+    @field_validator("sign_up_domains")
+    @classmethod
+    def _are_domains(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        domains = tuple(one.strip().lower() for one in value)
+        if not all(re.fullmatch(r"[a-z0-9]([a-z0-9.-]{0,187}[a-z0-9])?", one) for one in domains):
+            raise ValueError('must be domains, without "@", e.g. ["example.com"]')
+        return domains
 
     @field_validator("doctor_target")
     @classmethod

@@ -7,6 +7,7 @@ from typing import Annotated, TypeVar
 from fastapi import Depends, Request
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from moorage.kit.clients import source_of
 from moorage.kit.clock import Clock
 from moorage.kit.crypto import Keyring
 from moorage.kit.database import Database
@@ -80,12 +81,18 @@ async def _clock(request: Request) -> Clock:
     return clock
 
 
+async def _source(request: Request) -> str:
+    return source_of(request.client.host if request.client is not None else "")
+
+
 TheDatabase = Annotated[Database, Depends(_database)]
 TheSettings = Annotated[Settings, Depends(_settings)]
 TheKeyring = Annotated[Keyring, Depends(_keyring)]
 TheClock = Annotated[Clock, Depends(_clock)]
 TheStreams = Annotated[OpenStreams, Depends(_streams)]
 TheJobs = Annotated[Jobs, Depends(_jobs)]
+TheSource = Annotated[str, Depends(_source)]
+"""Where a request comes from, for limits on strangers."""
 
 
 async def _session(request: Request, database: TheDatabase) -> AsyncIterator[AsyncSession]:

@@ -6,12 +6,15 @@ as money comes in through them; an organization's credit never does.
 
 from enum import StrEnum
 
+from moorage.kit.money import MICROUSD_PER_USD
+
 USAGE = "usage"
 """What was earned: hours that were bought."""
 CARD = "card"
 BANK = "bank"
 GRANTS = "grants"
 """Credit that was given, not paid for."""
+INITIAL_CREDIT_MICROUSD = 20 * MICROUSD_PER_USD
 
 
 def credit_of(organization_id: str) -> str:

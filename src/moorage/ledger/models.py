@@ -33,6 +33,30 @@ class CreditAccountRow(Base):
     """The last warning that the credit ends within so many hours; none since money came in."""
 
 
+class InitialCreditRow(Base):
+    """The credit that an organization made at sign-up begins with: what it needs, and when it was given. Each mailbox
+    and each card get it once."""
+
+    __tablename__ = "initial_credits"
+    __table_args__ = (
+        UniqueConstraint("mailbox_hash"),
+        UniqueConstraint("card_fingerprint"),
+        CheckConstraint("needs IN ('nothing', 'card', 'approval', 'another_mailbox')", name="needs"),
+        CheckConstraint("needs <> 'another_mailbox' OR given_at IS NULL", name="given_once_per_mailbox"),
+    )
+
+    organization_id: Mapped[str] = mapped_column(ForeignKey("organizations.id"), primary_key=True)
+    user_id: Mapped[str]
+    mailbox_hash: Mapped[bytes | None]
+    """SHA-256 of `kit.email.mailbox`; None where another organization has it."""
+    needs: Mapped[str]
+    """As the settings were at sign-up; `another_mailbox`: this one had it already."""
+    created_at: Mapped[CreatedAt]
+    given_at: Mapped[datetime | None]
+    card_fingerprint: Mapped[str | None]
+    """The card that it was given for, as the provider tells cards apart."""
+
+
 class SpendingLimitRow(Base):
     """What may be spent in a month, by an organization or by one of its projects."""
 

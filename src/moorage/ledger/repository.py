@@ -10,11 +10,9 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.kit.errors import InsufficientCreditError
 from moorage.kit.ids import new_transaction_id
-from moorage.kit.money import MICROUSD_PER_USD, format_usd
-from moorage.ledger.accounts import GRANTS, Kind, credit_of
+from moorage.kit.money import format_usd
+from moorage.ledger.accounts import GRANTS, INITIAL_CREDIT_MICROUSD, Kind, credit_of
 from moorage.ledger.models import CreditAccountRow, EntryRow, TransactionRow
-
-INITIAL_CREDIT_MICROUSD = 20 * MICROUSD_PER_USD
 
 
 @dataclass(frozen=True)
@@ -103,12 +101,13 @@ def available_credit(organization_id: Any) -> Any:
     return func.coalesce(query.correlate_except(CreditAccountRow).scalar_subquery(), 0)
 
 
-async def grant_initial_credit(session: AsyncSession, organization_id: str, user_id: str) -> None:
-    """Once per person, whatever organizations they make."""
+async def grant_initial_credit(session: AsyncSession, organization_id: str, user_id: str) -> str:
+    """Once per person; the key of its transaction. Whoever signs up comes here through `initial_credit_repository.py`, which knows spellings and cards."""
+    key = f"initial-credit:{user_id}"
     await post(
         session,
         Posting(
-            key=f"initial-credit:{user_id}",
+            key=key,
             kind=Kind.INITIAL_CREDIT,
             organization_id=organization_id,
             source=GRANTS,
@@ -117,6 +116,7 @@ async def grant_initial_credit(session: AsyncSession, organization_id: str, user
             details={"user_id": user_id},
         ),
     )
+    return key
 
 
 async def require_credit(session: AsyncSession, organization_id: str) -> None:

@@ -11,7 +11,8 @@ from moorage.identity.users.models import UserRow
 from moorage.kit.errors import ConflictError
 from moorage.kit.ids import OrganizationId, UserId
 from moorage.kit.settings import Settings
-from moorage.ledger.repository import grant_initial_credit, require_credit
+from moorage.ledger.initial_credit_repository import NEEDS_OF_SETTING, offer_initial_credit
+from moorage.ledger.repository import require_credit
 from moorage.organizations import repository
 from moorage.organizations.audit.repository import record_audit
 from moorage.organizations.caps import ORGANIZATIONS, PROJECTS, require_room
@@ -19,11 +20,12 @@ from moorage.organizations.models import OrganizationRow, ProjectRow
 from moorage.organizations.names import check_name
 
 
-async def create_first_organization(session: AsyncSession, user: UserRow) -> None:
+async def create_first_organization(settings: Settings, session: AsyncSession, user: UserRow) -> None:
     """What everybody gets at sign-up. Named after the local part of their address; they may rename it."""
     wished = re.sub(r"[^A-Za-z0-9 ._-]", "-", user.email.partition("@")[0]).lstrip(" ._-")[:63]
     organization = await _create_organization(session, UserId(user.id), wished or "My organization")
-    await grant_initial_credit(session, organization.id, user.id)
+    needs = NEEDS_OF_SETTING[settings.initial_credit]
+    await offer_initial_credit(session, organization.id, user.id, user.email, needs=needs)
 
 
 async def create_organization(

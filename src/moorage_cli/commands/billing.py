@@ -39,12 +39,14 @@ def balance(session: Session, organization: OrganizationOption = None) -> None:
     if session.output.as_json:
         session.output.result(found)
         return
+    waits = found.get("initial_credit")
     session.output.pairs(
         [
             ("Balance", f"{shown_price(found['balance_microusd'])} USD"),
             ("Available", f"{shown_price(found['available_microusd'])} USD"),
             ("Held", f"{shown_price(found['held_microusd'])} USD, for replicas that are not ready yet"),
             ("Forecast", found["forecast"]),
+            *([("To begin with", waits)] if waits else []),
         ]
     )
 

@@ -1,4 +1,5 @@
-"""`moor operator organizations`, `users`, `suspend`, `resume`, `credit`, `revenue`, `forget-gateway` and `replicas-gone`, for the operator of the installation."""
+"""`moor operator organizations`, `users`, `suspend`, `resume`, `credit`, `initial-credit`, `revenue`, `forget-gateway` and
+`replicas-gone`, for the operator of the installation."""
 
 from typing import Annotated
 
@@ -91,6 +92,14 @@ def credit(
     else:
         amount_shown = shown_price(given["amount_microusd"])
         session.output.line(f"Gave {given['organization_id']} {amount_shown} USD ({given['id']}).")
+
+
+@command(app, "initial-credit")
+def initial_credit(session: Session, organization: OrganizationArgument) -> None:
+    """Give an organization that waits for it the credit to begin with."""
+    given = session.client.post(f"/operator/organizations/{path_part(organization)}/initial-credit")
+    amount_shown = shown_price(given["amount_microusd"])
+    session.output.answer(given, f"Gave {given['organization_id']} {amount_shown} USD ({given['id']}).")
 
 
 @command(app, "revenue")

@@ -54,6 +54,7 @@ export function Credit({ billing }: { billing: Billing }) {
           },
         ]}
       />
+      {billing.initial_credit ? <p className={classes.begin}>{billing.initial_credit}</p> : null}
       {billing.suspended ? <p className={classes.suspended}>Suspended by the operator: nothing starts until it is lifted.</p> : null}
     </Card>
   );

@@ -66,7 +66,7 @@ export function useChangeRole(organizationId: string, member: Member) {
       body(
         api.PATCH("/api/v1/organizations/{organization_id}/members/{user_id}", {
           params: { path: { organization_id: organizationId, user_id: member.user_id } },
-          body: { role },
+          body: { role, revoke_keys: true },
         }),
       ),
     onSuccess: async (changed) => {

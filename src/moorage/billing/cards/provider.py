@@ -55,6 +55,8 @@ class Facts:
     amount_microusd: int
     refunds: tuple[Refund, ...]
     disputes: tuple[Dispute, ...]
+    card_fingerprint: str | None
+    """None where it was not paid by card."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,8 @@ class Card:
     last4: str
     expires_month: int
     expires_year: int
+    fingerprint: str | None
+    """The same for the same card, whoever enters it."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +166,7 @@ class CardProvider:
         if newest is None:
             return None
         card = newest.card
-        return Card(newest.id, card.brand, card.last4, card.exp_month, card.exp_year)
+        return Card(newest.id, card.brand, card.last4, card.exp_month, card.exp_year, card.fingerprint)
 
     async def forget_cards(self, customer_id: str) -> None:
         with _reachable():
@@ -260,7 +264,8 @@ class CardProvider:
             return list((await self._client.v1.payment_methods.list_async(wanted)).data)
 
     async def _facts(self, intent_id: str) -> Facts:
-        intent = await self._client.v1.payment_intents.retrieve_async(intent_id)
+        expanded: Any = {"expand": ["latest_charge"]}
+        intent = await self._client.v1.payment_intents.retrieve_async(intent_id, expanded)
         of_intent: Any = {"payment_intent": intent_id, "limit": MOST_AT_ONCE}
         refunds = await self._client.v1.refunds.list_async(of_intent)
         disputes = await self._client.v1.disputes.list_async(of_intent)
@@ -281,6 +286,7 @@ class CardProvider:
                 # A bank that only asks has taken nothing back.
                 if not one.status.startswith("warning_")
             ),
+            card_fingerprint=_fingerprint_of(intent),
         )
 
 
@@ -292,6 +298,13 @@ def card_provider(settings: Settings) -> CardProvider | None:
 
 def _top_up_of(intent: Any) -> str | None:
     found: str | None = intent.metadata.to_dict().get("top_up_id") if intent.metadata else None
+    return found
+
+
+def _fingerprint_of(intent: Any) -> str | None:
+    charge = intent.to_dict().get("latest_charge") or {}
+    details = charge.get("payment_method_details") or {}
+    found: str | None = (details.get("card") or {}).get("fingerprint")
     return found
 
 

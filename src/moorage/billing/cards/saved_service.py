@@ -5,6 +5,7 @@ from moorage.billing.cards import repository
 from moorage.billing.cards.provider import CardProvider
 from moorage.kit.database import Database
 from moorage.kit.ids import new_top_up_id
+from moorage.ledger.initial_credit_repository import give_for_card
 from moorage.organizations.access import OrganizationAccess
 from moorage.organizations.audit.repository import record_audit
 
@@ -37,6 +38,8 @@ async def look_again(database: Database, provider: CardProvider, customer_id: st
     card = await provider.saved_card(customer_id)
     async with database.transaction() as session:
         await repository.write_card(session, customer_id, card, asked_at)
+        if card is not None and card.fingerprint is not None:
+            await give_for_card(session, organization_id, card.fingerprint)
 
 
 async def forget(database: Database, provider: CardProvider, access: OrganizationAccess) -> None:

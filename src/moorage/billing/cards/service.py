@@ -21,6 +21,7 @@ from moorage.kit.database import Database
 from moorage.kit.errors import InvalidInputError
 from moorage.kit.ids import new_top_up_id
 from moorage.ledger.accounts import CARD, Kind, credit_of, receivable_of
+from moorage.ledger.initial_credit_repository import give_for_card
 from moorage.ledger.repository import Posting, booked_amounts, booked_keys, lock_available, post
 from moorage.organizations.audit.repository import record_audit
 from moorage.organizations.models import OrganizationRow
@@ -110,6 +111,8 @@ async def book(session: AsyncSession, facts: Facts, keyring: Keyring) -> None:
     if await _has_new_dispute(session, facts):
         # Before anything is booked: this marks containers, and whoever locks those and an account does it in this order.
         await suspend(session, row.organization_id, SYSTEM, "A card payment was disputed.")
+    if facts.card_fingerprint is not None and not facts.refunds and not facts.disputes:
+        await give_for_card(session, row.organization_id, facts.card_fingerprint)
     is_new = await _post(session, row, Kind.CARD_TOP_UP, f"card:{row.id}", facts.amount_microusd)
     await repository.mark_paid(session, row, facts.intent_id)
     if is_new and row.automatic:

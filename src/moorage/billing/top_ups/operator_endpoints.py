@@ -15,7 +15,7 @@ from moorage.billing.views.schemas import Revenue, RevenueDay
 from moorage.identity.authentication import TheOperator
 from moorage.kit.pagination import Page, PageRequest, Position, page_of, page_request
 from moorage.kit.web import TheKeyring, TheSession, TheSettings
-from moorage.ledger.accounts import Kind
+from moorage.ledger.accounts import INITIAL_CREDIT_MICROUSD, Kind
 from moorage.ledger.models import TransactionRow
 
 router = APIRouter(tags=["operator"])
@@ -71,6 +71,13 @@ async def give_credit(body: CreditCreate, operator: TheOperator, session: TheSes
     return _credit(await service.give_credit(session, operator, body), body.amount_microusd)
 
 
+@router.post("/operator/organizations/{organization_id}/initial-credit", status_code=201)
+async def approve_initial_credit(organization_id: str, operator: TheOperator, session: TheSession) -> Credit:
+    """Give an organization that waits for it the credit to begin with, once."""
+    row = await service.approve_initial_credit(session, operator, organization_id)
+    return _credit(row, INITIAL_CREDIT_MICROUSD)
+
+
 @router.get("/operator/revenue")
 async def get_revenue(_: TheOperator, session: TheSession, days: TheDays) -> Revenue:
     """By UTC day, newest first; days without any movement are left out."""
@@ -99,5 +106,5 @@ def _credit(row: TransactionRow, amount_microusd: int) -> Credit:
         at=row.at,
         organization_id=row.organization_id,
         amount_microusd=amount_microusd,
-        reason=row.details["reason"],
+        reason=row.details.get("reason", "Credit to begin with"),
     )

@@ -16,7 +16,8 @@ from moorage.kit.errors import ConflictError, FieldError, InvalidInputError, Not
 from moorage.kit.ids import new_credit_id, new_top_up_id
 from moorage.kit.money import format_usd
 from moorage.kit.settings import Settings
-from moorage.ledger.accounts import BANK, GRANTS, Kind, credit_of
+from moorage.ledger.accounts import BANK, GRANTS, INITIAL_CREDIT_MICROUSD, Kind, credit_of
+from moorage.ledger.initial_credit_repository import give_approved
 from moorage.ledger.models import TransactionRow
 from moorage.ledger.repository import Posting, post
 from moorage.organizations.audit.repository import record_audit
@@ -131,6 +132,31 @@ async def give_credit(session: AsyncSession, operator: UserActor, wanted: Credit
         target=row.id,
         amount_microusd=wanted.amount_microusd,
         reason=wanted.reason,
+    )
+    return row
+
+
+async def approve_initial_credit(
+    session: AsyncSession, operator: UserActor, organization_id: str
+) -> TransactionRow:
+    """The credit to begin with, for whoever waits for it."""
+    if await find_organization(session, organization_id) is None:
+        raise NotFoundError("There is no such organization.")
+    key = await give_approved(session, organization_id)
+    if key is None:
+        raise ConflictError(
+            "This organization does not wait for its credit to begin with: it had it, its owner's mailbox had it, or it "
+            "was not made at sign-up. Give any other credit with `moor operator credit`.",
+            code="initial_credit_not_waiting",
+        )
+    row = await repository.find_transaction(session, key)
+    record_audit(
+        session,
+        organization_id,
+        actor=operator.id,
+        action="billing.initial_credit",
+        target=row.id,
+        amount_microusd=INITIAL_CREDIT_MICROUSD,
     )
     return row
 

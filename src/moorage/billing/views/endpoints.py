@@ -16,12 +16,13 @@ from moorage.billing.views.schemas import (
     UsageItem,
     UsageList,
 )
-from moorage.billing.views.words import describe, forecast_sentence
+from moorage.billing.views.words import describe, forecast_sentence, initial_credit_sentence
 from moorage.kit.csv import CSV_ANSWER, csv_answer, csv_line, csv_lines
 from moorage.kit.errors import FieldError, InvalidInputError
 from moorage.kit.pagination import Page, PageRequest, Position, page_of, page_request
 from moorage.kit.streams import StreamKind
 from moorage.kit.web import TheClock, TheDatabase, TheSession, TheSettings, TheStreams
+from moorage.ledger.initial_credit_repository import find_initial_credit
 from moorage.organizations.access import OrganizationAccess, organization_with
 from moorage.organizations.permissions import Permission, Role
 from moorage.organizations.repository import joined_project_ids
@@ -62,6 +63,8 @@ async def get_billing(access: Viewer, session: TheSession, settings: TheSettings
     """What is there, what it is spent on, and how long it lasts."""
     found = await outlook(session, access.organization.id, timedelta(seconds=settings.billing_hour_s))
     balance, ahead = found.balance, found.forecast
+    initial = await find_initial_credit(session, access.organization.id)
+    waits_for = initial.needs if initial is not None and initial.given_at is None else "nothing"
     return Billing(
         balance_microusd=balance.total_microusd,
         available_microusd=balance.available_microusd,
@@ -71,6 +74,7 @@ async def get_billing(access: Viewer, session: TheSession, settings: TheSettings
         runs_out_at=ahead.runs_out_at,
         forecast=forecast_sentence(ahead),
         suspended=access.organization.suspended_at is not None,
+        initial_credit=initial_credit_sentence(waits_for, settings.support_contact),
     )
 
 

@@ -19,6 +19,8 @@ class Billing(BaseModel):
     forecast: str
     """The same in a sentence."""
     suspended: bool
+    initial_credit: str | None
+    """What the credit to begin with waits for, or why none was given, in a sentence; null where it was given."""
 
 
 class LedgerEntry(BaseModel):

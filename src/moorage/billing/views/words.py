@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from moorage.kit.money import format_usd
+from moorage.ledger.accounts import INITIAL_CREDIT_MICROUSD
 from moorage.ledger.rules import Forecast
 
 _KINDS = {
@@ -27,6 +28,16 @@ def forecast_sentence(forecast: Forecast) -> str:
     if forecast.runs_out_at is None:
         return f"{burn}; the credit lasts for longer than anybody can say."
     return f"{burn}; runs out {forecast.runs_out_at:%A %Y-%m-%d %H:%M} UTC."
+
+
+def initial_credit_sentence(needs: str, support_contact: str) -> str | None:
+    """Why the credit to begin with was not given yet."""
+    amount = format_usd(INITIAL_CREDIT_MICROUSD)
+    return {
+        "card": f"You get {amount} of credit once you save a card or pay with one. Each card counts once.",
+        "approval": f"You get {amount} of credit once the operator approves it. Ask {support_contact}.",
+        "another_mailbox": f"No {amount} of credit were given: another spelling of your e-mail address had them already.",
+    }.get(needs)
 
 
 def describe(kind: str, details: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ from moorage.identity.device.schemas import (
     DeviceWaiting,
 )
 from moorage.identity.sign_in.endpoints import signed_in
-from moorage.kit.web import STRANGERS_BODY_BYTES, TheSession, TheSettings, takes_body
+from moorage.kit.web import STRANGERS_BODY_BYTES, TheSession, TheSettings, TheSource, takes_body
 
 router = APIRouter(tags=["sign-in"])
 POLL_EVERY_S = 2
@@ -19,9 +19,13 @@ POLL_EVERY_S = 2
 
 @router.post("/auth/device", status_code=201)
 @takes_body(STRANGERS_BODY_BYTES)
-async def start(session: TheSession, settings: TheSettings, body: DeviceStart | None = None) -> DeviceStarted:
+async def start(
+    session: TheSession, settings: TheSettings, source: TheSource, body: DeviceStart | None = None
+) -> DeviceStarted:
     """For a command line: a code to show to its user, who approves it in a browser."""
-    device_code, user_code = await service.start(session, (body or DeviceStart()).client_name)
+    device_code, user_code = await service.start(
+        session, settings, source, (body or DeviceStart()).client_name
+    )
     return DeviceStarted(
         device_code=device_code,
         user_code=user_code,
@@ -33,9 +37,11 @@ async def start(session: TheSession, settings: TheSettings, body: DeviceStart | 
 
 @router.post("/auth/device/token")
 @takes_body(STRANGERS_BODY_BYTES)
-async def collect(body: DeviceToken, session: TheSession, response: Response) -> DeviceAnswer:
+async def collect(
+    body: DeviceToken, session: TheSession, source: TheSource, response: Response
+) -> DeviceAnswer:
     """202 while nobody has decided; 200 with a session, once, when somebody approved."""
-    found = await service.collect(session, body.device_code)
+    found = await service.collect(session, body.device_code, source)
     if found is None:
         response.status_code = 202
         return DeviceAnswer(status="pending")

@@ -13,20 +13,28 @@ from moorage.identity.users.models import UserRow
 from moorage.identity.users.repository import find_user
 from moorage.kit.crypto import sha256
 from moorage.kit.errors import NotAuthenticatedError, NotFoundError, TooManyRequestsError
+from moorage.kit.settings import Settings
 
-WAITING_LIMIT = 1000
+WAITING_LIMIT = 50_000
+"""Of all sources: what the disk has room for. Nobody but very many sources together reaches it."""
 # No vowels, so that no words come out, and nothing that looks like something else.
 _ALPHABET = "BCDFGHJKLMNPQRSTVWXZ"
 
 
-async def start(session: AsyncSession, client_name: str) -> tuple[str, str]:
+async def start(session: AsyncSession, settings: Settings, source: str, client_name: str) -> tuple[str, str]:
     """The device's code and the person's."""
-    if await repository.count_live(session) >= WAITING_LIMIT:
+    most = settings.device_codes_per_source
+    if settings.limit_by_source and not await repository.has_room_from(session, source, most):
+        raise TooManyRequestsError(
+            f"{most} sign-ins from your network wait to be approved. Try again in 10 minutes.",
+            retry_after_s=int(repository.LIFETIME.total_seconds()),
+        )
+    if not await repository.has_room(session, WAITING_LIMIT):
         raise TooManyRequestsError("Too many sign-ins wait to be approved. Try again soon.", retry_after_s=60)
     device_code = new_token(DEVICE_PREFIX)
     letters = "".join(secrets.choice(_ALPHABET) for _ in range(8))
     user_code = f"{letters[:4]}-{letters[4:]}"
-    await repository.add_login(session, sha256(device_code), user_code, client_name)
+    await repository.add_login(session, sha256(device_code), user_code, client_name, source)
     return device_code, user_code
 
 
@@ -42,7 +50,7 @@ async def decide(session: AsyncSession, user_code: str, user_id: str, approved: 
         raise _unknown_code()
 
 
-async def collect(session: AsyncSession, device_code: str) -> tuple[UserRow, str] | None:
+async def collect(session: AsyncSession, device_code: str, source: str) -> tuple[UserRow, str] | None:
     """The person who approved and a session of theirs, once; None while nobody has decided."""
     row = None
     if is_well_formed(device_code, DEVICE_PREFIX):
@@ -54,7 +62,7 @@ async def collect(session: AsyncSession, device_code: str) -> tuple[UserRow, str
     user = await find_user(session, row.decided_by)
     assert user is not None, "a foreign key says so"
     await repository.remove(session, row)
-    return user, await begin_session(session, user, row.client_name)
+    return user, await begin_session(session, user, row.client_name, source)
 
 
 def _as_written(user_code: str) -> str:

@@ -11,15 +11,14 @@ from moorage.identity.cookies import (
     attempt_cookie,
     clear_attempt_cookie,
     set_attempt_cookie,
-    set_session_cookie,
 )
 from moorage.identity.providers import repository, service
 from moorage.identity.providers.base import Provider
 from moorage.identity.providers.configured import configured_providers
-from moorage.identity.sign_in.endpoints import client_of
+from moorage.identity.sign_in.endpoints import TheCaller, client_of, keep_signed_in
 from moorage.kit.errors import MoorageError, NotFoundError, UnavailableError
 from moorage.kit.pages import page
-from moorage.kit.web import TheClock, TheDatabase, TheSession, TheSettings
+from moorage.kit.web import TheClock, TheDatabase, TheKeyring, TheSession, TheSettings
 
 router = APIRouter(tags=["sign-in"])
 
@@ -98,14 +97,26 @@ async def login(
 
 @router.get("/auth/{provider}/callback", response_class=RedirectResponse, status_code=303)
 async def callback(
-    provider: TheProvider, request: Request, database: TheDatabase, settings: TheSettings
+    provider: TheProvider,
+    request: Request,
+    database: TheDatabase,
+    keyring: TheKeyring,
+    settings: TheSettings,
+    caller: TheCaller,
 ) -> Response:
     """Where the provider sends the browser back to."""
     token = attempt_cookie(request, settings)
     newcomers = request.app.state.newcomers
     try:
-        session_token, return_to = await service.finish(
-            database, settings, newcomers, provider, token, request.query_params, client_of(request)
+        user, session_token, return_to = await service.finish(
+            database,
+            settings,
+            newcomers,
+            provider,
+            token,
+            request.query_params,
+            client_of(request),
+            caller.source,
         )
     except MoorageError as error:
         if "text/html" not in request.headers.get("accept", ""):
@@ -115,6 +126,6 @@ async def callback(
         answer: Response = page("You are not signed in", text, status)
     else:
         answer = RedirectResponse(return_to, status_code=303)
-        set_session_cookie(answer, settings, session_token)
+        keep_signed_in(answer, settings, keyring, caller, user, session_token)
     clear_attempt_cookie(answer, settings)
     return answer

@@ -52,8 +52,9 @@ async def finish(
     token: str,
     answer: Mapping[str, str],
     client: str,
-) -> tuple[str, str]:
-    """A session's token, and where to go with it."""
+    source: str,
+) -> tuple[UserRow, str, str]:
+    """Who it is, a session's token, and where to go with it."""
     return_to = None
     if is_well_formed(token, PROVIDER_ATTEMPT_PREFIX):
         async with database.transaction() as session:
@@ -76,7 +77,7 @@ async def finish(
         raise refused("sent what makes no sense") from exc
     async with database.transaction() as session:
         user = await _user(session, settings, newcomers, claimed)
-        return await begin_session(session, user, client), return_to
+        return user, await begin_session(session, user, client, source), return_to
 
 
 async def _user(session: AsyncSession, settings: Settings, newcomers: Newcomers, claimed: Claimed) -> UserRow:

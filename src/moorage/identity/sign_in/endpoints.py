@@ -1,23 +1,51 @@
-from fastapi import APIRouter, Request, Response
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Request, Response
 
 from moorage.identity.actor import KeyActor
 from moorage.identity.authentication import TheActor, TheUser
-from moorage.identity.cookies import clear_session_cookie, session_cookie, set_session_cookie
+from moorage.identity.cookies import (
+    clear_session_cookie,
+    device_cookie,
+    session_cookie,
+    set_device_cookie,
+    set_session_cookie,
+)
 from moorage.identity.sessions.repository import end_session
 from moorage.identity.sign_in import service
+from moorage.identity.sign_in.origins import Caller, device_token
 from moorage.identity.sign_in.schemas import EmailStart, EmailVerify, LinkVerify, Me, SignedIn, User
 from moorage.identity.tokens import csrf_token
 from moorage.identity.users.models import UserRow
-from moorage.kit.web import STRANGERS_BODY_BYTES, TheDatabase, TheKeyring, TheSession, TheSettings, takes_body
+from moorage.kit.crypto import Keyring
+from moorage.kit.settings import Settings
+from moorage.kit.web import (
+    STRANGERS_BODY_BYTES,
+    TheDatabase,
+    TheKeyring,
+    TheSession,
+    TheSettings,
+    TheSource,
+    takes_body,
+)
 
 router = APIRouter(tags=["sign-in"])
 
 
+async def _caller(request: Request, source: TheSource, settings: TheSettings) -> Caller:
+    return Caller(source, device_cookie(request, settings))
+
+
+TheCaller = Annotated[Caller, Depends(_caller)]
+
+
 @router.post("/auth/email/start", status_code=202)
 @takes_body(STRANGERS_BODY_BYTES)
-async def start_email(body: EmailStart, session: TheSession, keyring: TheKeyring) -> dict[str, str]:
+async def start_email(
+    body: EmailStart, session: TheSession, keyring: TheKeyring, settings: TheSettings, caller: TheCaller
+) -> dict[str, str]:
     """Mail a six-digit code. The answer is the same whether or not the address has an account."""
-    await service.start_email(session, keyring, body.email)
+    await service.start_email(session, keyring, settings, body.email, caller)
     return {"message": "If the address is right, a code is on its way. It works for 10 minutes."}
 
 
@@ -30,24 +58,31 @@ async def verify_email(
     database: TheDatabase,
     keyring: TheKeyring,
     settings: TheSettings,
+    caller: TheCaller,
 ) -> SignedIn:
     """Exchange the code for a session; a new address becomes an account with an organization of its own."""
     newcomers = request.app.state.newcomers
     user, token = await service.verify_email(
-        database, keyring, settings, body.email, body.code, newcomers, client_of(request)
+        database, keyring, settings, body.email, body.code, newcomers, caller, client_of(request)
     )
-    set_session_cookie(response, settings, token)
+    keep_signed_in(response, settings, keyring, caller, user, token)
     return signed_in(user, token)
 
 
 @router.post("/auth/link/verify")
 @takes_body(STRANGERS_BODY_BYTES)
 async def verify_link(
-    body: LinkVerify, request: Request, response: Response, session: TheSession, settings: TheSettings
+    body: LinkVerify,
+    request: Request,
+    response: Response,
+    session: TheSession,
+    keyring: TheKeyring,
+    settings: TheSettings,
+    caller: TheCaller,
 ) -> SignedIn:
     """Exchange a one-time link's token for a session."""
-    user, token = await service.verify_link(session, body.token, client_of(request))
-    set_session_cookie(response, settings, token)
+    user, token = await service.verify_link(session, body.token, client_of(request), caller.source)
+    keep_signed_in(response, settings, keyring, caller, user, token)
     return signed_in(user, token)
 
 
@@ -71,6 +106,14 @@ async def me(actor: TheActor, request: Request, settings: TheSettings) -> Me:
 def signed_in(user: UserRow, token: str) -> SignedIn:
     shown = User(id=user.id, email=user.email, is_operator=user.is_operator)
     return SignedIn(user=shown, session_token=token, csrf_token=csrf_token(token))
+
+
+def keep_signed_in(
+    response: Response, settings: Settings, keyring: Keyring, caller: Caller, user: UserRow, token: str
+) -> None:
+    """In a browser, with what tells it from strangers when it comes back another day."""
+    set_session_cookie(response, settings, token)
+    set_device_cookie(response, settings, device_token(keyring, user.email, caller))
 
 
 def client_of(request: Request) -> str:

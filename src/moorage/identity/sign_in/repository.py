@@ -1,6 +1,7 @@
+from collections.abc import Sequence
 from datetime import timedelta
 
-from sqlalchemy import ColumnElement, delete, func, select, update
+from sqlalchemy import ColumnElement, case, delete, func, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.identity.sign_in.models import SignInCodeRow, SignInLinkRow
@@ -10,41 +11,41 @@ CODE_TRIES = 5
 LINK_LIFETIME = timedelta(hours=1)
 
 
-async def lock_address(session: AsyncSession, email: str) -> None:
-    """Whoever else asks for a code for this address waits until this transaction ends, and counts it then."""
-    await session.execute(
-        select(func.pg_advisory_xact_lock(func.hashtextextended(f"sign-in-code:{email}", 0)))
-    )
-
-
-async def count_recent_codes(session: AsyncSession, email: str, within: timedelta) -> int:
-    recent = (SignInCodeRow.email == email) & (SignInCodeRow.created_at > func.now() - within)
-    return (await session.execute(select(func.count()).select_from(SignInCodeRow).where(recent))).scalar_one()
-
-
-async def add_code(session: AsyncSession, code_id: str, email: str, code_hash: bytes) -> None:
-    """The newest code is the only one: those before it die."""
-    await session.execute(update(SignInCodeRow).where(_usable(email)).values(tries_left=0))
+async def add_code(
+    session: AsyncSession, code_id: str, email: str, code_hash: bytes, origin: str, *, by_stranger: bool
+) -> None:
+    """The newest code of an origin is its only one: those before it die. Other origins keep theirs."""
+    older = _live(email) & (SignInCodeRow.origin == origin)
+    await session.execute(update(SignInCodeRow).where(older).values(tries_left=0, tries_left_elsewhere=0))
     session.add(
         SignInCodeRow(
             id=code_id,
             email=email,
             code_hash=code_hash,
+            origin=origin,
+            by_stranger=by_stranger,
             tries_left=CODE_TRIES,
+            tries_left_elsewhere=CODE_TRIES,
             expires_at=func.now() + CODE_LIFETIME,
         )
     )
 
 
-async def take_try(session: AsyncSession, email: str) -> SignInCodeRow | None:
-    """Use up one try of the live code before looking at it, so that racing guesses cannot share one."""
+async def take_tries(session: AsyncSession, email: str, origin: str) -> Sequence[SignInCodeRow]:
+    """The codes that may be looked at, with one try of each used up, so that racing guesses cannot share one. Whoever
+    asked for a code has tries of their own, which strangers cannot spend."""
+    row = SignInCodeRow
+    own = row.origin == origin
     taken = (
-        update(SignInCodeRow)
-        .where(_usable(email))
-        .values(tries_left=SignInCodeRow.tries_left - 1)
-        .returning(SignInCodeRow)
+        update(row)
+        .where(_live(email), case((own, row.tries_left), else_=row.tries_left_elsewhere) > 0)
+        .values(
+            tries_left=row.tries_left - case((own, 1), else_=0),
+            tries_left_elsewhere=row.tries_left_elsewhere - case((own, 0), else_=1),
+        )
+        .returning(row)
     )
-    return (await session.execute(taken)).scalar_one_or_none()
+    return (await session.execute(taken)).scalars().all()
 
 
 async def use_code(session: AsyncSession, code_id: str) -> bool:
@@ -73,10 +74,9 @@ async def purge_old_codes(session: AsyncSession) -> None:
     await session.execute(delete(SignInLinkRow).where(SignInLinkRow.expires_at < func.now()))
 
 
-def _usable(email: str) -> ColumnElement[bool]:
+def _live(email: str) -> ColumnElement[bool]:
     return (
         (SignInCodeRow.email == email)
-        & (SignInCodeRow.tries_left > 0)
         & SignInCodeRow.used_at.is_(None)
         & (SignInCodeRow.expires_at > func.now())
     )

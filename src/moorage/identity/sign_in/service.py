@@ -8,12 +8,12 @@ above this package and is passed in as `Newcomers`.
 import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import timedelta
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.identity.sessions.repository import create_session
-from moorage.identity.sign_in import repository
+from moorage.identity.sign_in import limits, limits_repository, repository
+from moorage.identity.sign_in.origins import Caller, origin_of
 from moorage.identity.tokens import LINK_PREFIX, SESSION_PREFIX, is_well_formed, new_token
 from moorage.identity.users.models import UserRow
 from moorage.identity.users.repository import create_user, find_user, find_user_by_email
@@ -25,13 +25,10 @@ from moorage.kit.errors import (
     ForbiddenError,
     InvalidInputError,
     NotAuthenticatedError,
-    TooManyRequestsError,
 )
 from moorage.kit.ids import UserId, new_sign_in_code_id
 from moorage.kit.settings import Settings
 from moorage.notifications.repository import queue_mail
-
-CODES_PER_HOUR = 6
 
 
 @dataclass(frozen=True)
@@ -40,16 +37,16 @@ class Newcomers:
     welcome: Callable[[AsyncSession, UserRow], Awaitable[None]]
 
 
-async def start_email(session: AsyncSession, keyring: Keyring, email: str) -> None:
+async def start_email(
+    session: AsyncSession, keyring: Keyring, settings: Settings, email: str, caller: Caller
+) -> None:
     address = _checked(email)
-    await repository.lock_address(session, address)
-    if await repository.count_recent_codes(session, address, timedelta(hours=1)) >= CODES_PER_HOUR:
-        raise TooManyRequestsError(
-            "Too many codes were asked for this address. Wait an hour and try again.", retry_after_s=3600
-        )
+    origin = origin_of(keyring, address, caller)
+    known = await limits.require_room_for_code(session, settings, address, origin)
     code = f"{secrets.randbelow(1_000_000):06d}"
     code_id = new_sign_in_code_id()
-    await repository.add_code(session, code_id, address, _code_hash(keyring, code_id, code))
+    code_hash = _code_hash(keyring, code_id, code)
+    await repository.add_code(session, code_id, address, code_hash, origin.name, by_stranger=not known)
     text = (
         f"Your sign-in code for Moorage is {code}\n\n"
         "It works for 10 minutes. If you did not ask for it, ignore this mail: nobody can sign in without the code.\n"
@@ -64,28 +61,36 @@ async def verify_email(
     email: str,
     code: str,
     newcomers: Newcomers,
+    caller: Caller,
     client: str,
 ) -> tuple[UserRow, str]:
     """The signed-in user and their session token. The try is spent in a transaction of its own, so that the
     refusal that follows cannot give it back."""
     address = _checked(email)
+    origin = origin_of(keyring, address, caller)
     async with database.transaction() as session:
-        attempt = await repository.take_try(session, address)
-    if attempt is None or not equal(attempt.code_hash, _code_hash(keyring, attempt.id, code.strip())):
+        guess_id = await limits.take_guess(session, settings, origin)
+        await limits_repository.lock_address(session, address)
+        codes = await repository.take_tries(session, address, origin.name)
+    right = [one for one in codes if equal(one.code_hash, _code_hash(keyring, one.id, code.strip()))]
+    if not right:
         raise NotAuthenticatedError("That code is wrong, used or older than 10 minutes. Ask for a new one.")
     async with database.transaction() as session:
-        if not await repository.use_code(session, attempt.id):
+        if not await repository.use_code(session, right[0].id):
             raise NotAuthenticatedError("That code was used already. Ask for a new one.")
+        if guess_id is not None:
+            await limits_repository.forget_guess(session, guess_id)
         user = await user_of(session, settings, address, newcomers)
-        return user, await begin_session(session, user, client)
+        return user, await begin_session(session, user, client, caller.source)
 
 
 async def user_of(session: AsyncSession, settings: Settings, address: str, newcomers: Newcomers) -> UserRow:
     """The person with this verified address, who may be new."""
-    if settings.sign_up == "closed":
+    refusal = _sign_up_refusal(settings, address)
+    if refusal is not None:
         known = await find_user_by_email(session, address) is not None
         if not known and not await newcomers.is_invited(session, address):
-            raise ForbiddenError(f"Sign-up is closed here. Ask {settings.support_contact} for an invitation.")
+            raise ForbiddenError(f"{refusal} Ask {settings.support_contact} for an invitation.")
     user, is_new = await create_user(session, address)
     if is_new:
         await newcomers.welcome(session, user)
@@ -98,7 +103,7 @@ async def create_link(session: AsyncSession, user: UserRow) -> str:
     return token
 
 
-async def verify_link(session: AsyncSession, token: str, client: str) -> tuple[UserRow, str]:
+async def verify_link(session: AsyncSession, token: str, client: str, source: str) -> tuple[UserRow, str]:
     well_formed = is_well_formed(token, LINK_PREFIX)
     user_id = await repository.use_link(session, sha256(token)) if well_formed else None
     user = await find_user(session, user_id) if user_id is not None else None
@@ -106,13 +111,25 @@ async def verify_link(session: AsyncSession, token: str, client: str) -> tuple[U
         raise NotAuthenticatedError(
             "This link was used already or has expired. Run `moor sign-in-link` for a new one."
         )
-    return user, await begin_session(session, user, client)
+    return user, await begin_session(session, user, client, source)
 
 
-async def begin_session(session: AsyncSession, user: UserRow, client: str) -> str:
+async def begin_session(session: AsyncSession, user: UserRow, client: str, source: str) -> str:
+    """From now on, who asks from there for a code for this address is no stranger."""
+    await limits_repository.remember_source(session, user.email, source)
     token = new_token(SESSION_PREFIX)
     await create_session(session, UserId(user.id), sha256(token), client)
     return token
+
+
+def _sign_up_refusal(settings: Settings, address: str) -> str | None:
+    """Why somebody new with this address needs an invitation."""
+    if settings.sign_up == "closed":
+        return "Sign-up is closed here."
+    domains = settings.sign_up_domains
+    if domains and address.rpartition("@")[2] not in domains:
+        return f"Only addresses of {', '.join(domains)} can sign up here."
+    return None
 
 
 def _checked(email: str) -> str:
