@@ -366,3 +366,23 @@ async def test_a_clock_that_jumps_pauses_purchases(world: World) -> None:
     for _ in range(2):
         with pytest.raises(UnavailableError, match="clock jumped"):
             await reconciler.due(10)
+
+
+async def test_organizations_whose_renewal_fails_stand_in_nobodys_way(world: World) -> None:
+    """They are the oldest ones that are due, and as many as are asked for at once."""
+    for number, organization_id in enumerate(("org_failing", "org_waiting")):
+        await change(
+            world,
+            f"""
+            INSERT INTO hours (id, organization_id, project_id, container_id, instance_type, slot, price_microusd,
+                state, bought_at, expires_at, due_at)
+            VALUES ('hour_{number}', '{organization_id}', 'prj_x', 'ctr_{number}', 'cpu-nano', 0, {PRICE}, 'paid',
+                now() - interval '1 hour', now(), now() - interval '{9 - number} minutes')
+            """,
+        )
+    lease = await LeaseKeeper(world.database, "renewals", "test", system_clock).acquire()
+    assert lease is not None
+    reconciler = RenewalsReconciler(world.database, KEYRING, SETTINGS, system_clock)
+    assert (await reconciler.due(1)).keys == ["org_failing"]
+    await reconciler.postpone("org_failing", UnavailableError("A try."), lease)
+    assert (await reconciler.due(1)).keys == ["org_waiting"]
