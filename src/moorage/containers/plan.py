@@ -225,7 +225,8 @@ def _deployment_failure(
         if any(replica.state in LIVE for replica in mine):
             return None
         return newest or _why_not_tried(container, seen)
-    back = any(replica.state is ReplicaState.ROUTED for replica in seen)
+    # What answers again is back, also when no gateway has it yet: nobody may have looked for longer than the timeout.
+    back = any(replica.state in SERVING for replica in seen)
     unready_since = None if back else container.unready_since
     if unready_since is not None and now - unready_since > container.health_timeout:
         return newest or Verdict(
