@@ -386,3 +386,18 @@ async def test_organizations_whose_renewal_fails_stand_in_nobodys_way(world: Wor
     assert (await reconciler.due(1)).keys == ["org_failing"]
     await reconciler.postpone("org_failing", UnavailableError("A try."), lease)
     assert (await reconciler.due(1)).keys == ["org_waiting"]
+
+
+async def test_replicas_that_are_to_go_do_not_count_towards_the_minimum(world: World) -> None:
+    """The autoscaler has just taken two back, and no pass has seen it yet, when the credit ends."""
+    container_id = await world.create(max_replicas=3)
+    await change(world, "UPDATE containers SET desired_replicas = 3")
+    async with life(world, WatchedEngine(world.machine)) as controller:
+        await rounds(world, controller, container_id)
+    assert len(await world.replicas(container_id, "routed")) == 3
+    await leave_credit(world, 0)
+    await change(world, "UPDATE containers SET desired_replicas = 1, reconcile_at = now()")
+    await change(world, f"UPDATE hours SET due_at = {MOMENT_LATER} WHERE due_at IS NOT NULL")
+    await renew_all(world)
+    row = await world.container(container_id)
+    assert (row.desired_state, row.stop_reason) == ("stopped", "stopped_no_credit")

@@ -152,7 +152,10 @@ class RenewalsReconciler:
         """What cannot be paid goes; below its minimum, all of it does."""
         unpaid = {one.id for hour in due.hours if hour.id in refused for one in _replicas_in(due, hour)}
         await repository.mark_unfunded(session, sorted(unpaid))
-        funded = {one.slot for one in due.replicas if one.id not in unpaid}
+        # Beyond the number that is wanted they go as well, as soon as a pass looks.
+        funded = {
+            one.slot for one in due.replicas if one.id not in unpaid and one.slot < container.desired_replicas
+        }
         organization_id = due.hours[0].organization_id
         log.warning("renewal_refused", container_id=container.id, hours=sorted(refused))
         limit = next((one.limit for one in refused.values() if one.limit is not None), None)
