@@ -86,6 +86,20 @@ async def test_more_than_a_portion_goes_in_one_round(api: Api) -> None:
     assert await count(api, "activities") == 0
 
 
+async def test_decisions_dated_ahead_by_a_wrong_clock_keep_no_container(api: Api) -> None:
+    """The autoscaler removes its decisions by their age; these have none for a long time yet."""
+    home = await new_home(api)
+    container_ids = [await deleted_container(api, home) for _ in range(2)]
+    await api.execute(
+        "INSERT INTO autoscaling_decisions (container_id, at, replicas_before, replicas, wanted, reason, inputs)"
+        " VALUES (:id, now() + interval '1 year', 1, 2, 2, 'Demand.', '{}')",
+        id=container_ids[0],
+    )
+    await days_pass(api, api.settings.history_retention_days + 1)
+    await clean(api)
+    assert (await count(api, "autoscaling_decisions"), await count(api, "containers")) == (0, 0)
+
+
 async def test_health_says_how_much_is_kept(api: Api) -> None:
     health = (await api.get(api.operator, "/operator/health")).json()
     [history] = [part for part in health["parts"] if part["name"] == "history"]

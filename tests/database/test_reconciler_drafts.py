@@ -1,5 +1,6 @@
 """Drafts that are applied: the new settings serve, or those from before do again, whatever dies on the way."""
 
+import json
 from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any
@@ -25,10 +26,12 @@ from moorage.autoscaling.service import change_scaling
 from moorage.containers import service
 from moorage.containers.drafts.service import apply_draft, save_draft
 from moorage.containers.models import ActivityRow, ContainerRow
-from moorage.containers.schemas import SettingsPatch
+from moorage.containers.schemas import ContainerPatch, SettingsPatch
 from moorage.containers.secrets import unseal
+from moorage.containers.states import TrialStep
 from moorage.containers.trial import trial_step
 from moorage.kit.database import Database
+from moorage.kit.errors import ConflictError
 
 with_keys: dict[str, Any] = {"keyring": KEYRING, "settings": SETTINGS}
 apply = partial(apply_draft, **with_keys)
@@ -223,6 +226,39 @@ async def test_killed_at_every_step(world: World, doomed: DoomedDatabase) -> Non
         points += 1
     print(f"{points} points of death, each followed by the settings from before")
     assert points > 10
+
+
+async def test_what_fails_while_a_draft_is_applied_is_not_edited_beside_it(world: World) -> None:
+    """The draft's settings would take the place of the edited ones, and nobody would be told."""
+    container_id = await running_by_hand(world)
+    await draft(world, container_id, env={"WORD": "new"})
+    await world.ask(apply, container_id)
+    async with world.database.transaction() as session:
+        await session.execute(
+            text(
+                "UPDATE containers SET state = 'FAILED', failed_generation = generation, failure_fix = :fix"
+            ),
+            {"fix": json.dumps({"field": "port", "before": 8000, "after": 9000})},
+        )
+    assert trial_step(await world.container(container_id)) is TrialStep.PREPARE
+    edit = partial(service.edit_container, patch=ContainerPatch(start_command="edited"), **with_keys)
+    fix = partial(service.apply_fix, seen=None, **with_keys)
+    for change in (edit, fix):
+        with pytest.raises(ConflictError, match="draft is being applied"):
+            await world.ask(change, container_id)
+    await world.ask(service.stop_container, container_id)
+    async with life(world, WatchedEngine(world.machine)) as controller:
+        await rounds(world, container_id, controller)
+    await world.ask(edit, container_id)
+    assert (await world.container(container_id)).settings["start_command"] == "edited"
+
+
+async def running_by_hand(world: World) -> str:
+    container_id = await world.create(env={"WORD": "old"})
+    async with life(world, WatchedEngine(world.machine)) as controller:
+        await rounds(world, container_id, controller)
+    assert await settled(world, container_id)
+    return container_id
 
 
 def scaling(row: ContainerRow) -> tuple[int, int]:

@@ -366,3 +366,38 @@ async def test_a_clock_that_jumps_pauses_purchases(world: World) -> None:
     for _ in range(2):
         with pytest.raises(UnavailableError, match="clock jumped"):
             await reconciler.due(10)
+
+
+async def test_organizations_whose_renewal_fails_stand_in_nobodys_way(world: World) -> None:
+    """They are the oldest ones that are due, and as many as are asked for at once."""
+    for number, organization_id in enumerate(("org_failing", "org_waiting")):
+        await change(
+            world,
+            f"""
+            INSERT INTO hours (id, organization_id, project_id, container_id, instance_type, slot, price_microusd,
+                state, bought_at, expires_at, due_at)
+            VALUES ('hour_{number}', '{organization_id}', 'prj_x', 'ctr_{number}', 'cpu-nano', 0, {PRICE}, 'paid',
+                now() - interval '1 hour', now(), now() - interval '{9 - number} minutes')
+            """,
+        )
+    lease = await LeaseKeeper(world.database, "renewals", "test", system_clock).acquire()
+    assert lease is not None
+    reconciler = RenewalsReconciler(world.database, KEYRING, SETTINGS, system_clock)
+    assert (await reconciler.due(1)).keys == ["org_failing"]
+    await reconciler.postpone("org_failing", UnavailableError("A try."), lease)
+    assert (await reconciler.due(1)).keys == ["org_waiting"]
+
+
+async def test_replicas_that_are_to_go_do_not_count_towards_the_minimum(world: World) -> None:
+    """The autoscaler has just taken two back, and no pass has seen it yet, when the credit ends."""
+    container_id = await world.create(max_replicas=3)
+    await change(world, "UPDATE containers SET desired_replicas = 3")
+    async with life(world, WatchedEngine(world.machine)) as controller:
+        await rounds(world, controller, container_id)
+    assert len(await world.replicas(container_id, "routed")) == 3
+    await leave_credit(world, 0)
+    await change(world, "UPDATE containers SET desired_replicas = 1, reconcile_at = now()")
+    await change(world, f"UPDATE hours SET due_at = {MOMENT_LATER} WHERE due_at IS NOT NULL")
+    await renew_all(world)
+    row = await world.container(container_id)
+    assert (row.desired_state, row.stop_reason) == ("stopped", "stopped_no_credit")

@@ -108,8 +108,27 @@ async def test_no_answer_is_repeated_to_somebody_whose_right_has_ended(api: Api)
     assert (await ask()).json()["key"] == first.json()["key"], "a repeated request is answered as the first"
     await change(api, home, user_id, project_ids=[], revoke_keys=False)
     again = await ask()
-    assert_problem(again, 404, "not_found")
+    assert_problem(again, 409, "idempotency_answer_lost")
     assert first.json()["key"] not in again.text
+
+
+async def test_what_was_carried_out_is_not_carried_out_again_once_its_answer_is_forgotten(api: Api) -> None:
+    """A client repeats what it got no answer to. Some other right of theirs ended meanwhile, perhaps elsewhere."""
+    home, elsewhere = await new_home(api), await new_home(api)
+    user_id, user = await member(api, home, "ben@example.com", "admin", home.project_id)
+    await api.join(elsewhere.organization_id, user_id, "admin")
+    path, body = f"/projects/{home.project_id}/api-keys", {"name": "once", "scope": "inference"}
+
+    async def ask() -> httpx.Response:
+        return await api.ask(user, "POST", f"/api/v1{path}", json=body, headers={"Idempotency-Key": "one"})
+
+    first = await ask()
+    assert first.status_code == 201, first.text
+    assert (await change(api, elsewhere, user_id, role="user")).status_code == 200
+    again = await ask()
+    assert_problem(again, 409, "idempotency_answer_lost")
+    assert first.json()["key"] not in again.text
+    assert await live_keys(api) == {first.json()["id"]}
 
 
 async def deliver(api: Api) -> None:

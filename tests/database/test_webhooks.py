@@ -31,6 +31,7 @@ class Receiver:
     answers: list[int] = field(default_factory=list)
     """What it says to the next messages; 204 when there is nothing left."""
     received: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
+    may_answer: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def url(self) -> str:
@@ -39,6 +40,7 @@ class Receiver:
     async def handle(self, request: web.Request) -> web.Response:
         headers = {name.lower(): value for name, value in request.headers.items()}
         self.received.append((headers, await request.read()))
+        await self.may_answer.wait()
         status = self.answers.pop(0) if self.answers else 204
         return web.Response(status=status, headers={"Location": self.url + "/elsewhere"})
 
@@ -82,6 +84,7 @@ class World:
 @pytest.fixture
 async def receiver() -> AsyncIterator[Receiver]:
     receiver = Receiver(free_port())
+    receiver.may_answer.set()
     app = web.Application()
     app.router.add_post("/{path:.*}", receiver.handle)
     runner = web.AppRunner(app, access_log=None)
@@ -283,6 +286,47 @@ async def test_switched_off_by_an_admin(world: World) -> None:
     )
     assert (await world.api.ask(world.admin, "DELETE", path)).status_code == 204
     assert (await world.api.get(world.admin, world.path)).json()["items"] == []
+
+
+async def sent_and_unanswered(world: World) -> str:
+    made = await world.webhook("webhook.test")
+    world.receiver.may_answer.clear()
+    await world.api.post(world.admin, f"{world.path}/{made['id']}/test", {})
+    await until_received(world.receiver, 1)
+    return str(made["id"])
+
+
+async def test_switched_off_while_a_message_is_under_way(world: World) -> None:
+    world.receiver.answers = [500]
+    webhook_id = await sent_and_unanswered(world)
+    path = f"/api/v1{world.path}/{webhook_id}"
+    assert (await world.api.ask(world.admin, "PATCH", path, json={"enabled": False})).status_code == 200
+    world.receiver.may_answer.set()
+
+    async def tried() -> bool:
+        (one,) = await world.deliveries(webhook_id)
+        return bool(one["tries"])
+
+    await until(tried, "the answer is recorded")
+    (one,) = await world.deliveries(webhook_id)
+    assert (one["status"], one["next_try_at"]) == (500, None), "what is switched off is sent nothing more"
+
+
+async def test_what_the_old_address_says_does_not_switch_off_the_new_one(world: World) -> None:
+    world.receiver.answers = [410]
+    webhook_id = await sent_and_unanswered(world)
+    path, url = f"/api/v1{world.path}/{webhook_id}", world.receiver.url + "/moved"
+    assert (await world.api.ask(world.admin, "PATCH", path, json={"url": url})).status_code == 200
+    world.receiver.may_answer.set()
+
+    async def tried() -> bool:
+        (one,) = await world.deliveries(webhook_id)
+        return bool(one["tries"])
+
+    await until(tried, "the answer is recorded")
+    assert (await world.api.get(world.admin, world.path)).json()["items"][0]["enabled"]
+    await world.hurry()
+    await until_received(world.receiver, 2)
 
 
 @pytest.mark.parametrize("events", [[], ["container"], ["container.state; DROP"], ["%"], ["*.*"]])

@@ -231,6 +231,19 @@ def test_a_served_container_that_comes_back_at_the_last_moment_does_not_fail() -
     assert (plan.failed, plan.state) == (False, ContainerState.RUNNING)
 
 
+def test_a_served_container_that_answers_again_after_nobody_looked_for_long_does_not_fail() -> None:
+    """The controller or the engine was away for longer than the health timeout; no gateway has it yet."""
+    late = container(serving_generation=1, unready_since=NOW - timedelta(hours=1), last_failure=EXITED)
+    answers = replica(ReplicaState.STARTING, probe=Probe(None, 200), started_at=NOW - timedelta(hours=1))
+    plan = make_plan(late, [answers], NOW)
+    assert (plan.failed, moves(plan)) == (False, {"rep_0": ReplicaState.READY})
+    assert plan.state is ContainerState.STARTING
+    silent = replica(
+        ReplicaState.STARTING, probe=Probe(ProbeFailure.TIMEOUT), started_at=NOW - timedelta(hours=1)
+    )
+    assert make_plan(late, [silent], NOW).failed
+
+
 def test_a_replica_that_was_created_but_never_ran_does_not_drain_for_ever() -> None:
     never_ran = engine_says(ReplicaId("rep_0"), ReplicaPhase.CREATED)
     stopping = container(desired_state=DesiredState.STOPPED)

@@ -18,6 +18,7 @@ from moorage.containers.models import ContainerRow, GatewayRow, ReplicaRouteRow,
 from moorage.containers.repository import mark_due
 from moorage.containers.spec import ContainerSettings, ResourceMode
 from moorage.containers.states import ContainerState, DesiredState, ReplicaState
+from moorage.kit.database import delete_portion
 from moorage.kit.pagination import PageRequest
 from moorage.ledger.spending_repository import spendable_credit
 from moorage.organizations.models import ProjectRow
@@ -213,3 +214,10 @@ async def list_decisions(
 async def purge_decisions(session: AsyncSession) -> None:
     row = AutoscalingDecisionRow
     await session.execute(delete(row).where(row.at < func.now() - KEEP_DECISIONS))
+
+
+async def purge_decisions_of_deleted(session: AsyncSession, kept: timedelta) -> int:
+    """Whatever their date is: they refer to containers that go."""
+    gone = select(ContainerRow.id).where(ContainerRow.deleted_at < func.now() - kept)
+    row = AutoscalingDecisionRow
+    return await delete_portion(session, row, row.container_id.in_(gone))

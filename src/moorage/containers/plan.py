@@ -237,7 +237,8 @@ def _deployment_failure(
         if newest is not None and newest.reason in NOT_ITS_FAULT:
             return None
         return newest or _why_not_tried(container, seen)
-    back = any(replica.state is ReplicaState.ROUTED for replica in seen)
+    # What answers again is back, also when no gateway has it yet: nobody may have looked for longer than the timeout.
+    back = any(replica.state in SERVING for replica in seen)
     unready_since = None if back else container.unready_since
     if unready_since is not None and now - unready_since > container.health_timeout:
         return newest or Verdict(

@@ -104,6 +104,7 @@ async def edit_container(
     row = await repository.lock_container(session, container_id)
     refuse_deleted(row)
     await refuse_suspended(session, row.project_id)
+    refuse_on_trial(row)
     _refuse_not_stopped(row)
     await put_settings(session, actor, row, patch, keyring, settings)
     # Names only: a value may be a secret.
@@ -125,6 +126,7 @@ async def apply_fix(
     """Exactly the change that is on offer, and a start. `seen` is the one that whoever asks was shown."""
     row = await repository.lock_container(session, container_id)
     refuse_deleted(row)
+    refuse_on_trial(row)
     _refuse_not_stopped(row)
     fix = Fix.from_json(row.failure_fix) if has_fix(row) else None
     if fix is None:

@@ -11,6 +11,7 @@ from datetime import timedelta
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from moorage.autoscaling.repository import purge_decisions_of_deleted
 from moorage.containers.retention_repository import purge_activities, purge_containers, purge_replicas
 from moorage.identity.api_keys.repository import purge_revoked_keys, purge_temporary_keys
 from moorage.identity.device.repository import purge_device_logins
@@ -35,12 +36,13 @@ EVERY_S = 300.0
 Purge = Callable[[AsyncSession, timedelta], Awaitable[int]]
 """Removes a portion of what is older, and says how much that was."""
 
-# Containers after their replicas, which refer to them.
+# Containers after their replicas and decisions, which refer to them.
 _HISTORY: tuple[Purge, ...] = (
     purge_activities,
     purge_audit,
     purge_revoked_keys,
     purge_invitations,
+    purge_decisions_of_deleted,
     purge_containers,
 )
 

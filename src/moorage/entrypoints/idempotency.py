@@ -104,7 +104,7 @@ async def _claimed(database: Database, clock: Clock, attempt: Attempt, fingerpri
     while True:
         async with database.transaction() as session:
             earlier = await claim(session, attempt, fingerprint)
-        if earlier is None or earlier.answer is not None:
+        if earlier is None or earlier.answer is not None or earlier.forgotten:
             break
         if earlier.fingerprint != fingerprint:
             break
@@ -117,6 +117,8 @@ async def _claimed(database: Database, clock: Clock, attempt: Attempt, fingerpri
             "This Idempotency-Key was used for another request. Take a new one for each thing you ask for.",
             code="idempotency_key_reused",
         )
+    if earlier is not None and earlier.forgotten:
+        raise _in_use(earlier)
     return earlier
 
 

@@ -18,6 +18,8 @@ from moorage.kit.errors import ConflictError
 
 KEPT = timedelta(days=1)
 GIVEN_UP_AFTER = timedelta(minutes=1)
+_FORGOTTEN = ""
+"""The attempt of a request whose answer nobody gets any more: no attempt has this name, so none can add it again."""
 
 
 class IdempotentRequestRow(Base):
@@ -47,6 +49,8 @@ class Earlier:
     fingerprint: bytes
     committed: bool
     answer: bytes | None
+    forgotten: bool = False
+    """It was carried out, and nobody gets its answer any more."""
 
 
 async def claim(session: AsyncSession, attempt: Attempt, fingerprint: bytes) -> Earlier | None:
@@ -66,7 +70,7 @@ async def claim(session: AsyncSession, attempt: Attempt, fingerprint: bytes) -> 
     )
     if (await session.execute(taken)).first() is not None:
         return None
-    query = select(table.fingerprint, table.committed, table.answer)
+    query = select(table.fingerprint, table.committed, table.answer, table.attempt == _FORGOTTEN)
     found = (
         await session.execute(query.where(table.actor == attempt.actor, table.key == attempt.key))
     ).one_or_none()
@@ -96,9 +100,11 @@ async def give_back(session: AsyncSession, attempt: Attempt) -> None:
 
 
 async def forget_answers(session: AsyncSession, actor: str) -> None:
-    """Of somebody who may do less from now on: an answer that was right then may hold what they must not have now."""
+    """Of somebody who may do less from now on: an answer that was right then may hold what they must not have now. That
+    it was carried out stays known, or whoever repeats a request would make what they still may a second time."""
     answered = (IdempotentRequestRow.actor == actor) & IdempotentRequestRow.committed
-    await session.execute(delete(IdempotentRequestRow).where(answered))
+    forgotten = update(IdempotentRequestRow).where(answered)
+    await session.execute(forgotten.values(attempt=_FORGOTTEN, answer=None))
 
 
 async def purge_old_requests(session: AsyncSession) -> None:

@@ -70,7 +70,9 @@ class WebhookDelivery:
         if waiting.maker_lost_the_right:
             async with self.database.transaction() as session:
                 await lease.guard(session)
-                await _switch_off(session, waiting.webhook, _MAKER_GONE)
+                webhook = await repository.lock_webhook(session, key)
+                if webhook is not None and await repository.maker_lost_the_right(session, key):
+                    await _switch_off(session, webhook, _MAKER_GONE)
             return
         outcome = await self._send(waiting)
         log.info(
@@ -82,14 +84,7 @@ class WebhookDelivery:
         )
         async with self.database.transaction() as session:
             await lease.guard(session)
-            if outcome.error is None and outcome.status is not None:
-                await repository.record_delivered(session, waiting.delivery.id, outcome.status)
-                return
-            pause = pause_after(waiting.delivery.tries + 1) if outcome.status != _GONE else None
-            error = outcome.error or ""
-            await repository.record_failed(session, waiting.delivery.id, outcome.status, error, pause)
-            if pause is None:
-                await _switch_off(session, waiting.webhook, error)
+            await _record(session, waiting, outcome)
 
     async def postpone(self, key: str, error: Exception, lease: Lease) -> None:
         async with self.database.transaction() as session:
@@ -117,6 +112,25 @@ class WebhookDelivery:
         if 200 <= answer.status < 300:
             return Outcome(answer.status)
         return Outcome(answer.status, f"{answer.origin} answered {answer.status}")
+
+
+async def _record(session: AsyncSession, sent: Waiting, outcome: Outcome) -> None:
+    """What came of it, for the webhook as it is by now."""
+    webhook = await repository.lock_webhook(session, sent.webhook.id)
+    if webhook is None:
+        return  # Its messages went with it.
+    if outcome.error is None and outcome.status is not None:
+        await repository.record_delivered(session, sent.delivery.id, outcome.status)
+        return
+    pause = pause_after(sent.delivery.tries + 1) if outcome.status != _GONE else None
+    if webhook.url != sent.webhook.url:
+        pause = pause_after(1)  # What the old address says tells nothing about the new one.
+    is_off = webhook.disabled_at is not None
+    error = outcome.error or ""
+    again_in = None if is_off else pause
+    await repository.record_failed(session, sent.delivery.id, outcome.status, error, again_in)
+    if pause is None and not is_off:
+        await _switch_off(session, webhook, error)
 
 
 async def _switch_off(session: AsyncSession, webhook: WebhookRow, why: str) -> None:

@@ -104,6 +104,17 @@ async def next_delivery(session: AsyncSession, webhook_id: str) -> Waiting | Non
     return Waiting(found[0], found[1], int(found[2]), found[3]) if found is not None else None
 
 
+async def lock_webhook(session: AsyncSession, webhook_id: str) -> WebhookRow | None:
+    """As it is now: while a receiver was spoken to, an admin may have changed it, or removed it."""
+    query = select(WebhookRow).where(WebhookRow.id == webhook_id).with_for_update()
+    return (await session.execute(query)).scalar_one_or_none()
+
+
+async def maker_lost_the_right(session: AsyncSession, webhook_id: str) -> bool:
+    query = select(_MAKER_LOST_THE_RIGHT).where(WebhookRow.id == webhook_id)
+    return (await session.execute(query)).scalar_one()
+
+
 async def record_delivered(session: AsyncSession, delivery_id: str, status: int) -> None:
     values = {
         "delivered_at": func.now(),

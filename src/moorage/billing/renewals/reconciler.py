@@ -62,11 +62,11 @@ class RenewalsReconciler:
     _paused_until_s: float = field(init=False, default=float("-inf"))
 
     async def due(self, limit: int) -> Due:
+        now_s = self.clock.monotonic()
+        self._postponed = {key: at_s for key, at_s in self._postponed.items() if at_s > now_s}
         async with self.database.reading() as session:
             self._refuse_jumps(await repository.database_now(session))
-            keys, next_in_s = await repository.due_organizations(session, limit)
-        now_s = self.clock.monotonic()
-        return Due([key for key in keys if self._postponed.get(key, now_s) <= now_s], next_in_s)
+            return Due(*await repository.due_organizations(session, limit, self._postponed.keys()))
 
     async def reconcile(self, key: str, lease: Lease) -> None:
         async with self.database.reading() as session:
@@ -87,7 +87,6 @@ class RenewalsReconciler:
             raise MoorageError(
                 f"{len(failures)} of {len(container_ids)} containers were not renewed; {first_id}: {first!r}"
             ) from first
-        self._postponed.pop(key, None)
 
     async def postpone(self, key: str, error: Exception, lease: Lease) -> None:
         self._postponed[key] = self.clock.monotonic() + PAUSE_AFTER_FAILURE_S
@@ -153,7 +152,10 @@ class RenewalsReconciler:
         """What cannot be paid goes; below its minimum, all of it does."""
         unpaid = {one.id for hour in due.hours if hour.id in refused for one in _replicas_in(due, hour)}
         await repository.mark_unfunded(session, sorted(unpaid))
-        funded = {one.slot for one in due.replicas if one.id not in unpaid}
+        # Beyond the number that is wanted they go as well, as soon as a pass looks.
+        funded = {
+            one.slot for one in due.replicas if one.id not in unpaid and one.slot < container.desired_replicas
+        }
         organization_id = due.hours[0].organization_id
         log.warning("renewal_refused", container_id=container.id, hours=sorted(refused))
         limit = next((one.limit for one in refused.values() if one.limit is not None), None)

@@ -1,6 +1,6 @@
 """SQL of renewals: whose hours end soon, and what is in their slots."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -26,13 +26,15 @@ class DueHours:
     now: datetime
 
 
-async def due_organizations(session: AsyncSession, limit: int) -> tuple[list[str], float | None]:
-    """Those with hours to decide about, and in how many seconds the next one has."""
+async def due_organizations(
+    session: AsyncSession, limit: int, postponed: Collection[str]
+) -> tuple[list[str], float | None]:
+    """Those with hours to decide about, and in how many seconds the next one has. Who is postponed takes nobody's place."""
     due_at = func.min(HourRow.due_at)
     in_s = func.extract("epoch", due_at - func.clock_timestamp())
     query = (
         select(HourRow.organization_id, in_s)
-        .where(HourRow.due_at.is_not(None))
+        .where(HourRow.due_at.is_not(None), HourRow.organization_id.not_in(postponed))
         .group_by(HourRow.organization_id)
         .order_by(due_at)
         .limit(limit + 1)
