@@ -96,6 +96,37 @@ async def test_who_cannot_wait_is_told(database: Database) -> None:
         until.set()
 
 
+async def test_all_keys_of_one_person_have_one_share(api: Api) -> None:
+    """In however many projects: whoever is signed in makes those as they like."""
+    home, other = await new_home(api), await new_home(api, "grace@example.com")
+    projects = [home.project_id]
+    for number in range(4):
+        path = f"/organizations/{home.organization_id}/projects"
+        projects.append((await api.post(home.admin, path, {"name": f"n{number}"})).json()["id"])
+    keys = []
+    for project_id in projects:
+        made = await api.post(
+            home.admin, f"/projects/{project_id}/api-keys", {"name": "key", "scope": "manage"}
+        )
+        keys.append(bearer("key", made.json()["key"]))
+        assert (await api.get(keys[-1], f"/projects/{project_id}")).status_code == 200
+    async with api.database.session() as session:
+        locked = text("SELECT id FROM projects WHERE id = ANY(:ids) FOR UPDATE")
+        await session.execute(locked, {"ids": projects})
+        slow = [
+            asyncio.create_task(api.post(key, f"/projects/{project_id}/api-keys", {"name": "another"}))
+            for project_id, key in zip(projects, keys, strict=True)
+            for _ in range(5)
+        ]
+        await in_use(api.database, 1 + api.database.most_connections // 4)
+        async with asyncio.timeout(5):
+            for _ in range(5):
+                assert (await api.get(other.admin, "/organizations")).status_code == 200
+        await session.rollback()
+        assert {(await one).status_code for one in slow} == {201}
+    await in_use(api.database, 0)
+
+
 async def test_slow_questions_of_one_person_leave_the_others_their_connections(api: Api) -> None:
     """Their rows are locked, so each of these requests holds a connection for as long as it likes."""
     home, other = await new_home(api), await new_home(api, "grace@example.com")
