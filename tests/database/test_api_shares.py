@@ -1,10 +1,13 @@
 """The connections to the database are shared: whoever keeps its own busy waits for them, and nobody else does."""
 
 import asyncio
+import socket
+import threading
+from collections import Counter
 from contextlib import AsyncExitStack
 
 import pytest
-from api_support import ANONYMOUS, Api, assert_problem, bearer, new_home
+from api_support import ANONYMOUS, Api, Home, assert_problem, bearer, new_home
 from api_support import api_fixture as api_fixture
 from sqlalchemy import text
 
@@ -150,3 +153,38 @@ async def test_slow_questions_of_one_person_leave_the_others_their_connections(a
         await session.rollback()
         assert {(await one).status_code for one in slow} == {200}
     await in_use(api.database, 0)
+
+
+async def test_registries_that_answer_nobody_leave_others_their_preflights(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, other = await new_home(api), await new_home(api, "grace@example.com")
+    await api.execute(
+        "INSERT INTO nodes (name, infrastructure, architecture, cpu_millis, memory_bytes, gpus, seen_at)"
+        " VALUES ('one', 'cpu', 'amd64', 1000, 1000, '[]', now())"
+    )
+    answered = threading.Event()
+
+    def resolve(host: str, *_: object, **__: object) -> list[object]:
+        if host.endswith("silent.example.com"):
+            answered.wait(60)
+        raise socket.gaierror(socket.EAI_NONAME, "unknown")
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+
+    async def preflight(asker: Home, host: str) -> int:
+        body = {"image": f"{host}/a/b:1", "registry": {"provider": "other"}}
+        path = f"/projects/{asker.project_id}/containers/preflight"
+        return (await api.post(asker.admin, path, body)).status_code
+
+    silent = [asyncio.create_task(preflight(home, f"n{number}.silent.example.com")) for number in range(80)]
+    try:
+        async with asyncio.timeout(20):
+            # Four are asked and eight wait; the others are told so at once.
+            while sum(one.done() for one in silent) < len(silent) - 12:  # noqa: ASYNC110 - they tell nobody
+                await asyncio.sleep(0.02)
+        async with asyncio.timeout(5):
+            assert await preflight(other, "quick.example.com") == 200
+    finally:
+        answered.set()
+    assert Counter(await asyncio.gather(*silent))[429] == len(silent) - 12
