@@ -297,7 +297,7 @@ class World:
 
     @property
     def actor(self) -> KeyActor:
-        return KeyActor(ApiKeyId("key_test"), ProjectId(self.project.id))
+        return KeyActor(ApiKeyId("key_test"), ProjectId(self.project.id), None)
 
     async def container(self, container_id: str) -> ContainerRow:
         async with self.database.transaction() as session:

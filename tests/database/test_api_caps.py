@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from api_support import KEYRING, Api, Home, assert_problem, container_body, new_home
+from api_support import KEYRING, Api, Home, assert_problem, bearer, container_body, new_home
 from api_support import api_fixture as api_fixture
 
 from moorage.entrypoints.api import create_app
@@ -106,7 +106,7 @@ async def test_streams_of_logs(api: Api) -> None:
         answers = await asyncio.gather(*(opened(home.token) for _ in range(20)))
         statuses = sorted(line.split()[1] for line, _ in answers)
         assert statuses == [b"200"] * MOST + [b"429"] * (20 - MOST)
-        # A key is somebody else.
+        # A key that nobody made shares by its project.
         other, writer = await opened(key)
         assert other.split()[1] == b"200"
         for one in (writer, *(writer for _, writer in answers)):
@@ -114,6 +114,24 @@ async def test_streams_of_logs(api: Api) -> None:
         while streams.count_of(StreamKind.LOGS, home.user_id):  # noqa: ASYNC110 - a counter tells nobody
             await asyncio.sleep(0.02)
         assert (await opened(home.token))[0].split()[1] == b"200"
+
+
+async def test_streams_of_all_keys_of_a_person_count_for_them(api: Api) -> None:
+    home = await new_home(api)
+    few = await limited(api, streams_per_person=MOST)
+    other = await few.post(home.admin, f"/organizations/{home.organization_id}/projects", {"name": "other"})
+    streams: OpenStreams = few.app.state.streams
+    held = [streams.take(kind, home.user_id, MOST) for kind in StreamKind for _ in range(MOST)]
+    for project_id in (home.project_id, other.json()["id"]):
+        wanted = {"name": "key", "scope": "manage"}
+        made = await few.post(home.admin, f"/projects/{project_id}/api-keys", wanted)
+        asker = bearer("key", made.json()["key"])
+        for path in ("logs/stream", "logs/download", "events"):
+            async with asyncio.timeout(20):  # a stream that is opened would not end
+                answer = await few.get(asker, f"/projects/{project_id}/{path}")
+            assert_problem(answer, 429, "too_many_streams")
+    for one in held:
+        one.close()
 
 
 async def test_downloads_and_exports(api: Api) -> None:

@@ -1,10 +1,13 @@
 """The connections to the database are shared: whoever keeps its own busy waits for them, and nobody else does."""
 
 import asyncio
+import socket
+import threading
+from collections import Counter
 from contextlib import AsyncExitStack
 
 import pytest
-from api_support import ANONYMOUS, Api, assert_problem, bearer, new_home
+from api_support import ANONYMOUS, Api, Home, assert_problem, bearer, new_home
 from api_support import api_fixture as api_fixture
 from sqlalchemy import text
 
@@ -96,6 +99,37 @@ async def test_who_cannot_wait_is_told(database: Database) -> None:
         until.set()
 
 
+async def test_all_keys_of_one_person_have_one_share(api: Api) -> None:
+    """In however many projects: whoever is signed in makes those as they like."""
+    home, other = await new_home(api), await new_home(api, "grace@example.com")
+    projects = [home.project_id]
+    for number in range(4):
+        path = f"/organizations/{home.organization_id}/projects"
+        projects.append((await api.post(home.admin, path, {"name": f"n{number}"})).json()["id"])
+    keys = []
+    for project_id in projects:
+        made = await api.post(
+            home.admin, f"/projects/{project_id}/api-keys", {"name": "key", "scope": "manage"}
+        )
+        keys.append(bearer("key", made.json()["key"]))
+        assert (await api.get(keys[-1], f"/projects/{project_id}")).status_code == 200
+    async with api.database.session() as session:
+        locked = text("SELECT id FROM projects WHERE id = ANY(:ids) FOR UPDATE")
+        await session.execute(locked, {"ids": projects})
+        slow = [
+            asyncio.create_task(api.post(key, f"/projects/{project_id}/api-keys", {"name": "another"}))
+            for project_id, key in zip(projects, keys, strict=True)
+            for _ in range(5)
+        ]
+        await in_use(api.database, 1 + api.database.most_connections // 4)
+        async with asyncio.timeout(5):
+            for _ in range(5):
+                assert (await api.get(other.admin, "/organizations")).status_code == 200
+        await session.rollback()
+        assert {(await one).status_code for one in slow} == {201}
+    await in_use(api.database, 0)
+
+
 async def test_slow_questions_of_one_person_leave_the_others_their_connections(api: Api) -> None:
     """Their rows are locked, so each of these requests holds a connection for as long as it likes."""
     home, other = await new_home(api), await new_home(api, "grace@example.com")
@@ -119,3 +153,38 @@ async def test_slow_questions_of_one_person_leave_the_others_their_connections(a
         await session.rollback()
         assert {(await one).status_code for one in slow} == {200}
     await in_use(api.database, 0)
+
+
+async def test_registries_that_answer_nobody_leave_others_their_preflights(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, other = await new_home(api), await new_home(api, "grace@example.com")
+    await api.execute(
+        "INSERT INTO nodes (name, infrastructure, architecture, cpu_millis, memory_bytes, gpus, seen_at)"
+        " VALUES ('one', 'cpu', 'amd64', 1000, 1000, '[]', now())"
+    )
+    answered = threading.Event()
+
+    def resolve(host: str, *_: object, **__: object) -> list[object]:
+        if host.endswith("silent.example.com"):
+            answered.wait(60)
+        raise socket.gaierror(socket.EAI_NONAME, "unknown")
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+
+    async def preflight(asker: Home, host: str) -> int:
+        body = {"image": f"{host}/a/b:1", "registry": {"provider": "other"}}
+        path = f"/projects/{asker.project_id}/containers/preflight"
+        return (await api.post(asker.admin, path, body)).status_code
+
+    silent = [asyncio.create_task(preflight(home, f"n{number}.silent.example.com")) for number in range(80)]
+    try:
+        async with asyncio.timeout(20):
+            # Four are asked and eight wait; the others are told so at once.
+            while sum(one.done() for one in silent) < len(silent) - 12:  # noqa: ASYNC110 - they tell nobody
+                await asyncio.sleep(0.02)
+        async with asyncio.timeout(5):
+            assert await preflight(other, "quick.example.com") == 200
+    finally:
+        answered.set()
+    assert Counter(await asyncio.gather(*silent))[429] == len(silent) - 12

@@ -219,7 +219,7 @@ async def test_details(api: Api, home: Home) -> None:
 
 
 @pytest.mark.parametrize(
-    "month", ["2026-13", "2026-1", "1999-12", "abc", "2026-11-01", "２０２６-11", "0000-00"]
+    "month", ["2026-13", "2026-1", "1999-12", "abc", "2026-11-01", "9999-12", "２０２６-11", "0000-00"]
 )
 async def test_no_such_month(api: Api, home: Home, month: str) -> None:
     for rest in (f"invoices/{month}", f"invoices/{month}/pdf"):

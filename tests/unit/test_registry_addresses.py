@@ -1,4 +1,7 @@
+import asyncio
 import ipaddress
+import socket
+import threading
 from urllib.parse import urlsplit
 
 import pytest
@@ -15,6 +18,7 @@ from moorage.outbound.addresses import (
     origin_of,
     registry_origin,
     strict_url,
+    system_lookup,
 )
 
 _REFUSED_NETWORKS = (
@@ -205,3 +209,23 @@ async def test_plain_http_only_if_localhost_is_loopback() -> None:
 )
 def test_allowed_by_name(registry: str, is_allowed: bool) -> None:
     assert is_allowed_by_name(registry, ("registry.lan",)) is is_allowed
+
+
+async def test_names_that_nobody_answers_for_keep_no_thread_from_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answered = threading.Event()
+
+    def resolve(host: str, *_: object, **__: object) -> list[object]:
+        answered.wait(30)
+        return []
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    lookups = [asyncio.create_task(system_lookup(f"n{number}.example.com", 443)) for number in range(40)]
+    await asyncio.sleep(0)  # until each of them waits
+    try:
+        async with asyncio.timeout(5):
+            assert await asyncio.to_thread(lambda: "done") == "done"
+    finally:
+        answered.set()
+        await asyncio.gather(*lookups)

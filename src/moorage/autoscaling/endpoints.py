@@ -92,7 +92,7 @@ async def replay_autoscaling(
     question = await read_question(session, container, policy, body.since, now)
     await session.commit()  # gives the connection back
     try:
-        found = await jobs.run(access.project.organization_id, compare, question)
+        found = await jobs.run(access.actor.shares_as, compare, question)
     except JobTooLongError as exc:
         raise InvalidInputError(
             "This is too much to replay. Ask for a shorter time.",

@@ -1,6 +1,6 @@
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Response
+from fastapi import APIRouter, Depends, Request, Response
 
 from moorage.catalog.repository import keep_instance_type, list_instance_types, list_nodes
 from moorage.containers import repository, service
@@ -31,6 +31,7 @@ from moorage.containers.states import Reason
 from moorage.containers.validation import validated_image
 from moorage.containers.verdict import Fix
 from moorage.kit.errors import UnavailableError
+from moorage.kit.fair_slots import FairSlots
 from moorage.kit.pagination import Page, PageRequest, Position, page_of, page_request
 from moorage.kit.web import TheClock, TheKeyring, TheSession, TheSettings, takes_body
 from moorage.organizations.access import ProjectAccess, project_with
@@ -42,6 +43,17 @@ Paging = Annotated[PageRequest, Depends(page_request)]
 Readable = Annotated[ContainerAccess, Depends(readable_container)]
 Manageable = Annotated[ContainerAccess, Depends(manageable_container)]
 Startable = Annotated[ContainerAccess, Depends(startable_container)]
+
+
+def preflight_slots() -> FairSlots:
+    """A registry may answer as slowly as it likes, and so may the server of its name: each holds a thread and sockets of
+    ours meanwhile, so one person asks few at a time."""
+    return FairSlots(40, 4, most_waiting=8, wait_s=10.0)
+
+
+async def _preflights(request: Request) -> FairSlots:
+    slots: FairSlots = request.app.state.preflights
+    return slots
 
 
 @router.post("/projects/{project_id}/containers", status_code=201)
@@ -70,10 +82,11 @@ async def create_container(
 @takes_body(MOST_SETTINGS_BYTES)
 async def preflight(
     body: PreflightRequest,
-    _: Annotated[ProjectAccess, Depends(project_with(Permission.CONTAINER_MANAGE))],
+    access: Annotated[ProjectAccess, Depends(project_with(Permission.CONTAINER_MANAGE))],
     session: TheSession,
     settings: TheSettings,
     clock: TheClock,
+    preflights: Annotated[FairSlots, Depends(_preflights)],
 ) -> PreflightResult:
     """Asks the image's registry; nothing is pulled, kept or charged."""
     image = validated_image(body.image, body.registry, settings)
@@ -89,14 +102,15 @@ async def preflight(
     credentials = None
     if body.registry.username is not None:
         credentials = RegistryCredentials(body.registry.username, body.registry.password or "")
-    return await look_ahead(
-        image,
-        credentials,
-        body.port,
-        architecture=nodes[0].architecture,
-        settings=settings,
-        clock=clock,
-    )
+    async with preflights.taken(access.actor.shares_as):
+        return await look_ahead(
+            image,
+            credentials,
+            body.port,
+            architecture=nodes[0].architecture,
+            settings=settings,
+            clock=clock,
+        )
 
 
 @router.get("/projects/{project_id}/containers")

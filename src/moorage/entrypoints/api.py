@@ -149,6 +149,7 @@ def create_app(settings: Settings, database: Database, keyring: Keyring) -> Fast
     app.state.card_provider = card_provider(settings)
     app.state.streams = OpenStreams()
     app.state.jobs = Jobs(settings.jobs_at_once)
+    app.state.preflights = containers.preflight_slots()
     app.state.changes = Changes(listener)
     app.state.newcomers = Newcomers(
         is_invited=has_live_invitation, welcome=partial(create_first_organization, settings)

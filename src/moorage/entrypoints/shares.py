@@ -1,6 +1,6 @@
 """Says for whom each request is, so that one client takes no more than its share of the connections to the database.
 
-A token that was found good a moment ago shares by its person or project; everybody else by the address, because
+A token that was found good a moment ago shares by its person; everybody else by the address, because
 whoever makes tokens up has as many of them as they like.
 """
 

@@ -37,6 +37,9 @@ _ENDPOINT_ANSWERS = {
         "This key, or its organization, sends more requests than it may. Try again in a second.",
         "rate_limit_error",
     ),
+    "too_many_at_once": _Answer(
+        "Too many requests are open at once. Wait until some of them have ended.", "rate_limit_error"
+    ),
     "body_too_large": _Answer(
         "The request body is larger than this container accepts (limits.max_body_bytes).",
         "invalid_request_error",
@@ -52,6 +55,11 @@ _ENDPOINT_ANSWERS = {
 _MANAGEMENT_ANSWERS = {
     400: ("Bad Request", "bad_request", "The request is not valid HTTP, or ended before it was complete."),
     408: ("Request Timeout", "request_timeout", "The request did not arrive in time. Send it again, faster."),
+    429: (
+        "Too Many Requests",
+        "too_many_at_once",
+        "Too many requests are open at once. Wait until some of them have ended.",
+    ),
     500: ("Internal Server Error", "internal_error", "The gateway failed."),
     502: ("Bad Gateway", "unavailable", "The API closed the connection. Try again in a few seconds."),
     503: ("Service Unavailable", "unavailable", "The API is not running. Try again in a few seconds."),

@@ -3,6 +3,9 @@
 One HAProxy serves the console's address and the endpoints. Each has connections of its own: whatever happens at one
 of them, the other goes on accepting. The two together never need more descriptors than the process may open. Within
 each, one source (an IPv4 address, or an IPv6 network of 64 bits, which one host can have all of) holds a part at most.
+
+HTTP/2 carries a hundred requests at a time over one connection, and each has a connection of its own to the container or
+the API. So where it is spoken, which is where there is a certificate, requests are limited as connections are.
 """
 
 from dataclasses import dataclass
@@ -19,7 +22,8 @@ _MANAGEMENT_SHARE_MAX = 0.25
 SOURCE = "src,ipmask(32,64)"
 SOURCE_COUNTER = 3
 """The stick counters before it belong to requests (`endpoint_rules`), this one to the connection."""
-STICK_COUNTERS = SOURCE_COUNTER + 1
+REQUESTS_COUNTER, REQUESTS_OF_SOURCE_COUNTER = SOURCE_COUNTER + 1, SOURCE_COUNTER + 2
+STICK_COUNTERS = REQUESTS_OF_SOURCE_COUNTER + 1
 
 
 @dataclass(frozen=True)
@@ -42,19 +46,37 @@ def limit_connections(frontend: str, at_once: int, per_source: int | None) -> st
         return f"    maxconn {at_once}"
     return f"""\
     maxconn {at_once}
-    tcp-request connection track-sc{SOURCE_COUNTER} {SOURCE} table {_table(frontend)}
+    tcp-request connection track-sc{SOURCE_COUNTER} {SOURCE} table {frontend}_sources
     tcp-request connection reject if {{ sc_conn_cur({SOURCE_COUNTER}) gt {per_source} }}"""
 
 
-def source_table(frontend: str, per_source: int | None) -> str:
-    if per_source is None:
-        return ""
-    return f"""\
-backend {_table(frontend)} from base
-    stick-table type ipv6 size 100k expire 1m store conn_cur
+def limit_requests(
+    at_once: int, per_source: int | None, answer: str, *, frontend: str, speaks_http2: bool
+) -> str:
+    """The same for requests. One too many is answered: to close its connection would end the others on it."""
+    if not speaks_http2:
+        # Or a client could begin with it nevertheless, without having been offered it.
+        return "    option disable-h2-upgrade"
+    limits = [(REQUESTS_COUNTER, "int(0)", f"{frontend}_requests", at_once)]
+    if per_source is not None:
+        limits.append((REQUESTS_OF_SOURCE_COUNTER, SOURCE, f"{frontend}_requests_of_sources", per_source))
+    return "\n".join(
+        f"""\
+    http-request track-sc{counter} {key} table {table}
+    http-request return status 429 {answer} hdr Retry-After 1 if {{ sc_conn_cur({counter}) gt {most} }}"""
+        for counter, key, table, most in limits
+    )
 
-"""
 
-
-def _table(frontend: str) -> str:
-    return f"{frontend}_sources"
+def share_tables(frontend: str, per_source: int | None, *, speaks_http2: bool) -> str:
+    """That those lines count in."""
+    tables = []
+    if per_source is not None:
+        tables.append((f"{frontend}_sources", "type ipv6 size 100k expire 1m"))
+    if speaks_http2:
+        tables.append((f"{frontend}_requests", "type integer size 1k"))
+    if speaks_http2 and per_source is not None:
+        tables.append((f"{frontend}_requests_of_sources", "type ipv6 size 100k expire 1m"))
+    return "".join(
+        f"backend {name} from base\n    stick-table {what} store conn_cur\n\n" for name, what in tables
+    )

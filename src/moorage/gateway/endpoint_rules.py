@@ -8,7 +8,7 @@ from pathlib import Path
 
 from moorage.gateway.answers import endpoint_error
 from moorage.gateway.config import GatewayConfig
-from moorage.gateway.connection_shares import limit_connections, source_table
+from moorage.gateway.connection_shares import limit_connections, limit_requests, share_tables
 from moorage.gateway.console_access import console_access
 from moorage.gateway.map_values import (
     KEY_EXPIRY,
@@ -45,13 +45,12 @@ _OWN_RATE_WINDOW_S = 60
 
 
 def endpoint_frontend(config: GatewayConfig) -> str:
+    per_source, speaks_http2 = config.endpoint_connections_per_source, config.endpoint_certificate is not None
     return "\n".join(
         [
             f"frontend {ENDPOINT_FRONTEND} from base",
             f"    {bind(config.endpoint_listen, config.endpoint_certificate)}",
-            limit_connections(
-                ENDPOINT_FRONTEND, config.endpoint_connections, config.endpoint_connections_per_source
-            ),
+            limit_connections(ENDPOINT_FRONTEND, config.endpoint_connections, per_source),
             f"    unique-id-format {_REQUEST_ID}",
             f"    unique-id-header X-Request-ID{_log_requests(config)}",
             f"    http-error status 400 {endpoint_error('bad_request')}",
@@ -59,6 +58,15 @@ def endpoint_frontend(config: GatewayConfig) -> str:
             f"    http-error status 500 {endpoint_error('internal_error')}",
             "    http-after-response set-header X-Request-ID %[unique-id]",
             console_access(config.console_origin),
+            # What comes without a key is nobody's and not logged.
+            "    http-request set-log-level silent",
+            limit_requests(
+                config.endpoint_connections,
+                per_source,
+                endpoint_error("too_many_at_once"),
+                frontend=ENDPOINT_FRONTEND,
+                speaks_http2=speaks_http2,
+            ),
             _key(config),
             _container(config),
             _rate(config),
@@ -69,7 +77,7 @@ def endpoint_frontend(config: GatewayConfig) -> str:
             "backend nowhere from base",
             f"    http-request return status 503 {endpoint_error('container_not_running')} hdr Retry-After 5",
             "",
-            source_table(ENDPOINT_FRONTEND, config.endpoint_connections_per_source) + _rate_tables(),
+            share_tables(ENDPOINT_FRONTEND, per_source, speaks_http2=speaks_http2) + _rate_tables(),
         ]
     )
 
@@ -142,9 +150,7 @@ def _key(config: GatewayConfig) -> str:
     unauthorized = f"return status 401 {endpoint_error('authentication_failed')} hdr WWW-Authenticate Bearer"
     keys_map = config.map_path(KEYS_MAP)
     return f"""\
-    # 1. The key. What comes without one is nobody's and not logged. The whole rest of the only Authorization header
-    # is hashed, so nothing can hide behind it.
-    http-request set-log-level silent
+    # 1. The key. The whole rest of the only Authorization header is hashed, so nothing can hide behind it.
     http-request set-var(txn.header) req.fhdr(authorization)
     http-request {unauthorized} unless {{ req.fhdr_cnt(authorization) eq 1 }}
     # A hash costs a quarter of a request, and a client repeats its key: its connection remembers the last valid header

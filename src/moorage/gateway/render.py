@@ -16,7 +16,8 @@ from moorage.gateway.connection_shares import (
     DESCRIPTORS_MAX,
     STICK_COUNTERS,
     limit_connections,
-    source_table,
+    limit_requests,
+    share_tables,
 )
 from moorage.gateway.endpoint_rules import (
     HEALTH_MAP,
@@ -165,7 +166,18 @@ defaults base
 
 
 def _management(config: GatewayConfig, listen: str) -> str:
-    per_source = config.management_connections_per_source
+    per_source, speaks_http2 = (
+        config.management_connections_per_source,
+        config.management_certificate is not None,
+    )
+    limited_requests = limit_requests(
+        config.management_connections,
+        per_source,
+        management_error(429),
+        frontend=MANAGEMENT_FRONTEND,
+        speaks_http2=speaks_http2,
+    )
+    tables = share_tables(MANAGEMENT_FRONTEND, per_source, speaks_http2=speaks_http2)
     return f"""\
 frontend {MANAGEMENT_FRONTEND} from base
     {bind(listen, config.management_certificate)}
@@ -177,11 +189,12 @@ frontend {MANAGEMENT_FRONTEND} from base
     http-error status 408 {management_error(408)}
     unique-id-format req_%[uuid]
     http-after-response set-header X-Request-ID %[unique-id] unless {{ res.hdr(x-request-id) -m found }}
+{limited_requests}
 {forwarded_headers(config.management_certificate)}
     http-request set-header X-Request-ID %[unique-id]
     default_backend management
 
-{source_table(MANAGEMENT_FRONTEND, per_source)}backend management from base
+{tables}backend management from base
     http-error status 500 {management_error(500)}
     http-error status 502 {management_error(502)}
     http-error status 503 {management_error(503)}

@@ -18,6 +18,10 @@ class UserActor:
     def id(self) -> str:
         return self.user_id
 
+    @property
+    def shares_as(self) -> str:
+        return self.user_id
+
 
 @dataclass(frozen=True)
 class KeyActor:
@@ -25,10 +29,17 @@ class KeyActor:
 
     key_id: ApiKeyId
     project_id: ProjectId
+    made_by: str | None
 
     @property
     def id(self) -> str:
         return self.key_id
+
+    @property
+    def shares_as(self) -> str:
+        """Of what is scarce, all keys of a person have one share with them: keys, projects and organizations to make them
+        in are there for the asking."""
+        return self.made_by or self.project_id
 
 
 Actor = UserActor | KeyActor

@@ -32,7 +32,7 @@ from moorage.kit.web import SAFE_METHODS, TheSession, TheSettings
 
 async def current_actor(request: Request, session: TheSession, settings: TheSettings) -> Actor:
     actor = await _actor(request, session, settings)
-    note_client(actor.project_id if isinstance(actor, KeyActor) else actor.user_id)
+    note_client(actor.shares_as)
     return actor
 
 
@@ -95,7 +95,7 @@ async def _bearer(request: Request, session: AsyncSession, token: str) -> Actor:
             key, use_is_worth_noting = found
             if use_is_worth_noting and request.client is not None:
                 await note_key_use(session, key.id, request.client.host)
-            return KeyActor(ApiKeyId(key.id), ProjectId(key.project_id))
+            return KeyActor(ApiKeyId(key.id), ProjectId(key.project_id), key.created_by)
     raise _refused()
 
 

@@ -1,4 +1,4 @@
-"""For whom work is done right now, so that what is scarce can be shared: a person, a project's keys, or a source.
+"""For whom work is done right now, so that what is scarce can be shared: a person with their keys, or a source.
 
 The edge sets it for each request; whoever hands out something scarce asks for it. Work of our own has no client.
 """

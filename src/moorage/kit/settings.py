@@ -50,9 +50,10 @@ class Settings(BaseSettings):
     """`postgresql://user:password@host/database` of a server of your own (15 or newer); replaces the embedded one."""
     database_pool_size: int = Field(default=10, ge=2, le=100)
     database_share_percent: int = Field(default=25, ge=1, le=100)
-    """Of the API's connections to the database, for one person, project or unknown address; beyond it, requests wait."""
+    """Of the API's connections to the database, for one person with all their keys, or an unknown address; beyond it,
+    requests wait."""
     jobs_at_once: int = Field(default=2, ge=1, le=64)
-    """Processes of the API for what takes long to compute: replays of the autoscaler, PDF files. One for an organization."""
+    """Processes of the API for what takes long to compute: replays of the autoscaler, PDF files. One for a person."""
     body_timeout_s: float = Field(default=30.0, ge=0.1, le=600.0)
     """How long a client of the API may take to send a request's body."""
 
@@ -184,7 +185,8 @@ class Settings(BaseSettings):
     invitations_per_day: int = Field(default=50, ge=1)
     """By one person, and into one organization: the mails go to people who did not ask for them."""
     streams_per_person: int = Field(default=12, ge=1)
-    """Of logs, and as many of changes, at one API process: many more tabs than anybody looks at. A key counts as one."""
+    """Of logs, and as many of changes, at one API process: many more tabs than anybody looks at. Those of their keys
+    count."""
     downloads_per_person: int = Field(default=3, ge=1)
     """Of log and CSV files, at one time."""
 

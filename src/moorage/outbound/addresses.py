@@ -10,10 +10,12 @@ listed registry: a public registry cannot send us to the operator's private one.
 """
 
 import asyncio
+import functools
 import ipaddress
 import re
 import socket
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from yarl import URL
@@ -24,6 +26,9 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Lookup = Callable[[str, int], Awaitable[tuple[str, ...]]]
 """From a host name and a port to its addresses; raises `OSError` where there are none."""
 
+_LOOKUP_THREADS = ThreadPoolExecutor(64, thread_name_prefix="names")
+"""A name whose server never answers keeps a thread for as long as the resolver waits, whoever has given up meanwhile. The
+loop's own for names are four, or those that everything else of the process uses."""
 _MAX_ADDRESSES = 32
 _MAX_HOSTS = 64
 """Of one image. A registry keeps its layers at one or two other hosts."""
@@ -185,7 +190,8 @@ def is_public_address(address: Address) -> bool:
 
 async def system_lookup(host: str, port: int) -> tuple[str, ...]:
     loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    question = functools.partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+    found = await loop.run_in_executor(_LOOKUP_THREADS, question)
     return tuple(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 

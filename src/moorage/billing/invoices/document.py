@@ -5,7 +5,7 @@ A document that was issued never changes: it is stored as it was, with the names
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import date, datetime
+from datetime import MAXYEAR, date, datetime
 from enum import StrEnum
 from typing import Any
 
@@ -109,10 +109,10 @@ def usage_lines(usage: Sequence[Usage]) -> tuple[Line, ...]:
 
 
 def month_of(text: str) -> date | None:
-    """`2026-11` → its first day; None for anything else."""
+    """`2026-11` → its first day; None for anything else, and for the last year, after which no month follows."""
     year, separator, month = text.partition("-")
     digits = len(text) == 7 and text.isascii() and separator and year.isdigit() and month.isdigit()
-    if not digits or not 1 <= int(month) <= 12 or int(year) < 2000:
+    if not digits or not 1 <= int(month) <= 12 or not 2000 <= int(year) < MAXYEAR:
         return None
     return date(int(year), int(month), 1)
 

@@ -78,7 +78,7 @@ async def get_invoice_pdf(
     month: str, access: Payer, session: TheSession, settings: TheSettings, jobs: TheJobs
 ) -> Response:
     document = await service.invoice_of(session, settings, access.organization.id, _first_day(month))
-    return await _pdf(session, jobs, access.organization.id, document)
+    return await _pdf(session, jobs, access.actor.shares_as, document)
 
 
 @router.get("/organizations/{organization_id}/billing/receipts")
@@ -119,7 +119,7 @@ async def get_receipt_pdf(
     transaction_id: str, access: Payer, session: TheSession, settings: TheSettings, jobs: TheJobs
 ) -> Response:
     document = await service.receipt_of(session, settings, access.organization.id, transaction_id)
-    return await _pdf(session, jobs, access.organization.id, document)
+    return await _pdf(session, jobs, access.actor.shares_as, document)
 
 
 def _first_day(month: str) -> date:
@@ -129,10 +129,10 @@ def _first_day(month: str) -> date:
     return first
 
 
-async def _pdf(session: AsyncSession, jobs: Jobs, organization_id: str, document: Document) -> Response:
+async def _pdf(session: AsyncSession, jobs: Jobs, owner: str, document: Document) -> Response:
     await session.commit()  # gives the connection back
     # Fonts are cut to what is used, which takes a good part of a second: not in the process that serves everybody.
-    content = await jobs.run(organization_id, rendered, document)
+    content = await jobs.run(owner, rendered, document)
     disposition = f'attachment; filename="{document.name}.pdf"'
     return Response(content, media_type="application/pdf", headers={"Content-Disposition": disposition})
 

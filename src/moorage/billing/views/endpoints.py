@@ -103,7 +103,7 @@ async def export_entries(
             return [_entry(one) for one in await repository.list_entries(session, organization_id, page)]
 
     lines = csv_lines(_ENTRY_COLUMNS, read, _entry_cells, _position)
-    stream = streams.take(StreamKind.DOWNLOADS, access.actor.id, settings.downloads_per_person)
+    stream = streams.take(StreamKind.DOWNLOADS, access.actor.shares_as, settings.downloads_per_person)
     return csv_answer(f"entries-{organization_id}.csv", lines, stream)
 
 
@@ -139,7 +139,7 @@ async def export_usage(
         for item in items:
             yield csv_line(["" if value is None else str(value) for value in item.model_dump().values()])
 
-    stream = streams.take(StreamKind.DOWNLOADS, access.actor.id, settings.downloads_per_person)
+    stream = streams.take(StreamKind.DOWNLOADS, access.actor.shares_as, settings.downloads_per_person)
     return csv_answer(f"usage-{access.organization.id}-{days[0]}-{days[1]}.csv", lines(), stream)
 
 

@@ -30,14 +30,14 @@ async def _changes(request: Request) -> Changes:
 async def _watchable_project(
     project_id: str, request: Request, database: TheDatabase, settings: TheSettings
 ) -> LastingAccess[tuple[str, str]]:
-    """The project's id and the asker's."""
+    """The project's id, and whose stream it is."""
     readable = project_with(Permission.CONTAINER_VIEW)
 
     async def find() -> tuple[str, str]:
         async with database.reading() as session:
             actor = await current_actor(request, session, settings)
             access = await readable(project_id, actor, session)
-        return access.project.id, actor.id
+        return access.project.id, actor.shares_as
 
     return await lasting(find)
 
@@ -59,8 +59,8 @@ async def stream_events(
     The stream ends after five minutes, or when the right to it does. Read everything when it opens: what happened
     before is not told.
     """
-    _, actor_id = access.found
-    stream = streams.take(StreamKind.CHANGES, actor_id, settings.streams_per_person)
+    _, reader_id = access.found
+    stream = streams.take(StreamKind.CHANGES, reader_id, settings.streams_per_person)
     return CountedStream(
         stream,
         _events(changes, access, clock),

@@ -52,7 +52,7 @@ async def export_audit(
             return [_shown(one) for one in await repository.list_audit(session, organization_id, page)]
 
     lines = csv_lines(_COLUMNS, read, _cells, _position)
-    stream = streams.take(StreamKind.DOWNLOADS, access.actor.id, settings.downloads_per_person)
+    stream = streams.take(StreamKind.DOWNLOADS, access.actor.shares_as, settings.downloads_per_person)
     return csv_answer(f"audit-{organization_id}.csv", lines, stream)
 
 

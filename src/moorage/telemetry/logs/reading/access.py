@@ -20,7 +20,7 @@ from moorage.telemetry.logs.reading.repository import LogScope
 @dataclass(frozen=True)
 class ReadScope(LogScope):
     reader_id: str
-    """Whose streams these are."""
+    """Whose streams these are: of a person and their keys together."""
 
 
 LogAccess = LastingAccess[ReadScope]
@@ -33,7 +33,7 @@ async def container_logs(
         async with database.reading() as session:
             actor = await current_actor(request, session, settings)
             access = await readable_container(container_id, actor, session)
-        return ReadScope(access.project.id, access.container.id, actor.id)
+        return ReadScope(access.project.id, access.container.id, actor.shares_as)
 
     return await lasting(find)
 
@@ -51,6 +51,6 @@ async def project_logs(
         async with database.reading() as session:
             actor = await current_actor(request, session, settings)
             access = await readable_project(project_id, actor, session)
-        return ReadScope(access.project.id, container, actor.id)
+        return ReadScope(access.project.id, container, actor.shares_as)
 
     return await lasting(find)
