@@ -21,7 +21,8 @@ def test_the_controller_looks_from_inside(person: Person) -> None:
     assert findings["listening"] == [{"address": "0.0.0.0", "port": 8000}]
     assert findings["resolvers"] == ["127.0.0.11"]
     kept = {one["address"]: one["outcome"] for one in findings["forbidden"]}
-    assert len(kept) == 5, "four that are known, and this machine"
+    # Docker may give our bridge an address that is one of the known ones.
+    assert len(findings["forbidden"]) == 5, "four that are known, and this machine"
     assert set(kept.values()) <= {"timed_out", "unreachable"}
     assert found["message"].endswith("Listening: 0.0.0.0 port 8000.")
     newest = person.api.get(f"/containers/{chat.id}/activity").json()["items"][0]

@@ -42,7 +42,7 @@ class DockerWorld:
     architecture = _ARCHITECTURE
 
     def __init__(
-        self, docker_host: str, busybox_image: str, unknown_remote_image: str, pulls: PullProxy
+        self, docker_host: str, busybox_image: str, unknown_remote_image: str, pulls: PullProxy | None = None
     ) -> None:
         self.docker_host = docker_host
         self.pulls = pulls
