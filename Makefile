@@ -3,7 +3,7 @@
 # Where it is set, every process of the tests would compile again what has changed since the setup.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: up down clean test test-long simulate check console unit bench lock
+.PHONY: up down clean test test-long simulate prove-simulation check console unit bench lock
 
 up:
 	@scripts/setup run
@@ -47,6 +47,12 @@ SEEDS ?= 1-200
 simulate:
 	@scripts/setup dev
 	.venv/bin/python -m tests.simulation.run $(SEEDS) $(MORE)
+
+# Takes an hour or more, so no tier of the tests runs it.
+prove-simulation:
+	@scripts/setup dev
+	.venv/bin/python -m tests.simulation.find_planted 200
+	.venv/bin/python -m tests.simulation.run 1-200
 
 bench:
 	@scripts/setup bench

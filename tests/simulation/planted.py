@@ -56,9 +56,13 @@ def _renewals_are_free(patch: Patch) -> None:
 
 
 def _hours_without_entries(patch: Patch) -> None:
+    """On both sides: entries that do not add up to zero are refused by Postgres itself."""
     before = hours_repository._RENEW
     broken = before.text.replace(", -price_microusd FROM bought", ", -price_microusd + 1 FROM bought")
-    assert broken != before.text, "the bug is in"
+    broken = broken.replace("'usage', price_microusd FROM bought", "'usage', price_microusd - 1 FROM bought")
+    assert broken.count("_microusd - 1 FROM bought") == broken.count("_microusd + 1 FROM bought") == 1, (
+        "it is in"
+    )
     patch(hours_repository, "_RENEW", text(broken).bindparams(*before._bindparams.values()))
 
 
@@ -166,6 +170,53 @@ def _a_lost_lease_ends_the_driver(patch: Patch) -> None:
     patch(driver.Driver, "run", run)
 
 
+def _hours_overlap(patch: Patch) -> None:
+    after = renewals.next_hour
+
+    def too_early(expires_at: Any, now: Any, hour: Any) -> Any:
+        begins_at, ends_at = after(expires_at, now, hour)
+        return begins_at - hour / 2, ends_at - hour / 2
+
+    patch(renewals, "next_hour", too_early)
+
+
+def _holds_cost_nothing(patch: Patch) -> None:
+    before = hours_repository._HOLD
+    broken = before.text.replace("available_microusd = available_microusd - :total, ", "")
+    assert broken != before.text, "the bug is in"
+    patch(hours_repository, "_HOLD", text(broken).bindparams(*before._bindparams.values()))
+
+
+def _leases_are_not_looked_at(patch: Patch) -> None:
+    """Who was stopped for long goes on as if nothing had been."""
+    patch(lease.Lease, "check", lambda _: None)
+    patch(lease.Lease, "guard", _nothing)
+
+
+def _ports_are_never_free(patch: Patch) -> None:
+    patch(reconciler_repository, "release_ports", _nothing)
+
+
+def _ports_are_free_at_once(patch: Patch) -> None:
+    """Whatever the gateways still have there."""
+    free = text("UPDATE replicas SET port_released_at = now() WHERE port_idle_since IS NOT NULL")
+
+    async def release(session: Any) -> None:
+        await session.execute(free)
+
+    patch(reconciler_repository, "release_ports", release)
+
+
+def _a_pass_knows_better(patch: Patch) -> None:
+    """It writes what was wanted when it began."""
+    write = reconciler_repository._write_container
+
+    async def write_all(session: Any, loaded: Any, plan: Any, values: Any) -> Any:
+        return await write(session, loaded, plan, values | {"desired_state": loaded.container.desired_state})
+
+    patch(reconciler_repository, "_write_container", write_all)
+
+
 BUGS = (
     Bug(
         "what is bought stays held",
@@ -242,4 +293,10 @@ BUGS = (
         ),
         _a_lost_lease_ends_the_driver,
     ),
+    Bug("the next hour begins too early", ("no hour twice",), _hours_overlap),
+    Bug("holds cost nothing", ("ledger adds up",), _holds_cost_nothing),
+    Bug("leases are not looked at", ("no engine call without a lease",), _leases_are_not_looked_at),
+    Bug("ports are never free again", ("nothing is left",), _ports_are_never_free),
+    Bug("ports are free at once", ("no request to a stranger",), _ports_are_free_at_once),
+    Bug("a pass knows better than the user", ("what was asked last wins",), _a_pass_knows_better),
 )

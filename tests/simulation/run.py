@@ -22,6 +22,7 @@ from tests.simulation.passing import pass_time
 from tests.simulation.server import Server, postgres
 from tests.simulation.story import Story
 from tests.simulation.tempo import slower
+from tests.simulation.types_learnt import types_learnt_once
 from tests.simulation.world import World, furnish, new_world
 
 _PAUSES_S = (0.0, 0.01, 0.3, 1.0, 3.0, 20.0, 60.0, 600.0, 3000.0, 3590.0, 7000.0)
@@ -60,7 +61,7 @@ def _run_seed(server: Server, plan: Plan) -> Outcome:
     monitor.close()
     leases: list[Lease] = []
     broken, sentence = None, ""
-    with seeded_secrets(plan.seed), slower(leases):
+    with seeded_secrets(plan.seed), slower(leases), types_learnt_once():
         world = new_world(server, plan.seed, {})
         try:
             world.loop.run_until_complete(_life(world, plan, leases))

@@ -119,6 +119,8 @@ class World:
     """Requests that were answered with a 500."""
     drawn_rates: Rates = CALM
     postgres_ill_until_s: float = 0.0
+    leases_in_doubt_until_s: float = 0.0
+    """The database's clock jumped, and until then somebody may hold a lease that it regards as over."""
     clock_set_back_s: float = 0.0
     """By how much Postgres's clock was set back in all: leases end so much later."""
     with_logs: bool = False
@@ -198,6 +200,7 @@ class World:
         self.story.tell("postgres", f"its clock jumps by {by_s} s")
         self.story.count("database clock jumped")
         self.database_off_by_s += by_s
+        self.leases_in_doubt_until_s = self.now_s() + 2 * LEASE_S
         self.clock_set_back_s += max(-by_s, 0.0)
         # Renewals pause for five minutes after a jump, and what is behind the clock waits for it.
         self.nobody_renews_for(PAUSE_AFTER_JUMP_S + max(-by_s, 0.0))
