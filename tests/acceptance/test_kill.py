@@ -10,6 +10,7 @@ import aiodocker
 import httpx
 import pytest
 
+from moorage.engines.docker.create import name_of
 from tests.acceptance.stack import Deployed, Person, Stack, processes_of, until
 
 POSTGRES_IS_AWAY_S = 60
@@ -36,7 +37,7 @@ async def test_a_deployment_survives(person: Person, stack: Stack, victim: str) 
     assert len(found) == 1, "one replica wanted, one there"
     rows = person.api.get(f"/containers/{chat.id}/replicas").json()["items"]
     assert Counter(row["state"] for row in rows) == {"routed": 1}
-    assert found[0]["Names"] == [f"/{rows[0]['id']}"]
+    assert found[0]["Names"] == [f"/{name_of(rows[0]['id'])}"]
     chat.delete()
     assert await engine_containers(stack, chat.id) == []
 

@@ -36,13 +36,21 @@ AT_THE_GATEWAY = (
 
 def test_what_listens(stack: Stack) -> None:
     found = listening(stack.home)
-    assert found["tcp"] == {f"127.0.0.1:{stack.api_port}", f"127.0.0.1:{stack.gateway_port}"}
+    front_doors = {f"127.0.0.1:{stack.api_port}", f"127.0.0.1:{stack.gateway_port}"}
+    assert front_doors < found["tcp"]
+    # The third is where the engine pulls images: without the password of a pull it tells nobody anything.
+    (pulls,) = found["tcp"] - front_doors
+    assert pulls.startswith("127.0.0.1:")
+    assert {httpx.get(f"http://{pulls}{path}").status_code for path in ("/", "/v2/", "/v2/_catalog")} <= {
+        401,
+        404,
+    }
     assert found["udp"] == set()
     assert found["unix"] == set(SOCKETS)
     sockets = [stack.home / name for name in SOCKETS]
     assert len(reachable_by(0, sockets)) == len(SOCKETS), "the look itself works"
     assert reachable_by(ANOTHER_USER, sockets) == []
-    print(f"2 ports, both on loopback; {len(SOCKETS)} sockets, 0 of them within reach of another user")
+    print(f"3 ports, all on loopback; {len(SOCKETS)} sockets, 0 of them within reach of another user")
 
 
 def test_what_another_user_can_read(stack: Stack) -> None:

@@ -195,9 +195,9 @@ async def test_many_streams_leave_room_for_others(site: Site) -> None:
     """An open stream holds no connection to the database: more streams than the pool has connections."""
     async with asyncio.timeout(40), contextlib.AsyncExitStack() as stack:
         streams = []
-        for _ in range(5):
-            headers = {"Authorization": f"Bearer {await new_key(site.world, site.world.project_id)}"}
-            streams += [await stack.enter_async_context(events(site, headers)) for _ in range(5)]
+        headers = {"Authorization": f"Bearer {await new_key(site.world, site.world.project_id)}"}
+        for _ in range(Settings().streams_per_person):
+            streams.append(await stack.enter_async_context(events(site, headers)))
         assert (await site.get()).status_code == 200
         await store(site.world, site.source, (0, "to all"))
         received = await asyncio.gather(*(anext(stream) for stream in streams))

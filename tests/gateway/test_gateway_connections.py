@@ -1,16 +1,29 @@
 """Many requests on one connection: each is judged by its own key, whatever came before it and whatever is remembered."""
 
 import asyncio
+import ssl
 import time
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
-from gateway_support import Container, Key, Place, RawConnection, eventually, new_key, raw_connection, table
+from gateway_support import (
+    Container,
+    Key,
+    Place,
+    RawConnection,
+    eventually,
+    make_place,
+    new_key,
+    raw_connection,
+    table,
+)
 
 from moorage.gateway.dataplane import DataPlane
 from moorage.gateway.table import Route
 from moorage.kit import ids
 from moorage.kit.ids import ContainerId
+from tests.certificates import write_certificate
 
 PROJECT_A, PROJECT_B = ids.new_project_id(), ids.new_project_id()
 CONTAINER_A, CONTAINER_B = ids.new_container_id(), ids.new_container_id()
@@ -123,8 +136,26 @@ async def test_another_connection_knows_nothing(connection: RawConnection, place
     assert await status(connection, CONTAINER_A, A) == 200
 
 
-async def test_streams_of_one_http2_connection_at_once(connection: RawConnection) -> None:
-    """40 requests are on their way before the first answer is read."""
+async def test_streams_of_one_http2_connection_at_once(
+    container: Container, routes: list[Route], short_folder: Path
+) -> None:
+    """40 requests are on their way before the first answer is read. HTTP/2 is spoken over TLS alone."""
+    write_certificate(short_folder / "certificate.pem", "localhost")
+    place = make_place(short_folder, endpoint_certificate=short_folder / "certificate.pem")
+    tls = ssl.create_default_context(cafile=str(short_folder / "certificate.pem"))
+    tls.set_alpn_protocols(["h2"])
+    try:
+        gateway = place.dataplane()
+        await gateway.start()
+        await gateway.apply(table(routes, [KEY_A, KEY_B]))
+        reader, writer = await asyncio.open_connection("localhost", place.port, ssl=tls)
+        await ask_at_once(RawConnection(reader, writer))
+        writer.close()
+    finally:
+        place.kill()
+
+
+async def ask_at_once(connection: RawConnection) -> None:
     kinds = [
         (CONTAINER_A, [KEY_A], 200),
         (CONTAINER_A, [KEY_B], 404),
@@ -152,7 +183,7 @@ async def test_streams_of_one_http2_connection_at_once(connection: RawConnection
 
 
 def http2_request(stream: int, path: str, headers: list[tuple[str, str]]) -> bytes:
-    pseudo = [(":method", "GET"), (":scheme", "http"), (":authority", "g"), (":path", path)]
+    pseudo = [(":method", "GET"), (":scheme", "https"), (":authority", "g"), (":path", path)]
     # Literal fields without indexing, neither name nor value compressed: the simplest encoding there is.
     block = b"".join(
         b"\x00" + bytes([len(name)]) + name.encode() + bytes([len(value)]) + value.encode()

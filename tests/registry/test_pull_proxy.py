@@ -326,7 +326,8 @@ def test_layer_is_taken_up_where_it_broke_off(knows_ranges: bool) -> None:
         assert parts[digest_of(content)] == content
         assert len(ranges) == 4
         assert ranges[0] is None
-        assert all(ranges[1:])
+        # A try that broke off before anything of it arrived begins where the one before did.
+        assert any(ranges[1:])
 
     run(story)
 

@@ -112,7 +112,10 @@ async def occupied_slots(session: AsyncSession, row: ContainerRow) -> Occupied:
     serving = (
         one.slot
         for one in live
-        if one.state in SERVING and one.unfunded_at is None and one.instance_type == row.instance_type
+        if one.state in SERVING
+        and one.unfunded_at is None
+        and one.missing_since is None  # nobody pays for what is not there
+        and one.instance_type == row.instance_type
     )
     return Occupied(frozenset(one.slot for one in live), frozenset(serving))
 

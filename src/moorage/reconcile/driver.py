@@ -153,8 +153,10 @@ class Driver:
             wait_s = ASK_AGAIN_AT_THE_LATEST_S
             self._begin(list(self._asked), lease, group)
             try:
-                due = await self.reconciler.due(MAX_OBJECTS_AT_ONCE + len(self._running))
-                self._begin(due.keys, lease, group)
+                # One whose pass ends while this is asked may be named although it is done; its end asks again.
+                under_way = set(self._running)
+                due = await self.reconciler.due(MAX_OBJECTS_AT_ONCE + len(under_way))
+                self._begin([key for key in due.keys if key not in under_way], lease, group)
                 if due.next_in_s is not None:
                     wait_s = min(wait_s, max(due.next_in_s, 0.005))
                 await self._report(lease, error=None)

@@ -183,7 +183,7 @@ async def _keep(connection: DockerConnection, reference: str, ticket: Ticket) ->
 
 async def pulled_images(connection: DockerConnection) -> list[PulledImage]:
     async with connection.call("list the pulled images") as docker:
-        found = await docker.images.list(filters=json.dumps({"reference": [f"{_KEPT_AS}:*"]}))
+        found = await docker.images.list(filters={"reference": [f"{_KEPT_AS}:*"]})
     return [PulledImage(str(image["Id"]), int(image["Size"])) for image in found]
 
 
