@@ -23,7 +23,8 @@ _QUIET = """
 SELECT (SELECT count(*) FROM replicas r
     WHERE r.state NOT IN ('routed', 'removed') OR (r.state = 'removed' AND r.port_released_at IS NULL)),
 extract(epoch FROM (SELECT min(reconcile_at) FROM containers) - sim.clock_timestamp()),
-extract(epoch FROM (SELECT min(due_at) FROM hours) - sim.clock_timestamp())
+extract(epoch FROM (SELECT min(due_at) FROM hours) - sim.clock_timestamp()),
+(SELECT string_agg(id, ' ') FROM replicas WHERE state = 'routed')
 """
 
 
@@ -57,15 +58,17 @@ def _may_skip(world: World) -> bool:
 
 
 def _next_due_s(world: World) -> tuple[bool, float, float]:
-    """Whether no replica is on its way anywhere; in how many seconds a container and an hour are due."""
-    ((unsettled, container_s, hour_s),) = world.query(_QUIET)
+    """Whether no replica is on its way anywhere, and none ended unnoticed; in how many seconds a container and an hour
+    are due."""
+    ((unsettled, container_s, hour_s, routed),) = world.query(_QUIET)
+    noticed = set((routed or "").split()) == {one.spec.replica_id for one in world.machine.running()}
     ends_s = 1e9
     now: datetime = world.machine.clock.now()
     for one in world.machine.running():
         if one.ends_at is not None:
             ends_s = min(ends_s, (one.ends_at - now).total_seconds())
     due_s = float(container_s) if container_s is not None else 1e9
-    return unsettled == "0", min(due_s, ends_s), float(hour_s) if hour_s is not None else 1e9
+    return unsettled == "0" and noticed, min(due_s, ends_s), float(hour_s) if hour_s is not None else 1e9
 
 
 def _skip(world: World, seconds: float, leases: list[Lease]) -> None:
@@ -79,4 +82,5 @@ def _skip(world: World, seconds: float, leases: list[Lease]) -> None:
     for lease in leases:
         lease.deadline_s += seconds
     world.loop.skip(seconds)
+    world.machine.look_again()
     world.story.counts["hours skipped"] += seconds / 3600  # type: ignore[assignment]

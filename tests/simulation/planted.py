@@ -4,6 +4,7 @@ To add one: a function that is given `patch(object, name, replacement)`, and the
 are not spelled out, so that the bugs survive changes of the functions that they replace.
 """
 
+import asyncio
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -49,6 +50,11 @@ def planted(bug: Bug) -> Iterator[None]:
 
 async def _nothing(*_: Any, **__: Any) -> None:
     return None
+
+
+async def _nothing_slowly(*_: Any, **__: Any) -> None:
+    """What is done at once is followed by the next pass at once, and so on: true to the bug, but a seed takes minutes."""
+    await asyncio.sleep(10)
 
 
 def _renewals_are_free(patch: Patch) -> None:
@@ -97,11 +103,11 @@ def _renewals_sleep(patch: Patch) -> None:
 
 
 def _stop_is_forgotten(patch: Patch) -> None:
-    patch(engine_calls.EngineCalls, "stop", _nothing)
+    patch(engine_calls.EngineCalls, "stop", _nothing_slowly)
 
 
 def _remove_is_forgotten(patch: Patch) -> None:
-    patch(engine_calls.EngineCalls, "remove", _nothing)
+    patch(engine_calls.EngineCalls, "remove", _nothing_slowly)
 
 
 def _starts_have_other_names(patch: Patch) -> None:

@@ -35,7 +35,7 @@ def test_a_bad_day(server: Server) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(900)
 def test_more_bad_days(server: Server) -> None:
-    for seed in (2, 4, 5, 6):
+    for seed in (2, 4, 37):
         outcome = run_seed(server, Plan(seed))
         assert outcome.broken is None, f"seed {seed}\n{told(outcome)}"
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.containers.plan import make_plan
+from moorage.containers.plan import LOOK_AGAIN_S, make_plan
 from moorage.containers.states import LIVE, ContainerState, DesiredState, Reason, ReplicaState
 from moorage.containers.verdict import Probe, ProbeFailure, Verdict
 from moorage.containers.views import ContainerView, Plan, ReplicaView
@@ -332,6 +332,13 @@ def test_stop_drains_first_and_stops_when_nothing_is_in_flight() -> None:
     busy = replica(ReplicaState.DRAINING, at_gateways=True, in_flight=2)
     assert make_plan(stopping, [busy], NOW).stop == ()
     assert make_plan(stopping, [replica(ReplicaState.DRAINING)], NOW).stop == ("rep_0",)
+
+
+def test_while_a_stop_is_under_way_nobody_looks_many_times_a_second() -> None:
+    """Its end asks for a pass; an engine that hangs must not cost twenty a second for every replica that waits for it."""
+    stopping = container(desired_state=DesiredState.STOPPED)
+    overdue = replica(ReplicaState.DRAINING, busy=True, draining_at=NOW - timedelta(hours=1))
+    assert make_plan(stopping, [overdue], NOW).look_again_in_s == LOOK_AGAIN_S
 
 
 def test_a_drain_has_a_limit() -> None:

@@ -546,7 +546,7 @@ def _look_again_in_s(container: ContainerView, seen: Sequence[ReplicaView], now:
             waits.append(LOOK_AGAIN_S)
         elif replica.state is ReplicaState.STARTING:
             waits.append(_probe_pause_s(replica, now))
-        elif replica.state is ReplicaState.DRAINING and replica.draining_at is not None:
+        elif replica.state is ReplicaState.DRAINING and replica.draining_at is not None and not replica.busy:
             left = container.drain_limit - (now - replica.draining_at)
             waits.append(max(min(left.total_seconds(), 1.0), 0.05))
         elif replica.state is ReplicaState.ROUTED and replica.failing_since is not None:
