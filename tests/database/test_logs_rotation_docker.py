@@ -21,13 +21,15 @@ async def test_the_engine_exchanges_its_files_under_the_reader(
     script = f"i=0; while [ $i -lt {lines} ]; do printf '%0{LINE_BYTES}d\\n' $i; i=$((i+1)); done"
     source = await start(engine, world, busybox_image, script)
     await follow_to_the_end(world, engine, source)
-    seen = stored = 0
+    expected = told = stored = 0
     for one in await world.stored(source.replica_id):
         if one.stream == OURS:
             assert "lines dropped here" in one.text, "what is missing is counted"
-            seen += int(one.text.split()[0])
+            # At least so many: the engine may have given us some twice while we dropped them.
+            told += int(one.text.split()[0])
         else:
-            assert int(one.text[-8:]) == seen, "the next one that is not told of"
-            seen, stored = seen + 1, stored + 1
-    assert seen == lines
+            number = int(one.text[-8:])
+            assert expected <= number <= expected + told, "none twice, and those that are missing are told of"
+            expected, told, stored = number + 1, 0, stored + 1
+    assert expected <= lines <= expected + told
     print(f"{lines} lines over more than one file: {stored} stored, {lines - stored} told of, 0 lost")
