@@ -1,6 +1,7 @@
 """Without a connection: it is shown, nothing is done later that was pressed meanwhile, and all is well by itself after."""
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from playwright.sync_api import Browser, Page, expect
@@ -16,6 +17,13 @@ def offline(page: Page) -> Iterator[None]:
         yield
     finally:
         page.context.set_offline(False)
+
+
+def until(holds: Callable[[], bool], page: Page) -> None:
+    deadline_s = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < deadline_s, "the condition did not come true in time"
+        page.wait_for_timeout(50)
 
 
 def test_an_action_pressed_without_a_connection_is_not_done_later(browser: Browser, world: World) -> None:
@@ -35,8 +43,13 @@ def test_an_action_pressed_without_a_connection_is_not_done_later(browser: Brows
             bar = page.get_by_text("Connection lost. Showing")
             expect(bar).to_be_visible()
             tried = len([one for one in sent if one.startswith("POST")])
+            returns = len(sent)
         expect(bar).to_be_hidden()
-        page.wait_for_load_state("networkidle")
+        # Everything is read anew, and with it would come what waited.
+        reread = f"GET {world.url}/api/v1/containers/{container}"
+        until(lambda: reread in sent[returns:], page)
+        page.reload()
+        expect(page.get_by_role("main").get_by_role("status")).to_contain_text("Running")
         assert len([one for one in sent if one.startswith("POST")]) == tried, (
             "nothing waited for the connection"
         )

@@ -2,6 +2,8 @@
 import { useSyncExternalStore } from "react";
 
 const ASK_AGAIN_MS = 2_000;
+/** A page that is told of changes may ask nothing for half a minute; a lost connection is noticed sooner. */
+const LONGEST_SILENCE_MS = 8_000;
 
 export interface Connection {
   lost: boolean;
@@ -24,13 +26,9 @@ export function whenItReturns(act: () => void): () => void {
   return () => returns.delete(act);
 }
 
+/** Once it is lost, only whoever asks on purpose finds it again: an answer may have been on its way when it went. */
 export function answered(): void {
-  const wasLost = connection.lost;
-  connection = { lost: false, answeredAt: Date.now() };
-  if (!wasLost) return;
-  window.clearTimeout(asking);
-  tell();
-  for (const act of returns) act();
+  if (!connection.lost) connection = { lost: false, answeredAt: Date.now() };
 }
 
 export function unanswered(): void {
@@ -40,10 +38,28 @@ export function unanswered(): void {
   asking = window.setTimeout(askAgain, ASK_AGAIN_MS);
 }
 
-async function askAgain(): Promise<void> {
+function found(): void {
+  if (!connection.lost) return;
+  window.clearTimeout(asking);
+  connection = { lost: false, answeredAt: Date.now() };
+  tell();
+  for (const act of returns) act();
+}
+
+async function breakSilence(): Promise<void> {
+  if (connection.lost || document.hidden || Date.now() - connection.answeredAt < LONGEST_SILENCE_MS) return;
   try {
     await fetch("/healthz", { cache: "no-store" });
     answered();
+  } catch {
+    unanswered();
+  }
+}
+
+async function askAgain(): Promise<void> {
+  try {
+    await fetch("/healthz", { cache: "no-store" });
+    found();
   } catch {
     asking = window.setTimeout(askAgain, ASK_AGAIN_MS);
   }
@@ -61,3 +77,4 @@ function tell(): void {
 // A browser that says it is offline is; one that says it is online may be wrong, so that is asked.
 window.addEventListener("offline", unanswered);
 window.addEventListener("online", () => void (connection.lost && askAgain()));
+window.setInterval(() => void breakSilence(), LONGEST_SILENCE_MS / 4);
