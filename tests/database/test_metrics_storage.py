@@ -7,7 +7,7 @@ from sqlalchemy import func, select
 
 from moorage.engines.simulated import SimulatedEngine, SimulatedMachine
 from moorage.kit.clock import system_clock
-from moorage.kit.database import Database
+from moorage.kit.database import Database, database_now
 from moorage.kit.errors import LeaseLostError
 from moorage.kit.ids import new_installation_id
 from moorage.reconcile.lease import Lease, LeaseKeeper
@@ -28,9 +28,9 @@ def keeper_of(database: Database) -> MetricsKeeper:
     return MetricsKeeper(database, engine, system_clock)
 
 
-async def database_now(database: Database) -> datetime:
+async def whole_second(database: Database) -> datetime:
     async with database.transaction() as session:
-        return (await repository.database_time(session)).replace(microsecond=0)
+        return (await database_now(session)).replace(microsecond=0)
 
 
 async def store(database: Database, gateway: str, seconds: dict[datetime, int]) -> None:
@@ -40,7 +40,7 @@ async def store(database: Database, gateway: str, seconds: dict[datetime, int]) 
 
 
 async def test_stored_twice_is_stored_once_and_silence_shows(database: Database) -> None:
-    now = await database_now(database)
+    now = await whole_second(database)
     first = {now - timedelta(seconds=60 - second): 1 for second in range(10)}
     for _ in range(2):
         await store(database, "gtw_a", first)
@@ -59,7 +59,7 @@ async def test_stored_twice_is_stored_once_and_silence_shows(database: Database)
 
 
 async def test_steps_are_made_and_old_rows_go(database: Database) -> None:
-    now = await database_now(database)
+    now = await whole_second(database)
     await store(database, "gtw_a", {now - timedelta(minutes=14 - minute): 4 for minute in range(13)})
     await store(database, "gtw_b", {now - timedelta(minutes=5): 2, now - timedelta(minutes=20): 2})
     lease = await leader(database)

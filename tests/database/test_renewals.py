@@ -24,13 +24,12 @@ from reconciler_support import (
 from sqlalchemy import text
 
 from moorage.billing.renewals.reconciler import RenewalsReconciler
-from moorage.billing.renewals.repository import database_now
 from moorage.billing.views.repository import Moved, revenue_by_day
 from moorage.catalog.defaults import default_catalogue
 from moorage.containers import service, suspension
 from moorage.identity.users.repository import create_user
 from moorage.kit.clock import system_clock
-from moorage.kit.database import Database
+from moorage.kit.database import Database, database_now
 from moorage.kit.errors import InsufficientCreditError, UnavailableError
 from moorage.kit.pagination import PageRequest
 from moorage.ledger.accounts import CARD, INITIAL_CREDIT_MICROUSD, Kind, credit_of

@@ -13,7 +13,7 @@ from moorage.containers.models import ReplicaRow
 from moorage.engines.base import GpuUsage, ImageRequest, ReplicaSpec
 from moorage.engines.simulated import SimulatedEngine, SimulatedImage, SimulatedMachine
 from moorage.kit.clock import VirtualClock, system_clock
-from moorage.kit.database import Database
+from moorage.kit.database import Database, database_now
 from moorage.kit.errors import EngineError
 from moorage.kit.ids import (
     ContainerId,
@@ -25,7 +25,6 @@ from moorage.kit.ids import (
 )
 from moorage.reconcile.lease import Lease, LeaseKeeper
 from moorage.telemetry.metrics.keeper import MetricsKeeper
-from moorage.telemetry.metrics.repository import database_time
 from moorage.telemetry.metrics.samples import start_of
 from moorage.telemetry.usage import repository
 from moorage.telemetry.usage.blocks import CPU, MEMORY, RUNGS, Block
@@ -45,7 +44,7 @@ async def leader(database: Database) -> Lease:
 
 async def now_of(database: Database) -> datetime:
     async with database.transaction() as session:
-        return await database_time(session)
+        return await database_now(session)
 
 
 async def container_of(api: Api) -> tuple[str, ContainerId]:

@@ -30,10 +30,10 @@ from moorage.autoscaling.demand import (
 )
 from moorage.autoscaling.repository import ReplicaFacts, Scaled
 from moorage.kit.clock import Clock
-from moorage.kit.database import Database
+from moorage.kit.database import Database, database_now
 from moorage.reconcile.driver import Due
 from moorage.reconcile.lease import Lease
-from moorage.telemetry.metrics.repository import database_time, list_samples, list_steps
+from moorage.telemetry.metrics.repository import list_samples, list_steps
 from moorage.telemetry.metrics.samples import Sample
 
 log = structlog.get_logger()
@@ -72,7 +72,7 @@ class Autoscaler:
 
     async def reconcile(self, key: str, lease: Lease) -> None:
         async with self.database.reading() as session:
-            now = await database_time(session)
+            now = await database_now(session)
         second = last_tick(now)
         self._next_s = self.clock.monotonic() + (second + TICK_S + REPORTS_TAKE_S - now.timestamp())
         if second == self._read_until:

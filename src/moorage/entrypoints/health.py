@@ -12,9 +12,9 @@ from pydantic import BaseModel
 from moorage.catalog.repository import list_nodes
 from moorage.containers.repository import count_states, list_gateways
 from moorage.identity.authentication import TheOperator
+from moorage.kit.database import database_now
 from moorage.kit.web import TheDatabase, TheSession
 from moorage.reconcile.status import reconciler_statuses
-from moorage.telemetry.metrics.repository import database_time
 
 log = structlog.get_logger()
 
@@ -57,7 +57,7 @@ async def readyz(response: Response, database: TheDatabase) -> Readiness:
     """200 when this process can serve. Whether all is well is another question: `/operator/health` answers it."""
     try:
         async with asyncio.timeout(DATABASE_ANSWERS_WITHIN_S), database.reading() as session:
-            await database_time(session)
+            await database_now(session)
     except Exception as exc:  # noqa: BLE001 - whatever it is, the answer is "not ready"; strangers are not told why
         log.warning("not_ready", error=repr(exc))
         response.status_code = 503

@@ -18,12 +18,12 @@ from moorage.entrypoints.backup import last_backup_at
 from moorage.entrypoints.health import EXPECTED_RECONCILERS
 from moorage.entrypoints.health_parts import Certificate, Disk, Part, State
 from moorage.identity.authentication import TheOperator
+from moorage.kit.database import database_now
 from moorage.kit.log_files import measured
 from moorage.kit.settings import Settings
 from moorage.kit.web import TheDatabase, TheSettings
 from moorage.reconcile.status import reconciler_statuses
 from moorage.telemetry import operator_repository as watched
-from moorage.telemetry.metrics.repository import database_time
 
 router = APIRouter(tags=["operator"])
 
@@ -48,14 +48,14 @@ async def operator_health(_: TheOperator, database: TheDatabase, settings: TheSe
     """Postgres, engines, gateways, reconcilers, queues, disk, log files, certificates and backups."""
     async with database.reading() as session:
         found = await _of_the_database(session, settings)
-        now = await database_time(session)
+        now = await database_now(session)
     found += await asyncio.to_thread(_of_this_machine, settings, now)
     shown = [PartRead.model_validate(part, from_attributes=True) for part in found]
     return Health(state=parts.worst(found), parts=shown)
 
 
 async def _of_the_database(session: AsyncSession, settings: Settings) -> list[Part]:
-    now = await database_time(session)
+    now = await database_now(session)
     size = (await watched.sizes_bytes(session))["database"]
     mails = (
         "Check MOORAGE_SMTP_*; mails are tried again for three days."

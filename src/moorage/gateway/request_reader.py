@@ -24,9 +24,8 @@ from moorage.gateway.request_collection import Batch, RequestCollection
 from moorage.gateway.request_log import parse
 from moorage.identity.api_keys.repository import note_uses
 from moorage.kit.clock import Clock
-from moorage.kit.database import Database
+from moorage.kit.database import Database, database_now
 from moorage.kit.ids import GatewayId
-from moorage.telemetry.metrics.repository import database_time
 from moorage.telemetry.partition_repository import create_partition
 from moorage.telemetry.requests import repository
 
@@ -101,7 +100,7 @@ class RequestReader:
         """Its day has no partition: nobody made one in time, it is over for good, or our clock is wrong. The database's
         own day will do, and nothing of the batch is stored yet."""
         async with self.database.transaction() as session:
-            now = await database_time(session)
+            now = await database_now(session)
             for table in repository.TABLES:
                 await create_partition(session, table, now.date())
         log.warning("requests_of_another_day", written_at=batch.written_at.isoformat(), now=now.isoformat())

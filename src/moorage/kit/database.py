@@ -123,6 +123,12 @@ async def copy_binary(session: AsyncSession, table: type[Base], columns: Sequenc
     await driver.copy_to_table(table.__tablename__, source=BytesIO(data), columns=columns, format="binary")
 
 
+async def database_now(session: AsyncSession) -> datetime:
+    """Money and leases go by this clock, not by ours."""
+    now: datetime = (await session.execute(select(func.clock_timestamp()))).scalar_one()
+    return now
+
+
 PORTION = 2000
 
 

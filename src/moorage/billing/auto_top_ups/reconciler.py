@@ -62,6 +62,7 @@ class AutoTopUpsReconciler:
             return
         provider = self.provider
         assert provider is not None, "nothing is due without one"
+        lease.check()  # The provider knows no lease: whoever was overtaken charges nobody.
         outcome = await provider.charge(
             Charge(payment.id, card.customer_id, payment.payment_method_id or "", payment.amount_microusd)
         )

@@ -7,6 +7,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from moorage.billing.cards.asking import ask_again_after
 from moorage.billing.cards.models import CardPaymentRow, SavedCardRow
 from moorage.billing.cards.provider import Card
+from moorage.kit.database import database_now
 from moorage.kit.pagination import PageRequest
 
 
@@ -109,11 +110,6 @@ async def find_customer(session: AsyncSession, customer_id: str) -> str | None:
     """The organization's id."""
     query = select(SavedCardRow.organization_id).where(SavedCardRow.customer_id == customer_id)
     return (await session.execute(query)).scalar_one_or_none()
-
-
-async def database_now(session: AsyncSession) -> datetime:
-    now: datetime = (await session.execute(select(func.clock_timestamp()))).scalar_one()
-    return now
 
 
 async def write_card(session: AsyncSession, customer_id: str, card: Card | None, asked_at: datetime) -> None:

@@ -3,7 +3,7 @@
 from moorage.billing.auto_top_ups.service import call_off
 from moorage.billing.cards import repository
 from moorage.billing.cards.provider import CardProvider
-from moorage.kit.database import Database
+from moorage.kit.database import Database, database_now
 from moorage.kit.ids import new_top_up_id
 from moorage.ledger.initial_credit_repository import give_for_card
 from moorage.organizations.access import OrganizationAccess
@@ -32,7 +32,7 @@ async def look_again(database: Database, provider: CardProvider, customer_id: st
     """Which card is saved is asked for: events tell of the past."""
     async with database.reading() as session:
         organization_id = await repository.find_customer(session, customer_id)
-        asked_at = await repository.database_now(session)
+        asked_at = await database_now(session)
     if organization_id is None:
         return  # The account has other customers too.
     card = await provider.saved_card(customer_id)

@@ -17,7 +17,7 @@ from moorage.containers.activity import SYSTEM
 from moorage.containers.suspension import suspend
 from moorage.identity.actor import UserActor
 from moorage.kit.crypto import Keyring
-from moorage.kit.database import Database
+from moorage.kit.database import Database, database_now
 from moorage.kit.errors import InvalidInputError
 from moorage.kit.ids import new_top_up_id
 from moorage.ledger.accounts import CARD, Kind, credit_of, receivable_of
@@ -80,7 +80,7 @@ async def ask(
         assert locked is not None, "payments are never removed"
         await repository.schedule_ask(session, locked)
         if locked.paid_at is None and (page.expired or locked.ask_at is None):
-            repository.mark_expired(locked, await repository.database_now(session))
+            repository.mark_expired(locked, await database_now(session))
 
 
 async def _page(provider: CardProvider, row: CardPaymentRow, card: SavedCardRow | None) -> Page:

@@ -30,7 +30,7 @@ from moorage.containers.spec import ContainerSettings
 from moorage.containers.states import SERVING, DesiredState, Reason
 from moorage.kit.clock import Clock
 from moorage.kit.crypto import Keyring
-from moorage.kit.database import Database
+from moorage.kit.database import Database, database_now
 from moorage.kit.errors import LeaseLostError, MoorageError, UnavailableError
 from moorage.kit.settings import Settings
 from moorage.ledger.hours_repository import Buyer, hold_next, renew
@@ -65,7 +65,7 @@ class RenewalsReconciler:
         now_s = self.clock.monotonic()
         self._postponed = {key: at_s for key, at_s in self._postponed.items() if at_s > now_s}
         async with self.database.reading() as session:
-            self._refuse_jumps(await repository.database_now(session))
+            self._refuse_jumps(await database_now(session))
             return Due(*await repository.due_organizations(session, limit, self._postponed.keys()))
 
     async def reconcile(self, key: str, lease: Lease) -> None:

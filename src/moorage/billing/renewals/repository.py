@@ -82,8 +82,3 @@ async def mark_unfunded(session: AsyncSession, replica_ids: Sequence[str]) -> No
     await session.execute(
         update(ReplicaRow).where(ReplicaRow.id.in_(replica_ids)).values(unfunded_at=func.now())
     )
-
-
-async def database_now(session: AsyncSession) -> datetime:
-    now: datetime = (await session.execute(select(func.clock_timestamp()))).scalar_one()
-    return now

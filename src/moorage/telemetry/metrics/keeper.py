@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from moorage.engines.base import Engine
 from moorage.kit.clock import Clock
-from moorage.kit.database import Database
+from moorage.kit.database import Database, database_now
 from moorage.reconcile.driver import Due
 from moorage.reconcile.lease import Lease
 from moorage.telemetry.metrics import repository
@@ -42,7 +42,7 @@ class MetricsKeeper:
     async def reconcile(self, key: str, lease: Lease) -> None:
         async with self.database.transaction() as session:
             await lease.guard(session)
-            now = await repository.database_time(session)
+            now = await database_now(session)
             until = start_of(now - LATE, STEP_S)
             oldest_complete = start_of(now - KEEP_SECONDS, LONG_STEP_S) + timedelta(seconds=LONG_STEP_S)
             if self._done_until is not None and self._done_until > until:

@@ -192,8 +192,3 @@ async def purge(session: AsyncSession) -> None:
     row, later = GatewayReportRow, aliased(GatewayReportRow)
     superseded = exists().where(later.gateway_id == row.gateway_id, later.since > row.since)
     await session.execute(delete(row).where(row.until < now - STEPS[-1][1], superseded))
-
-
-async def database_time(session: AsyncSession) -> datetime:
-    now: datetime = (await session.execute(select(func.clock_timestamp()))).scalar_one()
-    return now
