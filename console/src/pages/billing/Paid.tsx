@@ -5,7 +5,7 @@ import { useEffect, useState } from "react";
 import { dollars } from "@/components/Money";
 
 import classes from "./Billing.module.css";
-import { paidTopUpQuery } from "./queries";
+import { paidTopUpQuery, type TopUp } from "./queries";
 
 /** For whoever comes back from the payment page: whether the money has arrived. */
 export function Paid({ organizationId }: { organizationId: string }) {
@@ -25,9 +25,13 @@ function Arrives({ organizationId, topUpId }: { organizationId: string; topUpId:
   const amount = dollars(topUp.amount_microusd);
   return (
     <p className={classes.paid} role="status" data-good={arrived || undefined}>
-      {arrived
-        ? `${amount} have arrived and are part of your credit.`
-        : `Your payment of ${amount} is not confirmed yet. It is credited by itself as soon as it is.`}
+      {sentence(topUp.state, amount)}
     </p>
   );
+}
+
+function sentence(state: TopUp["state"], amount: string): string {
+  if (state === "confirmed") return `${amount} have arrived and are part of your credit.`;
+  if (state === "pending") return `Your payment of ${amount} is not confirmed yet. It becomes credit by itself once it is.`;
+  return `Your payment of ${amount} was not completed. Top up again if you still want to.`;
 }
