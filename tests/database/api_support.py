@@ -1,7 +1,7 @@
 """The real application on a real database, and the people and keys that ask it for things."""
 
+import itertools
 import json
-import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -57,6 +57,7 @@ COOKIE = "moorage_session"
 SUPPORT_CONTACT = "help@moorage.example"
 SMALL = default_catalogue()[0].name
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+PORTS = itertools.count(20_000)
 
 
 class HurriedClock(SystemClock):
@@ -293,7 +294,7 @@ class Api:
             instance_type=SMALL,
             state=state,
             node=node,
-            host_port=random.randrange(20_000, 30_000),
+            host_port=next(PORTS),
             engine_id=f"engine-{replica_id}",
         )
         async with self.database.transaction() as session:

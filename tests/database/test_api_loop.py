@@ -142,7 +142,6 @@ async def fill(api: Api, home: Home) -> str:
         container=container_id,
     )
     for number in range(50):
-        # Each on a machine of its own: they would meet at a port.
         old = await api.new_replica(container_id, "removed", node=f"node-{number}")
         await api.execute(
             "INSERT INTO replica_usage (step_s, at, replica_id, container_id, figures) SELECT 1, "
