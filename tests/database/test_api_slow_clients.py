@@ -133,6 +133,7 @@ async def test_all_routes_at_once(api: Api, served: ServedApi) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.quiet
 @pytest.mark.timeout(900)
 async def test_each_route_by_all_of_them(api: Api, served: ServedApi) -> None:
     """Calm is the same with the slow clients at a sink that does nothing. Every window counts."""
