@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.browser.conftest import browsing
 from tests.browser.world import World
@@ -26,6 +26,13 @@ def until(holds: Callable[[], bool], page: Page) -> None:
         page.wait_for_timeout(50)
 
 
+def is_above(upper: Locator, lower: Locator) -> bool:
+    above, below = upper.bounding_box(), lower.bounding_box()
+    assert above is not None
+    assert below is not None
+    return above["y"] + above["height"] <= below["y"]
+
+
 def test_an_action_pressed_without_a_connection_is_not_done_later(browser: Browser, world: World) -> None:
     home = world.home("offline@example.com", "Offline", "production")
     container = world.container(home, "serves", "RUNNING", ready=1)
@@ -39,9 +46,11 @@ def test_an_action_pressed_without_a_connection_is_not_done_later(browser: Brows
             confirm = page.get_by_role("dialog").get_by_role("button", name="Stop")
             if confirm.is_visible():
                 confirm.click()
-            expect(page.get_by_text("nobody knows whether this was done").first).to_be_visible()
+            notice = page.get_by_text("nobody knows whether this was done").first
+            expect(notice).to_be_visible()
             bar = page.get_by_text("Connection lost. Showing")
             expect(bar).to_be_visible()
+            until(lambda: is_above(notice, bar), page)
             tried = len([one for one in sent if one.startswith("POST")])
             returns = len(sent)
         expect(bar).to_be_hidden()
