@@ -89,7 +89,7 @@ def other_reconcilers(
         RenewalsReconciler(database, keyring, settings, clock),
         AlertsReconciler(database, keyring, settings, clock),
         AutoTopUpsReconciler(database, keyring, cards, settings, clock),
-        CardPaymentsReconciler(database, keyring, cards),
+        CardPaymentsReconciler(database, keyring, cards, settings, clock),
         LedgerCheck(database, clock),
         DocumentIssuer(database, settings, clock),
         MailDelivery(database, keyring, settings, clock),
