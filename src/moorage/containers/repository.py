@@ -11,8 +11,9 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from moorage.catalog.models import InstanceTypeRow
 from moorage.containers.channels import CONTAINERS
 from moorage.containers.models import ActivityRow, ContainerRow, GatewayRow, ReplicaRouteRow, ReplicaRow
+from moorage.containers.paying import slots_that_serve
 from moorage.containers.start_limit import NOT_ITS_FAULT, WINDOW
-from moorage.containers.states import LIVE, SERVING, ReplicaState
+from moorage.containers.states import LIVE, ReplicaState
 from moorage.kit.database import table_of
 from moorage.kit.pagination import PageRequest, Position
 from moorage.ledger.rules import Occupied
@@ -109,15 +110,7 @@ async def occupied_slots(session: AsyncSession, row: ContainerRow) -> Occupied:
     """Of a container whose row is locked: which of its slots have replicas, and which of those have to be paid."""
     query = select(ReplicaRow).where(ReplicaRow.container_id == row.id, ReplicaRow.state.in_(LIVE))
     live = (await session.execute(query)).scalars().all()
-    serving = (
-        one.slot
-        for one in live
-        if one.state in SERVING
-        and one.unfunded_at is None
-        and one.missing_since is None  # nobody pays for what is not there
-        and one.instance_type == row.instance_type
-    )
-    return Occupied(frozenset(one.slot for one in live), frozenset(serving))
+    return Occupied(frozenset(one.slot for one in live), slots_that_serve(live, row.instance_type))
 
 
 async def list_container_ids(session: AsyncSession, project_id: str) -> list[str]:

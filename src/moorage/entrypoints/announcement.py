@@ -10,8 +10,8 @@ from typing import Any
 
 import httpx
 
-from moorage.entrypoints.health import EXPECTED_RECONCILERS
 from moorage.entrypoints.health_parts import SILENT_AFTER, State
+from moorage.entrypoints.reconcilers import RECONCILERS
 from moorage.kit.clock import system_clock
 from moorage.kit.settings import Settings
 
@@ -43,7 +43,7 @@ def missing_parts(status: dict[str, Any]) -> list[str]:
     ages_s = {one["name"]: one["age_s"] for one in status["reconcilers"]}
     missing = [
         f"the reconciler {name} does not run"
-        for name in EXPECTED_RECONCILERS
+        for name in RECONCILERS
         if name not in ages_s or ages_s[name] > SILENT_AFTER.total_seconds()
     ]
     if not any(gateway["alive"] for gateway in status["gateways"]):

@@ -10,7 +10,9 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from moorage.catalog.capacity import InstanceType
 from moorage.catalog.models import InstanceTypeRow
 from moorage.catalog.repository import find_instance_type
+from moorage.containers.attention import watched_since
 from moorage.containers.models import ContainerRow, GatewayRow, ReplicaRouteRow, ReplicaRow
+from moorage.containers.paying import wanted
 from moorage.containers.replica_limits.approval import awaiting, refused
 from moorage.containers.replica_limits.repository import newest_request_of
 from moorage.containers.repository import SILENT_AFTER
@@ -77,8 +79,12 @@ class Loaded:
 
     @property
     def desired_state(self) -> DesiredState:
-        wanted = DesiredState(self.container.desired_state)
-        return DesiredState.STOPPED if self.suspended and wanted is DesiredState.RUNNING else wanted
+        row = self.container
+        return wanted(row.desired_state, row.desired_replicas, suspended=self.suspended).desired_state
+
+    @property
+    def watched_since(self) -> datetime | None:
+        return watched_since(self.container.watched_since, self.container.next_look_at, self.now)
 
     @property
     def stop_reason(self) -> str | None:

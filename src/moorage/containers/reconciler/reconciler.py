@@ -250,6 +250,7 @@ class ContainersReconciler:
             failed_generation=row.failed_generation,
             serving_generation=row.serving_generation,
             unready_since=row.unready_since,
+            watched_since=loaded.watched_since,
             image_known=row.image_generation == row.generation,
             pulling=self._operations.busy(row.id),
             port=row.port or 0,

@@ -287,6 +287,8 @@ async def _write_container(session: AsyncSession, loaded: Loaded, plan: Plan, va
         "message": verdict.message if verdict else None,
         "failed_passes": 0,
         "reconcile_at": _next_pass(row, plan),
+        "next_look_at": _planned(plan),
+        "watched_since": loaded.watched_since,
     }
     routed = [
         transition.replica_id for transition in plan.transitions if transition.to is ReplicaState.ROUTED
@@ -328,14 +330,15 @@ async def _write_container(session: AsyncSession, loaded: Loaded, plan: Plan, va
 
 
 def _next_pass(row: ContainerRow, plan: Plan) -> Any:
-    planned = (
-        None
-        if plan.look_again_in_s is None
-        else func.clock_timestamp() + timedelta(seconds=plan.look_again_in_s)
-    )
     # A change that arrived during this pass wants one of its own.
     same = (ContainerRow.changes == row.changes) & (ContainerRow.desired_replicas == row.desired_replicas)
-    return case((same, planned), else_=func.now())
+    return case((same, _planned(plan)), else_=func.now())
+
+
+def _planned(plan: Plan) -> Any:
+    if plan.look_again_in_s is None:
+        return None
+    return func.clock_timestamp() + timedelta(seconds=plan.look_again_in_s)
 
 
 def _record_state(session: AsyncSession, row: ContainerRow, plan: Plan) -> None:
