@@ -29,11 +29,11 @@ _CREDENTIALS = struct.Struct("3i")
 
 @dataclass(frozen=True)
 class Call:
-    """A request that changes something."""
+    """A request that changes something; and the look that a start begins with, which changes nothing."""
 
     pid: int
     what: str
-    """`create`, `start`, `stop`, `remove`, `network`."""
+    """`create`, `start`, `stop`, `remove`, `network`, `look`."""
     of: str
 
 
@@ -71,13 +71,15 @@ async def _nothing(_call: Call, _when: When) -> None:
 @dataclass
 class StandIn:
     on_call: Callable[[Call, When], Awaitable[None]] = _nothing
-    """Heard before and after each call that changes something."""
+    """Heard before and after each call."""
     calls: list[Call] = field(default_factory=list)
+    """Those that change something, or would if what they name were still there."""
     processes: dict[str, Process] = field(default_factory=dict)
     twins: list[str] = field(default_factory=list)
     """Whenever two processes ran for one slot of one generation."""
     networks: list[dict[str, Any]] = field(default_factory=list)
     _listeners: set[asyncio.Queue[bytes]] = field(default_factory=set)
+    _looked_at: set[str] = field(default_factory=set)
     _made: int = 0
 
     @contextlib.asynccontextmanager
@@ -175,7 +177,13 @@ class StandIn:
         return web.json_response({"Id": made.id, "Warnings": []}, status=201)
 
     async def _inspect(self, request: web.Request) -> web.Response:
-        found = self._found(request.match_info["id"])
+        name = request.match_info["id"]
+        found = self._found(name)
+        if name.startswith("rep_") and name not in self._looked_at:
+            # A pass looks by the engine's name; a start, before it creates anything, by the id.
+            self._looked_at.add(name)
+            async with self._call(request, "look", name):
+                pass
         if found is None:
             return _refusal(404, "No such container.")
         return web.json_response(
@@ -208,9 +216,9 @@ class StandIn:
 
     async def _start(self, request: web.Request) -> web.Response:
         found = self._found(request.match_info["id"])
-        if found is None:
-            return _refusal(404, "No such container.")
-        async with self._call(request, "start", found.labels[LABEL_REPLICA]):
+        async with self._call(request, "start", request.match_info["id"]):
+            if found is None:
+                return _refusal(404, "No such container.")
             if found.status == "created" and found.id in self.processes:
                 found.server = await asyncio.start_server(_answer, "127.0.0.1", found.host_port)
                 found.status, found.started_at = "running", _now()
@@ -221,17 +229,17 @@ class StandIn:
 
     async def _stop(self, request: web.Request) -> web.Response:
         found = self._found(request.match_info["id"])
-        if found is None:
-            return _refusal(404, "No such container.")
-        async with self._call(request, "stop", found.labels[LABEL_REPLICA]):
+        async with self._call(request, "stop", request.match_info["id"]):
+            if found is None:
+                return _refusal(404, "No such container.")
             self._end(found, 143)
         return web.Response(status=204)
 
     async def _remove(self, request: web.Request) -> web.Response:
         found = self._found(request.match_info["id"])
-        if found is None:
-            return _refusal(404, "No such container.")
-        async with self._call(request, "remove", found.labels[LABEL_REPLICA]):
+        async with self._call(request, "remove", request.match_info["id"]):
+            if found is None:
+                return _refusal(404, "No such container.")
             self._end(found, 137)
             if self.processes.pop(found.id, None) is not None:
                 self._say("destroy", found)
@@ -257,7 +265,8 @@ class StandIn:
             peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
         )
         call = Call(pid, what, of)
-        self.calls.append(call)
+        if what != "look":
+            self.calls.append(call)
         await self.on_call(call, "before")
         yield
         await self.on_call(call, "after")

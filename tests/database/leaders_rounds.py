@@ -20,16 +20,18 @@ TAKEOVER_S = 20.0
 RECOVERY_S = 30.0
 MOMENTS: tuple[str, ...] = (
     "in a transaction",
+    "look after",
     "create after",
-    "start before",
     "at any time",
     "stop before",
-    "create before",
+    "look before",
     "remove after",
+    "create before",
     "in a transaction",
     "start after",
     "stop after",
     "at any time",
+    "start before",
     "remove before",
 )
 How = Literal["stopped", "killed"]
@@ -164,9 +166,8 @@ class Rounds:
         async def knows() -> bool:
             return old.leases_lost() - lost >= LEASES
 
-        await eventually(
-            knows, f"{old.role} knows that it leads nothing", system_clock.monotonic() + TAKEOVER_S
-        )
+        deadline_s = system_clock.monotonic() + TAKEOVER_S
+        await eventually(knows, f"{old.role} knows that it leads nothing", deadline_s, old.last_words)
         by_it = [call for call in self.cluster.engine.calls[calls:] if call.pid == old.pid]
         assert by_it == [], "a former leader called the engine"
 

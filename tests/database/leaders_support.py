@@ -93,6 +93,9 @@ class Controller:
         """By its own words."""
         return self.log_file.read_text().count('"lease_lost"')
 
+    async def last_words(self) -> str:
+        return self.log_file.read_text()[-6000:]
+
     def stop(self) -> None:
         os.kill(self.pid, signal.SIGSTOP)
         self.stopped = True
@@ -170,6 +173,7 @@ class Cluster:
             "MOORAGE_DATABASE_DSN": self.dsn.replace("//moorage:", f"//{role}:", 1),
             "MOORAGE_DOCKER_HOST": f"unix://{self.socket}",
             "MOORAGE_ISOLATION": "waived",
+            "MOORAGE_LOG_FORMAT": "json",
             "MOORAGE_REPLICA_PORTS": REPLICA_PORTS,
             "MOORAGE_DRAIN_TIMEOUT_S": "2",
             "MOORAGE_STOP_GRACE_S": "1",
@@ -304,7 +308,7 @@ async def cluster(
     made = Cluster(home, dsn, await new_world(database), StandIn(), monitor)
 
     async def note(call: Call, when: str) -> None:
-        if when == "before":
+        if when == "before" and call.what != "look":
             await made.watch_call(call)
 
     made.engine.on_call = note
