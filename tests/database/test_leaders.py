@@ -3,9 +3,11 @@
 `make prove-leaders ROUNDS=200 SEED=7` plays as many rounds as one likes.
 """
 
+import asyncio
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,18 +18,20 @@ from leaders_engine import Call, StandIn, When
 from leaders_rounds import MOMENTS, TAKEOVER_S, Rounds
 from leaders_support import cluster
 from reconciler_support import NEXT_LIFE_SQL
+from sqlalchemy import text
 
 from moorage.engines.base import ReplicaSpec
 from moorage.engines.docker.engine import DockerEngine
 from moorage.entrypoints.migrate import migrate
 from moorage.kit.clock import SystemClock, system_clock
+from moorage.kit.database import Database
 from moorage.kit.errors import LeaseLostError
 from moorage.kit.home import prepare_home
 from moorage.kit.ids import ContainerId, InstallationId, OrganizationId, ProjectId, ReplicaId
 from moorage.kit.permission import permitted_by
 from moorage.kit.postgres import EmbeddedPostgres
 from moorage.kit.settings import Settings
-from moorage.reconcile.lease import Lease
+from moorage.reconcile.lease import Lease, LeaseKeeper
 from tests.folders import folder_for_a_database
 from tests.registry.own_network import in_own_network
 
@@ -42,28 +46,32 @@ def folder() -> Iterator[Path]:
     shutil.rmtree(made)
 
 
-def test_a_leader_stopped_in_a_transaction_is_overtaken_and_writes_nothing(
-    database_dsn: str, folder: Path
-) -> None:
-    async def story() -> None:
-        async with cluster(database_dsn, folder) as controllers:
-            rounds = Rounds(controllers, random.Random(SEED), EmbeddedPostgres(Settings(home=folder)))
-            await controllers.deploy()
-            old = await rounds._only_leader()
-            await controllers.deploy()
-            since_s = await rounds._strike(old, "in a transaction", "stopped")
-            # What ten seconds of silence would do.
-            await controllers.ask(str(NEXT_LIFE_SQL))
-            await controllers.until_taken_over(old, since_s, TAKEOVER_S)
-            await controllers.until_as_wanted()
-            old.go_on()
-            await controllers.deploy()
-            await controllers.until_as_wanted()
-            assert [one for one in await controllers.troubles() if "wrote" in one] == []
-            assert controllers.engine.twins == []
-            print(f"\n{await controllers.told()}")
-
-    in_own_network(story)
+async def test_a_process_stopped_in_a_transaction_is_overtaken_and_writes_nothing(database: Database) -> None:
+    command = [sys.executable, str(Path(__file__).with_name("leader_process.py")), database.dsn]
+    old = await asyncio.create_subprocess_exec(
+        *command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+    )
+    assert old.stdout is not None
+    try:
+        async with asyncio.timeout(60):
+            assert await old.stdout.readline() == b"guarded\n"
+            old.send_signal(signal.SIGSTOP)
+            async with database.transaction() as session:  # What ten seconds of silence would do.
+                await session.execute(NEXT_LIFE_SQL)
+            began_s = system_clock.monotonic()
+            new = await LeaseKeeper(database, "work", "new", system_clock).acquire()
+            took_s = system_clock.monotonic() - began_s
+            assert new is not None
+            old.send_signal(signal.SIGCONT)
+            said, _ = await old.communicate(b"\n")
+    finally:
+        if old.returncode is None:
+            old.kill()
+            await old.wait()
+    assert said.split(b"\n")[:-1] == [b"undone", b"refused", b"not renewed"]
+    async with database.reading() as session:
+        assert (await session.execute(text("SELECT count(*) FROM gateways"))).scalar_one() == 0
+    print(f"\ntaken over {took_s:.1f} s after the lease ran out, from a process stopped in a transaction")
 
 
 @pytest.mark.long

@@ -1,7 +1,8 @@
 """One leader at a time, and a former leader writes nothing."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import pytest
 from sqlalchemy import text
@@ -67,42 +68,46 @@ async def test_a_takeover_waits_for_a_write_that_is_under_way(database: Database
     assert await takeover is not None
 
 
-async def stand_idle(database: Database, session: AsyncSession) -> None:
+@asynccontextmanager
+async def idle(database: Database, session: AsyncSession) -> AsyncIterator[None]:
     """Between two statements, as a process that was stopped there."""
     await session.execute(text("INSERT INTO gateways VALUES ('gtw_x', now(), now())"))
+    yield
 
 
-async def stand_in_a_copy(database: Database, session: AsyncSession) -> None:
+@asynccontextmanager
+async def in_a_copy(database: Database, session: AsyncSession) -> AsyncIterator[None]:
     """The server waits for rows, and does not call that idle."""
+    goes_on = asyncio.Event()
 
     async def rows() -> AsyncIterator[bytes]:
         yield b"gtw_x\t2026-01-01\t2026-01-01\n"
-        await asyncio.Event().wait()
+        await goes_on.wait()
 
     driver = await _driver_of(session)
     copying = asyncio.create_task(driver.copy_to_table("gateways", source=rows()))
-    copying.add_done_callback(lambda done: done.exception())
-    begun = text(
-        "SELECT count(*) FROM pg_stat_activity WHERE query ILIKE 'COPY%' AND wait_event = 'ClientRead'"
-    )
+    waits = "SELECT count(*) FROM pg_stat_activity WHERE query ILIKE 'COPY%' AND wait_event = 'ClientRead'"
     async with database.reading() as other:
-        while not (await other.execute(begun)).scalar_one():
+        while not (await other.execute(text(waits))).scalar_one():
             assert not copying.done(), copying
             await asyncio.sleep(0.01)
+    yield
+    goes_on.set()
+    assert isinstance((await asyncio.gather(copying, return_exceptions=True))[0], Exception)
 
 
-@pytest.mark.parametrize("stand", [stand_idle, stand_in_a_copy])
+@pytest.mark.parametrize("standing", [idle, in_a_copy])
 async def test_a_takeover_ends_the_transaction_of_a_process_that_stands_still(
-    database: Database, stand: Callable[[Database, AsyncSession], Awaitable[None]]
+    database: Database, standing: Callable[[Database, AsyncSession], AbstractAsyncContextManager[None]]
 ) -> None:
     """Or nobody leads until somebody lets that process go on."""
     old = await acquired(database, "old")
     async with database.session() as session:
         await old.guard(session)
-        await stand(database, session)
-        await expire(database)
-        async with asyncio.timeout(WAIT_FOR_OLD_TRANSACTIONS_S + 5):
-            new = await acquired(database, "new")
+        async with standing(database, session):
+            await expire(database)
+            async with asyncio.timeout(WAIT_FOR_OLD_TRANSACTIONS_S + 5):
+                new = await acquired(database, "new")
         assert new.token == old.token + 1
         with pytest.raises(DBAPIError):
             await session.execute(text("SELECT 1"))
