@@ -116,7 +116,8 @@ class Rounds:
 
     async def _strike_in_a_transaction(self, leader: Controller, how: How) -> None:
         """A pass has its guard and waits for the row of its container, which is ours; it gets the row once it stands."""
-        cluster, container_id = self.cluster, next(iter(self.cluster.wanted))
+        cluster = self.cluster
+        container_id = next(one for one, wanted in reversed(cluster.wanted.items()) if wanted == "RUNNING")
         mine = await asyncpg.connect(cluster.dsn)
         try:
             async with mine.transaction():
