@@ -5,6 +5,7 @@ import os
 import random
 import signal
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal
 
 import asyncpg
@@ -54,14 +55,14 @@ class Rounds:
         cluster = self.cluster
         leader = await self._only_leader()
         container_id = await self._something_to_do(moment)
-        since_s = await self._strike(leader, moment, how)
+        since = await self._strike(leader, moment, how)
         cluster.figures.happened.update([f"{how} {moment}"])
         if self.chance.random() < 0.7:
             await self._change_mind(container_id)
         if restart is not None and self.chance.random() < 0.5:
             await self._restart(restart)
             restart = None
-        new = await cluster.until_taken_over(leader, since_s, TAKEOVER_S)
+        new = await cluster.until_taken_over(leader, since, TAKEOVER_S)
         if how == "killed":
             await cluster.start_controller(leader.role)
         await cluster.until_as_wanted()
@@ -102,7 +103,7 @@ class Rounds:
             container_id = await cluster.deploy(replicas=self.chance.choice((1, 2)))
         return container_id
 
-    async def _strike(self, leader: Controller, moment: str, how: How) -> float:
+    async def _strike(self, leader: Controller, moment: str, how: How) -> datetime:
         strike = leader.stop if how == "stopped" else leader.kill
         if moment == "at any time":
             await asyncio.sleep(self.chance.uniform(0, 1.0))
@@ -112,7 +113,7 @@ class Rounds:
         else:
             what, when = moment.split()
             await self._strike_at_call(leader, what, when, how)
-        return system_clock.monotonic()
+        return system_clock.now()
 
     async def _strike_in_a_transaction(self, leader: Controller, how: How) -> None:
         """A pass has its guard and waits for the row of its container, which is ours; it gets the row once it stands."""

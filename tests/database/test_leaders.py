@@ -35,7 +35,7 @@ from moorage.reconcile.lease import Lease, LeaseKeeper
 from tests.folders import folder_for_a_database
 from tests.registry.own_network import in_own_network
 
-ROUNDS = int(os.environ.get("ROUNDS", "5"))
+ROUNDS = int(os.environ.get("ROUNDS", "4"))
 SEED = int(os.environ.get("SEED", "1"))
 
 
