@@ -211,13 +211,13 @@ class World:
         self.renewals_away_until_s = max(self.renewals_away_until_s, until_s)
 
     async def _api(self, process: Process) -> None:
-        app = create_app(self.settings, Database(self.server.dsn, pool_size=3), KEYRING)
+        app = create_app(self.settings, _database(self.server.dsn, 3), KEYRING)
         app.state.clock = self._clock(process)
         self._app = app
 
     async def _controller(self, process: Process) -> None:
         clock = self._clock(process)
-        database = Database(self.server.dsn, pool_size=8)
+        database = _database(self.server.dsn, 8)
         listener = Listener(self.server.dsn, clock)
         async with database.transaction() as session:
             installation_id = await ensure_installation_id(session)
@@ -236,7 +236,7 @@ class World:
 
     async def _gateway(self, process: Process) -> None:
         clock = self._clock(process)
-        database = Database(self.server.dsn, pool_size=2)
+        database = _database(self.server.dsn, 2)
         listener = Listener(self.server.dsn, clock)
         plane = SimulatedDataPlane(self.haproxy, lambda: False)
         agent = GatewayAgent(GATEWAY, database, listener, plane, clock)  # type: ignore[arg-type]
@@ -320,7 +320,7 @@ def _settings(values: dict[str, Any]) -> Settings:
 
 async def furnish(world: World, organizations: int) -> None:
     """What an installation has before its first day: an operator, and people who signed up."""
-    database = Database(world.server.dsn, pool_size=1)
+    database = _database(world.server.dsn, 1)
     key = new_token(OPERATOR_KEY_PREFIX)
     async with database.transaction() as session:
         await ensure_installation_id(session)
@@ -339,3 +339,8 @@ async def furnish(world: World, organizations: int) -> None:
             world.story.names[row.id] = name
     world.operator = {"Authorization": f"Bearer {key}"}
     await database.close()
+
+
+def _database(dsn: str, pool_size: int) -> Database:
+    """Without the server's own limit for transactions that stand still, which is real time."""
+    return Database(dsn, pool_size=pool_size, longest_idle_transaction_s=0)

@@ -20,6 +20,7 @@ from moorage.kit.clock import Clock
 from moorage.kit.database import Database, Listener
 from moorage.kit.errors import LeaseLostError
 from moorage.kit.lasting import run_for_good
+from moorage.kit.permission import permitted_by
 from moorage.kit.tracing import span
 from moorage.reconcile.lease import RENEW_EVERY_S, Lease, LeaseKeeper
 from moorage.reconcile.status import record_run
@@ -110,9 +111,14 @@ class Driver:
         self._asked.clear()
         self._wake.set()
         try:
-            await run_for_good(
-                {"lease": keeper.keep(lease), "watch": self._watch(lease), "passes": self._dispatch(lease)}
-            )
+            with permitted_by(lease.check):
+                await run_for_good(
+                    {
+                        "lease": keeper.keep(lease),
+                        "watch": self._watch(lease),
+                        "passes": self._dispatch(lease),
+                    }
+                )
         except* LeaseLostError as lost:
             log.warning("lease_lost", reconciler=self.reconciler.name, error=repr(lost.exceptions[0]))
         except* Exception as broken:
