@@ -19,7 +19,8 @@ from moorage.entrypoints.api import create_app
 from moorage.kit.clock import system_clock
 from moorage.kit.database import Listener
 from moorage.reconcile.driver import Driver
-from moorage.webhooks.delivery import WebhookDelivery
+from moorage.webhooks.delivery import SHARE, WebhookDelivery
+from moorage.webhooks.repository import due_webhooks
 from tests.ports import free_port
 
 DEADLINE_S = 20.0
@@ -356,3 +357,53 @@ async def test_money(world: World) -> None:
         5_000_000,
     )
     assert (data["id"], data["details"]["reason"]) == (answer.json()["id"], "an outage")
+
+
+async def silent_webhooks(world: World, asker: Asker, organization_id: str, count: int) -> list[str]:
+    """With a message each, to a receiver that takes it and says nothing."""
+    path, made = f"/organizations/{organization_id}/webhooks", []
+    for _ in range(count):
+        answer = await world.api.post(asker, path, {"url": world.receiver.url, "events": ["webhook.test"]})
+        assert answer.status_code == 201, answer.text
+        made.append(answer.json()["id"])
+        answer = await world.api.post(asker, f"{path}/{made[-1]}/test", {})
+        assert answer.status_code == 202, answer.text
+    return made
+
+
+async def test_silent_receivers_of_one_person_leave_places_to_others(
+    world: World, receiver: Receiver
+) -> None:
+    """Forty of them, in three organizations: more than are sent to at once."""
+    user_id, token = await world.api.new_person("eve@example.com")
+    eve = bearer("eve", token)
+    world.receiver.may_answer.clear()
+    for name, count in (("one", 20), ("two", 10), ("three", 10)):
+        await silent_webhooks(world, eve, await world.api.new_organization(name, {user_id: "admin"}), count)
+    await until_received(world.receiver, SHARE)
+    (mine,) = await silent_webhooks(world, world.admin, world.organization_id, 1)
+
+    def organizations() -> list[str]:
+        return [json.loads(body)["organization_id"] for _, body in world.receiver.received]
+
+    async def told() -> bool:
+        return world.organization_id in organizations()
+
+    await until(told, f"a message to {mine} while {len(world.receiver.received)} receivers are silent")
+    assert len(organizations()) == SHARE + 1, "no more than a share of the one, and the other's"
+    world.receiver.may_answer.set()
+    await until_received(world.receiver, 41)
+
+
+async def test_shares_are_of_an_organization_too(world: World) -> None:
+    world.receiver.may_answer.clear()
+    for number in range(3):
+        user_id, token = await world.api.new_person(f"admin-{number}@example.com")
+        await world.api.join(world.organization_id, user_id, "admin")
+        await silent_webhooks(world, bearer("another", token), world.organization_id, 3)
+    await until_received(world.receiver, SHARE)
+    async with world.api.database.reading() as session:
+        keys, _ = await due_webhooks(session, 100, SHARE, [])
+    assert len(keys) == SHARE
+    world.receiver.may_answer.set()
+    await until_received(world.receiver, 9)
