@@ -8,13 +8,18 @@ import aiohttp
 from gateway_support import Container, Key, Place, eventually, new_key, table
 
 from moorage.gateway.dataplane import DataPlane
-from moorage.gateway.table import Route
+from moorage.gateway.table import Route, TrafficLimits
 from moorage.kit import ids
 from moorage.kit.clock import SystemClock
 
 PROJECT = ids.new_project_id()
 CONTAINER = ids.new_container_id()
 _FIRST = b"data: first\n\n"
+
+
+def patient_route(container: Container) -> Route:
+    """With a time limit that no stream of these tests comes near: what ends, ends because of its key."""
+    return Route(CONTAINER, PROJECT, (container.server(),), limits=TrafficLimits(request_timeout_s=600))
 
 
 class Stream:
@@ -45,7 +50,7 @@ async def test_revoking_a_key_ends_its_streams_alone(
     gateway: DataPlane, container: Container, client: aiohttp.ClientSession
 ) -> None:
     revoked, kept = new_key(PROJECT), new_key(PROJECT)
-    routes = [Route(CONTAINER, PROJECT, (container.server(),))]
+    routes = [patient_route(container)]
     await gateway.apply(table(routes, [revoked, kept]))
     async with AsyncExitStack() as stack:
         theirs = [await opened(stack, client, revoked) for _ in range(5)]
@@ -67,7 +72,7 @@ async def test_in_a_worker_that_a_reload_replaced_too(
     gateway: DataPlane, container: Container, client: aiohttp.ClientSession
 ) -> None:
     revoked, kept = new_key(PROJECT), new_key(PROJECT)
-    routes = [Route(CONTAINER, PROJECT, (container.server(),))]
+    routes = [patient_route(container)]
     await gateway.apply(table(routes, [revoked, kept]))
     async with AsyncExitStack() as stack:
         theirs, others = await opened(stack, client, revoked), await opened(stack, client, kept)
@@ -96,7 +101,7 @@ async def test_an_expired_key_and_one_that_went_while_the_agent_was_away(
     clock = SkippingClock()
     expiring = new_key(PROJECT, expires_at_epoch_s=int(clock.now().timestamp()) + 600)
     gone, kept = new_key(PROJECT), new_key(PROJECT)
-    routes = [Route(CONTAINER, PROJECT, (container.server(),))]
+    routes = [patient_route(container)]
     await gateway.apply(table(routes, [expiring, gone, kept]))
     async with AsyncExitStack() as stack:
         first, second = await opened(stack, client, expiring), await opened(stack, client, gone)
