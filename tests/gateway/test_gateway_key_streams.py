@@ -19,7 +19,7 @@ _FIRST = b"data: first\n\n"
 
 def patient_route(container: Container) -> Route:
     """With a time limit that no stream of these tests comes near: what ends, ends because of its key."""
-    return Route(CONTAINER, PROJECT, (container.server(),), limits=TrafficLimits(request_timeout_s=600))
+    return Route(CONTAINER, PROJECT, (container.server(),), limits=TrafficLimits(request_timeout_s=300))
 
 
 class Stream:
@@ -31,7 +31,7 @@ class Stream:
     async def rest(self) -> bytes | None:
         """None where it was cut off."""
         try:
-            async with asyncio.timeout(15):
+            async with asyncio.timeout(10):
                 return await self._response.content.read()
         except aiohttp.ClientPayloadError:
             return None
