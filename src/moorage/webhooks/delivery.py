@@ -37,6 +37,8 @@ log = structlog.get_logger()
 
 SHARE = 4
 """Of the messages that are sent at once (`reconcile.driver`), for one organization, and for one person in all theirs."""
+MOST_WAITING = 5000
+"""Messages for one webhook."""
 _MAX_ANSWER_BYTES = 64 * 1024
 _GONE = 410
 _MAKER_GONE = "whoever made it is no longer an admin; an admin who wants it switches it on again"
@@ -133,6 +135,7 @@ async def _record(session: AsyncSession, sent: Waiting, outcome: Outcome) -> Non
         return  # Its messages went with it.
     if outcome.error is None and outcome.status is not None:
         await repository.record_delivered(session, sent.delivery.id, outcome.status)
+        await _switch_off_if_hopeless(session, webhook)
         return
     pause = pause_after(sent.delivery.tries + 1) if outcome.status != _GONE else None
     if webhook.url != sent.webhook.url:
@@ -143,6 +146,14 @@ async def _record(session: AsyncSession, sent: Waiting, outcome: Outcome) -> Non
     await repository.record_failed(session, sent.delivery.id, outcome.status, error, again_in)
     if pause is None and not is_off:
         await _switch_off(session, webhook, error)
+    else:
+        await _switch_off_if_hopeless(session, webhook)
+
+
+async def _switch_off_if_hopeless(session: AsyncSession, webhook: WebhookRow) -> None:
+    """More happens than its receiver takes: what waits for it must not grow without end."""
+    if webhook.disabled_at is None and await repository.count_waiting(session, webhook.id) > MOST_WAITING:
+        await _switch_off(session, webhook, f"more than {MOST_WAITING} messages wait for it")
 
 
 async def _switch_off(session: AsyncSession, webhook: WebhookRow, why: str) -> None:

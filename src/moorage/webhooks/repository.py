@@ -17,6 +17,8 @@ from moorage.webhooks.channels import WEBHOOKS
 from moorage.webhooks.models import DeliveryRow, WebhookRow
 
 KEPT = timedelta(days=7)
+MOST_KEPT = 1000
+"""Messages of one webhook that were delivered or given up."""
 _ERROR_LENGTH = 300
 _maker_manages = exists().where(
     MemberRow.organization_id == WebhookRow.organization_id,
@@ -183,5 +185,19 @@ async def postpone(session: AsyncSession, webhook_id: str) -> None:
     await session.execute(update(DeliveryRow).where(due).values(next_try_at=later))
 
 
+async def count_waiting(session: AsyncSession, webhook_id: str, event: str | None = None) -> int:
+    waiting = (DeliveryRow.webhook_id == webhook_id) & DeliveryRow.next_try_at.is_not(None)
+    query = select(func.count()).where(waiting if event is None else waiting & (DeliveryRow.event == event))
+    return (await session.execute(query)).scalar_one()
+
+
 async def purge_deliveries(session: AsyncSession) -> None:
+    """The old ones, and of each webhook those behind its newest. What still waits is not history."""
     await session.execute(delete(DeliveryRow).where(DeliveryRow.created_at < func.now() - KEPT))
+    newest_first = (DeliveryRow.created_at.desc(), DeliveryRow.id.desc())
+    number = func.row_number().over(partition_by=DeliveryRow.webhook_id, order_by=newest_first)
+    settled = (
+        select(DeliveryRow.id, number.label("number")).where(DeliveryRow.next_try_at.is_(None)).subquery()
+    )
+    beyond = select(settled.c.id).where(settled.c.number > MOST_KEPT)
+    await session.execute(delete(DeliveryRow).where(DeliveryRow.id.in_(beyond)))
