@@ -117,3 +117,27 @@ async def test_an_expired_key_and_one_that_went_while_the_agent_was_away(
         assert await first.rest() is None
         container.release.set()
         assert await third.rest() == b"data: second\n\n"
+
+
+async def test_one_after_the_other(
+    gateway: DataPlane, container: Container, client: aiohttp.ClientSession
+) -> None:
+    """To end requests makes HAProxy tell of all its sessions, so it is done now and then, and nobody is forgotten."""
+    keys = [new_key(PROJECT) for _ in range(3)]
+    routes = [patient_route(container)]
+    await gateway.apply(table(routes, keys))
+    async with AsyncExitStack() as stack:
+        first, second, third = [await opened(stack, client, key) for key in keys]
+        await gateway.apply(table(routes, keys[1:]))
+        assert await first.rest() is None
+        await eventually(lambda: container.waiting == 2)
+        wanted = table(routes, keys[2:])
+
+        async def ended() -> bool:
+            await gateway.apply(wanted)
+            return container.waiting == 1
+
+        await eventually(ended)
+        assert await second.rest() is None
+        container.release.set()
+        assert await third.rest() == b"data: second\n\n"

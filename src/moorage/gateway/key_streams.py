@@ -24,6 +24,9 @@ log = structlog.get_logger()
 
 LOOK_EVERY_S = 10.0
 """In between, only when a key has gone."""
+PAUSE_S = 2.0
+"""After requests were ended: whoever makes and revokes keys all the time must not have HAProxy tell of all its sessions all
+the time."""
 _RUNNING = re.compile(rf"^0x[0-9a-f]+: key=([0-9A-F]{{{HASH_START_LENGTH}}}):(\d+) use=[1-9]", re.MULTILINE)
 _SESSION = re.compile(r"^(0x[0-9a-f]+): \[[^\]]*\] id=(\d+) ", re.MULTILINE)
 _NO_TABLE = "No such table"
@@ -37,6 +40,9 @@ class KeyStreams:
     _looked_at_s: float = field(init=False, default=float("-inf"))
     _hash_starts: Set[str] = field(init=False, default=frozenset())
     """Of the keys that worked at the last look."""
+    _keys_changed: bool = field(init=False, default=False)
+    """Since then."""
+    _paused_until_s: float = field(init=False, default=float("-inf"))
 
     async def end_without_key(
         self, keys: Mapping[str, KeyEntry], workers: Workers, *, keys_changed: bool
@@ -44,15 +50,18 @@ class KeyStreams:
         """To be called once HAProxy lets nobody in with the others any more. Returns how many were ended."""
         now_s = self.clock.monotonic()
         late = now_s - self._looked_at_s >= LOOK_EVERY_S
-        if not keys_changed and not late:
+        self._keys_changed |= keys_changed
+        if not late and (not self._keys_changed or now_s < self._paused_until_s):
             return 0
         valid = frozenset(_hash_starts(keys, self.clock.now().timestamp()))
         if not late and valid >= self._hash_starts:
+            self._keys_changed = False
             return 0  # Keys have only come.
         self._looked_at_s = float("-inf")  # Until all went well.
         ended = await self.all_workers.sum_of(lambda worker: _end(worker, valid), workers)
-        self._looked_at_s, self._hash_starts = now_s, valid
+        self._looked_at_s, self._hash_starts, self._keys_changed = now_s, valid, False
         if ended:
+            self._paused_until_s = now_s + PAUSE_S
             log.info("requests_without_key_ended", requests=ended)
         return ended
 
