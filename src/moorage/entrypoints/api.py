@@ -55,6 +55,7 @@ from moorage.identity.providers import endpoints as providers
 from moorage.identity.sessions import endpoints as sessions
 from moorage.identity.sign_in import endpoints as sign_in
 from moorage.identity.sign_in.service import Newcomers
+from moorage.kit.allowance import Allowance
 from moorage.kit.clock import system_clock
 from moorage.kit.crypto import Keyring
 from moorage.kit.database import Database, Listener
@@ -156,6 +157,7 @@ def create_app(settings: Settings, database: Database, keyring: Keyring) -> Fast
     app.state.listener = listener
     app.state.card_provider = card_provider(settings)
     app.state.streams = OpenStreams()
+    app.state.allowance = Allowance(settings.changes_per_day, system_clock)
     app.state.jobs = Jobs(settings.jobs_at_once)
     app.state.preflights = containers.preflight_slots()
     app.state.changes = Changes(listener)

@@ -23,7 +23,9 @@ SOURCE = "src,ipmask(32,64)"
 SOURCE_COUNTER = 3
 """The stick counters before it belong to requests (`endpoint_rules`), this one to the connection."""
 REQUESTS_COUNTER, REQUESTS_OF_SOURCE_COUNTER = SOURCE_COUNTER + 1, SOURCE_COUNTER + 2
-STICK_COUNTERS = REQUESTS_OF_SOURCE_COUNTER + 1
+RUNNING_COUNTER = REQUESTS_OF_SOURCE_COUNTER + 1
+"""Of a request that was let in (`key_streams`)."""
+STICK_COUNTERS = RUNNING_COUNTER + 1
 
 
 @dataclass(frozen=True)

@@ -182,14 +182,14 @@ def _management(config: GatewayConfig, listen: str) -> str:
 frontend {MANAGEMENT_FRONTEND} from base
     {bind(listen, config.management_certificate)}
 {limit_connections(MANAGEMENT_FRONTEND, config.management_connections, per_source)}
-    # What a client sends byte by byte waits here, where waiting is cheap: the API gets a request with its body, or
-    # with as much of a long one as fits into a buffer.
-    option http-buffer-request
     http-error status 400 {management_error(400)}
     http-error status 408 {management_error(408)}
     unique-id-format req_%[uuid]
     http-after-response set-header X-Request-ID %[unique-id] unless {{ res.hdr(x-request-id) -m found }}
 {limited_requests}
+    # What a client sends byte by byte waits here, where waiting is cheap: the API gets a request with its body, or
+    # with as much of a long one as fits into a buffer. Only now: whoever is refused above is so without a wait for it.
+    http-request wait-for-body time {config.request_timeout_s}s
 {forwarded_headers(config.management_certificate)}
     http-request set-header X-Request-ID %[unique-id]
     default_backend management

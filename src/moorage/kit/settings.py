@@ -184,6 +184,9 @@ class Settings(BaseSettings):
     webhooks_per_organization: int = Field(default=20, ge=1)
     invitations_per_day: int = Field(default=50, ge=1)
     """By one person, and into one organization: the mails go to people who did not ask for them."""
+    changes_per_day: int = Field(default=20_000, ge=1)
+    """Requests of one person, with all their keys, that change something; all at once if they like. Nearly each leaves a
+    record that is kept for long."""
     streams_per_person: int = Field(default=12, ge=1)
     """Of logs, and as many of changes, at one API process: many more tabs than anybody looks at. Those of their keys
     count."""

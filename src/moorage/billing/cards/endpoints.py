@@ -11,7 +11,7 @@ MOST_EVENT_BYTES, MOST_EVENT_VALUES = 512 * 2**10, 20_000
 
 
 @router.post("/webhooks/stripe", include_in_schema=False)
-@takes_body(MOST_EVENT_BYTES, MOST_EVENT_VALUES)
+@takes_body(MOST_EVENT_BYTES, MOST_EVENT_VALUES, for_strangers=True)
 async def stripe_event(
     request: Request,
     provider: TheCardProvider,
