@@ -6,6 +6,7 @@ from sqlalchemy import text
 
 from moorage.containers import service
 from moorage.containers.models import ContainerRow, ReplicaRow
+from moorage.containers.repository import list_gateways
 from moorage.kit.database import Database, table_of
 
 AN_HOUR_PASSES = [
@@ -83,3 +84,28 @@ async def test_logs_of_what_ended_before_an_absence_are_waited_for(world: World)
         await alive.round(container_id)
         await alive.round(container_id)
         assert [row.state for row in await world.replicas(container_id)] != ["stopped"]
+
+
+async def test_after_the_clock_was_set_back_nobody_waits_for_it(world: World) -> None:
+    """Everything that was written lies hours ahead: a pass that was planned, a gateway that was seen."""
+    async with life(world, WatchedEngine(world.machine)) as alive:
+        container_id = await world.create()
+        await until(alive, container_id, "RUNNING")
+        assert (await alive.reconciler.due(10)).keys == []
+        async with world.database.transaction() as session:
+            ahead = "now() + interval '3 hours'"
+            await session.execute(
+                text(f"UPDATE containers SET reconcile_at = {ahead}, next_look_at = {ahead}")
+            )
+            await session.execute(text(f"UPDATE gateways SET seen_at = {ahead}"))
+        assert (await alive.reconciler.due(10)).keys == [container_id]
+        async with world.database.reading() as session:
+            assert [one.alive for one in await list_gateways(session)] == [False], (
+                "who is gone is not here for hours"
+            )
+        await alive.round(container_id)
+        assert (await alive.reconciler.due(10)).keys == []
+        row = await world.container(container_id)
+        assert (row.state, row.watched_since is not None) == ("RUNNING", True)
+        async with world.database.reading() as session:
+            assert [one.alive for one in await list_gateways(session)] == [True], "who reports is"

@@ -20,6 +20,8 @@ from moorage.ledger.rules import Occupied
 from moorage.organizations.models import ProjectRow
 
 SILENT_AFTER = timedelta(seconds=15)
+GATEWAY_REPORTS = GatewayRow.seen_at.between(func.now() - SILENT_AFTER, func.now() + SILENT_AFTER)
+"""One seen in times to come was seen before the clock was set back; whoever reports has been seen since."""
 
 
 @dataclass(frozen=True)
@@ -194,9 +196,8 @@ async def count_states(session: AsyncSession) -> dict[str, int]:
 
 
 async def list_gateways(session: AsyncSession) -> list[GatewayStatus]:
-    alive = GatewayRow.seen_at > func.now() - SILENT_AFTER
     query = (
-        select(GatewayRow.id, GatewayRow.seen_at, alive, func.count(ReplicaRouteRow.replica_id))
+        select(GatewayRow.id, GatewayRow.seen_at, GATEWAY_REPORTS, func.count(ReplicaRouteRow.replica_id))
         .outerjoin(ReplicaRouteRow, ReplicaRouteRow.gateway_id == GatewayRow.id)
         .group_by(GatewayRow.id)
         .order_by(GatewayRow.id)

@@ -15,7 +15,7 @@ from moorage.containers.models import ContainerRow, GatewayRow, ReplicaRouteRow,
 from moorage.containers.paying import wanted
 from moorage.containers.replica_limits.approval import awaiting, refused
 from moorage.containers.replica_limits.repository import newest_request_of
-from moorage.containers.repository import SILENT_AFTER
+from moorage.containers.repository import GATEWAY_REPORTS
 from moorage.containers.spec import ContainerSettings
 from moorage.containers.start_limit import NOT_ITS_FAULT, WINDOW
 from moorage.containers.states import LIVE, DesiredState, Reason, ReplicaState
@@ -120,7 +120,7 @@ _CONTAINER = (
     .join(InstanceTypeRow, InstanceTypeRow.name == ContainerRow.instance_type)
     .where(ContainerRow.id == bindparam("id"), ContainerRow.deleted_at.is_(None))
 )
-_alive = GatewayRow.seen_at > func.now() - SILENT_AFTER
+_alive = GATEWAY_REPORTS
 """Only their health checks say something; but what a silent one holds it may still serve."""
 _said = (
     select(

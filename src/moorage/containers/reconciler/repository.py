@@ -10,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.catalog.models import InstanceTypeRow
 from moorage.containers.activity import SYSTEM, record_activity
+from moorage.containers.attention import ABSENT_AFTER, LONGEST_LOOK
 from moorage.containers.channels import ROUTES
 from moorage.containers.models import ContainerRow, GatewayRow, ReplicaRouteRow, ReplicaRow
 from moorage.containers.probe_history import ProbeRun
@@ -68,10 +69,21 @@ _SOONEST = (
 )
 
 
+# No pass plans the next one so late: the clock was set back since, and nobody would look for hours.
+_LEFT_BEHIND = (
+    select(ContainerRow.id)
+    .where(ContainerRow.reconcile_at > func.clock_timestamp() + LONGEST_LOOK + ABSENT_AFTER)
+    .order_by(ContainerRow.reconcile_at)
+    .limit(bindparam("limit"))
+)
+
+
 async def due_containers(session: AsyncSession, limit: int) -> tuple[list[str], float | None]:
     # One more than asked for: the first that is not due yet says how long to wait.
     soonest = (await session.execute(_SOONEST, {"limit": limit + 1})).all()
     keys = [key for key, in_s in soonest if in_s <= 0]
+    if soonest and soonest[-1][1] > LONGEST_LOOK.total_seconds():
+        keys += (await session.execute(_LEFT_BEHIND, {"limit": limit})).scalars()
     return keys[:limit], next((float(in_s) for _, in_s in soonest if in_s > 0), None)
 
 
