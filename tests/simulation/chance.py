@@ -9,8 +9,9 @@ from typing import Any
 
 @contextlib.contextmanager
 def seeded_secrets(seed: int) -> Iterator[None]:
-    """The product's ids and tokens. Nonces of ciphertexts stay random: nothing depends on them."""
+    """The product's ids and tokens, and the ports of replicas. Nonces of ciphertexts stay random: nothing depends on them."""
     chance = random.Random(f"ids of {seed}")
+    random.seed(f"ports of {seed}")
 
     def choice(options: Sequence[Any]) -> Any:
         return options[chance.randrange(len(options))]

@@ -28,9 +28,11 @@ class Rates:
     database_slow: float
     crash_at_commit: float
     notification_lost: float
+    engine_words_lost: float
+    """Of each word of the engine: the stream of them breaks instead."""
 
 
-CALM = Rates(0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+CALM = Rates(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 
 
 def draw_rates(chance: random.Random) -> Rates:
@@ -52,6 +54,7 @@ def draw_rates(chance: random.Random) -> Rates:
         database_slow=rate(0.01),
         crash_at_commit=rate(0.02),
         notification_lost=rate(0.3),
+        engine_words_lost=rate(0.4),
     )
 
 

@@ -76,7 +76,7 @@ class Server:
                 connection.query(f'DROP TABLE "{partition}"')
         filled = [
             table
-            for (table,) in connection.query(_TABLES)
+            for (table,) in connection.query(TABLES)
             if table != "alembic_version" and connection.query(f'SELECT FROM "{table}" LIMIT 1')
         ]
         if filled:
@@ -85,7 +85,7 @@ class Server:
             connection.query(f"TRUNCATE {names} RESTART IDENTITY CASCADE")
 
 
-_TABLES = """SELECT c.relname FROM pg_catalog.pg_class c WHERE c.relnamespace = 'public'::regnamespace
+TABLES = """SELECT c.relname FROM pg_catalog.pg_class c WHERE c.relnamespace = 'public'::regnamespace
 AND c.relkind IN ('r', 'p') AND NOT c.relispartition ORDER BY 1"""
 
 

@@ -21,6 +21,7 @@ from moorage.catalog.repository import fill_empty_catalogue
 from moorage.containers.channels import CONTAINERS
 from moorage.containers.reconciler.reconciler import ContainersReconciler
 from moorage.entrypoints.api import create_app
+from moorage.entrypoints.housekeeping import Housekeeping
 from moorage.gateway.agent import GatewayAgent
 from moorage.identity.sessions.repository import create_session
 from moorage.identity.tokens import OPERATOR_KEY_PREFIX, SESSION_PREFIX, new_token
@@ -115,6 +116,12 @@ class World:
     """Until then nobody was there to renew hours, or only just came back."""
     wishes: dict[str, tuple[str, str]] = field(default_factory=dict)
     """By container: what was asked for last and acknowledged, and how."""
+    scales: dict[str, int] = field(default_factory=dict)
+    """By container: the least number of replicas that was asked for last and acknowledged."""
+    deleted: set[str] = field(default_factory=set)
+    """Containers whose deletion was acknowledged."""
+    drivers: dict[str, list[Driver]] = field(default_factory=dict)
+    """By process, those of the present one."""
     crashes: list[str] = field(default_factory=list)
     """Requests that were answered with a 500."""
     drawn_rates: Rates = CALM
@@ -135,7 +142,9 @@ class World:
     def start(self, name: str) -> None:
         process = Process(name, self.loop)
         self.processes[name] = process
-        starts = {"api": self._api, "gateway": self._gateway}.get(name, self._controller)
+        starts = {"api": self._api, "gateway": self._gateway, "housekeeper": self._housekeeper}.get(
+            name, self._controller
+        )
         process.spawn(starts(process), "main")
 
     def crash(self, process: Process) -> None:
@@ -227,6 +236,7 @@ class World:
         logs = LogCollector(database, engine, KEYRING, self.settings, clock)
         reconcilers = (containers, renewals, logs) if self.with_logs else (containers, renewals)
         drivers = [Driver(one, database, listener, process.name, clock) for one in reconcilers]
+        self.drivers[process.name] = drivers
         containers.ask = drivers[0].ask
         listener.hear(CONTAINERS, drivers[0].ask)
         async with asyncio.TaskGroup() as group:
@@ -243,6 +253,12 @@ class World:
         async with asyncio.TaskGroup() as group:
             group.create_task(listener.run())
             group.create_task(agent.run())
+
+    async def _housekeeper(self, process: Process) -> None:
+        clock = self._clock(process)
+        database = Database(self.server.dsn, pool_size=2)
+        housekeeping = Housekeeping(database, self.settings, clock)
+        await Driver(housekeeping, database, Listener(self.server.dsn, clock), process.name, clock).run()
 
     def _engine(self, process: Process, installation_id: InstallationId) -> SimulatedClient:
         return SimulatedClient(self.machine, installation_id, process, self.faults, self.chance, self.watch)
@@ -300,7 +316,7 @@ def new_world(server: Server, seed: int, settings: dict[str, Any]) -> World:
     monitor = server.plain()
     faults = Faults(random.Random(f"faults of {seed}"), story)
     machine = Machine(ProcessClock(loop))
-    watch = Watch(lambda process, name, of: None)
+    watch = Watch()
     haproxy = Haproxy(loop.time, chance, story)
     wire = Wire(loop, server.socket_path, monitor, lambda: START_US + int(loop.time() * 1_000_000), faults)
     world = World(
@@ -315,7 +331,7 @@ def new_world(server: Server, seed: int, settings: dict[str, Any]) -> World:
 
 def _settings(values: dict[str, Any]) -> Settings:
     home = Path(tempfile.gettempdir()) / "moorage-simulation"
-    return Settings(home=home, replica_ports="14000-14199", **values)
+    return Settings(home=home, **{"replica_ports": "14000-14199", **values})
 
 
 async def furnish(world: World, organizations: int) -> None:
