@@ -38,7 +38,8 @@ def remembered(thing: object, place: str) -> Iterator[tuple[str, str]]:
     """What lies in the collections of an object and of those it consists of, if they belong to the control plane."""
     for name, value in vars(thing).items():
         if isinstance(value, dict | set | list):
-            if any(_ID.search(text := repr(item)[:300]) for item in value):
+            items = value.items() if isinstance(value, dict) else value
+            if any(_ID.search(text := repr(item)[:300]) for item in items):
                 yield f"{place}.{name}", text
         elif type(value).__module__.startswith("moorage.") and name not in _SHARED:
             yield from remembered(value, f"{place}.{name}")

@@ -17,6 +17,7 @@ from moorage.kit.logging import configure_logging
 from moorage.reconcile.lease import Lease
 from tests.simulation.actors import Act, BadDay, Users
 from tests.simulation.chance import seeded_secrets
+from tests.simulation.compiled_once import compiled_once
 from tests.simulation.faults import CALM, draw_rates
 from tests.simulation.invariants import BrokenError, Invariants
 from tests.simulation.passing import pass_time
@@ -62,10 +63,11 @@ def _run_seed(server: Server, plan: Plan) -> Outcome:
     began_s = time.perf_counter()
     monitor = server.plain()
     server.empty(monitor)
+    server.backends.begin_a_seed()
     monitor.close()
     leases: list[Lease] = []
     broken, sentence = None, ""
-    with seeded_secrets(plan.seed), slower(leases), types_learnt_once():
+    with seeded_secrets(plan.seed), slower(leases), types_learnt_once(), compiled_once():
         world = new_world(server, plan.seed, _settings(plan.seed))
         try:
             world.loop.run_until_complete(_life(world, plan, leases))
@@ -81,6 +83,8 @@ def _run_seed(server: Server, plan: Plan) -> Outcome:
         counts["deadlocks"] += world.wire.deadlocks
         for process in world.processes.values():
             process.kill()
+        for transport in list(world.wire.transports):
+            transport.die()
         world.monitor.close()
         world.loop.close()
         # What outlives the seed must not keep its loop, and with it the tasks of the dead, from being collected now.
@@ -166,12 +170,14 @@ def _no_collection() -> Iterator[None]:
     hook, asyncio_log = sys.unraisablehook, logging.getLogger("asyncio")
     level = asyncio_log.level
     gc.disable()
+    gc.freeze()  # What is there already need not be looked at when the seed is over.
     sys.unraisablehook = lambda _: None
     asyncio_log.setLevel(logging.CRITICAL + 1)
     try:
         yield
     finally:
         gc.collect()
+        gc.unfreeze()
         asyncio_log.setLevel(level)
         gc.enable()
         sys.unraisablehook = hook

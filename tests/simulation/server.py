@@ -20,7 +20,8 @@ from moorage.kit.home import prepare_home
 from moorage.kit.postgres import EmbeddedPostgres
 from moorage.kit.settings import Settings
 from tests.folders import folder_for_a_database
-from tests.simulation.wire import PlainConnection
+from tests.simulation.backends import Backends
+from tests.simulation.plain import PlainConnection
 
 START = datetime(2026, 3, 2, 8, tzinfo=UTC)
 START_US = int(START.timestamp()) * 1_000_000
@@ -31,6 +32,7 @@ _OPTIONS = (
     "autovacuum=off",  # Statistics change plans, and plans the order of rows.
     "deadlock_timeout=100ms",
     "jit=off",
+    "plan_cache_mode=force_generic_plan",  # Otherwise how often a statement ran before decides about its plan.
     "shared_buffers=64MB",
     "wal_level=minimal",
     "max_wal_senders=0",
@@ -64,6 +66,7 @@ class Server:
     socket_path: str
     partitions: frozenset[str]
     """Those of the migrations."""
+    backends: Backends
 
     def plain(self, user: str = "postgres") -> PlainConnection:
         return PlainConnection(self.socket_path, user, "moorage")
@@ -107,7 +110,9 @@ def postgres() -> Iterator[Server]:
         plain = PlainConnection(path, "postgres", "moorage")
         partitions = frozenset(name for (name,) in plain.query(_PARTITIONS) if name is not None)
         plain.close()
-        yield Server(server.dsn, path, partitions)
+        backends = Backends(path)
+        yield Server(server.dsn, path, partitions, backends)
+        backends.close()
     finally:
         asyncio.run(server.stop())
         shutil.rmtree(home)

@@ -40,10 +40,11 @@ from tests.simulation.haproxy import Haproxy, SimulatedDataPlane
 from tests.simulation.loop import Process, SimulationLoop
 from tests.simulation.machine import Machine, SimulatedClient, Watch
 from tests.simulation.network import connector
+from tests.simulation.plain import PlainConnection
 from tests.simulation.server import START, START_US, Server
 from tests.simulation.story import Story
 from tests.simulation.tempo import LEASE_S
-from tests.simulation.wire import PlainConnection, Wire
+from tests.simulation.wire import Wire
 
 KEYRING = Keyring(((b"\x01" * 4, b"\x02" * 32),))
 GATEWAY = GatewayId("gtw_" + "g" * 20)
@@ -318,7 +319,7 @@ def new_world(server: Server, seed: int, settings: dict[str, Any]) -> World:
     machine = Machine(ProcessClock(loop))
     watch = Watch()
     haproxy = Haproxy(loop.time, chance, story)
-    wire = Wire(loop, server.socket_path, monitor, lambda: START_US + int(loop.time() * 1_000_000), faults)
+    wire = Wire(loop, server.backends, monitor, lambda: START_US + int(loop.time() * 1_000_000), faults)
     world = World(
         server, loop, chance, monitor, story, faults, _settings(settings), wire, machine, haproxy, watch
     )
