@@ -7,7 +7,7 @@ from moorage.containers.reconciler import funding
 from moorage.containers.reconciler import reconciler as containers
 from moorage.ledger import hours_repository
 from moorage.ledger.rules import Renewal
-from tests.simulation.planted.bug import Bug, Patch, nothing, rewritten
+from tests.simulation.planted.bug import Bug, Patch, nothing, nothing_slowly, rewritten
 
 
 def _what_is_bought_stays_held(patch: Patch) -> None:
@@ -65,7 +65,7 @@ def _ready_is_never_bought(patch: Patch) -> None:
 
 
 def _renewals_sleep(patch: Patch) -> None:
-    patch(renewals.RenewalsReconciler, "reconcile", nothing)
+    patch(renewals.RenewalsReconciler, "reconcile", nothing_slowly)
 
 
 def _renewals_expect_somebody(patch: Patch) -> None:
@@ -142,7 +142,7 @@ BUGS = (
         _nothing_back_without_replicas,
     ),
     Bug("what becomes ready is never bought", ("what serves is paid",), _ready_is_never_bought),
-    Bug("renewals decide nothing", ("every hour is decided",), _renewals_sleep),
+    Bug("renewals decide nothing", ("what serves is paid",), _renewals_sleep),
     Bug("renewals expect somebody to serve", ("every hour is decided",), _renewals_expect_somebody),
     Bug("renewals look at nobody", ("no hour unserved",), _renewals_look_at_nobody),
     Bug("what passed unpaid is made up for", ("no hour unserved",), _the_past_is_charged),
