@@ -287,8 +287,7 @@ class World:
     # Looking.
 
     def query(self, sql: str) -> list[tuple[str | None, ...]]:
-        self.wire.set_clock()
-        return self.monitor.query(sql)
+        return self.monitor.query(sql, before=self.wire.clock_statement())
 
     def now_s(self) -> float:
         return self.loop.time()
