@@ -269,12 +269,7 @@ class PostgresTransport(asyncio.Transport):
     def fetch_notifications(self) -> None:
         """Postgres sends them to an idle connection when it likes; asked for something, it sends them before it
         answers."""
-        if (
-            self._closed
-            or self._outstanding
-            or self._to_send
-            or self in self._wire.blocked
-        ):
+        if self._closed or self._outstanding or self._to_send or self in self._wire.blocked:
             return
         assert self._backend is not None, "it listens"
         data = self._backend.answers(query(""), 1)
