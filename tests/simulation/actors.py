@@ -252,6 +252,9 @@ class Users:
 
     async def ask(self, organization: Organization, words: str, method: str, path: str, body: Any) -> Answer:
         answer = await self.world.ask(organization.headers, method, path, body)
+        if answer.status == 401:
+            self.world.sign_in_again()
+            answer = await self.world.ask(organization.headers, method, path, body)
         return self._told(organization.name, words, answer)
 
     async def _ask_as_operator(self, words: str, path: str, body: Any, method: str = "POST") -> Answer:

@@ -132,6 +132,11 @@ class SimulationLoop(asyncio.SelectorEventLoop):
                 timer._when += seconds
         heapq.heapify(self._scheduled)
 
+    def next_of_nobody_s(self) -> float:
+        """When the next timer ends that belongs to no process, or a long time from now."""
+        waiting = (one for one in self._scheduled if not one._cancelled and one._context.get(PROCESS) is None)
+        return min((one.when() for one in waiting), default=self._now_s + 1e9)
+
     def put_ready(self, handles: list[asyncio.Handle]) -> None:
         self._ready.extend(handles)
 

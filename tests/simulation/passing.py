@@ -18,6 +18,8 @@ _MARGIN_S = 3.0
 _RESTLESS_S = 40.0
 """What goes on for longer than this is waiting for something: then time is skipped in small steps."""
 _RESTLESS_STEP_S = 150.0
+_NOBODY_THERE_S = 30.0
+"""After so long without a controller, the gateway has heard of everything that there was to hear."""
 
 _QUIET = """
 SELECT (SELECT count(*) FROM replicas r
@@ -41,6 +43,10 @@ async def pass_time(world: World, seconds: float, leases: list[Lease], look: Cal
         restless_s += step_s
         if left_s < _SHORTEST_SKIP_S or not _may_skip(world):
             continue
+        if not _somebody_reconciles(world):
+            if restless_s > _NOBODY_THERE_S:
+                _skip(world, left_s, leases)
+            continue
         settled, container_s, hour_s = _next_due_s(world)
         quiet_s = min(container_s, hour_s) if settled else 0.0
         if quiet_s - _MARGIN_S >= _SHORTEST_SKIP_S:
@@ -53,8 +59,14 @@ async def pass_time(world: World, seconds: float, leases: list[Lease], look: Cal
 
 
 def _may_skip(world: World) -> bool:
-    alive = all(one.alive and not one.stopped for one in world.processes.values())
-    return alive and world.wire.is_idle() and not world.faults.postgres_away
+    """Also while a process is dead, up to its next start; not while one is stopped."""
+    moving = not any(one.alive and one.stopped for one in world.processes.values())
+    starts_s = world.loop.next_of_nobody_s() - world.now_s() - _MARGIN_S
+    return moving and starts_s > _SHORTEST_SKIP_S and world.wire.is_idle() and not world.faults.postgres_away
+
+
+def _somebody_reconciles(world: World) -> bool:
+    return any(one.alive for name, one in world.processes.items() if name.startswith("controller"))
 
 
 def _next_due_s(world: World) -> tuple[bool, float, float]:
@@ -72,9 +84,12 @@ def _next_due_s(world: World) -> tuple[bool, float, float]:
 
 
 def _skip(world: World, seconds: float, leases: list[Lease]) -> None:
+    """No further than what is to happen to a process: that stays where it is."""
+    seconds = min(seconds, world.loop.next_of_nobody_s() - world.now_s() - _MARGIN_S)
+    living = ", ".join(f"'{name}'" for name, one in world.processes.items() if one.alive) or "NULL"
     world.query(
         f"""UPDATE leases SET expires_at = expires_at + interval '{seconds} seconds'
-        WHERE expires_at > sim.clock_timestamp();
+        WHERE expires_at > sim.clock_timestamp() AND holder IN ({living});
         UPDATE gateways SET seen_at = seen_at + interval '{seconds} seconds';
         UPDATE nodes SET seen_at = seen_at + interval '{seconds} seconds';
         UPDATE reconciler_status SET last_run_at = last_run_at + interval '{seconds} seconds'"""

@@ -10,20 +10,24 @@ class PlainConnection:
     """A blocking client for what the simulation itself asks: the clock, who blocks whom, the invariants."""
 
     def __init__(self, path: str, user: str, database: str) -> None:
+        self.told: set[str] = set()
+        """Channels that something was heard of."""
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.connect(path)
         parameters = f"user\0{user}\0database\0{database}\0\0".encode()
         self._socket.sendall(struct.pack("!II", len(parameters) + 8, 196608) + parameters)
         self._rows()
 
-    def query(self, sql: str) -> list[tuple[str | None, ...]]:
-        self._socket.sendall(query(sql))
-        return self._rows()
+    def query(self, sql: str, before: str = "") -> list[tuple[str | None, ...]]:
+        """The rows of `sql`; what is to be done before it goes in the same breath."""
+        self._socket.sendall((query(before) if before else b"") + query(sql))
+        return self._rows(2 if before else 1)
 
     def close(self) -> None:
         self._socket.close()
 
-    def _rows(self) -> list[tuple[str | None, ...]]:
+    def _rows(self, answers: int = 1) -> list[tuple[str | None, ...]]:
+        """Those of the last answer."""
         rows: list[tuple[str | None, ...]] = []
         data, error = b"", None
         while True:
@@ -33,12 +37,17 @@ class PlainConnection:
                 used += 5 + len(body)
                 if kind == b"D":
                     rows.append(_row(body))
+                elif kind == b"A":
+                    self.told.add(body[4:].partition(b"\0")[0].decode())
                 elif kind == b"E":
                     error = body.replace(b"\0", b" ").decode()
                 elif kind == b"Z":
                     if error is not None:
                         raise RuntimeError(error)
-                    return rows
+                    answers -= 1
+                    if answers == 0:
+                        return rows
+                    rows.clear()
             data = data[used:]
 
 

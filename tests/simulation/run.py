@@ -1,17 +1,21 @@
 """One seed from its first day to its last, and many of them: `python -m tests.simulation.run 1-200`."""
 
+import argparse
 import asyncio
 import contextlib
 import gc
 import logging
+import multiprocessing
+import os
 import random
 import signal
 import sys
 import time
 import traceback
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 from moorage.kit.logging import configure_logging
 from moorage.reconcile.lease import Lease
@@ -22,6 +26,7 @@ from tests.simulation.faults import CALM, draw_rates
 from tests.simulation.invariants import BrokenError, Invariants
 from tests.simulation.passing import pass_time
 from tests.simulation.races import Races
+from tests.simulation.results import Result, commit, keep, kept_in, never_happened, summary
 from tests.simulation.server import Server, postgres
 from tests.simulation.story import Story
 from tests.simulation.tempo import slower
@@ -29,6 +34,8 @@ from tests.simulation.types_learnt import types_learnt_once
 from tests.simulation.world import World, furnish, new_world
 
 _PAUSES_S = (0.0, 0.01, 0.3, 1.0, 3.0, 20.0, 60.0, 600.0, 3000.0, 3590.0, 7000.0)
+_NIGHTS_S = (4 * 3600.0, 8 * 3600.0, 12 * 3600.0)
+"""In each seed one: hours in which only hours are renewed, until the money ends."""
 PROCESSES = ("api", "gateway", "controller1", "controller2")
 
 
@@ -110,6 +117,7 @@ async def _life(world: World, plan: Plan, leases: list[Lease]) -> None:
     await pass_time(world, 5, leases, invariants.check)
     world.faults.rates = world.drawn_rates
     bad, events = chance.choice((0.0, 0.2, 0.35)), chance.randrange(8, 24)
+    night_after, night_s = chance.randrange(2, events), chance.choice(_NIGHTS_S)
     for number in range(events):
         world.acting = random.Random(f"event {number} of {plan.seed}")
         act, pause_s = _event(world, users, (*users.acts(), *races.acts()), day, bad if number > 1 else None)
@@ -117,6 +125,9 @@ async def _life(world: World, plan: Plan, leases: list[Lease]) -> None:
             await act()
             invariants.check()
             await pass_time(world, pause_s, leases, invariants.check)
+        if number == night_after:
+            world.story.tell("day", f"nobody does anything for {night_s / 3600:.0f} hours")
+            await pass_time(world, night_s, leases, invariants.check)
     await _converge(world, users, invariants, leases)
 
 
@@ -202,88 +213,105 @@ def shrink(server: Server, outcome: Outcome) -> tuple[Plan, Outcome]:
     return plan, best
 
 
-def main(arguments: list[str]) -> int:
-    """SEEDS, as 7 or 1-200; `-v` tells every story; `--shrink` shortens those of the seeds that fail."""
-    first, _, last = arguments[0].partition("-")
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("seeds", help="7, or 1-200")
+    parser.add_argument("-v", "--verbose", action="store_true", help="tell every story")
+    parser.add_argument("--shrink", action="store_true", help="shorten the stories of the seeds that fail")
+    parser.add_argument("--jobs", type=int, default=1, help="seeds at once, each with a Postgres of its own")
+    parser.add_argument(
+        "--keep", type=Path, help="add a line for each seed to this file, skip the seeds that it has"
+    )
+    parser.add_argument("--sum", type=Path, help="run nothing, sum up this file")
+    how = parser.parse_args()
+    if how.sum:
+        print(summary(kept_in(how.sum)))
+        return 0
+    first, _, last = how.seeds.partition("-")
+    results = kept_in(how.keep) if how.keep else []
+    done = {one.seed for one in results if one.commit == commit()}
+    seeds = [seed for seed in range(int(first), int(last or first) + 1) if seed not in done]
+    tells = how.verbose or not last
+    for result, story in _results(seeds, how.jobs, how.shrink):
+        results.append(result)
+        print(result.line(), flush=True)
+        if how.keep:
+            keep(how.keep, result)
+        if tells or (result.broken and how.shrink):
+            print("\n".join(story), flush=True)
+    print(summary(results))
+    return 1 if never_happened(results) or any(one.broken for one in results) else 0
+
+
+def _results(seeds: list[int], jobs: int, shrinks: bool) -> Iterator[tuple[Result, list[str]]]:
+    """As they come. Each job takes every so manieth seed, with a Postgres of its own."""
+    commit()  # Before anybody changes a file.
+    if jobs == 1:
+        yield from _some(seeds, shrinks)
+        return
+    spawn = multiprocessing.get_context("spawn")
+    queue: Any = spawn.Queue()
+    workers = [
+        spawn.Process(target=_work, args=(queue, number, seeds[number::jobs], shrinks), daemon=True)
+        for number in range(jobs)
+    ]
+    for worker in workers:
+        worker.start()
+    at_work = jobs
+    try:
+        while at_work:
+            told = queue.get()
+            if told is None:
+                at_work -= 1
+            else:
+                yield told
+    finally:
+        for worker in workers:
+            worker.terminate()  # It stops its Postgres.
+            worker.join()
+
+
+def _work(queue: Any, number: int, seeds: list[int], shrinks: bool) -> None:
+    """On a processor of its own, together with its Postgres: only one of the two ever runs."""
+    _end_in_order()
+    processors = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {processors[number % len(processors)]})
+    for told in _some(seeds, shrinks):
+        queue.put(told)
+    queue.put(None)
+
+
+def _some(seeds: list[int], shrinks: bool) -> Iterator[tuple[Result, list[str]]]:
     configure_logging("critical", as_json=True)
-    total: Counter[str] = Counter()
-    failed: list[Outcome] = []
-    began_s, virtual_s = time.perf_counter(), 0.0
-    seeds = range(int(first), int(last or first) + 1)
     with postgres() as server:
         for seed in seeds:
             outcome = run_seed(server, Plan(seed))
-            total += outcome.story.counts
-            virtual_s += outcome.virtual_s
-            print(_line(outcome), flush=True)
-            if outcome.broken:
-                failed.append(outcome)
-                if "--shrink" in arguments:
-                    plan, outcome = shrink(server, outcome)
-                    print(f"shrunk to {plan}")
-            if "-v" in arguments or (outcome.broken and "--shrink" in arguments) or not last:
-                print("\n".join(outcome.story.lines))
-                print(outcome.sentence, flush=True)
-    print(_summary(len(seeds), virtual_s, time.perf_counter() - began_s, failed, total))
-    missing = [name for name in RARE if total[name] == 0] if len(seeds) >= SEEDS_FOR_RARE else []
-    if missing:
-        print(f"never happened, so nothing is shown about it: {', '.join(missing)}")
-    return 1 if failed or missing else 0
+            result, story = _result(outcome), [*outcome.story.lines, outcome.sentence]
+            if outcome.broken and shrinks:
+                plan, outcome = shrink(server, outcome)
+                story = [f"shrunk to {plan}", *outcome.story.lines, outcome.sentence]
+            yield result, story
 
 
-def _line(outcome: Outcome) -> str:
-    return (
-        f"{outcome.seed:6d} {outcome.story.fingerprint()} {outcome.virtual_s / 3600:6.1f} h {outcome.real_s:6.1f} s "
-        f"{outcome.broken or 'ok'} {outcome.sentence[:160]}"
+def _result(outcome: Outcome) -> Result:
+    counts = {name: round(count, 2) for name, count in outcome.story.counts.items()}
+    return Result(
+        commit(),
+        outcome.seed,
+        outcome.story.fingerprint(),
+        round(outcome.virtual_s, 3),
+        round(outcome.real_s, 2),
+        outcome.broken,
+        outcome.sentence,
+        counts,
     )
 
 
-def _summary(seeds: int, virtual_s: float, real_s: float, failed: list[Outcome], total: Counter[str]) -> str:
-    lines = [f"{seeds} seeds, {virtual_s / 3600:.0f} virtual hours, {real_s:.0f} s, {len(failed)} failed"]
-    for name, count in Counter(one.broken for one in failed).most_common():
-        lines.append(f"  {count} {name}: {[one.seed for one in failed if one.broken == name]}")
-    lines.append(", ".join(f"{name} {count:.0f}" for name, count in sorted(total.items())))
-    return "\n".join(lines)
-
-
-RARE = (
-    "controller killed",
-    "controller stopped",
-    "gateway killed",
-    "api killed",
-    "crash after commit",
-    "crash before engine call",
-    "crash after engine call",
-    "commit in doubt",
-    "statement lost",
-    "notification lost",
-    "engine fails",
-    "engine reply lost",
-    "engine answer stale",
-    "engine slow",
-    "engine wiped",
-    "replica vanished",
-    "replica ended",
-    "postgres failed over",
-    "database clock jumped",
-    "process clock jumped",
-    "renewals away",
-    "lock waits",
-    "engine words lost",
-    "late start",
-    "change of mind",
-    "two at once",
-    "what was deleted is touched",
-    "a name that is taken",
-    "scaling meets a draft",
-    "a leader stops at work",
-    "a gateway misses a change",
-)
-"""What a long run must have seen, or it proves nothing."""
-SEEDS_FOR_RARE = 200
+def _end_in_order() -> None:
+    """Also when somebody ends it, the server is stopped and its folder removed."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
 
 
 if __name__ == "__main__":
-    # Also when somebody ends it, the server is stopped and its folder removed.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    sys.exit(main(sys.argv[1:]))
+    _end_in_order()
+    sys.exit(main())

@@ -20,7 +20,7 @@ from tests.simulation.backends import SYNC, Backend, Backends, clock_message, me
 from tests.simulation.loop import PROCESS, Process, SimulationLoop
 from tests.simulation.plain import PlainConnection
 
-_PATIENCE_S = 0.004
+_PATIENCE_S = 0.01
 """Of real time, before Postgres is asked whether somebody blocks a statement."""
 _MOST_LOOKS = 5000
 """About a minute."""
@@ -84,6 +84,7 @@ class Wire:
     deadlocks: int = 0
     lock_waits: int = 0
     _clock_us: int = -1
+    _channels: set[str] = field(default_factory=set)
 
     def connect(
         self, protocol_factory: Callable[[], asyncio.BaseProtocol], path: Any
@@ -97,8 +98,12 @@ class Wire:
         return transport, protocol
 
     def set_clock(self) -> None:
-        if (now_us := self.news_of_the_time_us()) is not None:
-            self.monitor.query(f"SELECT setval('sim.clock', {now_us})")
+        if clock := self.clock_statement():
+            self.monitor.query(clock)
+
+    def clock_statement(self) -> str:
+        now_us = self.news_of_the_time_us()
+        return "" if now_us is None else f"SELECT setval('sim.clock', {now_us})"
 
     def news_of_the_time_us(self) -> int | None:
         """The time, where Postgres has not been told it."""
@@ -134,8 +139,17 @@ class Wire:
             for transport in list(self.blocked):
                 if transport.ask_again():
                     again = True
+        self.monitor.query("")
+        told, self.monitor.told = self.monitor.told, set()
         for transport in list(self.transports):
-            transport.fetch_notifications()
+            if not told.isdisjoint(transport.channels):
+                transport.fetch_notifications()
+
+    def listen(self, channel: str) -> None:
+        """The monitor listens to whatever anybody listens to: only if it was told something, others are asked."""
+        if channel not in self._channels:
+            self._channels.add(channel)
+            self.monitor.query(f"LISTEN {channel}")
 
     def is_idle(self) -> bool:
         """No transaction is open, and nothing is asked."""
@@ -165,7 +179,8 @@ class PostgresTransport(asyncio.Transport):
         """The answer ends with the shape of a prepared statement: asyncpg has it flushed, not synchronized."""
         self._parses: bytes | None = None
         """The statement that asyncpg has prepared now."""
-        self._listens = False
+        self.channels: set[str] = set()
+        """It listens to."""
         self._copies = False
         self._scheduled = False
         self._deliver_at_s = 0.0
@@ -254,13 +269,7 @@ class PostgresTransport(asyncio.Transport):
     def fetch_notifications(self) -> None:
         """Postgres sends them to an idle connection when it likes; asked for something, it sends them before it
         answers."""
-        if (
-            not self._listens
-            or self._closed
-            or self._outstanding
-            or self._to_send
-            or self in self._wire.blocked
-        ):
+        if self._closed or self._outstanding or self._to_send or self in self._wire.blocked:
             return
         assert self._backend is not None, "it listens"
         data = self._backend.answers(query(""), 1)
@@ -321,7 +330,10 @@ class PostgresTransport(asyncio.Transport):
     def _send(self, data: bytes) -> None:
         assert self._backend is not None, "it has been greeted"
         self._wire.statements += 1
-        self._listens = self._listens or self._sql.startswith("LISTEN")
+        if self._sql.startswith("LISTEN "):
+            channel = self._sql.removeprefix("LISTEN ").strip('";')
+            self._wire.listen(channel)
+            self.channels.add(channel)
         self._notices = self._notices or self._is_worth_notice(self._sql)
         copies = data[:1] in (b"d", b"c", b"f")
         self._backend.socket.sendall(data if copies else self._preamble() + self._translated(data))

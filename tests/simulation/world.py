@@ -146,7 +146,15 @@ class World:
         starts = {"api": self._api, "gateway": self._gateway, "housekeeper": self._housekeeper}.get(
             name, self._controller
         )
-        process.spawn(starts(process), "main")
+        main = process.spawn(starts(process), "main")
+        main.add_done_callback(lambda _: self._ended(process, main), context=contextvars.Context())
+
+    def _ended(self, process: Process, main: asyncio.Task[Any]) -> None:
+        """A role that ends, because it found no database as it started, is started again like one that was killed."""
+        if process.alive and not main.cancelled() and main.exception() is not None:
+            self.story.tell(process.name, f"ends by itself: {main.exception()!r}"[:160])
+            self.story.count("process ended by itself")
+            self.kill(process.name)
 
     def crash(self, process: Process) -> None:
         """Before anything else of it gets a turn."""
@@ -273,6 +281,13 @@ class World:
 
     # Requests.
 
+    def sign_in_again(self) -> None:
+        """After a night without a request, sessions are over."""
+        self.story.count("signed in again")
+        self.query(
+            "UPDATE sessions SET last_used_at = sim.now(), expires_at = sim.now() + interval '14 days'"
+        )
+
     async def ask(self, headers: dict[str, str], method: str, path: str, body: Any = None) -> Answer:
         """By a client that waits a minute."""
         api = self.processes["api"]
@@ -303,8 +318,7 @@ class World:
     # Looking.
 
     def query(self, sql: str) -> list[tuple[str | None, ...]]:
-        self.wire.set_clock()
-        return self.monitor.query(sql)
+        return self.monitor.query(sql, before=self.wire.clock_statement())
 
     def now_s(self) -> float:
         return self.loop.time()
