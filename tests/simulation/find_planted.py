@@ -1,7 +1,7 @@
 """Which seed finds each planted bug, and when: `python -m tests.simulation.find_planted`.
 
-Seeds that found a bug before are tried first (`found_before.json`), then all others from 1 on. `--fresh` does without
-them, `--write` keeps what was found, `--jobs 2` looks for several bugs at once, `--seeds 200` says when to give up;
+Seeds that found a bug before are tried first (`found_before.json`), then those of 1 to 200 that promise most. `--fresh` does
+without them, `--write` keeps what was found, `--jobs 2` looks for several bugs at once, `--seeds 200` says when to give up;
 what else is given is part of a bug's name."""
 
 import argparse
@@ -16,7 +16,7 @@ from pathlib import Path
 from moorage.kit.logging import configure_logging
 from tests.simulation.invariants import NAMES
 from tests.simulation.planted import BUGS, Bug, bug_named, planted
-from tests.simulation.run import Plan, run_seed
+from tests.simulation.run import Plan, acts_of, outline_of, run_seed
 from tests.simulation.server import Server, postgres
 from tests.simulation.story import clock_text
 
@@ -45,8 +45,15 @@ def find(server: Server, bug: Bug, seeds: list[int]) -> Found:
 
 
 def seeds_for(bug: Bug, most: int, *, fresh: bool = False) -> list[int]:
+    """Those that found it before; then those in which most happens that it needs to show."""
     known = [] if fresh or bug.name not in found_before() else [found_before()[bug.name]]
-    return [*known, *(seed for seed in range(1, most + 1) if seed not in known)][:most]
+    others = sorted(range(1, most + 1), key=lambda seed: (-_promise(bug, seed), seed))
+    return [*known, *(seed for seed in others if seed not in known)][:most]
+
+
+def _promise(bug: Bug, seed: int) -> float:
+    acts, rates = acts_of(seed), outline_of(seed).rates
+    return sum(10 * getattr(rates, name) if hasattr(rates, name) else acts[name] for name in bug.needs)
 
 
 def found_before() -> dict[str, int]:

@@ -12,6 +12,7 @@ import signal
 import sys
 import time
 import traceback
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,7 +23,7 @@ from moorage.reconcile.lease import Lease
 from tests.simulation.actors import Act, BadDay, Users
 from tests.simulation.chance import seeded_secrets
 from tests.simulation.compiled_once import compiled_once
-from tests.simulation.faults import CALM, draw_rates
+from tests.simulation.faults import CALM, Rates, draw_rates
 from tests.simulation.invariants import BrokenError, Invariants
 from tests.simulation.passing import pass_time
 from tests.simulation.races import Races
@@ -36,6 +37,8 @@ from tests.simulation.world import World, furnish, new_world
 _PAUSES_S = (0.0, 0.01, 0.3, 1.0, 3.0, 20.0, 60.0, 600.0, 3000.0, 3590.0, 7000.0)
 _NIGHTS_S = (4 * 3600.0, 8 * 3600.0, 12 * 3600.0)
 """In each seed one: hours in which only hours are renewed, until the money ends."""
+_DEPLOYMENTS = 2
+"""What the first events are."""
 PROCESSES = ("api", "gateway", "controller1", "controller2")
 
 
@@ -105,44 +108,79 @@ def _settings(seed: int) -> dict[str, str]:
     return {"replica_ports": "14000-14023"} if few else {}
 
 
+@dataclass(frozen=True)
+class Outline:
+    """What a seed will be like, as far as it is known before it begins."""
+
+    organizations: int
+    rates: Rates
+    bad: float
+    """How many of the events are of a bad day."""
+    events: int
+    night_after: int
+    night_s: float
+
+
+def outline_of(seed: int) -> Outline:
+    chance = random.Random(f"outline of {seed}")
+    events = chance.randrange(8, 24)
+    return Outline(
+        organizations=chance.choice((1, 2)),
+        rates=draw_rates(chance),
+        bad=chance.choice((0.0, 0.2, 0.35)),
+        events=events,
+        night_after=chance.randrange(2, events),
+        night_s=chance.choice(_NIGHTS_S),
+    )
+
+
+def acts_of(seed: int) -> Counter[str]:
+    """What will be done in it."""
+    nowhere: Any = None
+    users, outline = Users(nowhere), outline_of(seed)
+    done = (*users.acts(), *Races(users).acts())
+    drawn = (
+        _drawn(random.Random(f"event {number} of {seed}"), done, BadDay(nowhere), outline.bad)
+        for number in range(_DEPLOYMENTS, outline.events)
+    )
+    return Counter(name for name, _, _ in drawn)
+
+
 async def _life(world: World, plan: Plan, leases: list[Lease]) -> None:
-    chance = random.Random(f"life of {plan.seed}")
-    await furnish(world, chance.choice((1, 2)))
+    outline, chance = outline_of(plan.seed), random.Random(f"life of {plan.seed}")
+    await furnish(world, outline.organizations)
     world.restart_after = lambda name: chance.uniform(0.5, 20)
-    world.drawn_rates = draw_rates(chance) if plan.single_faults else CALM
+    world.drawn_rates = outline.rates if plan.single_faults else CALM
     users, day, invariants = Users(world), BadDay(world), Invariants(world, plan.watched)
     races = Races(users)
     for name in PROCESSES:
         world.start(name)
     await pass_time(world, 5, leases, invariants.check)
     world.faults.rates = world.drawn_rates
-    bad, events = chance.choice((0.0, 0.2, 0.35)), chance.randrange(8, 24)
-    night_after, night_s = chance.randrange(2, events), chance.choice(_NIGHTS_S)
-    for number in range(events):
-        world.acting = random.Random(f"event {number} of {plan.seed}")
-        act, pause_s = _event(world, users, (*users.acts(), *races.acts()), day, bad if number > 1 else None)
+    for number in range(outline.events):
+        chance = world.acting = random.Random(f"event {number} of {plan.seed}")
+        name, act, pause_s = _drawn(chance, (*users.acts(), *races.acts()), day, outline.bad)
+        if number < _DEPLOYMENTS:
+            name, act = "create", users.create
+        world.story.count(name)
         if number not in plan.left_out:
             await act()
             invariants.check()
             await pass_time(world, pause_s, leases, invariants.check)
-        if number == night_after:
-            world.story.tell("day", f"nobody does anything for {night_s / 3600:.0f} hours")
-            await pass_time(world, night_s, leases, invariants.check)
+        if number == outline.night_after:
+            world.story.tell("day", f"nobody does anything for {outline.night_s / 3600:.0f} hours")
+            await pass_time(world, outline.night_s, leases, invariants.check)
     await _converge(world, users, invariants, leases)
 
 
-def _event(
-    world: World, users: Users, done: Sequence[tuple[int, str, Act]], day: BadDay, bad: float | None
-) -> tuple[Act, float]:
-    """Something to do, and how long to wait after it. The first ones are deployments."""
-    chance = world.acting
+def _drawn(
+    chance: random.Random, done: Sequence[tuple[int, str, Act]], day: BadDay, bad: float
+) -> tuple[str, Act, float]:
+    """Something to do, and how long to wait after it."""
     pause_s = chance.choice(_PAUSES_S)
-    if bad is None:
-        return users.create, pause_s
     acts = day.acts() if chance.random() < bad else done
     ((_, name, act),) = chance.choices(acts, weights=[weight for weight, _, _ in acts])
-    world.story.count(name)
-    return act, pause_s
+    return name, act, pause_s
 
 
 async def _converge(world: World, users: Users, invariants: Invariants, leases: list[Lease]) -> None:

@@ -16,6 +16,8 @@ class Bug:
     breaks: tuple[str, ...]
     """Any of these invariants. Others may break as well, but are not there for it."""
     plant: Callable[[Patch], None]
+    needs: tuple[str, ...] = ()
+    """Acts and rates of faults without which it cannot show: seeds with more of them are tried first."""
     without: tuple[str, str] | None = None
     """Table and name of the constraint that would hold the invariant by itself."""
 

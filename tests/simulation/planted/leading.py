@@ -45,12 +45,28 @@ def _overtaken_and_unaware(patch: Patch) -> None:
 
 
 BUGS = (
-    Bug("leases are never taken over", ("what serves is paid",), _leases_are_never_taken_over),
+    Bug(
+        "leases are never taken over",
+        ("what serves is paid",),
+        _leases_are_never_taken_over,
+        needs=("kill the controller", "controller away"),
+    ),
     Bug(
         "a lost lease ends the driver",
         ("what serves is paid", "everything has a way out"),
         _a_lost_lease_ends_the_driver,
+        needs=("kill the controller", "controller away", "a leader stops at work"),
     ),
-    Bug("leases are not looked at", ("no engine call without a lease",), _leases_are_not_looked_at),
-    Bug("whoever is overtaken does not see it", ("no engine call without a lease",), _overtaken_and_unaware),
+    Bug(
+        "leases are not looked at",
+        ("no engine call without a lease",),
+        _leases_are_not_looked_at,
+        needs=("a leader stops at work",),
+    ),
+    Bug(
+        "whoever is overtaken does not see it",
+        ("no engine call without a lease",),
+        _overtaken_and_unaware,
+        needs=("a leader stops at work", "stop the controller"),
+    ),
 )

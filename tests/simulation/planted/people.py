@@ -30,7 +30,22 @@ def _the_draft_wins_over_scaling(patch: Patch) -> None:
 
 
 BUGS = (
-    Bug("what is deleted can be started", ("deleted stays deleted",), _deleted_can_be_started),
-    Bug("a name that is taken is an error of ours", ("no request crashes",), _a_taken_name_is_our_error),
-    Bug("a draft wins over scaling", ("what was asked last wins",), _the_draft_wins_over_scaling),
+    Bug(
+        "what is deleted can be started",
+        ("deleted stays deleted",),
+        _deleted_can_be_started,
+        needs=("what was deleted is touched",),
+    ),
+    Bug(
+        "a name that is taken is an error of ours",
+        ("no request crashes",),
+        _a_taken_name_is_our_error,
+        needs=("a name that is taken",),
+    ),
+    Bug(
+        "a draft wins over scaling",
+        ("what was asked last wins",),
+        _the_draft_wins_over_scaling,
+        needs=("scaling meets a draft",),
+    ),
 )
