@@ -67,6 +67,11 @@ class Faults:
     crash: Callable[[Process], None] = lambda process: None
     """Ends a process before anything else of it gets a turn."""
 
+    stop: Callable[[Process], None] = lambda process: None
+    """As by SIGSTOP, for longer than a lease."""
+    stops_after: tuple[str, int] | None = None
+    """The process that is to be stopped, and after how many of its commits."""
+
     crashes_left: int = 5
     others_left: int = 60
     """Of one seed. A day on which everything fails all the time shows little: nothing gets far enough to go wrong."""
@@ -111,11 +116,21 @@ class Faults:
             self.story.count("crash after commit")
             self.story.tell(process.name, "dies after a COMMIT")
             self.crash(process)
+        if commit:
+            self._perhaps_stop(process)
         if self.happens(self.rates.database_reply_lost):
             self.story.count("commit in doubt" if commit else "answer lost")
             self.story.tell(process.name, f"loses its connection after: {sql[:60]!r}")
             return self._delay_s(), True
         return self._delay_s(), False
+
+    def _perhaps_stop(self, process: Process) -> None:
+        if self.stops_after is None or self.stops_after[0] != process.name:
+            return
+        commits = self.stops_after[1] - 1
+        self.stops_after = (process.name, commits) if commits else None
+        if not commits:
+            self.stop(process)
 
     def refuses(self) -> bool:
         return self.postgres_away

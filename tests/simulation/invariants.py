@@ -363,6 +363,7 @@ SETTLED: dict[str, Check] = {
 }
 EMPTY: dict[str, Check] = {"nothing is left": nothing_is_left}
 KEPT: dict[str, Check] = {"nothing grows without end": nothing_grows_without_end}
+AT_THE_END = frozenset({*SETTLED, *EMPTY, *KEPT})
 NAMES = (
     "ledger adds up",
     "holds are accounted for",

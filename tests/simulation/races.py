@@ -95,18 +95,19 @@ class Races:
         await users.scale_one(container_id, least, least + 1)
 
     async def stop_a_leader_at_work(self) -> None:
-        """For longer than its lease, in the middle of a pass."""
+        """For longer than its lease, in the middle of a pass: it has written what it is about to do."""
         users, world = self.users, self.users.world
-        container_id, moment_s = users.some(), world.acting.choice((0.0, 0.004, 0.01, 0.02, 0.05, 0.3, 1.0))
-        verb, wish = world.acting.choice((("stop", "stopped"), ("restart", "running"), ("start", "running")))
-        seconds = world.acting.uniform(50, 200)
-        if container_id is not None:
-            await users.change_one(container_id, verb, wish)
-        await asyncio.sleep(moment_s)
+        container_id, commits = users.some(), world.acting.choice((1, 1, 2, 3))
+        verb, wish = world.acting.choice(
+            (("stop", "stopped"), ("restart", "running"), ("restart", "running"))
+        )
+        seconds = world.acting.uniform(100, 200)
         leaders = world.query("SELECT holder FROM leases WHERE name = 'containers'")
-        for (holder,) in leaders:
-            if holder in world.processes:
-                world.stall(holder, seconds)
+        if container_id is None or not leaders:
+            return
+        world.faults.stop = lambda process: world.stall(process.name, seconds)
+        world.faults.stops_after = leaders[0][0] or "", commits
+        await users.change_one(container_id, verb, wish)
 
     async def gateway_misses_a_change(self) -> None:
         """One container goes and another comes while it is stopped: what is given away meanwhile, it still has."""

@@ -24,7 +24,7 @@ from tests.simulation.actors import Act, BadDay, Users
 from tests.simulation.chance import seeded_secrets
 from tests.simulation.compiled_once import compiled_once
 from tests.simulation.faults import CALM, Rates, draw_rates
-from tests.simulation.invariants import BrokenError, Invariants
+from tests.simulation.invariants import AT_THE_END, BrokenError, Invariants
 from tests.simulation.passing import pass_time
 from tests.simulation.races import Races
 from tests.simulation.results import Result, commit, keep, kept_in, never_happened, summary
@@ -170,6 +170,8 @@ async def _life(world: World, plan: Plan, leases: list[Lease]) -> None:
         if number == outline.night_after:
             world.story.tell("day", f"nobody does anything for {outline.night_s / 3600:.0f} hours")
             await pass_time(world, outline.night_s, leases, invariants.check)
+    if plan.watched is not None and plan.watched.isdisjoint(AT_THE_END):
+        return
     await _converge(world, users, invariants, leases)
 
 
