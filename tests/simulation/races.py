@@ -29,7 +29,7 @@ class Races:
         """The opposite, a moment later."""
         users, chance = self.users, self.users.world.acting
         container_id, moment_s = users.some(), chance.choice(_MOMENTS_S)
-        kind = chance.choice(("stop", "start", "scale", "scale", "suspend"))
+        kind = chance.choice(("state", "state", "scale", "scale", "suspend"))
         if container_id is None:
             return
         organization = users.containers[container_id]
@@ -44,11 +44,9 @@ class Races:
             await asyncio.sleep(moment_s)
             await users.scale_one(container_id, 3, 3)
         else:
-            wishes = {"stop": "stopped", "start": "running"}
-            await users.change_one(container_id, kind, wishes.pop(kind))
-            await asyncio.sleep(moment_s)
-            ((other, wish),) = wishes.items()
-            await users.change_one(container_id, other, wish)
+            for verb, wish in (("start", "running"), ("stop", "stopped"), ("start", "running")):
+                await users.change_one(container_id, verb, wish)
+                await asyncio.sleep(moment_s)
 
     async def two_at_once(self) -> None:
         """Of the same container; nobody knows whose word was the last."""
