@@ -6,12 +6,27 @@ import secrets
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from moorage.containers import capacity_repository
+
+
+class _LowestFirst:
+    """Ports are drawn at random so that one just let go is rarely the next; on some days rare things happen always."""
+
+    def sample(self, population: Sequence[int], k: int) -> list[int]:
+        return list(population[:k])
+
+    def choice(self, options: Sequence[int]) -> int:
+        return options[0]
+
 
 @contextlib.contextmanager
 def seeded_secrets(seed: int) -> Iterator[None]:
     """The product's ids and tokens, and the ports of replicas. Nonces of ciphertexts stay random: nothing depends on them."""
     chance = random.Random(f"ids of {seed}")
     random.seed(f"ports of {seed}")
+    ports = capacity_repository.random
+    if chance.random() < 0.5:
+        capacity_repository.random = _LowestFirst()  # type: ignore[assignment]
 
     def choice(options: Sequence[Any]) -> Any:
         return options[chance.randrange(len(options))]
@@ -31,3 +46,4 @@ def seeded_secrets(seed: int) -> Iterator[None]:
     finally:
         for name, function in before.items():
             setattr(secrets, name, function)
+        capacity_repository.random = ports

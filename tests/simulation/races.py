@@ -111,10 +111,10 @@ class Races:
         """One container goes and another comes while it is stopped: what is given away meanwhile, it still has."""
         users, world = self.users, self.users.world
         leaving, coming = users.some(), users.some()
-        moment_s = world.acting.choice((1.0, 120.0, 190.0))
+        moment_s = world.acting.choice((1.0, 160.0, 220.0))
         if leaving is None or coming is None:
             return
-        world.stall("gateway", 300)
+        world.stall("gateway", 350)
         await users.change_one(leaving, "stop", "stopped")
         await asyncio.sleep(moment_s)
         if coming != leaving:

@@ -78,7 +78,7 @@ def _run_seed(server: Server, plan: Plan) -> Outcome:
     leases: list[Lease] = []
     broken, sentence = None, ""
     with seeded_secrets(plan.seed), slower(leases), types_learnt_once(), compiled_once():
-        world = new_world(server, plan.seed, _settings(plan.seed))
+        world = new_world(server, plan.seed, {})
         try:
             world.loop.run_until_complete(_life(world, plan, leases))
         except BrokenError as exc:
@@ -100,12 +100,6 @@ def _run_seed(server: Server, plan: Plan) -> Outcome:
         # What outlives the seed must not keep its loop, and with it the tasks of the dead, from being collected now.
         world.story.now_s = lambda: virtual_s
     return Outcome(plan.seed, broken, sentence, world.story, virtual_s, time.perf_counter() - began_s)
-
-
-def _settings(seed: int) -> dict[str, str]:
-    """With few ports one that was let go is soon given away again."""
-    few = random.Random(f"settings of {seed}").random() < 0.5
-    return {"replica_ports": "14000-14023"} if few else {}
 
 
 @dataclass(frozen=True)
