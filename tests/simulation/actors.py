@@ -61,7 +61,7 @@ class Users:
             "resources": self._resources(least, least + world.acting.choice((0, 0, 1))),
             "health_check": {"timeout_s": world.acting.choice((10, 60, 120))},
         }
-        answer = await self._ask(
+        answer = await self.ask_for(
             organization,
             f"create {name} of {body['image']}",
             "POST",
@@ -88,7 +88,7 @@ class Users:
         if (container_id := self._some()) is None:
             return
         organization = self.containers[container_id]
-        answer = await self._ask(
+        answer = await self.ask_for(
             organization, f"{verb} {container_id}", "POST", f"/containers/{container_id}/{verb}", None
         )
         self._wish(container_id, answer, wish, verb)
@@ -98,7 +98,7 @@ class Users:
             await self.delete_one(container_id)
 
     async def delete_one(self, container_id: str) -> bool:
-        answer = await self._ask(
+        answer = await self.ask_for(
             self.containers[container_id],
             f"delete {container_id}",
             "DELETE",
@@ -116,7 +116,7 @@ class Users:
             return
         least = self.world.acting.choice((1, 1, 2, 3))
         body = {"min_replicas": least, "max_replicas": least + self.world.acting.choice((0, 1))}
-        await self._ask(
+        await self.ask_for(
             self.containers[container_id],
             f"scale {container_id} to {least}",
             "POST",
@@ -127,7 +127,7 @@ class Users:
     async def edit(self) -> None:
         if (container_id := self._some()) is None:
             return
-        await self._ask(
+        await self.ask_for(
             self.containers[container_id],
             f"edit {container_id}",
             "PATCH",
@@ -138,7 +138,7 @@ class Users:
     async def draft(self) -> None:
         if (container_id := self._some()) is None:
             return
-        await self._ask(
+        await self.ask_for(
             self.containers[container_id],
             f"draft for {container_id}",
             "PUT",
@@ -149,7 +149,7 @@ class Users:
     async def apply_draft(self) -> None:
         if (container_id := self._some()) is None:
             return
-        answer = await self._ask(
+        answer = await self.ask_for(
             self.containers[container_id],
             f"apply the draft of {container_id}",
             "POST",
@@ -195,7 +195,7 @@ class Users:
     async def limit_spending(self) -> None:
         organization = self.world.acting.choice(self.world.organizations)
         limit = self.world.acting.choice((100_000, 10_000_000, None))
-        await self._ask(
+        await self.ask_for(
             organization,
             f"limit spending to {limit}",
             "PUT",
@@ -232,7 +232,9 @@ class Users:
     def _forget_wishes(self, organization: Organization) -> None:
         """Suspending is the operator's word over the users'."""
 
-    async def _ask(self, organization: Organization, words: str, method: str, path: str, body: Any) -> Answer:
+    async def ask_for(
+        self, organization: Organization, words: str, method: str, path: str, body: Any
+    ) -> Answer:
         answer = await self.world.ask(organization.headers, method, path, body)
         if answer.status == 401:
             self.world.sign_in_again()

@@ -28,9 +28,15 @@ class Rates:
     database_slow: float
     crash_at_commit: float
     notification_lost: float
+    provider_fails: float
+    """The payment provider, before anything happened."""
+    provider_reply_lost: float
+    provider_slow: float
+    provider_stale: float
+    crash_at_provider: float
 
 
-CALM = Rates(0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+CALM = Rates(*(0.0,) * 15)
 
 
 def draw_rates(chance: random.Random) -> Rates:
@@ -52,6 +58,11 @@ def draw_rates(chance: random.Random) -> Rates:
         database_slow=rate(0.01),
         crash_at_commit=rate(0.02),
         notification_lost=rate(0.3),
+        provider_fails=rate(0.3),
+        provider_reply_lost=rate(0.3),
+        provider_slow=rate(0.3),
+        provider_stale=rate(0.3),
+        crash_at_provider=rate(0.2),
     )
 
 

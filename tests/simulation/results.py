@@ -30,6 +30,22 @@ RARE = (
     "process clock jumped",
     "renewals away",
     "lock waits",
+    "process ended by itself",
+    "paid on a page",
+    "card saved",
+    "charged by itself",
+    "charge refused",
+    "refunded",
+    "disputed",
+    "event lost",
+    "event late",
+    "event repeated",
+    "provider fails",
+    "provider reply lost",
+    "provider answer stale",
+    "provider slow",
+    "crash before provider call",
+    "crash after provider call",
 )
 """What a long run must have seen, or it proves nothing."""
 SEEDS_FOR_RARE = 200

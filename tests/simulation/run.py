@@ -23,7 +23,11 @@ from tests.simulation.chance import seeded_secrets
 from tests.simulation.compiled_once import compiled_once
 from tests.simulation.faults import CALM, draw_rates
 from tests.simulation.invariants import BrokenError, Invariants
+from tests.simulation.invariants_payments import PaymentInvariants
+from tests.simulation.parts import draw_parts
 from tests.simulation.passing import pass_time
+from tests.simulation.payers import Payers
+from tests.simulation.payments import SETTINGS, Bank, BankTransport, Events, payments_at
 from tests.simulation.results import Result, commit, keep, kept_in, never_happened, summary
 from tests.simulation.server import Server, postgres
 from tests.simulation.story import Story
@@ -34,6 +38,8 @@ from tests.simulation.world import World, furnish, new_world
 _PAUSES_S = (0.0, 0.01, 0.3, 1.0, 3.0, 20.0, 60.0, 600.0, 3000.0, 3590.0, 7000.0)
 _NIGHTS_S = (4 * 3600.0, 8 * 3600.0, 12 * 3600.0)
 """In each seed one: hours in which only hours are renewed, until the money ends."""
+_PAYS = 0.4
+"""How many of the events are about payments, where a seed has them."""
 PROCESSES = ("api", "gateway", "controller1", "controller2")
 
 
@@ -71,9 +77,13 @@ def _run_seed(server: Server, plan: Plan) -> Outcome:
     leases: list[Lease] = []
     broken, sentence = None, ""
     with seeded_secrets(plan.seed), slower(leases), types_learnt_once(), compiled_once():
-        world = new_world(server, plan.seed, {})
+        parts = draw_parts(plan.seed)
+        world = new_world(server, plan.seed, SETTINGS if "payments" in parts else {})
+        world.parts = parts
+        bank = Bank(world.loop)
         try:
-            world.loop.run_until_complete(_life(world, plan, leases))
+            with payments_at(BankTransport(bank, world.faults, world.chance)):
+                world.loop.run_until_complete(_life(world, plan, leases, bank))
         except BrokenError as exc:
             broken, sentence = exc.name, exc.sentence
             world.story.tell("BROKEN", str(exc))
@@ -84,6 +94,8 @@ def _run_seed(server: Server, plan: Plan) -> Outcome:
         counts["statements"] += world.wire.statements
         counts["lock waits"] += world.wire.lock_waits
         counts["deadlocks"] += world.wire.deadlocks
+        counts["charged by itself"] += sum(bank.charges)
+        counts["charge refused"] += len(bank.charges) - sum(bank.charges)
         for process in world.processes.values():
             process.kill()
         for transport in list(world.wire.transports):
@@ -95,60 +107,87 @@ def _run_seed(server: Server, plan: Plan) -> Outcome:
     return Outcome(plan.seed, broken, sentence, world.story, virtual_s, time.perf_counter() - began_s)
 
 
-async def _life(world: World, plan: Plan, leases: list[Lease]) -> None:
+@dataclass
+class _Checks:
+    """All invariants of the parts that run."""
+
+    invariants: Invariants
+    payments: PaymentInvariants | None
+
+    def check(self) -> None:
+        self.invariants.check()
+        if self.payments is not None:
+            self.payments.check()
+
+    def check_settled(self) -> None:
+        self.invariants.check_settled()
+        if self.payments is not None:
+            self.payments.check_settled()
+
+
+async def _life(world: World, plan: Plan, leases: list[Lease], bank: Bank) -> None:
     chance = random.Random(f"life of {plan.seed}")
     await furnish(world, chance.choice((1, 2)))
     world.restart_after = lambda name: chance.uniform(0.5, 20)
     world.drawn_rates = draw_rates(chance) if plan.single_faults else CALM
     for name in PROCESSES:
         world.start(name)
-    users, day, invariants = Users(world), BadDay(world), Invariants(world)
-    await pass_time(world, 5, leases, invariants.check)
+    users, day, events = Users(world), BadDay(world), Events(world)
+    payers = Payers(world, users, bank, events) if "payments" in world.parts else None
+    bank.tell = lambda event: events.send(event, world.chance)
+    checks = _Checks(Invariants(world), PaymentInvariants(world, bank) if payers else None)
+    await pass_time(world, 5, leases, checks.check)
     world.faults.rates = world.drawn_rates
     bad, events = chance.choice((0.0, 0.2, 0.35)), chance.randrange(8, 24)
     night_after, night_s = chance.randrange(2, events), chance.choice(_NIGHTS_S)
     for number in range(events):
         world.acting = random.Random(f"event {number} of {plan.seed}")
-        act, pause_s = _event(world, users, day, bad if number > 1 else None)
+        act, pause_s = _event(world, users, payers, day, bad if number > 1 else None)
         if number not in plan.left_out:
             await act()
-            invariants.check()
-            await pass_time(world, pause_s, leases, invariants.check)
+            checks.check()
+            await pass_time(world, pause_s, leases, checks.check)
         if number == night_after:
             world.story.tell("day", f"nobody does anything for {night_s / 3600:.0f} hours")
-            await pass_time(world, night_s, leases, invariants.check)
-    await _converge(world, users, invariants, leases)
+            await pass_time(world, night_s, leases, checks.check)
+    await _converge(world, users, checks, leases)
 
 
-def _event(world: World, users: Users, day: BadDay, bad: float | None) -> tuple[Act, float]:
+def _event(
+    world: World, users: Users, payers: Payers | None, day: BadDay, bad: float | None
+) -> tuple[Act, float]:
     """Something to do, and how long to wait after it. The first ones are deployments."""
     chance = world.acting
     pause_s = chance.choice(_PAUSES_S)
     if bad is None:
         return users.create, pause_s
     acts = day.acts() if chance.random() < bad else users.acts()
+    if payers is not None and chance.random() < _PAYS:
+        acts = payers.acts()
     ((_, name, act),) = chance.choices(acts, weights=[weight for weight, _, _ in acts])
     world.story.count(name)
     return act, pause_s
 
 
-async def _converge(world: World, users: Users, invariants: Invariants, leases: list[Lease]) -> None:
+async def _converge(world: World, users: Users, checks: _Checks, leases: list[Lease]) -> None:
     world.story.tell("day", "faults end")
     world.faults.rates = CALM
-    await pass_time(world, 400, leases, invariants.check)
+    await pass_time(world, 400, leases, checks.check)
     for name in PROCESSES:
         if not world.processes[name].alive:
             world.start(name)
-    await pass_time(world, 2400 + world.clock_set_back_s, leases, invariants.check)
-    invariants.check_settled()
+    # What was paid just now is asked about within an hour.
+    settles_s = 2400 if checks.payments is None else 5400
+    await pass_time(world, settles_s + world.clock_set_back_s, leases, checks.check)
+    checks.check_settled()
     if world.crashes:
         raise BrokenError("no request crashes", world.crashes[0])
     for organization in world.organizations:
         await users.resume_one(organization)
     for container_id in sorted(users.containers):
         await users.delete_one(container_id)
-    await pass_time(world, 1200, leases, invariants.check)
-    invariants.check_empty()
+    await pass_time(world, 1200, leases, checks.check)
+    checks.invariants.check_empty()
 
 
 @contextlib.contextmanager
