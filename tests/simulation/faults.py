@@ -34,9 +34,15 @@ class Rates:
     provider_slow: float
     provider_stale: float
     crash_at_provider: float
+    receiver_fails: float
+    """A mail server or webhook that cannot be reached."""
+    receiver_refuses: float
+    receiver_reply_lost: float
+    receiver_slow: float
+    crash_at_receiver: float
 
 
-CALM = Rates(*(0.0,) * 15)
+CALM = Rates(*(0.0,) * 20)
 
 
 def draw_rates(chance: random.Random) -> Rates:
@@ -63,6 +69,11 @@ def draw_rates(chance: random.Random) -> Rates:
         provider_slow=rate(0.3),
         provider_stale=rate(0.3),
         crash_at_provider=rate(0.2),
+        receiver_fails=rate(0.3),
+        receiver_refuses=rate(0.3),
+        receiver_reply_lost=rate(0.3),
+        receiver_slow=rate(0.1),
+        crash_at_receiver=rate(0.2),
     )
 
 

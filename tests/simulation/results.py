@@ -46,6 +46,17 @@ RARE = (
     "provider slow",
     "crash before provider call",
     "crash after provider call",
+    "mail taken",
+    "mail refused",
+    "mail put off",
+    "webhook delivered",
+    "webhook refused",
+    "webhook ended",
+    "receiver gone",
+    "receiver not reachable",
+    "receiver reply lost",
+    "receiver slow",
+    "crash after delivery",
 )
 """What a long run must have seen, or it proves nothing."""
 SEEDS_FOR_RARE = 200

@@ -11,7 +11,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,14 +20,17 @@ from moorage.kit.logging import configure_logging
 from moorage.reconcile.lease import Lease
 from tests.simulation.actors import Act, BadDay, Users
 from tests.simulation.chance import seeded_secrets
+from tests.simulation.checks import Checks, settings_of
 from tests.simulation.compiled_once import compiled_once
 from tests.simulation.faults import CALM, draw_rates
 from tests.simulation.invariants import BrokenError, Invariants
+from tests.simulation.invariants_deliveries import DeliveryInvariants
 from tests.simulation.invariants_payments import PaymentInvariants
+from tests.simulation.listeners import Listeners
 from tests.simulation.parts import draw_parts
 from tests.simulation.passing import pass_time
 from tests.simulation.payers import Payers
-from tests.simulation.payments import SETTINGS, Bank, BankTransport, Events, payments_at
+from tests.simulation.payments import Bank, BankTransport, Events, payments_at
 from tests.simulation.results import Result, commit, keep, kept_in, never_happened, summary
 from tests.simulation.server import Server, postgres
 from tests.simulation.story import Story
@@ -38,8 +41,9 @@ from tests.simulation.world import World, furnish, new_world
 _PAUSES_S = (0.0, 0.01, 0.3, 1.0, 3.0, 20.0, 60.0, 600.0, 3000.0, 3590.0, 7000.0)
 _NIGHTS_S = (4 * 3600.0, 8 * 3600.0, 12 * 3600.0)
 """In each seed one: hours in which only hours are renewed, until the money ends."""
-_PAYS = 0.4
-"""How many of the events are about payments, where a seed has them."""
+_OF_OTHERS = 0.4
+"""How many of the events are about payments or deliveries, where a seed has them."""
+Acts = Callable[[], list[tuple[int, str, Act]]]
 PROCESSES = ("api", "gateway", "controller1", "controller2")
 
 
@@ -78,7 +82,7 @@ def _run_seed(server: Server, plan: Plan) -> Outcome:
     broken, sentence = None, ""
     with seeded_secrets(plan.seed), slower(leases), types_learnt_once(), compiled_once():
         parts = draw_parts(plan.seed)
-        world = new_world(server, plan.seed, SETTINGS if "payments" in parts else {})
+        world = new_world(server, plan.seed, settings_of(parts))
         world.parts = parts
         bank = Bank(world.loop)
         try:
@@ -107,24 +111,6 @@ def _run_seed(server: Server, plan: Plan) -> Outcome:
     return Outcome(plan.seed, broken, sentence, world.story, virtual_s, time.perf_counter() - began_s)
 
 
-@dataclass
-class _Checks:
-    """All invariants of the parts that run."""
-
-    invariants: Invariants
-    payments: PaymentInvariants | None
-
-    def check(self) -> None:
-        self.invariants.check()
-        if self.payments is not None:
-            self.payments.check()
-
-    def check_settled(self) -> None:
-        self.invariants.check_settled()
-        if self.payments is not None:
-            self.payments.check_settled()
-
-
 async def _life(world: World, plan: Plan, leases: list[Lease], bank: Bank) -> None:
     chance = random.Random(f"life of {plan.seed}")
     await furnish(world, chance.choice((1, 2)))
@@ -133,16 +119,22 @@ async def _life(world: World, plan: Plan, leases: list[Lease], bank: Bank) -> No
     for name in PROCESSES:
         world.start(name)
     users, day, events = Users(world), BadDay(world), Events(world)
-    payers = Payers(world, users, bank, events) if "payments" in world.parts else None
     bank.tell = lambda event: events.send(event, world.chance)
-    checks = _Checks(Invariants(world), PaymentInvariants(world, bank) if payers else None)
+    deliveries = DeliveryInvariants(world, world.receivers)
+    checks, others = Checks([Invariants(world)]), []
+    if "payments" in world.parts:
+        checks.all.append(PaymentInvariants(world, bank))
+        others.append(Payers(world, users, bank, events).acts)
+    if "deliveries" in world.parts:
+        checks.all.append(deliveries)
+        others.append(Listeners(world, users, world.receivers, deliveries).acts)
     await pass_time(world, 5, leases, checks.check)
     world.faults.rates = world.drawn_rates
     bad, events = chance.choice((0.0, 0.2, 0.35)), chance.randrange(8, 24)
     night_after, night_s = chance.randrange(2, events), chance.choice(_NIGHTS_S)
     for number in range(events):
         world.acting = random.Random(f"event {number} of {plan.seed}")
-        act, pause_s = _event(world, users, payers, day, bad if number > 1 else None)
+        act, pause_s = _event(world, users, others, day, bad if number > 1 else None)
         if number not in plan.left_out:
             await act()
             checks.check()
@@ -154,7 +146,7 @@ async def _life(world: World, plan: Plan, leases: list[Lease], bank: Bank) -> No
 
 
 def _event(
-    world: World, users: Users, payers: Payers | None, day: BadDay, bad: float | None
+    world: World, users: Users, others: list[Acts], day: BadDay, bad: float | None
 ) -> tuple[Act, float]:
     """Something to do, and how long to wait after it. The first ones are deployments."""
     chance = world.acting
@@ -162,14 +154,14 @@ def _event(
     if bad is None:
         return users.create, pause_s
     acts = day.acts() if chance.random() < bad else users.acts()
-    if payers is not None and chance.random() < _PAYS:
-        acts = payers.acts()
+    if others and chance.random() < _OF_OTHERS:
+        acts = chance.choice(others)()
     ((_, name, act),) = chance.choices(acts, weights=[weight for weight, _, _ in acts])
     world.story.count(name)
     return act, pause_s
 
 
-async def _converge(world: World, users: Users, checks: _Checks, leases: list[Lease]) -> None:
+async def _converge(world: World, users: Users, checks: Checks, leases: list[Lease]) -> None:
     world.story.tell("day", "faults end")
     world.faults.rates = CALM
     await pass_time(world, 400, leases, checks.check)
@@ -177,7 +169,7 @@ async def _converge(world: World, users: Users, checks: _Checks, leases: list[Le
         if not world.processes[name].alive:
             world.start(name)
     # What was paid just now is asked about within an hour.
-    settles_s = 2400 if checks.payments is None else 5400
+    settles_s = 5400 if "payments" in world.parts else 2400
     await pass_time(world, settles_s + world.clock_set_back_s, leases, checks.check)
     checks.check_settled()
     if world.crashes:
@@ -187,7 +179,7 @@ async def _converge(world: World, users: Users, checks: _Checks, leases: list[Le
     for container_id in sorted(users.containers):
         await users.delete_one(container_id)
     await pass_time(world, 1200, leases, checks.check)
-    checks.invariants.check_empty()
+    checks.all[0].check_empty()
 
 
 @contextlib.contextmanager

@@ -42,6 +42,7 @@ from tests.simulation.machine import Machine, SimulatedClient, Watch
 from tests.simulation.network import connector
 from tests.simulation.parts import reconcilers_of
 from tests.simulation.plain import PlainConnection
+from tests.simulation.receivers import Receivers
 from tests.simulation.server import START, START_US, Server
 from tests.simulation.story import Story
 from tests.simulation.tempo import LEASE_S
@@ -105,6 +106,7 @@ class World:
     machine: Machine
     haproxy: Haproxy
     watch: Watch
+    receivers: Receivers
     acting: random.Random = field(default_factory=random.Random)
     """What is drawn for the present event: its own, so that an event stays the same when others are left out."""
     processes: dict[str, Process] = field(default_factory=dict)
@@ -335,13 +337,25 @@ def new_world(server: Server, seed: int, settings: dict[str, Any]) -> World:
     watch = Watch(lambda process, name, of: None)
     haproxy = Haproxy(loop.time, chance, story)
     wire = Wire(loop, server.backends, monitor, lambda: START_US + int(loop.time() * 1_000_000), faults)
+    receivers = Receivers(loop, faults, random.Random(f"receivers of {seed}"))
     world = World(
-        server, loop, chance, monitor, story, faults, _settings(settings), wire, machine, haproxy, watch
+        server,
+        loop,
+        chance,
+        monitor,
+        story,
+        faults,
+        _settings(settings),
+        wire,
+        machine,
+        haproxy,
+        watch,
+        receivers,
     )
     wire.database_now_us = lambda: START_US + int((loop.time() + world.database_off_by_s) * 1_000_000)
     faults.crash = world.crash
     loop.connect_to_postgres = wire.connect
-    loop.connect_to_port = connector(loop, machine)
+    loop.connect_to_port = connector(loop, machine, receivers)
     return world
 
 
