@@ -64,7 +64,7 @@ class Users:
             "resources": self._resources(least, least + world.acting.choice((0, 0, 1))),
             "health_check": {"timeout_s": world.acting.choice((10, 60, 120))},
         }
-        answer = await self.ask(
+        answer = await self.ask_for(
             organization,
             f"create {name} of {body['image']}",
             "POST",
@@ -93,7 +93,7 @@ class Users:
     async def change_one(self, container_id: str, verb: str, wish: str) -> None:
         organization = self.containers[container_id]
         path = f"/containers/{container_id}/{verb}"
-        answer = await self.ask(organization, f"{verb} {container_id}", "POST", path, None)
+        answer = await self.ask_for(organization, f"{verb} {container_id}", "POST", path, None)
         self._wish(container_id, answer, wish, verb)
 
     async def delete(self) -> None:
@@ -101,7 +101,7 @@ class Users:
             await self.delete_one(container_id)
 
     async def delete_one(self, container_id: str) -> bool:
-        answer = await self.ask(
+        answer = await self.ask_for(
             self.containers[container_id],
             f"delete {container_id}",
             "DELETE",
@@ -121,7 +121,7 @@ class Users:
             await self.scale_one(container_id, least, least + self.world.acting.choice((0, 1)))
 
     async def scale_one(self, container_id: str, least: int, most: int) -> None:
-        answer = await self.ask(
+        answer = await self.ask_for(
             self.containers[container_id],
             f"scale {container_id} to {least}",
             "POST",
@@ -136,7 +136,7 @@ class Users:
     async def edit(self) -> None:
         if (container_id := self.some()) is None:
             return
-        answer = await self.ask(
+        answer = await self.ask_for(
             self.containers[container_id],
             f"edit {container_id}",
             "PATCH",
@@ -148,7 +148,7 @@ class Users:
     async def draft(self) -> None:
         if (container_id := self.some()) is None:
             return
-        await self.ask(
+        await self.ask_for(
             self.containers[container_id],
             f"draft for {container_id}",
             "PUT",
@@ -159,7 +159,7 @@ class Users:
     async def apply_draft(self) -> None:
         if (container_id := self.some()) is None:
             return
-        answer = await self.ask(
+        answer = await self.ask_for(
             self.containers[container_id],
             f"apply the draft of {container_id}",
             "POST",
@@ -208,7 +208,7 @@ class Users:
     async def limit_spending(self) -> None:
         organization = self.world.acting.choice(self.world.organizations)
         limit = self.world.acting.choice((100_000, 10_000_000, None))
-        await self.ask(
+        await self.ask_for(
             organization,
             f"limit spending to {limit}",
             "PUT",
@@ -250,7 +250,9 @@ class Users:
     def _forget_wishes(self, organization: Organization) -> None:
         """Suspending is the operator's word over the users'."""
 
-    async def ask(self, organization: Organization, words: str, method: str, path: str, body: Any) -> Answer:
+    async def ask_for(
+        self, organization: Organization, words: str, method: str, path: str, body: Any
+    ) -> Answer:
         answer = await self.world.ask(organization.headers, method, path, body)
         if answer.status == 401:
             self.world.sign_in_again()

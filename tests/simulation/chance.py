@@ -21,9 +21,9 @@ class _LowestFirst:
 
 @contextlib.contextmanager
 def seeded_secrets(seed: int) -> Iterator[None]:
-    """The product's ids and tokens, and the ports of replicas. Nonces of ciphertexts stay random: nothing depends on them."""
+    """The product's ids and tokens, the ports of replicas, and what libraries draw for themselves (pauses between tries).
+    Nonces of ciphertexts stay random: nothing depends on them."""
     chance = random.Random(f"ids of {seed}")
-    random.seed(f"ports of {seed}")
     ports = capacity_repository.random
     if chance.random() < 0.5:
         capacity_repository.random = _LowestFirst()  # type: ignore[assignment]
@@ -38,12 +38,15 @@ def seeded_secrets(seed: int) -> Iterator[None]:
         "token_hex": lambda count=32: chance.randbytes(count or 32).hex(),
         "token_urlsafe": lambda count=32: chance.randbytes(count or 32).hex(),
     }
+    drawn_before = random.getstate()
+    random.seed(f"libraries of {seed}")
     before = {name: getattr(secrets, name) for name in replaced}
     try:
         for name, function in replaced.items():
             setattr(secrets, name, function)
         yield
     finally:
+        random.setstate(drawn_before)
         for name, function in before.items():
             setattr(secrets, name, function)
         capacity_repository.random = ports

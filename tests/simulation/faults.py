@@ -30,9 +30,21 @@ class Rates:
     notification_lost: float
     engine_words_lost: float
     """Of each word of the engine: the stream of them breaks instead."""
+    provider_fails: float
+    """The payment provider, before anything happened."""
+    provider_reply_lost: float
+    provider_slow: float
+    provider_stale: float
+    crash_at_provider: float
+    receiver_fails: float
+    """A mail server or webhook that cannot be reached."""
+    receiver_refuses: float
+    receiver_reply_lost: float
+    receiver_slow: float
+    crash_at_receiver: float
 
 
-CALM = Rates(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+CALM = Rates(*(0.0,) * 21)
 
 
 def draw_rates(chance: random.Random) -> Rates:
@@ -55,6 +67,16 @@ def draw_rates(chance: random.Random) -> Rates:
         crash_at_commit=rate(0.02),
         notification_lost=rate(0.3),
         engine_words_lost=rate(0.4),
+        provider_fails=rate(0.3),
+        provider_reply_lost=rate(0.3),
+        provider_slow=rate(0.3),
+        provider_stale=rate(0.3),
+        crash_at_provider=rate(0.2),
+        receiver_fails=rate(0.3),
+        receiver_refuses=rate(0.3),
+        receiver_reply_lost=rate(0.3),
+        receiver_slow=rate(0.1),
+        crash_at_receiver=rate(0.2),
     )
 
 

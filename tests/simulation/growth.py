@@ -7,10 +7,14 @@ from tests.simulation.server import TABLES
 from tests.simulation.world import World
 
 _FOR_GOOD = frozenset(
-    {"ledger_transactions", "ledger_entries", "hours", "leases", "reconciler_status", "gateways", "nodes"}
+    {
+        *("ledger_transactions", "ledger_entries", "hours", "billing_documents", "card_payments"),
+        *("leases", "reconciler_status", "gateways", "nodes"),
+        *("saved_cards", "auto_top_ups", "spending_limits", "billing_details", "webhooks"),
+    }
 )
-"""Tables that the law or the installation keeps: of `hours` those that were paid, of the others one row for each machine or
-process."""
+"""Tables that the law keeps (of `hours` those that were paid), those with one row for each machine or process, and those with
+what somebody set and has not taken back."""
 
 
 def rows_of_tables(world: World) -> dict[str, int]:

@@ -113,6 +113,7 @@ class SimulationLoop(asyncio.SelectorEventLoop):
         self._now_s = 0.0
         self.turns = 0
         self.tasks_made = 0
+        self._connected_to: dict[int, int] = {}
         self.connect_to_postgres: Connect | None = None
         self.connect_to_port: Connect | None = None
         """Both are given by the world: `wire.py` and `network.py`."""
@@ -184,4 +185,11 @@ class SimulationLoop(asyncio.SelectorEventLoop):
         self, protocol_factory: Any, host: Any = None, port: Any = None, **how: Any
     ) -> Any:
         assert self.connect_to_port is not None, "the world says how"
+        if (opened := how.get("sock")) is not None:
+            port = self._connected_to.pop(opened.fileno())
+            opened.close()
         return self.connect_to_port(protocol_factory, port)
+
+    async def sock_connect(self, sock: Any, address: Any) -> None:
+        """Nothing is connected: a connection of the simulation takes its place."""
+        self._connected_to[sock.fileno()] = address[1]

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 from moorage.reconcile.lease import Lease
+from tests.simulation.parts import DUE
 from tests.simulation.world import World
 
 _LOOK_EVERY_S = 6.0
@@ -26,7 +27,8 @@ SELECT (SELECT count(*) FROM replicas r
     WHERE r.state NOT IN ('routed', 'removed') OR (r.state = 'removed' AND r.port_released_at IS NULL)),
 extract(epoch FROM (SELECT min(reconcile_at) FROM containers) - sim.clock_timestamp()),
 extract(epoch FROM (SELECT min(due_at) FROM hours) - sim.clock_timestamp()),
-(SELECT string_agg(id, ' ') FROM replicas WHERE state = 'routed')
+(SELECT string_agg(id, ' ') FROM replicas WHERE state = 'routed'),
+extract(epoch FROM least({due}) - sim.clock_timestamp())
 """
 
 
@@ -72,7 +74,8 @@ def _somebody_reconciles(world: World) -> bool:
 def _next_due_s(world: World) -> tuple[bool, float, float]:
     """Whether no replica is on its way anywhere, and none ended unnoticed; in how many seconds a container and an hour
     are due."""
-    ((unsettled, container_s, hour_s, routed),) = world.query(_QUIET)
+    due = ", ".join(f"({DUE[part]})" for part in sorted(world.parts) if part in DUE) or "NULL::timestamptz"
+    ((unsettled, container_s, hour_s, routed, other_s),) = world.query(_QUIET.format(due=due))
     noticed = set((routed or "").split()) == {one.spec.replica_id for one in world.machine.running()}
     ends_s = 1e9
     now: datetime = world.machine.clock.now()
@@ -80,7 +83,12 @@ def _next_due_s(world: World) -> tuple[bool, float, float]:
         if one.ends_at is not None:
             ends_s = min(ends_s, (one.ends_at - now).total_seconds())
     due_s = float(container_s) if container_s is not None else 1e9
-    return unsettled == "0" and noticed, min(due_s, ends_s), float(hour_s) if hour_s is not None else 1e9
+    other_due_s = float(other_s) if other_s is not None else 1e9
+    return (
+        unsettled == "0" and noticed,
+        min(due_s, ends_s, other_due_s),
+        float(hour_s) if hour_s is not None else 1e9,
+    )
 
 
 def _skip(world: World, seconds: float, leases: list[Lease]) -> None:

@@ -68,7 +68,7 @@ class Races:
         await users.delete_one(container_id)
         await asyncio.sleep(moment_s)
         path = f"/containers/{container_id}/{verb}"
-        await users.ask(organization, f"{verb} {container_id}, which is deleted", "POST", path, None)
+        await users.ask_for(organization, f"{verb} {container_id}, which is deleted", "POST", path, None)
 
     async def take_a_name(self) -> None:
         """Of a container that is there."""
@@ -84,7 +84,7 @@ class Races:
         if container_id is None:
             return
         organization = users.containers[container_id]
-        await users.ask(
+        await users.ask_for(
             organization, f"draft for {container_id}", "PUT", f"/containers/{container_id}/draft", env
         )
         await users.change_one(container_id, "draft/apply", "running")

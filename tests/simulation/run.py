@@ -13,7 +13,7 @@ import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,10 +22,17 @@ from moorage.kit.logging import configure_logging
 from moorage.reconcile.lease import Lease
 from tests.simulation.actors import Act, BadDay, Users
 from tests.simulation.chance import seeded_secrets
+from tests.simulation.checks import Checks, settings_of
 from tests.simulation.compiled_once import compiled_once
 from tests.simulation.faults import CALM, Rates, draw_rates
 from tests.simulation.invariants import AT_THE_END, BrokenError, Invariants
+from tests.simulation.invariants_deliveries import DeliveryInvariants
+from tests.simulation.invariants_payments import PaymentInvariants
+from tests.simulation.listeners import Listeners
+from tests.simulation.parts import draw_parts
 from tests.simulation.passing import pass_time
+from tests.simulation.payers import Payers
+from tests.simulation.payments import Bank, BankTransport, Events, payments_at
 from tests.simulation.races import Races
 from tests.simulation.results import Result, commit, keep, kept_in, never_happened, summary
 from tests.simulation.server import Server, postgres
@@ -39,6 +46,9 @@ _NIGHTS_S = (4 * 3600.0, 8 * 3600.0, 12 * 3600.0)
 """In each seed one: hours in which only hours are renewed, until the money ends."""
 _DEPLOYMENTS = 2
 """What the first events are."""
+_OF_OTHERS = 0.4
+"""How many of the events are about payments or deliveries, where a seed has them."""
+Acts = Callable[[], list[tuple[int, str, Act]]]
 PROCESSES = ("api", "gateway", "controller1", "controller2")
 
 
@@ -78,9 +88,13 @@ def _run_seed(server: Server, plan: Plan) -> Outcome:
     leases: list[Lease] = []
     broken, sentence = None, ""
     with seeded_secrets(plan.seed), slower(leases), types_learnt_once(), compiled_once():
-        world = new_world(server, plan.seed, {})
+        parts = draw_parts(plan.seed)
+        world = new_world(server, plan.seed, settings_of(parts))
+        world.parts = parts
+        bank = Bank(world.loop)
         try:
-            world.loop.run_until_complete(_life(world, plan, leases))
+            with payments_at(BankTransport(bank, world.faults, world.chance)):
+                world.loop.run_until_complete(_life(world, plan, leases, bank))
         except BrokenError as exc:
             broken, sentence = exc.name, exc.sentence
             world.story.tell("BROKEN", str(exc))
@@ -91,6 +105,8 @@ def _run_seed(server: Server, plan: Plan) -> Outcome:
         counts["statements"] += world.wire.statements
         counts["lock waits"] += world.wire.lock_waits
         counts["deadlocks"] += world.wire.deadlocks
+        counts["charged by itself"] += sum(bank.charges)
+        counts["charge refused"] += len(bank.charges) - sum(bank.charges)
         for process in world.processes.values():
             process.kill()
         for transport in list(world.wire.transports):
@@ -131,71 +147,86 @@ def outline_of(seed: int) -> Outline:
 def acts_of(seed: int) -> Counter[str]:
     """What will be done in it."""
     nowhere: Any = None
-    users, outline = Users(nowhere), outline_of(seed)
-    done = (*users.acts(), *Races(users).acts())
+    users, outline, parts = Users(nowhere), outline_of(seed), draw_parts(seed)
+    others: list[Acts] = []
+    if "payments" in parts:
+        others.append(Payers(nowhere, users, nowhere, nowhere).acts)
+    if "deliveries" in parts:
+        others.append(Listeners(nowhere, users, nowhere, nowhere).acts)
     drawn = (
-        _drawn(random.Random(f"event {number} of {seed}"), done, BadDay(nowhere), outline.bad)
+        _drawn(random.Random(f"event {number} of {seed}"), users, others, BadDay(nowhere), outline.bad)
         for number in range(_DEPLOYMENTS, outline.events)
     )
     return Counter(name for name, _, _ in drawn)
 
 
-async def _life(world: World, plan: Plan, leases: list[Lease]) -> None:
+async def _life(world: World, plan: Plan, leases: list[Lease], bank: Bank) -> None:
     outline, chance = outline_of(plan.seed), random.Random(f"life of {plan.seed}")
     await furnish(world, outline.organizations)
     world.restart_after = lambda name: chance.uniform(0.5, 20)
     world.drawn_rates = outline.rates if plan.single_faults else CALM
-    users, day, invariants = Users(world), BadDay(world), Invariants(world, plan.watched)
-    races = Races(users)
     for name in PROCESSES:
         world.start(name)
-    await pass_time(world, 5, leases, invariants.check)
+    users, day, events = Users(world), BadDay(world), Events(world)
+    bank.tell = lambda event: events.send(event, world.chance)
+    deliveries, invariants = DeliveryInvariants(world, world.receivers), Invariants(world, plan.watched)
+    checks, others = Checks([invariants], plan.watched), []
+    if "payments" in world.parts:
+        checks.all.append(PaymentInvariants(world, bank))
+        others.append(Payers(world, users, bank, events).acts)
+    if "deliveries" in world.parts:
+        checks.all.append(deliveries)
+        others.append(Listeners(world, users, world.receivers, deliveries).acts)
+    await pass_time(world, 5, leases, checks.check)
     world.faults.rates = world.drawn_rates
     for number in range(outline.events):
-        chance = world.acting = random.Random(f"event {number} of {plan.seed}")
-        name, act, pause_s = _drawn(chance, (*users.acts(), *races.acts()), day, outline.bad)
+        world.acting = random.Random(f"event {number} of {plan.seed}")
+        name, act, pause_s = _drawn(world.acting, users, others, day, outline.bad)
         if number < _DEPLOYMENTS:
             name, act = "create", users.create
         world.story.count(name)
         if number not in plan.left_out:
             await act()
-            invariants.check()
-            await pass_time(world, pause_s, leases, invariants.check)
+            checks.check()
+            await pass_time(world, pause_s, leases, checks.check)
         if number == outline.night_after:
             world.story.tell("day", f"nobody does anything for {outline.night_s / 3600:.0f} hours")
-            await pass_time(world, outline.night_s, leases, invariants.check)
-    if plan.watched is not None and plan.watched.isdisjoint(AT_THE_END):
-        return
-    await _converge(world, users, invariants, leases)
+            await pass_time(world, outline.night_s, leases, checks.check)
+    if plan.watched is None or not plan.watched.isdisjoint(AT_THE_END):
+        await _converge(world, users, checks, leases)
+        await _years_pass(world)
+        invariants.check_kept()
 
 
 def _drawn(
-    chance: random.Random, done: Sequence[tuple[int, str, Act]], day: BadDay, bad: float
+    chance: random.Random, users: Users, others: list[Acts], day: BadDay, bad: float
 ) -> tuple[str, Act, float]:
     """Something to do, and how long to wait after it."""
     pause_s = chance.choice(_PAUSES_S)
-    acts = day.acts() if chance.random() < bad else done
+    acts = day.acts() if chance.random() < bad else [*users.acts(), *Races(users).acts()]
+    if others and chance.random() < _OF_OTHERS:
+        acts = chance.choice(others)()
     ((_, name, act),) = chance.choices(acts, weights=[weight for weight, _, _ in acts])
     return name, act, pause_s
 
 
-async def _converge(world: World, users: Users, invariants: Invariants, leases: list[Lease]) -> None:
+async def _converge(world: World, users: Users, checks: Checks, leases: list[Lease]) -> None:
     world.story.tell("day", "faults end")
     world.faults.rates = CALM
-    await pass_time(world, 400, leases, invariants.check)
+    await pass_time(world, 400, leases, checks.check)
     for name in PROCESSES:
         if not world.processes[name].alive:
             world.start(name)
-    await pass_time(world, 2400 + world.clock_set_back_s, leases, invariants.check)
-    invariants.check_settled()
+    # What was paid just now is asked about within an hour.
+    settles_s = 5400 if "payments" in world.parts else 2400
+    await pass_time(world, settles_s + world.clock_set_back_s, leases, checks.check)
+    checks.check_settled()
     for organization in world.organizations:
         await users.resume_one(organization)
     for container_id in sorted(users.containers):
         await users.delete_one(container_id)
-    await pass_time(world, 1200, leases, invariants.check)
-    invariants.check_empty()
-    await _years_pass(world)
-    invariants.check_kept()
+    await pass_time(world, 1200, leases, checks.check)
+    checks.all[0].check_empty()
 
 
 async def _years_pass(world: World) -> None:
