@@ -51,7 +51,7 @@ simulate:
 # Takes an hour or more, so no tier of the tests runs it.
 prove-simulation:
 	@scripts/setup dev
-	.venv/bin/python -m tests.simulation.find_planted 200
+	.venv/bin/python -m tests.simulation.find_planted $(MORE)
 	.venv/bin/python -m tests.simulation.run 1-200
 
 ROUNDS ?= 100

@@ -109,5 +109,11 @@ class Observer:
             self._history[loaded.container.id] = history
         return history
 
+    def forget(self, container_id: str) -> None:
+        self._history.pop(container_id, None)
+
+    def forget_all(self) -> None:
+        self._history.clear()
+
     async def close(self) -> None:
         await self._prober.close()

@@ -181,6 +181,12 @@ async def postpone(session: AsyncSession, container_id: str, error: Exception) -
         await session.execute(waiting.values(reason=ENGINE_SILENT.reason, message=ENGINE_SILENT.message))
 
 
+async def put_to_rest(session: AsyncSession, container_id: str) -> None:
+    """Of one that is gone no pass is due."""
+    gone = (ContainerRow.id == container_id) & ContainerRow.deleted_at.is_not(None)
+    await session.execute(update(ContainerRow).where(gone).values(reconcile_at=None))
+
+
 async def replicas_by_engine_presence(session: AsyncSession) -> list[Row[tuple[str, str, str]]]:
     """(replica, container, state) of everything that should be known to an engine."""
     query = select(ReplicaRow.id, ReplicaRow.container_id, ReplicaRow.state)
