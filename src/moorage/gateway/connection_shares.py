@@ -23,7 +23,9 @@ SOURCE = "src,ipmask(32,64)"
 SOURCE_COUNTER = 3
 """The stick counters before it belong to requests (`endpoint_rules`), this one to the connection."""
 REQUESTS_COUNTER, REQUESTS_OF_SOURCE_COUNTER = SOURCE_COUNTER + 1, SOURCE_COUNTER + 2
-STICK_COUNTERS = REQUESTS_OF_SOURCE_COUNTER + 1
+RATE_COUNTER, AT_ONCE_COUNTER, LASTING_COUNTER = (SOURCE_COUNTER + more for more in (3, 4, 5))
+"""Of `management_pace`."""
+STICK_COUNTERS = LASTING_COUNTER + 1
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ from moorage.gateway.endpoint_rules import (
     slot_defaults,
 )
 from moorage.gateway.layout import Layout, PlacedServer
+from moorage.gateway.management_pace import limit_pace, pace_tables
 from moorage.gateway.map_values import key_value, map_key_of, route_key, route_value
 from moorage.gateway.table import KeyEntry
 
@@ -177,7 +178,10 @@ def _management(config: GatewayConfig, listen: str) -> str:
         frontend=MANAGEMENT_FRONTEND,
         speaks_http2=speaks_http2,
     )
+    pace = config.management_requests_per_s_per_source, config.management_requests_at_once_per_source
+    limited_pace = limit_pace(MANAGEMENT_FRONTEND, *pace, management_error(429))
     tables = share_tables(MANAGEMENT_FRONTEND, per_source, speaks_http2=speaks_http2)
+    tables += pace_tables(MANAGEMENT_FRONTEND, *pace)
     return f"""\
 frontend {MANAGEMENT_FRONTEND} from base
     {bind(listen, config.management_certificate)}
@@ -190,7 +194,7 @@ frontend {MANAGEMENT_FRONTEND} from base
     unique-id-format req_%[uuid]
     http-after-response set-header X-Request-ID %[unique-id] unless {{ res.hdr(x-request-id) -m found }}
 {limited_requests}
-{forwarded_headers(config.management_certificate)}
+{limited_pace}{forwarded_headers(config.management_certificate)}
     http-request set-header X-Request-ID %[unique-id]
     default_backend management
 

@@ -10,6 +10,8 @@ MOST_LEVELS = 32
 MOST_BARE_BYTES = 64 * 2**10
 """Outside of strings: numbers, brackets and blanks."""
 
+_NO_BRACKETS = bytes(sign for sign in range(256) if sign not in b"[]{}")
+
 
 def excess_of(text: bytes, most_values: int = MOST_VALUES) -> str | None:
     """What is too much about it, as the end of a sentence about the body; None where it may be parsed. A text that is
@@ -34,7 +36,7 @@ def _too_many(most_values: int) -> str:
 
 def _levels(bare: bytes) -> int:
     level = deepest = 0
-    for sign in bare:
+    for sign in bare.translate(None, _NO_BRACKETS):
         if sign in b"[{":
             level += 1
             deepest = max(deepest, level)
