@@ -26,8 +26,8 @@ COMPUTES_S = 0.25
 """For so long a request counts as one that computes."""
 ALLOWANCE_S = 0.1
 """That a client may use at once: a page of the console is twenty requests."""
-RESERVED_S = 0.005
-"""For a request that begins; what it uses beyond it is known later."""
+FIRST_COSTS_S = 0.005
+_SMOOTHING = 0.2
 OTHERS_WITHIN_S = 5.0
 _MOST_CLIENTS = 10_000
 
@@ -38,6 +38,8 @@ class _Use:
     """What it used beyond its share; it goes down by the share of each second."""
     at_s: float
     asked_at_s: float
+    costs_s: float = FIRST_COSTS_S
+    """Each of its requests, as a rule: so much is counted when one begins, and put right when it has ended."""
 
 
 class Turns:
@@ -73,7 +75,7 @@ class Turns:
 
     def used(self, use: _Use, spent_s: float) -> None:
         self._settle(use)
-        use.level_s += spent_s
+        use.level_s = max(0.0, use.level_s + spent_s)
 
     def _asks(self, client: str) -> _Use:
         now_s = self._clock.monotonic()
@@ -94,7 +96,7 @@ class Turns:
                 message = "Your requests took more than their share of the service. Send fewer at once."
                 raise UnavailableError(message, code="busy")
             await self._clock.sleep((use.level_s - ALLOWANCE_S) / self._share)
-        use.level_s += RESERVED_S
+        use.level_s += use.costs_s
 
     def _others_ask(self, client: str) -> bool:
         if self._share >= 1:
@@ -131,18 +133,22 @@ class _Place:
 @types.coroutine
 def _measured(work: Coroutine[Any, Any, None], turns: Turns, use: _Use) -> Generator[Any, Any, None]:
     """Does it, and notes what each step of it used of this thread."""
-    step, argument, spent_s = work.send, None, -RESERVED_S
+    step, argument, spent_s, counted_s = work.send, None, 0.0, use.costs_s
     while True:
         began_s = processor_time_s()
         try:
             waited_for = step(argument)
-        except StopIteration:
-            return
-        finally:
+        except BaseException as ended:
             spent_s += processor_time_s() - began_s
-            if spent_s > 0:
-                turns.used(use, spent_s)
-                spent_s = 0.0
+            use.costs_s += _SMOOTHING * (spent_s - use.costs_s)
+            turns.used(use, spent_s - counted_s)
+            if isinstance(ended, StopIteration):
+                return
+            raise
+        spent_s += processor_time_s() - began_s
+        if spent_s > counted_s:
+            turns.used(use, spent_s - counted_s)
+            counted_s = spent_s
         try:
             argument = yield waited_for
             step = work.send

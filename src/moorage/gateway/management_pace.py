@@ -10,8 +10,6 @@ from moorage.gateway.connection_shares import AT_ONCE_COUNTER, LASTING_COUNTER, 
 _WINDOW_S = 10
 _LASTING = ("/stream", "/events", "/download")
 """How the paths of such answers end."""
-_LASTING_FACTOR = 2
-"""So many times as many of them may be open: they rarely compute."""
 
 
 def limit_pace(frontend: str, per_s: int | None, at_once: int | None, answer: str) -> str:
@@ -30,7 +28,7 @@ def limit_pace(frontend: str, per_s: int | None, at_once: int | None, answer: st
     http-request track-sc{AT_ONCE_COUNTER} {SOURCE} table {frontend}_at_once unless lasting
     http-request track-sc{LASTING_COUNTER} {SOURCE} table {frontend}_lasting if lasting
     http-request return status 429 {answer} hdr Retry-After 1 if {{ sc_conn_cur({AT_ONCE_COUNTER}) gt {at_once} }}
-    http-request return status 429 {answer} hdr Retry-After 5 if {{ sc_conn_cur({LASTING_COUNTER}) gt {_LASTING_FACTOR * at_once} }}"""
+    http-request return status 429 {answer} hdr Retry-After 5 if {{ sc_conn_cur({LASTING_COUNTER}) gt {at_once} }}"""
         )
     return "".join(f"{line}\n" for line in lines)
 

@@ -119,7 +119,7 @@ class Settings(BaseSettings):
     api_requests_per_s_per_source: int = Field(default=100, ge=1, le=100_000)
     """To the console and the API, of one client's address, over 10 s; beyond, 429. Without limit_by_source: no limit."""
     api_requests_at_once_per_source: int = Field(default=50, ge=1, le=100_000)
-    """Of those, what is open at a time; of streams and downloads twice as many."""
+    """Of those, what is open at a time; of streams and downloads as many again."""
     gateway_slots: int = Field(default=64, ge=1, le=20000)
     """Containers the gateway has room for before it grows its pool by a hitless reload."""
 
