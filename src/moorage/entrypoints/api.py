@@ -49,6 +49,7 @@ from moorage.entrypoints.idempotency import IdempotencyMiddleware
 from moorage.entrypoints.origin import OriginMiddleware
 from moorage.entrypoints.shares import ShareMiddleware
 from moorage.entrypoints.tracing_middleware import TracingMiddleware
+from moorage.entrypoints.turns import Turns
 from moorage.gateway import endpoints as gateways
 from moorage.identity.device import endpoints as device
 from moorage.identity.providers import endpoints as providers
@@ -171,6 +172,7 @@ def create_app(settings: Settings, database: Database, keyring: Keyring) -> Fast
         ShareMiddleware,
         connections=database.most_connections,
         share_percent=settings.database_share_percent,
+        turns=Turns(settings.api_share_percent, system_clock),
     )
     app.add_middleware(BodyMiddleware, routes=app.routes, send_within_s=settings.body_timeout_s)
     app.add_middleware(RequestIdMiddleware)

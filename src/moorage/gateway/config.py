@@ -66,6 +66,9 @@ class GatewayConfig:
     endpoint_connections_per_source: int | None = 2000
     """Of one client's address. None: no limit, as behind a load balancer, from which all of them come."""
     management_connections_per_source: int | None = 500
+    management_requests_per_s_per_source: int | None = None
+    """Over 10 s; beyond, 429. None: no limit."""
+    management_requests_at_once_per_source: int | None = None
     health_interval_s: int = 5
     health_timeout_s: int = 5
 

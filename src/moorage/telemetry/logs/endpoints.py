@@ -10,7 +10,7 @@ from fastapi.responses import StreamingResponse
 
 from moorage.kit.clock import Clock
 from moorage.kit.pagination import Page, decode_cursor, encode_cursor
-from moorage.kit.streams import CountedStream, StreamKind
+from moorage.kit.streams import CountedStream, StreamKind, until_refused
 from moorage.kit.web import TheClock, TheDatabase, TheSettings, TheStreams
 from moorage.organizations.lasting_access import AskedAgain
 from moorage.telemetry.logs.reading.access import LogAccess, container_logs, project_logs
@@ -93,6 +93,7 @@ def _add_routes(path: str, readable: Callable[..., Awaitable[LogAccess]]) -> Non
         wanted: WantedBetween,
         access: LogAccess = Depends(readable),
     ) -> StreamingResponse:
+        streams.assert_room(StreamKind.DOWNLOADS, access.found.reader_id, settings.downloads_per_person)
         until_now = replace(wanted, to_time=wanted.to_time or clock.now())
         first = await first_page(database, access, until_now)
         name = f"{access.found.container_id or access.found.project_id}.log"
@@ -125,6 +126,7 @@ def _add_routes(path: str, readable: Callable[..., Awaitable[LogAccess]]) -> Non
         The stream ends after five minutes at the latest: connect again with the last event's id in
         `Last-Event-ID`, as browsers do by themselves, and nothing is missed or repeated.
         """
+        streams.assert_room(StreamKind.LOGS, access.found.reader_id, settings.streams_per_person)
         lines = Tail(database, access.found, wanted)
         first: list[TailedLine] = []
         if last_event_id:
@@ -134,7 +136,7 @@ def _add_routes(path: str, readable: Callable[..., Awaitable[LogAccess]]) -> Non
         stream = streams.take(StreamKind.LOGS, access.found.reader_id, settings.streams_per_person)
         return CountedStream(
             stream,
-            _events(lines, first, access, clock),
+            until_refused(_events(lines, first, access, clock)),
             media_type="text/event-stream",
             headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
         )
