@@ -19,6 +19,8 @@ _MARGIN_S = 3.0
 _RESTLESS_S = 40.0
 """What goes on for longer than this is waiting for something: then time is skipped in small steps."""
 _RESTLESS_STEP_S = 150.0
+_AWAKE_S = 24.0
+"""For so long between two such steps: or whoever looks once in a minute, as the sweep does, would look once in half an hour."""
 _NOBODY_THERE_S = 30.0
 """After so long without a controller, the gateway has heard of everything that there was to hear."""
 
@@ -58,11 +60,14 @@ async def pass_time(world: World, seconds: float, leases: list[Lease], look: Cal
         elif restless_s > _RESTLESS_S and hour_s - _MARGIN_S >= _SHORTEST_SKIP_S:
             # Somebody tries again and again, or waits for a bound; but no hour is missed meanwhile.
             _skip(world, min(_RESTLESS_STEP_S, hour_s - _MARGIN_S, left_s), leases)
+            restless_s = _RESTLESS_S - _AWAKE_S
 
 
 def _may_skip(world: World) -> bool:
     """Also while a process is dead, up to its next start; not while one is stopped."""
     moving = not any(one.alive and one.stopped for one in world.processes.values())
+    if world.now_s() < world.noticed_at_s:
+        return False
     starts_s = world.loop.next_of_nobody_s() - world.now_s() - _MARGIN_S
     return moving and starts_s > _SHORTEST_SKIP_S and world.wire.is_idle() and not world.faults.postgres_away
 

@@ -133,6 +133,8 @@ class World:
     postgres_ill_until_s: float = 0.0
     leases_in_doubt_until_s: float = 0.0
     """The database's clock jumped, and until then somebody may hold a lease that it regards as over."""
+    noticed_at_s: float = 0.0
+    """Until then somebody may not have seen that the clock jumped, and no time is skipped."""
     clock_set_back_s: float = 0.0
     """By how much Postgres's clock was set back in all: leases end so much later."""
     parts: frozenset[str] = frozenset()
@@ -224,6 +226,7 @@ class World:
         self.story.count("database clock jumped")
         self.database_off_by_s += by_s
         self.leases_in_doubt_until_s = self.now_s() + 2 * LEASE_S
+        self.noticed_at_s = self.now_s() + 60
         self.clock_set_back_s += max(-by_s, 0.0)
         # Renewals pause for five minutes after a jump, and what is behind the clock waits for it.
         self.nobody_renews_for(PAUSE_AFTER_JUMP_S + max(-by_s, 0.0))
