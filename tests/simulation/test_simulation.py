@@ -28,17 +28,15 @@ def told(outcome: Outcome) -> str:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("seed", [28, 15])
-def test_a_bad_day(server: Server, seed: int) -> None:
-    """The second one with payments."""
-    outcome = run_seed(server, Plan(seed))
+def test_a_bad_day(server: Server) -> None:
+    outcome = run_seed(server, Plan(28))
     assert outcome.broken is None, told(outcome)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
 def test_more_bad_days(server: Server) -> None:
-    for seed in (2, 6, 8, 9):
+    for seed in (2, 6, 8, 15):
         outcome = run_seed(server, Plan(seed))
         assert outcome.broken is None, f"seed {seed}\n{told(outcome)}"
 
