@@ -20,8 +20,8 @@ _CACHE: LRUCache[Any, Any] = LRUCache(2000)
 def compiled_once() -> Iterator[None]:
     make = Database.__init__
 
-    def make_with_the_cache(database: Database, dsn: str, *, pool_size: int = 10) -> None:
-        make(database, dsn, pool_size=pool_size)
+    def make_with_the_cache(database: Database, dsn: str, **options: int) -> None:
+        make(database, dsn, **options)
         database._engine.sync_engine._compiled_cache = _CACHE
 
     Database.__init__ = make_with_the_cache  # type: ignore[method-assign]

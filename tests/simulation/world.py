@@ -22,8 +22,8 @@ from moorage.catalog.repository import fill_empty_catalogue
 from moorage.containers.channels import CONTAINERS
 from moorage.containers.reconciler.reconciler import ContainersReconciler
 from moorage.entrypoints.api import create_app
-from moorage.entrypoints.controller_role import other_reconcilers
 from moorage.entrypoints.housekeeping import Housekeeping
+from moorage.entrypoints.reconcilers import Parts, make_reconcilers
 from moorage.gateway.agent import GatewayAgent
 from moorage.identity.sessions.repository import create_session
 from moorage.identity.tokens import OPERATOR_KEY_PREFIX, SESSION_PREFIX, new_token
@@ -252,11 +252,12 @@ class World:
         async with database.transaction() as session:
             installation_id = await ensure_installation_id(session)
         engine = self._engine(process, installation_id)
-        containers = ContainersReconciler(database, engine, KEYRING, self.settings, clock)
         cards = card_provider(self.settings)
-        others = other_reconcilers(database, engine, KEYRING, cards, self.settings, clock)
+        made = make_reconcilers(Parts(database, engine, KEYRING, cards, self.settings, clock))
+        containers = made["containers"]
+        assert isinstance(containers, ContainersReconciler)
         wanted = reconcilers_of(self.parts)
-        reconcilers = (containers, *(one for one in others if one.name in wanted))
+        reconcilers = (containers, *(one for name, one in made.items() if name in wanted))
         drivers = [Driver(one, database, listener, process.name, clock) for one in reconcilers]
         self.drivers[process.name] = drivers
         containers.ask = drivers[0].ask
@@ -278,7 +279,7 @@ class World:
 
     async def _housekeeper(self, process: Process) -> None:
         clock = self._clock(process)
-        database = Database(self.server.dsn, pool_size=2)
+        database = _database(self.server.dsn, 2)
         housekeeping = Housekeeping(database, self.settings, clock)
         await Driver(housekeeping, database, Listener(self.server.dsn, clock), process.name, clock).run()
 
