@@ -12,7 +12,7 @@ Only the framing of Postgres's protocol is read: a type, a length, a body.
 import asyncio
 import select
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -66,6 +66,11 @@ def _without_first(answer: bytes, count: int) -> bytes:
         at += 5 + len(body)
         count -= kind == b"Z"
     return answer[at:]
+
+
+def _first_numbers(answer: bytes) -> list[int]:
+    """Of each row, the first column; it is an integer."""
+    return [struct.unpack("!i", body[6:10])[0] for kind, body in messages(answer) if kind == b"D"]
 
 
 @dataclass
@@ -155,6 +160,11 @@ class Wire:
         """No transaction is open, and nothing is asked."""
         return not self.blocked and all(one.is_idle() for one in self.transports)
 
+    def end(self, pids: Collection[int]) -> None:
+        for transport in list(self.transports):
+            if transport.has_backend and transport.pid in pids:
+                transport.end_by_server()
+
     def break_all(self) -> None:
         """Postgres fails over."""
         for transport in list(self.transports):
@@ -187,6 +197,8 @@ class PostgresTransport(asyncio.Transport):
         self._answer = b""
         self._sql = ""
         self._closed = False
+        self._is_lost = False
+        """Nobody is at the other end."""
         self._status = b"I"
         self._deferred = b""
         """A BEGIN that has not been sent yet."""
@@ -242,6 +254,10 @@ class PostgresTransport(asyncio.Transport):
     # What the simulation calls.
 
     @property
+    def has_backend(self) -> bool:
+        return self._backend is not None
+
+    @property
     def pid(self) -> int:
         assert self._backend is not None, "it has been greeted"
         return self._backend.pid
@@ -253,6 +269,11 @@ class PostgresTransport(asyncio.Transport):
         """The connection is lost; an open transaction is rolled back."""
         if not self._closed and self._backend is not None:
             self._end(ConnectionResetError("the connection to Postgres is lost"))
+
+    def end_by_server(self) -> None:
+        """Postgres ended it, because somebody asked for that."""
+        self._is_lost = True
+        self._end(ConnectionResetError("Postgres closed the connection"))
 
     def die(self) -> None:
         """Its process is dead: nobody is told, but the server rolls back."""
@@ -431,13 +452,15 @@ class PostgresTransport(asyncio.Transport):
                 continue
             received = self._backend.socket.recv(262144)
             if not received:
-                self._end(ConnectionResetError("Postgres closed the connection"))
+                self.end_by_server()
                 return
             self._answer += received
             finished = self._is_finished()
         answer, self._answer = _without_first(self._answer, self._unasked), b""
         self._unasked = 0
         self._remember_prepared(self._backend, answer)
+        if "pg_terminate_backend" in self._sql:
+            self._wire.end(_first_numbers(answer))
         if self._sql == _SIGN_OF_LIFE:
             kept = (message(kind, body) for kind, body in messages(answer) if kind != b"A")
             self._wire.backends.sign_of_life = b"".join(kept)
@@ -545,7 +568,7 @@ class PostgresTransport(asyncio.Transport):
             self._wire.blocked.remove(self)
             self._wire.monitor.query(f"SELECT pg_terminate_backend({self.pid})")
             self._wire.backends.lose(self._backend)
-        elif self._copies:
+        elif self._copies or self._is_lost:
             self._wire.backends.lose(self._backend)
         else:
             self._wire.backends.give_back(self._backend, self._status != b"I")
