@@ -65,6 +65,9 @@ def _client(settings: Settings) -> httpx.AsyncClient:
     )
 
 
+_NO_MAIL_SERVER = "No mail server is set up (MOORAGE_SMTP_HOST): codes and invitations are in the console, Operator area, Outbox.\n"
+
+
 async def _missing(client: httpx.AsyncClient) -> str:
     """Empty when nothing is."""
     try:
@@ -96,5 +99,6 @@ def _how_to_use(settings: Settings, link: str) -> str:
         f"  Operator's key    {key_file}\n\n"
         f'  curl -H "Authorization: Bearer $(cat {key_file})" {settings.api_base_url}/api/v1/me\n\n'
         f"Deploy the example:  moor login && moor deploy -f examples/chat/container.toml\n"
-        f"Ctrl-C stops Moorage; users' containers keep running."
+        f"{_NO_MAIL_SERVER if settings.smtp_host is None else ''}"
+        f"Ctrl-C stops Moorage; users' containers keep running, and their endpoints answer again at the next start."
     )
