@@ -349,9 +349,13 @@ class BadDay:
             self.world.machine.drop(one)
 
     async def die(self) -> None:
+        """Sometimes while nobody looks: the controllers are just being restarted."""
         running = self.world.machine.running()
         if running:
             one = self.world.acting.choice(running)
+            if self.world.acting.random() < 0.5:
+                for name in ("controller1", "controller2"):
+                    self.world.take_down(name, 60)
             self.world.story.tell("machine", f"{one.spec.replica_id} of {one.spec.container_id} ends")
             self.world.story.count("replica ended")
             self.world.machine.end(one)

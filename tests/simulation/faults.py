@@ -94,6 +94,9 @@ class Faults:
     stops_after: tuple[str, int] | None = None
     """The process that is to be stopped, and after how many of its commits."""
 
+    slow_starts: int = 0
+    """So many of the next starts take long."""
+
     crashes_left: int = 5
     others_left: int = 60
     """Of one seed. A day on which everything fails all the time shows little: nothing gets far enough to go wrong."""

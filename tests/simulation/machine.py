@@ -143,7 +143,9 @@ class SimulatedClient(SimulatedEngine):
         faults, rates = self._faults, self._faults.rates
         if name in _CHANGING:
             self._watch.acts(self._process, name, of)
-        if faults.happens(rates.engine_slow):
+        slow = name == "start" and faults.slow_starts > 0
+        faults.slow_starts -= slow
+        if slow or faults.happens(rates.engine_slow):
             faults.story.count("engine slow")
             await self._clock.sleep(self._chance.uniform(1.0, 60.0))
         await self._clock.sleep(self._chance.choice((0.001, 0.004, 0.02, 0.3)))

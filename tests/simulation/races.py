@@ -58,13 +58,17 @@ class Races:
             users.world.wishes.pop(container_id, None)
 
     async def touch_deleted(self) -> None:
-        """Somebody else's page still shows it."""
+        """Somebody else's page still shows it; or a start of it is under way."""
         users, chance = self.users, self.users.world.acting
         container_id, moment_s = users.some(), chance.choice(_MOMENTS_S)
         verb = chance.choice(("start", "restart", "stop", "draft/apply"))
         if container_id is None:
             return
         organization = users.containers[container_id]
+        if chance.random() < 0.5:
+            users.world.faults.slow_starts = 2
+            await users.change_one(container_id, "restart", "running")
+            await asyncio.sleep(2.0)
         await users.delete_one(container_id)
         await asyncio.sleep(moment_s)
         path = f"/containers/{container_id}/{verb}"

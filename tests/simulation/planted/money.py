@@ -15,6 +15,11 @@ def _what_is_bought_stays_held(patch: Patch) -> None:
     patch(hours_repository, "_CAPTURE", rewritten(hours_repository._CAPTURE, change))
 
 
+def _a_hold_is_spent_twice(patch: Patch) -> None:
+    change = "held_microusd = held_microusd - spent.total", "held_microusd = held_microusd - 2 * spent.total"
+    patch(hours_repository, "_CAPTURE", rewritten(hours_repository._CAPTURE, change))
+
+
 def _renewals_are_free(patch: Patch) -> None:
     patch(renewals, "renew", nothing)
 
@@ -121,16 +126,22 @@ def _holds_cost_nothing(patch: Patch) -> None:
     patch(hours_repository, "_HOLD", rewritten(hours_repository._HOLD, change))
 
 
-def _renewals_on_credit(patch: Patch) -> None:
-    patch(
-        hours_repository,
-        "_RENEW",
-        rewritten(hours_repository._RENEW, (" AND available_microusd >= :price", "")),
-    )
+def _on_credit(patch: Patch) -> None:
+    """Whether there is enough was looked at before, they think; meanwhile somebody else spent it, or the price rose."""
+    hold = rewritten(hours_repository._HOLD, (" AND available_microusd >= :total", ""))
+    renew = rewritten(hours_repository._RENEW, (" AND available_microusd >= :price", ""))
+    patch(hours_repository, "_HOLD", hold)
+    patch(hours_repository, "_RENEW", renew)
 
 
 BUGS = (
     Bug("what is bought stays held", ("holds are accounted for",), _what_is_bought_stays_held),
+    Bug(
+        "a hold is spent twice",
+        ("never below zero",),
+        _a_hold_is_spent_twice,
+        without=("credit_accounts", "ck_credit_accounts_held_not_negative"),
+    ),
     Bug("renewals are free", ("what serves is paid",), _renewals_are_free),
     Bug("a renewal books a micro-dollar too little", ("ledger adds up",), _hours_without_entries),
     Bug(
@@ -179,9 +190,9 @@ BUGS = (
     ),
     Bug("holds cost nothing", ("ledger adds up",), _holds_cost_nothing),
     Bug(
-        "renewals on credit",
+        "hours on credit",
         ("never below zero",),
-        _renewals_on_credit,
+        _on_credit,
         without=("credit_accounts", "ck_credit_accounts_available_not_negative"),
         needs=("raise the price",),
     ),

@@ -167,7 +167,7 @@ BUGS = (
         "what is under way is taken for nothing",
         ("deleted stays deleted", "one process for a slot"),
         _under_way_is_forgotten,
-        needs=("change of mind", "engine_slow", "delete"),
+        needs=("what was deleted is touched",),
     ),
     Bug("the old one stays", ("slots are single",), _the_old_one_stays, needs=("restart",)),
     Bug("doubt never ends", ("everything has a way out",), _doubt_never_ends, needs=("engine wiped",)),
@@ -175,7 +175,7 @@ BUGS = (
         "nobody sweeps",
         ("rows and machine agree", "deleted stays deleted"),
         _the_sweep_sleeps,
-        needs=("engine_words_lost", "replica vanishes", "replica dies", "a leader stops at work"),
+        needs=("replica dies",),
     ),
     Bug("only notifications count", ("everything has a way out", "nothing is left"), _due_is_never_asked),
     Bug(
