@@ -26,6 +26,7 @@ _WRITES = re.compile(r"\b(?:INSERT INTO|DELETE FROM|UPDATE)\s+(?!leases\b)\w+(?!
 _GUARD = re.compile(r"\bFROM leases\b.*\bFOR KEY SHARE\b", re.DOTALL)
 _LOCKING = re.compile(r"\bFOR (?:NO KEY )?UPDATE\b(?: OF \w+)?(?: SKIP LOCKED| NOWAIT)?")
 _PRODUCT = Path(moorage.__file__).parent
+_TESTS = Path(__file__).parent
 
 
 @lru_cache(maxsize=4096)
@@ -58,7 +59,7 @@ class Recorder:
 
 def _leader() -> str | None:
     """The function of ours that has a lease in hand. SQLAlchemy runs its statements in a greenlet; who asked for one
-    stands in the frames of the greenlet's parent."""
+    stands in the frames of the greenlet's parent. What a test does while a leader waits for it is the test's own."""
     parent = getcurrent().parent
     frame: FrameType | None = sys._getframe() if parent is None else parent.gr_frame
     while frame is not None:
@@ -67,6 +68,8 @@ def _leader() -> str | None:
             in_hand = (values.get("lease"), getattr(values.get("self"), "lease", None))
             if any(isinstance(one, Lease) for one in in_hand):
                 return frame.f_code.co_qualname
+        elif _is_test(frame.f_code.co_filename):
+            return None
         frame = frame.f_back
     return None
 
@@ -74,6 +77,11 @@ def _leader() -> str | None:
 @lru_cache(maxsize=4096)
 def _is_product(path: str) -> bool:
     return Path(path).is_relative_to(_PRODUCT)
+
+
+@lru_cache(maxsize=4096)
+def _is_test(path: str) -> bool:
+    return Path(path).is_relative_to(_TESTS)
 
 
 recorder = Recorder()
