@@ -7,6 +7,7 @@ what else is given is part of a bug's name."""
 import argparse
 import json
 import multiprocessing
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -124,4 +125,6 @@ def _find_in_job(work: tuple[str, list[int]]) -> Found:
 
 
 if __name__ == "__main__":
+    # Also when somebody ends it, the servers are stopped and their folders removed.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     sys.exit(main())
