@@ -104,8 +104,11 @@ def _find_all(work: list[tuple[str, list[int]]], jobs: int) -> Iterator[Found]:
         with postgres() as server:
             yield from (find(server, bug_named(name), seeds) for name, seeds in work)
         return
-    with multiprocessing.get_context("spawn").Pool(jobs, _begin_job) as pool:
-        yield from pool.imap(_find_in_job, work)
+    pool = multiprocessing.get_context("spawn").Pool(jobs, _begin_job)
+    yield from pool.imap(_find_in_job, work)
+    # Not ended from here: each stops its server first.
+    pool.close()
+    pool.join()
 
 
 _job = ExitStack()
