@@ -7,6 +7,7 @@ what else is given is part of a bug's name."""
 import argparse
 import json
 import multiprocessing
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -103,8 +104,11 @@ def _find_all(work: list[tuple[str, list[int]]], jobs: int) -> Iterator[Found]:
         with postgres() as server:
             yield from (find(server, bug_named(name), seeds) for name, seeds in work)
         return
-    with multiprocessing.get_context("spawn").Pool(jobs, _begin_job) as pool:
-        yield from pool.imap(_find_in_job, work)
+    pool = multiprocessing.get_context("spawn").Pool(jobs, _begin_job)
+    yield from pool.imap(_find_in_job, work)
+    # Not ended from here: each stops its server first.
+    pool.close()
+    pool.join()
 
 
 _job = ExitStack()
@@ -124,4 +128,6 @@ def _find_in_job(work: tuple[str, list[int]]) -> Found:
 
 
 if __name__ == "__main__":
+    # Also when somebody ends it, the servers are stopped and their folders removed.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     sys.exit(main())
