@@ -36,8 +36,10 @@ def grown(world: World, rows_at_first: dict[str, int]) -> Iterator[str]:
             yield f"{count} hours that were never paid are kept"
     for process, drivers in world.drivers.items():
         for driver in drivers:
-            for place, kept in remembered(driver, driver.reconciler.name):
-                yield f"{process} remembers {kept} in {place}"
+            # Whoever leads no longer keeps at most what there was then, and forgets it when it leads again.
+            if driver._leads:
+                for place, kept in remembered(driver, driver.reconciler.name):
+                    yield f"{process} remembers {kept} in {place}"
 
 
 def remembered(thing: object, place: str) -> Iterator[tuple[str, str]]:

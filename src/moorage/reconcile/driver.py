@@ -131,6 +131,7 @@ class Driver:
         finally:
             self._leads = False
             self._asked.clear()
+            self._failing.clear()
             await self._give_back(keeper, lease)
 
     async def _give_back(self, keeper: LeaseKeeper, lease: Lease) -> None:
