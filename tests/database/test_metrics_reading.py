@@ -51,8 +51,7 @@ async def test_the_last_minutes(api: Api) -> None:
         samples = [
             Sample(container_id, "gtw_a", began + timedelta(seconds=n), 4, 1, 10, 0, 50) for n in range(10)
         ]
-        before = began - timedelta(seconds=20)
-        await repository.store_samples(session, "gtw_a", samples, before, began + timedelta(seconds=49))
+        await repository.store_samples(session, "gtw_a", samples, began, began + timedelta(seconds=49))
         await store(session, "gtw_a", now, [], {(container_id, began_s): figures})
         session.add(
             ReplicaRow(
@@ -137,7 +136,6 @@ async def test_longer_ago_in_longer_steps(api: Api, age: timedelta, kept_s: int)
             for number in range(10)
         ]
         await repository.store_steps(session, kept_s, rows)
-        await repository.store_samples(session, "gtw_a", [], day, day + timedelta(hours=1))
     found = await metrics(
         api,
         container_id,
@@ -150,25 +148,6 @@ async def test_longer_ago_in_longer_steps(api: Api, age: timedelta, kept_s: int)
     # Requests are counted where they ended, as long as that is kept; nothing is counted twice.
     rate = 0.0 if kept_s == 10 else 5.0
     assert found["series"]["request_rate"][:10] == [rate] * 10
-
-
-@pytest.mark.parametrize("age", [timedelta(minutes=30), timedelta(days=20)], ids=["seconds", "minutes"])
-async def test_what_no_gateway_reported_is_null_for_good(api: Api, age: timedelta) -> None:
-    """All gateways were away for ten minutes, in the past: nobody knows that nothing was served."""
-    project_id, container_id = await new_container(api)
-    began = datetime.now(UTC).replace(second=0, microsecond=0) - age
-    away, back = began + timedelta(minutes=5), began + timedelta(minutes=15)
-    async with api.database.transaction() as session:
-        await session.execute(text("DELETE FROM gateway_reports"))
-        last = timedelta(seconds=1)
-        await repository.store_samples(session, "gtw_a", [], began, away - last)
-        await repository.store_samples(session, "gtw_b", [], began, away - 60 * last)
-        await repository.store_samples(session, "gtw_a", [], back, back + timedelta(minutes=5))
-    query = {"from": began.isoformat(), "to": began + timedelta(minutes=20), "step": 60}
-    found = (await metrics(api, container_id, project_id, **query))["series"]
-    for name in ("in_flight", "queued", "request_rate"):
-        assert found[name] == [0.0] * 5 + [None] * 10 + [0.0] * 5, name
-    assert found["replica_count"] == [0.0] * 20, "known from the replicas' rows"
 
 
 @pytest.mark.parametrize(

@@ -159,17 +159,6 @@ async def list_reports(session: AsyncSession, since: datetime) -> list[Report]:
     return [Report(*one) for one in found]
 
 
-async def list_report_times(
-    session: AsyncSession, since: datetime, until: datetime
-) -> list[tuple[datetime, datetime]]:
-    """From when to when any gateway reported, as far as that reaches into the time between the two. A report of a second
-    is about all of it, and one that comes a little late closes the gap that it came after."""
-    row = GatewayReportRow
-    second = timedelta(seconds=1)
-    query = select(row.since, row.until).where(row.until >= since - CONTINUES_WITHIN, row.since < until)
-    return [(begin, end + second) for begin, end in await session.execute(query)]
-
-
 async def known_until(session: AsyncSession) -> datetime:
     """Up to when every gateway that reports has said what happened: from there on, nothing is known yet."""
     row, now = GatewayReportRow, func.clock_timestamp()

@@ -23,40 +23,6 @@ class ReadyTime:
     until: datetime | None
 
 
-@dataclass(frozen=True)
-class Known:
-    """The times of which somebody said what happened. Of all others nothing is known: a gateway that was away, or has
-    not spoken yet, may have served or not."""
-
-    spans: tuple[tuple[datetime, datetime], ...]
-    """In order, and apart from each other."""
-
-    @staticmethod
-    def of_reports(reports: Iterable[tuple[datetime, datetime]], until: datetime) -> "Known":
-        """From when several gateways reported, each from then until then; nothing counts after `until`."""
-        spans: list[tuple[datetime, datetime]] = []
-        for begin, end in sorted((begin, min(end, until)) for begin, end in reports):
-            if spans and begin <= spans[-1][1]:
-                spans[-1] = (spans[-1][0], max(spans[-1][1], end))
-            elif begin < end:
-                spans.append((begin, end))
-        return Known(tuple(spans))
-
-    def until(self, end: datetime) -> "Known":
-        return Known.of_reports(self.spans, end)
-
-    def seconds_in(self, steps: Steps) -> list[float]:
-        """How much of each step is known."""
-        found = [0.0] * steps.count
-        step = timedelta(seconds=steps.step_s)
-        for begin, end in self.spans:
-            first, last = max(steps.index_of(begin), 0), min(steps.index_of(end), steps.count - 1)
-            for index in range(first, last + 1):
-                time = steps.first + index * step
-                found[index] += max((min(end, time + step) - max(begin, time)).total_seconds(), 0.0)
-        return found
-
-
 def replica_count(steps: Steps, ready: Sequence[ReadyTime], now: datetime) -> Series:
     """At the end of each step, or now."""
 
@@ -67,11 +33,13 @@ def replica_count(steps: Steps, ready: Sequence[ReadyTime], now: datetime) -> Se
     return [at(min(time + step, now)) if time <= now else None for time in steps.times]
 
 
-def of_samples(steps: Steps, rows: Iterable[Step], known_times: Known) -> dict[str, Series]:
-    """Rows of the length of a step; where there is none, nothing happened, unless nothing is known of it. The rest of a
-    step that is known in part counts as what is known of it."""
+def of_samples(steps: Steps, rows: Iterable[Step], known_until: datetime) -> dict[str, Series]:
+    """Rows of the length of a step; where there is none, nothing happened, unless it is not known yet. The rest of a step
+    that is known in part counts as what is known of it."""
     by_step = {steps.index_of(row.at): row for row in rows}
-    known = [(by_step.get(index), seconds) for index, seconds in enumerate(known_times.seconds_in(steps))]
+    known = [
+        (by_step.get(index), seconds) for index, seconds in enumerate(_known_seconds(steps, known_until))
+    ]
     return {
         "request_rate": [_per_second(row.requests if row else 0, seconds) for row, seconds in known],
         "in_flight": [_per_second(row.in_flight_mean * steps.step_s if row else 0, s) for row, s in known],
@@ -79,10 +47,12 @@ def of_samples(steps: Steps, rows: Iterable[Step], known_times: Known) -> dict[s
     }
 
 
-def of_requests(steps: Steps, figures: Mapping[datetime, Figures], known: Known) -> dict[str, Series]:
+def of_requests(
+    steps: Steps, figures: Mapping[datetime, Figures], known_until: datetime
+) -> dict[str, Series]:
     """Response times by when requests ended; and in steps that figures are kept in, exact counts too. A shorter step has the
     times of the longer one that it lies in."""
-    known_s = known.seconds_in(steps)
+    known_s = _known_seconds(steps, known_until)
     merged = _merged(steps, figures)
     found: dict[str, Series] = {}
     for name, share in _RESPONSE_TIMES.items():
@@ -108,6 +78,11 @@ def _merged(steps: Steps, figures: Mapping[datetime, Figures]) -> list[Figures]:
     for time, one in figures.items():
         merged[steps.index_of(time)].include(one.statuses, one.histogram, one.first_bytes)
     return merged
+
+
+def _known_seconds(steps: Steps, known_until: datetime) -> list[float]:
+    """How much of each step is known; 0.0 for one that is not known yet."""
+    return [min(float(steps.step_s), max((known_until - time).total_seconds(), 0.0)) for time in steps.times]
 
 
 def _per_second(total: float, seconds: float) -> float | None:

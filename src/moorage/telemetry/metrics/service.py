@@ -14,7 +14,7 @@ from moorage.telemetry.metrics.samples import (
     start_of,
     steps_of_seconds,
 )
-from moorage.telemetry.metrics.series import Known, Series, of_requests, of_samples, replica_count
+from moorage.telemetry.metrics.series import Series, of_requests, of_samples, replica_count
 from moorage.telemetry.requests.figures import STEP_S as REQUESTS_STEP_S
 from moorage.telemetry.requests.repository import list_merged_figures
 from moorage.telemetry.steps import Steps, steps_for
@@ -50,18 +50,16 @@ async def read_metrics(
     ready = await repository.list_ready_times(session, wanted.container_id, steps.first, steps.end)
     known_until = min(await repository.known_until(session), now)
     rows = await _rows(session, wanted.container_id, steps, source_s, known_until)
-    reported = await repository.list_report_times(session, steps.first, steps.end)
-    known = Known.of_reports(reported, known_until)
-    requests_known = known.until(start_of(known_until - REQUESTS_LATE, REQUESTS_STEP_S))
+    requests_known_until = start_of(known_until - REQUESTS_LATE, REQUESTS_STEP_S)
     if steps.first >= now - requests_kept:
-        requests = await _of_requests(session, wanted.container_id, steps, requests_known)
+        requests = await _of_requests(session, wanted.container_id, steps, requests_known_until)
     else:
         # Of so long ago response times are kept no more; the seconds' own rate is.
-        names = of_requests(steps, {}, requests_known)
+        names = of_requests(steps, {}, requests_known_until)
         requests = {name: [None] * steps.count for name in names if name != "request_rate"}
     series = {
         "replica_count": replica_count(steps, ready, now),
-        **of_samples(steps, rows, known),
+        **of_samples(steps, rows, known_until),
         **requests,
     }
     replicas = await read_usage(session, wanted.container_id, steps)
@@ -85,7 +83,7 @@ async def _rows(
 
 
 async def _of_requests(
-    session: AsyncSession, container_id: str, steps: Steps, known: Known
+    session: AsyncSession, container_id: str, steps: Steps, known_until: datetime
 ) -> dict[str, Series]:
     """Some steps at a time, so that others have their turn on the loop."""
     found: dict[str, Series] = {}
@@ -97,7 +95,7 @@ async def _of_requests(
             some if some.step_s >= REQUESTS_STEP_S else steps_for(some.first, some.end, 1000, REQUESTS_STEP_S)
         )
         figures = await list_merged_figures(session, container_id, counted)
-        for name, values in of_requests(some, figures, known).items():
+        for name, values in of_requests(some, figures, known_until).items():
             found.setdefault(name, []).extend(values)
     return found
 
