@@ -73,7 +73,7 @@ async def test_a_stopped_controller_is_overtaken_and_harms_nothing(own_stack: St
         later = person.deploy("later")
         later.until_state("RUNNING")
         os.kill(first, signal.SIGCONT)
-        controller_log = own_stack.home / "logs" / "controller.log"
+        controller_log = own_stack.home / "log" / "controller.log"
         until(lambda: "lease_lost" in controller_log.read_text(), "it knows that it leads no more")
         assert (await holder(own_stack)).endswith(f":{second.pid}")
         assert own_stack.pid_of("controller") == first, "it lives, and waits for its turn"
