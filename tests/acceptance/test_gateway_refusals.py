@@ -28,7 +28,8 @@ def until_refused(chat: Deployed, key: str | None, status: int, code: str, what:
         return refused(answers[-1], status, code)
 
     try:
-        until(is_refused, what)
+        # What ended waits for its logs and for the gateways, a minute each at most, before it is gone.
+        until(is_refused, what, timeout_s=150)
     except AssertionError as exc:
         raise AssertionError(
             f"{exc}; the last answer was {answers[-1].status_code}, {answers[-1].text}"
