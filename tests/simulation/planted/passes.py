@@ -200,7 +200,12 @@ BUGS = (
     Bug("the gateway never reports", ("everything has a way out", "nothing is left"), _gateway_never_reports),
     Bug(
         "the gateway forgets to compare",
-        ("rows and machine agree", "everything has a way out", "nothing is left"),
+        (
+            "the gateway knows what is there",
+            "rows and machine agree",
+            "everything has a way out",
+            "nothing is left",
+        ),
         _gateway_hears_names_only,
         needs=("notification_lost",),
     ),

@@ -340,7 +340,7 @@ async def _write_container(session: AsyncSession, loaded: Loaded, plan: Plan, va
         columns.generation,
         columns.instance_type,
     ]
-    if any(transition.to not in _UNSEEN_BY_GATEWAYS for transition in plan.transitions):
+    if plan.gone or any(transition.to not in _UNSEEN_BY_GATEWAYS for transition in plan.transitions):
         # Told with the change itself: a deployment waits for it.
         answer.append(func.pg_notify(ROUTES, row.id))
     asked = (await session.execute(written.returning(*answer))).one()[:4]
