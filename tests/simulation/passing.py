@@ -49,7 +49,7 @@ async def pass_time(world: World, seconds: float, leases: list[Lease], look: Cal
             continue
         if not _somebody_reconciles(world):
             if restless_s > _NOBODY_THERE_S:
-                _skip(world, left_s, leases)
+                _skip(world, left_s, leases, looked_at=False)
             continue
         settled, container_s, hour_s = _next_due_s(world)
         quiet_s = min(container_s, hour_s) if settled else 0.0
@@ -96,8 +96,9 @@ def _next_due_s(world: World) -> tuple[bool, float, float]:
     )
 
 
-def _skip(world: World, seconds: float, leases: list[Lease]) -> None:
-    """No further than what is to happen to a process: that stays where it is."""
+def _skip(world: World, seconds: float, leases: list[Lease], *, looked_at: bool = True) -> None:
+    """No further than what is to happen to a process: that stays where it is. `looked_at`: somebody is there who would
+    have looked at whatever is due meanwhile, so that its limits go on counting."""
     seconds = min(seconds, world.loop.next_of_nobody_s() - world.now_s() - _MARGIN_S)
     living = ", ".join(f"'{name}'" for name, one in world.processes.items() if one.alive) or "NULL"
     world.query(
@@ -107,6 +108,11 @@ def _skip(world: World, seconds: float, leases: list[Lease]) -> None:
         UPDATE nodes SET seen_at = seen_at + interval '{seconds} seconds';
         UPDATE reconciler_status SET last_run_at = last_run_at + interval '{seconds} seconds'"""
     )
+    if looked_at:
+        world.query(
+            f"""UPDATE containers SET next_look_at = next_look_at + interval '{seconds} seconds'
+            WHERE next_look_at < sim.clock_timestamp() + interval '{seconds} seconds'"""
+        )
     for lease in leases:
         lease.deadline_s += seconds
     world.loop.skip(seconds)
