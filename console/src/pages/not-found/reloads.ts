@@ -1,18 +1,17 @@
 const KEPT_AS = "moorage-reloads";
-const PAUSES_MS = [1_000, 2_000, 4_000, 8_000];
-const FORGOTTEN_AFTER_MS = 60_000;
+const MOST_IN_A_MINUTE = 4;
 
-/** How long to wait before the page is loaded again by itself; null when that was tried often enough just now. */
-export function pauseBeforeReload(now = Date.now()): number | null {
-  return PAUSES_MS[recent(now).length] ?? null;
+/** Whether the page may be loaded again by itself: not if that did not help just now. */
+export function mayReload(): boolean {
+  return recent().length < MOST_IN_A_MINUTE;
 }
 
-export function reload(now = Date.now()) {
-  sessionStorage.setItem(KEPT_AS, JSON.stringify([...recent(now), now]));
+export function reload(): void {
+  sessionStorage.setItem(KEPT_AS, JSON.stringify([...recent(), Date.now()]));
   window.location.reload();
 }
 
-function recent(now: number): number[] {
-  const kept = JSON.parse(sessionStorage.getItem(KEPT_AS) ?? "[]") as number[];
-  return kept.filter((time) => now - time < FORGOTTEN_AFTER_MS);
+function recent(): number[] {
+  const times = JSON.parse(sessionStorage.getItem(KEPT_AS) ?? "[]") as number[];
+  return times.filter((time) => Date.now() - time < 60_000);
 }
