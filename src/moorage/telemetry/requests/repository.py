@@ -89,12 +89,10 @@ async def list_merged_figures(
     joined = counted.outerjoin(times, times.c.step == counted.c.step)
     joined = joined.outerjoin(first_bytes, first_bytes.c.step == counted.c.step)
     columns = (*counted.c, times.c.buckets, times.c.counts, first_bytes.c.buckets, first_bytes.c.counts)
+    found = await session.execute(select(*columns).select_from(joined))
     return {
         time: Figures(statuses, _histogram(*of_all), _histogram(*of_answered))
-        for time, *statuses, of_all, of_answered in (
-            (*row[:-4], row[-4:-2], row[-2:])
-            for row in await session.execute(select(*columns).select_from(joined))
-        )
+        for (time, *statuses), of_all, of_answered in ((one[:-4], one[-4:-2], one[-2:]) for one in found)
     }
 
 
