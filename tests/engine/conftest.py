@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from moorage.engines.base import ImageRequest
+from moorage.engines.docker import firewall
 from moorage.engines.docker.engine import DockerEngine
 from moorage.kit.clock import system_clock
 from moorage.kit.ids import new_installation_id
@@ -30,6 +31,7 @@ _COMMANDS = {
     "ignores_stop": 'trap "" TERM; while true; do sleep 1; done',
 }
 _DEADLINE_S = 20.0
+TEST_PORTS = (10_000, 19_999)
 _ARCHITECTURE = {"x86_64": "amd64", "aarch64": "arm64"}[platform.machine()]
 
 
@@ -105,3 +107,15 @@ def short_home() -> Iterator[Path]:
     home = Path(tempfile.mkdtemp(prefix="moor-", dir="/tmp"))
     yield home
     shutil.rmtree(home)
+
+
+@pytest.fixture
+async def guarded_world(docker_world: DockerWorld) -> DockerWorld:
+    """With the rules of a deployed installation, for the ports that tests use."""
+    await docker_world.engine.close()
+    use = firewall.LocalUse(TEST_PORTS, (0,))
+    docker_world.engine = DockerEngine(
+        docker_world.docker_host, docker_world.installation_id, system_clock, local_use=use
+    )
+    await docker_world.engine.prepare()
+    return docker_world

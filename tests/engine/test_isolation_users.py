@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from moorage.engines.docker import firewall, host_limits
+from moorage.engines.docker import firewall, host_limits, iptables
 from moorage.engines.docker.connection import DockerConnection
 from moorage.engines.docker.engine import DockerEngine
 from moorage.engines.docker.network import BridgeNetwork
 from moorage.kit.clock import system_clock
 from moorage.kit.errors import EngineError
-from tests.engine.conftest import DockerWorld
+from tests.engine.conftest import TEST_PORTS, DockerWorld
 from tests.engine.contract import MEBIBYTE, spec_of
 from tests.engine.isolation_support import (
     HAS_DEBIAN,
@@ -40,18 +40,6 @@ def _images(docker_host: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     build_python_images(docker_host, tmp_path_factory.mktemp("isolation-cache"))
 
 
-@pytest.fixture
-async def guarded_world(docker_world: DockerWorld) -> DockerWorld:
-    """With the rules of a deployed installation, for the ports that tests use."""
-    await docker_world.engine.close()
-    use = firewall.LocalUse((10_000, 19_999), (0,))
-    docker_world.engine = DockerEngine(
-        docker_world.docker_host, docker_world.installation_id, system_clock, local_use=use
-    )
-    await docker_world.engine.prepare()
-    return docker_world
-
-
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be two users")
 async def test_only_users_of_ours_reach_a_replica(guarded_world: DockerWorld) -> None:
     world = guarded_world
@@ -68,17 +56,15 @@ async def test_only_users_of_ours_reach_a_replica(guarded_world: DockerWorld) ->
 
 async def test_the_rules_for_users_are_kept_in_front(guarded_world: DockerWorld) -> None:
     network = BridgeNetwork(guarded_world.installation_id)
-    chain = firewall.local_chain(network.bridge, network.suffix, firewall.LocalUse((10_000, 19_999), (0,)))
+    chain = firewall.local_chain(network.bridge, network.suffix, firewall.LocalUse(TEST_PORTS, (0,)))
     accept = ("OUTPUT", "-o", "lo", "-j", "ACCEPT")
-    await firewall._run("iptables", "-w", "10", "-I", *accept)
+    await iptables.run("iptables", "-w", "10", "-I", *accept)
     try:
-        assert not firewall.is_enforced(
-            chain, (await firewall._run("iptables", "-w", "10", "-S")).splitlines()
-        )
+        assert not firewall.is_enforced(chain, await iptables.present_rules("iptables"))
         await guarded_world.engine.prepare()
-        assert firewall.is_enforced(chain, (await firewall._run("iptables", "-w", "10", "-S")).splitlines())
+        assert firewall.is_enforced(chain, await iptables.present_rules("iptables"))
     finally:
-        await firewall._run("iptables", "-w", "10", "-D", *accept)
+        await iptables.run("iptables", "-w", "10", "-D", *accept)
 
 
 @needs_python
@@ -122,7 +108,7 @@ async def test_nothing_new_starts_where_the_firewall_cannot_be_set(
     running = await spec_of(docker_world, "serves")
     started = await docker_world.engine.start(running)
     # As on a machine without iptables.
-    monkeypatch.setattr(firewall, "_SEARCH_PATH", "/nowhere")
+    monkeypatch.setattr(iptables, "_SEARCH_PATH", "/nowhere")
     await docker_world.engine.prepare()
     (machine,) = await docker_world.engine.capacity()
     assert machine.closed_because == "iptables is not installed"

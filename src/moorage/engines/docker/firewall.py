@@ -9,42 +9,17 @@ What users of this machine send passes OUTPUT. Replicas listen on loopback ports
 belongs to everybody who has an account here: without the third chain they would reach every replica without a key.
 """
 
-import asyncio
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from moorage.kit.errors import EngineError
+from moorage.engines.docker import iptables
+from moorage.engines.docker.iptables import Chain, FirewallUnusableError
 from moorage.outbound.networks import NOT_PUBLIC
-
-_SEARCH_PATH = "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"
-_TIMEOUT_S = 20.0
-_LOCK_WAIT_S = "10"
 
 _DOCKER_USER_JUMP = "-A FORWARD -j DOCKER-USER"
 _HARMLESS_BEFORE = (" -j MOOR-", " -j DOCKER-ISOLATION-STAGE-1")
 """The second drops or returns, and comes first once Docker was restarted."""
 _REPLIES = "-m conntrack --ctstate RELATED,ESTABLISHED"
-
-
-class FirewallUnusableError(EngineError):
-    """The rules cannot be set on this machine; the message says why."""
-
-    code = "firewall_unusable"
-
-
-@dataclass(frozen=True)
-class Chain:
-    """A chain of ours, entered from one of the firewall's own for the packets that `condition` names."""
-
-    name: str
-    entered_from: str
-    condition: str
-    rules: tuple[str, ...]
-
-    @property
-    def jump(self) -> str:
-        return f"-A {self.entered_from} {self.condition} -j {self.name}"
 
 
 @dataclass(frozen=True)
@@ -116,21 +91,12 @@ def _machine_has_ipv6() -> bool:
 async def withdraw(bridge: str, suffix: str) -> None:
     names = {chain.name for chain in (*chains(bridge, suffix), *chains_v6(bridge, suffix))}
     names.add(local_chain(bridge, suffix, LocalUse((0, 0), ())).name)
-    for program in ("iptables", "ip6tables"):
-        if shutil.which(program, path=_SEARCH_PATH) is None:
-            continue
-        present = (await _run(program, "-w", _LOCK_WAIT_S, "-S")).splitlines()
-        jumps = [line for line in present if line.rpartition(" -j ")[2] in names]
-        changes = [f"-D{line.removeprefix('-A')}" for line in jumps]
-        for name in sorted(names):
-            if f"-N {name}" in present:
-                changes += [f"-F {name}", f"-X {name}"]
-        if changes:
-            await _restore(program, changes)
+    for program in filter(iptables.is_installed, ("iptables", "ip6tables")):
+        await iptables.remove_chains(program, names)
 
 
 async def _enforce(program: str, wanted: tuple[Chain, ...]) -> None:
-    present = (await _run(program, "-w", _LOCK_WAIT_S, "-S")).splitlines()
+    present = await iptables.present_rules(program)
     if program == "iptables" and _DOCKER_USER_JUMP not in present:
         raise FirewallUnusableError(
             "the Docker engine does not manage this machine's firewall (there is no DOCKER-USER chain)"
@@ -143,22 +109,15 @@ async def _enforce(program: str, wanted: tuple[Chain, ...]) -> None:
     for chain in wanted:
         if is_enforced(chain, present):
             continue
-        # Naming a chain empties it, or makes it.
-        changes += [f":{chain.name} - [0:0]", *chain.rules]
-        changes += [f"-D{chain.jump.removeprefix('-A')}"] * present.count(chain.jump)
-        changes.append(f"-I {chain.entered_from} 1 {chain.condition} -j {chain.name}")
+        changes += chain.put_first(present)
     if changes:
-        await _restore(program, changes)
+        await iptables.restore(program, changes)
 
 
 def is_enforced(chain: Chain, present: list[str]) -> bool:
     """Whether `iptables -S` shows exactly these rules, entered before anything could let a packet pass."""
-    rules = tuple(line for line in present if line.startswith(f"-A {chain.name} "))
-    origin = [line for line in present if line.startswith(f"-A {chain.entered_from} ")]
-    # Other installations of Moorage put theirs in front as well; each concerns its own bridge and ports only.
-    foreign = [line for line in origin if " -j MOOR-" not in line or line == chain.jump]
     in_front = chain.entered_from != "DOCKER-USER" or _docker_user_is_in_front(present)
-    return in_front and rules == chain.rules and foreign[:1] == [chain.jump] and origin.count(chain.jump) == 1
+    return in_front and chain.is_first_in(present)
 
 
 def _docker_user_is_in_front(present: list[str]) -> bool:
@@ -169,35 +128,3 @@ def _docker_user_is_in_front(present: list[str]) -> bool:
         if not any(harmless in line for harmless in _HARMLESS_BEFORE):
             return False
     return False
-
-
-async def _restore(program: str, changes: list[str]) -> None:
-    # Chains must be declared before rules that jump to them.
-    ordered = sorted(changes, key=lambda line: not line.startswith(":"))
-    text = "\n".join(["*filter", *ordered, "COMMIT", ""])
-    await _run(f"{program}-restore", "--noflush", "-w", _LOCK_WAIT_S, standard_input=text)
-
-
-async def _run(program: str, *arguments: str, standard_input: str = "") -> str:
-    path = shutil.which(program, path=_SEARCH_PATH)
-    if path is None:
-        raise FirewallUnusableError(f"{program} is not installed")
-    process = await asyncio.create_subprocess_exec(
-        path,
-        *arguments,
-        # A program that reads nothing may be gone before its empty input is closed, which uvloop takes ill.
-        stdin=asyncio.subprocess.PIPE if standard_input else asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    try:
-        async with asyncio.timeout(_TIMEOUT_S):
-            output, errors = await process.communicate(standard_input.encode() if standard_input else None)
-    except TimeoutError as exc:
-        process.kill()
-        await process.wait()
-        raise FirewallUnusableError(f"{program} did not answer within {_TIMEOUT_S:g} s") from exc
-    if process.returncode != 0:
-        lines = errors.decode(errors="replace").strip().splitlines()
-        raise FirewallUnusableError(f"{program} failed: {lines[0] if lines else process.returncode}")
-    return output.decode()
