@@ -1,6 +1,6 @@
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 
 from moorage.catalog.repository import keep_instance_type, list_instance_types, list_nodes
 from moorage.containers import repository, service
@@ -12,7 +12,7 @@ from moorage.containers.access import (
     startable_container,
 )
 from moorage.containers.avoidance import AVOID_FOR
-from moorage.containers.preflight import look_ahead
+from moorage.containers.preflight import look_ahead, proposal_json
 from moorage.containers.schemas import (
     MOST_SETTINGS_BYTES,
     Activity,
@@ -22,6 +22,8 @@ from moorage.containers.schemas import (
     FixRead,
     PreflightRequest,
     PreflightResult,
+    ProposalResult,
+    RegistryWrite,
     Replica,
     RestartRequest,
 )
@@ -111,6 +113,19 @@ async def preflight(
             settings=settings,
             clock=clock,
         )
+
+
+@router.get("/projects/{project_id}/containers/proposal")
+async def propose_settings(
+    access: Annotated[ProjectAccess, Depends(project_with(Permission.CONTAINER_VIEW))],
+    settings: TheSettings,
+    image: Annotated[str, Query(max_length=500)],
+    provider: RegistryProvider = RegistryProvider.DOCKER_HUB,
+) -> ProposalResult:
+    """What a known model server of that image's name wants. Nobody is asked; the pre-flight knows its ports too."""
+    return ProposalResult(
+        proposal=proposal_json(validated_image(image, RegistryWrite(provider=provider), settings))
+    )
 
 
 @router.get("/projects/{project_id}/containers")
