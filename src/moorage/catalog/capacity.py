@@ -73,11 +73,6 @@ def place(
     return Placement(node.name, tuple(free[: instance_type.gpu_count]), node.engine_identity)
 
 
-def fits_somewhere(instance_type: InstanceType, nodes: Sequence[NodeCapacity], cpu_overcommit: float) -> bool:
-    """Whether a machine with nothing on it could hold one."""
-    return room_for(instance_type, nodes, {}, cpu_overcommit) > 0
-
-
 def why_no_room(instance_type: InstanceType, nodes: Sequence[NodeCapacity]) -> str:
     """For a person who waits: is it all taken, closed for now, broken, too small, or is there none at all?"""
     empty: dict[str, Used] = {}

@@ -8,9 +8,9 @@ it knows one; otherwise it is the operator's to set. Nothing is added without th
 import math
 import re
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from moorage.catalog.capacity import InstanceType, fits_somewhere
+from moorage.catalog.capacity import InstanceType, room_for
 from moorage.catalog.defaults import default_catalogue
 from moorage.engines.base import GpuDevice, NodeCapacity
 
@@ -38,7 +38,7 @@ class Proposal:
 def propose(
     catalogue: Sequence[InstanceType], nodes: Sequence[NodeCapacity], cpu_overcommit: float
 ) -> list[Proposal]:
-    """For each GPU that no offered type fits, one type for each number of them that a machine has."""
+    """For each GPU that no offered type fits, or only so that some are left over, one type for each number of them."""
     proposals: list[Proposal] = []
     for infrastructure, model in sorted(
         {(node.infrastructure, gpu.model) for node in nodes for gpu in node.gpus}
@@ -52,12 +52,26 @@ def propose(
             one for one in catalogue if (one.gpu_model, one.infrastructure) == (model, infrastructure)
         ]
         offered = [one for one in of_model if one.enabled]
-        if not having or any(fits_somewhere(one, having, cpu_overcommit) for one in offered):
+        if not having or any(_uses_all(one, having, cpu_overcommit) for one in offered):
             continue
         names = {one.name for one in catalogue} | {one.name for one in proposals}
         because = _because(model, offered, having)
         proposals += _for_model(model, infrastructure, having, of_model, names, because)
     return proposals
+
+
+def _uses_all(offered: InstanceType, having: Sequence[NodeCapacity], cpu_overcommit: float) -> bool:
+    """Whether so many fit onto each machine, empty, that less GPUs than one of them needs are left over."""
+    return all(
+        len(_gpus(node, offered.gpu_model))
+        < (room_for(offered, [_whole(node)], {}, cpu_overcommit) + 1) * offered.gpu_count
+        for node in having
+    )
+
+
+def _whole(node: NodeCapacity) -> NodeCapacity:
+    """As if none of its GPUs were broken: a type is for longer than a fault."""
+    return replace(node, gpus=tuple(replace(gpu, unusable_because=None) for gpu in node.gpus))
 
 
 def _for_model(
@@ -111,5 +125,5 @@ def _name(gpu: GpuDevice) -> str:
     return f"{slug[:40]}{size}"
 
 
-def _gpus(node: NodeCapacity, model: str) -> list[GpuDevice]:
+def _gpus(node: NodeCapacity, model: str | None) -> list[GpuDevice]:
     return [gpu for gpu in node.gpus if gpu.model == model]
