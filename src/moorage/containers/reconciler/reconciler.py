@@ -112,6 +112,7 @@ class ContainersReconciler:
         image, (seen, doubted, room) = await asyncio.gather(
             self._local_image(loaded, lease), self._surroundings(loaded, lease)
         )
+        room = self._with_its_driver(loaded, room)
         probes = self._observer.remember(loaded, seen)
         view = self._container_view(loaded, room, doubted, await self._larger_type(loaded, seen, room))
         plan = make_plan(view, self._replica_views(loaded, seen, doubted), loaded.now)
@@ -189,13 +190,14 @@ class ContainersReconciler:
         async with self.database.reading() as session:
             room = await capacity_repository.load_room(session)
         avoided = self._avoided(loaded)
-        asked = (row.image_gpu_environment or {}) if loaded.instance_type.gpu_count else {}
-        return replace(
-            room,
-            nodes=[
-                node for node in room.nodes if node.name not in avoided and too_old_for(node, asked) is None
-            ],
-        )
+        return replace(room, nodes=[node for node in room.nodes if node.name not in avoided])
+
+    def _with_its_driver(self, loaded: Loaded, room: Room) -> Room:
+        """Without machines whose driver cannot run what is in its image, which this pass may have found out."""
+        asked = loaded.container.image_gpu_environment
+        if not asked or not loaded.instance_type.gpu_count:
+            return room
+        return replace(room, nodes=[node for node in room.nodes if too_old_for(node, asked) is None])
 
     def _avoided(self, loaded: Loaded) -> tuple[str, ...]:
         row = loaded.container
@@ -239,6 +241,7 @@ class ContainersReconciler:
             row.failure_fix = None
         else:
             row.image_generation, row.image_ref, row.port = row.generation, found.ref, found.port
+            row.image_gpu_environment = dict(found.gpu_environment)
         return found
 
     async def _observe(self, loaded: Loaded, lease: Lease) -> tuple[Seen, Doubted]:
