@@ -16,12 +16,17 @@ import tarfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-SOURCES = (*(HERE / name for name in ("server.py", "model.py", "text.py", "tries.py")), HERE.parent / "chat/wire.py")
+SOURCES = (
+    *(HERE / name for name in ("server.py", "model.py", "text.py", "tries.py")),
+    HERE.parent / "chat/wire.py",
+)
 IMAGE = "local/torch:latest"
 LARGE_BYTES = 30 * 2**20
 """A package that is larger and not of PyTorch is another model library; PyTorch does without it."""
 WANTED = re.compile(r"(torch|nvidia|triton|functorch|torchgen|numpy|numpy\.libs)$")
-LEFT_OUT = re.compile(r"(^|/)(__pycache__|tests?|include|share/cmake|testing/_internal)(/|$)|\.(a|pyi|h|cuh|hpp|lib)$")
+LEFT_OUT = re.compile(
+    r"(^|/)(__pycache__|tests?|include|share/cmake|testing/_internal)(/|$)|\.(a|pyi|h|cuh|hpp|lib)$"
+)
 _FACTS = """
 import json, os, sys, sysconfig, torch
 paths = sysconfig.get_paths()
@@ -35,7 +40,9 @@ print(json.dumps({
 
 def main():
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("--docker-host", default=os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock"))
+    options.add_argument(
+        "--docker-host", default=os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")
+    )
     options.add_argument("--python", default=sys.executable)
     chosen = options.parse_args()
     facts = json.loads(subprocess.run([chosen.python, "-c", _FACTS], check=True, capture_output=True).stdout)
@@ -71,7 +78,9 @@ def image_files(facts):
                 own.append(file)
     for entry in sorted(Path(facts["packages"]).iterdir()):
         name = entry.name
-        if WANTED.match(name) or (size_below(entry) < LARGE_BYTES and not name.endswith((".dist-info", ".pth"))):
+        if WANTED.match(name) or (
+            size_below(entry) < LARGE_BYTES and not name.endswith((".dist-info", ".pth"))
+        ):
             for file in below(entry):
                 yield file
                 own.append(file)

@@ -7,8 +7,8 @@ feed-forward layers. Nothing is downloaded. With the same size, seed and text it
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import nn
+from torch.nn import functional
 
 VOCABULARY = 256
 END = 0
@@ -56,7 +56,7 @@ class Block(nn.Module):
     def forward(self, x, rotation, cache=None, layer=0):
         x = x + self.out(self._attention(self.norm_attention(x), rotation, cache, layer))
         gate, up = self.gate_and_up(self.norm_forward(x)).chunk(2, dim=-1)
-        return x + self.down(F.silu(gate) * up)
+        return x + self.down(functional.silu(gate) * up)
 
     def _attention(self, x, rotation, cache, layer):
         batch, length, width = x.shape
@@ -70,7 +70,7 @@ class Block(nn.Module):
             cache.keys[layer, :, :, cache.length : end] = key
             cache.values[layer, :, :, cache.length : end] = value
             key, value = cache.keys[layer, :, :, :end], cache.values[layer, :, :, :end]
-        seen = F.scaled_dot_product_attention(query, key, value, is_causal=length > 1)
+        seen = functional.scaled_dot_product_attention(query, key, value, is_causal=length > 1)
         return seen.transpose(1, 2).reshape(batch, length, width)
 
 
@@ -122,7 +122,7 @@ def trained(size, text, device, seed=7, say=print):
         seen = torch.stack([data[at : at + length] for at in begins])
         wanted = torch.stack([data[at + 1 : at + length + 1] for at in begins])
         with torch.autocast(device, dtype=torch.bfloat16, enabled=device == "cuda"):
-            loss = F.cross_entropy(model(seen).flatten(0, 1), wanted.flatten())
+            loss = functional.cross_entropy(model(seen).flatten(0, 1), wanted.flatten())
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)

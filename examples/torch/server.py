@@ -98,9 +98,15 @@ class Application:
             return
         said = bytes(token for token in tokens if token != END)
         message = {"role": "assistant", "content": said.decode("utf-8", "replace").strip()}
-        usage = {"prompt_tokens": len(prompt), "completion_tokens": len(said), "total_tokens": len(prompt) + len(said)}
+        usage = {
+            "prompt_tokens": len(prompt),
+            "completion_tokens": len(said),
+            "total_tokens": len(prompt) + len(said),
+        }
         choice = {"index": 0, "message": message, "finish_reason": "stop"}
-        response.send_json(200, {**identity, "object": "chat.completion", "choices": [choice], "usage": usage})
+        response.send_json(
+            200, {**identity, "object": "chat.completion", "choices": [choice], "usage": usage}
+        )
 
     def _stream(self, tokens, identity, response):
         response.start_stream()
@@ -159,7 +165,9 @@ def main():
     list(generator.tokens(b"user: Hello!\npilot:", 8, 0))  # the first of everything is slow
     where = torch.cuda.get_device_name() if device == "cuda" else "the CPU"
     took_s = time.monotonic() - began_s
-    say(f"torch: {model.parameters_count / 1e6:.0f} million parameters on {where}, ready after {took_s:.1f} s")
+    say(
+        f"torch: {model.parameters_count / 1e6:.0f} million parameters on {where}, ready after {took_s:.1f} s"
+    )
     port = int(os.environ.get("PORT") or 8000)
     listener = Listener("0.0.0.0", port, Application(generator).handle, say)
     for number in (signal.SIGTERM, signal.SIGINT):

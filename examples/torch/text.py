@@ -1,7 +1,20 @@
 """What the model learns from: questions to a harbour pilot, and what the pilot says. Written for this example."""
 
-_PLACES = ("the north quay", "the old basin", "berth nine", "the fish market", "the outer wall", "the long pier")
-_TIDES = ("at slack water", "on the flood", "two hours before high water", "with the ebb", "after the morning tide")
+_PLACES = (
+    "the north quay",
+    "the old basin",
+    "berth nine",
+    "the fish market",
+    "the outer wall",
+    "the long pier",
+)
+_TIDES = (
+    "at slack water",
+    "on the flood",
+    "two hours before high water",
+    "with the ebb",
+    "after the morning tide",
+)
 _WINDS = ("a westerly", "a light breeze", "the wind off the land", "a rising gale", "no wind at all")
 _ADVICE = (
     "keep the green buoys to starboard and come in slowly",
