@@ -36,12 +36,15 @@ def docker(*arguments: str) -> str:
 
 
 def start_engine(folder: Path) -> None:
-    """A dockerd that knows CDI, where none answers."""
+    """A dockerd where none answers; from version 25 on it is told to use CDI."""
     if SOCKET.exists() and subprocess.run(["docker", "info"], capture_output=True).returncode == 0:
         return
     folder.mkdir(parents=True, exist_ok=True)
     settings = folder / "daemon.json"
-    settings.write_text(json.dumps({"features": {"cdi": True}, "cdi-spec-dirs": [str(CDI_FOLDER)]}))
+    version = subprocess.run(["dockerd", "--version"], capture_output=True, text=True).stdout
+    knows_cdi = int(version.partition("version ")[2].partition(".")[0] or 0) >= 25
+    cdi = {"features": {"cdi": True}, "cdi-spec-dirs": [str(CDI_FOLDER)]}
+    settings.write_text(json.dumps(cdi if knows_cdi else {}))
     with open(folder / "dockerd.log", "wb") as log:
         subprocess.Popen(
             [

@@ -1,5 +1,7 @@
 """Which way a machine's GPUs go, why, and what a container gets of them."""
 
+import asyncio
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,9 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moorage.engines.base import GpuHandover, ReplicaSpec
+from moorage.engines.docker.connection import DockerConnection
 from moorage.engines.docker.create import create_body
-from moorage.engines.docker.gpus import LIBRARIES_INSIDE, _grant
-from moorage.engines.hosts.host import GpuHost
+from moorage.engines.docker.gpus import LIBRARIES_INSIDE, Gpus, _grant
+from moorage.engines.hosts.host import GpuHost, HostReader
+from moorage.kit.clock import VirtualClock
+from moorage.kit.errors import StartError
 from moorage.kit.ids import ContainerId, InstallationId, OrganizationId, ProjectId, ReplicaId
 
 
@@ -171,6 +176,37 @@ async def test_by_cdi_a_container_gets_the_devices_by_name(tmp_path: Path) -> No
         gpus=_grant(await host.read(), spec, {}),
     )
     assert body["HostConfig"]["DeviceRequests"] == [{"Driver": "cdi", "DeviceIDs": ["nvidia.com/gpu=0"]}]
+
+
+async def test_a_replica_waits_until_the_one_before_has_given_back_its_gpu() -> None:
+    asked: list[frozenset[int]] = [frozenset({42}), frozenset({42}), frozenset()]
+    clock = VirtualClock()
+
+    async def users(_: Collection[str]) -> frozenset[int]:
+        return asked.pop(0)
+
+    gpus = Gpus(DockerConnection("unix:///nowhere.sock"), HostReader(), clock, users)
+    waiting = asyncio.create_task(gpus.wait_until_free(("GPU-0",)))
+    while not waiting.done():
+        await clock.advance(0.1)
+    await waiting
+    assert asked == []
+
+
+async def test_a_gpu_that_somebody_else_uses_is_said_to_be_busy() -> None:
+    clock = VirtualClock()
+
+    async def users(_: Collection[str]) -> frozenset[int]:
+        return frozenset({42, 7})
+
+    gpus = Gpus(DockerConnection("unix:///nowhere.sock"), HostReader(), clock, users)
+    waiting = asyncio.create_task(gpus.wait_until_free(("GPU-0",)))
+    while not waiting.done():
+        await clock.advance(1.0)
+    with pytest.raises(StartError) as busy:
+        await waiting
+    assert busy.value.code == "gpu_busy"
+    assert "pid 7, 42" in busy.value.message
 
 
 @given(st.text(max_size=40))

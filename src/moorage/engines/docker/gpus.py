@@ -1,7 +1,7 @@
 """GPUs between Docker and a container: what of the machine's is granted to it, and whether it got there."""
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,8 @@ class Gpus:
     connection: DockerConnection
     host: HostReader
     clock: Clock
+    users: Callable[[Collection[str]], Awaitable[frozenset[int]]] = read_gpu_users
+    """Processes that compute on GPUs."""
     _machine: GpuMachine | None = None
     """As it was last described, for the addresses of its GPUs."""
 
@@ -72,7 +74,7 @@ class Gpus:
     async def wait_until_free(self, device_ids: tuple[str, ...]) -> None:
         """Nobody computes on them: what ended a moment ago has given back their memory."""
         deadline = self.clock.monotonic() + _FREE_WITHIN_S
-        while users := await read_gpu_users(device_ids):
+        while users := await self.users(device_ids):
             if self.clock.monotonic() > deadline:
                 pids = ", ".join(map(str, sorted(users)))
                 raise StartError(
