@@ -2,7 +2,7 @@
 
     python3 bench/gpu.py [--without-gpu]
 
-It starts an engine where none answers, makes local/torch:latest from the PyTorch that is there, and runs `moor up` once for each
+It starts an engine of its own, makes local/torch:latest from the PyTorch that is there, and runs `moor up` once for each
 way of handing a GPU over that the machine allows. `--without-gpu` tries the script itself on any machine, on the CPU.
 """
 
@@ -21,13 +21,13 @@ from typing import Any
 
 import httpx
 from gpu_measure import Connection, compare, load_for, shown_means, watched_memory
-from gpu_stack import ROOT, Project, docker, running, start_engine, until, write_cdi_specification
+from gpu_stack import ROOT, Project, docker, own_engine, running, until, write_cdi_specification
 
 from moorage.engines.docker.gpus import FOLDER_INSIDE, LIBRARIES_INSIDE
 from moorage.engines.hosts.driver_files import CONTROL_NODES, OPTIONAL_NODES, read_driver_files
 
-PAIRS = 100
-LOAD_S = 40.0
+PAIRS = 60
+LOAD_S = 30.0
 KILLS = 3
 GIB = 2**30
 FIGURES = {
@@ -279,13 +279,18 @@ def main() -> None:
     options.add_argument("--home", default="/var/lib/moorage-bench")
     options.add_argument("--python", default=sys.executable, help="one that has PyTorch")
     chosen = options.parse_args()
+    with own_engine(Path(f"{chosen.home}-engine")):
+        run(chosen)
+
+
+def run(chosen: argparse.Namespace) -> None:
     report = Report()
-    start_engine(Path(chosen.home).parent / "moorage-bench-engine")
     print(docker("version", "--format", "Docker {{.Server.Version}}"), os.uname().release, flush=True)
-    if not docker("images", "-q", "local/torch:latest"):
-        subprocess.run(
-            [sys.executable, str(ROOT / "examples/torch/build.py"), "--python", chosen.python], check=True
-        )
+    began_s = time.monotonic()
+    subprocess.run(
+        [sys.executable, str(ROOT / "examples/torch/build.py"), "--python", chosen.python], check=True
+    )
+    print(f"-- image: {time.monotonic() - began_s:.1f} s", flush=True)
     bench = Bench(Path(chosen.home), report, has_gpu=not chosen.without_gpu)
     # By itself first: with neither NVIDIA's runtime nor CDI it must find the direct way.
     report.attempt("auto", lambda: bench.run("auto"))

@@ -16,7 +16,6 @@ from typing import Any
 import httpx
 
 ROOT = Path(__file__).resolve().parent.parent
-SOCKET = Path("/var/run/docker.sock")
 CDI_FOLDER = Path("/etc/cdi")
 STATES_THAT_END = ("RUNNING", "FAILED")
 
@@ -35,32 +34,33 @@ def docker(*arguments: str) -> str:
     return done.stdout.strip()
 
 
-def start_engine(folder: Path) -> None:
-    """A dockerd where none answers; from version 25 on it is told to use CDI."""
-    if SOCKET.exists() and subprocess.run(["docker", "info"], capture_output=True).returncode == 0:
-        return
+@contextlib.contextmanager
+def own_engine(folder: Path) -> Iterator[None]:
+    """A dockerd of the benchmark's own, at a socket of its own; from version 25 on it is told to use CDI. It ends with the
+    block, and its containers with it."""
     folder.mkdir(parents=True, exist_ok=True)
-    settings = folder / "daemon.json"
     version = subprocess.run(["dockerd", "--version"], capture_output=True, text=True).stdout
     knows_cdi = int(version.partition("version ")[2].partition(".")[0] or 0) >= 25
     cdi = {"features": {"cdi": True}, "cdi-spec-dirs": [str(CDI_FOLDER)]}
-    settings.write_text(json.dumps(cdi if knows_cdi else {}))
+    (folder / "daemon.json").write_text(json.dumps(cdi if knows_cdi else {}))
+    os.environ["DOCKER_HOST"] = f"unix://{folder / 'docker.sock'}"
+    options = {
+        "--config-file": folder / "daemon.json",
+        "--host": os.environ["DOCKER_HOST"],
+        "--data-root": folder / "data",
+        "--exec-root": folder / "run",
+        "--pidfile": folder / "dockerd.pid",
+    }
     with open(folder / "dockerd.log", "wb") as log:
-        subprocess.Popen(
-            [
-                "dockerd",
-                "--config-file",
-                str(settings),
-                "--data-root",
-                str(folder / "data"),
-                "--live-restore",
-            ],
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
-    answers = lambda: subprocess.run(["docker", "info"], capture_output=True).returncode == 0  # noqa: E731
-    until(answers, "the engine answers", 90)
+        words = [str(word) for option in options.items() for word in option]
+        engine = subprocess.Popen(["dockerd", *words], stdout=log, stderr=log, start_new_session=True)
+    try:
+        answers = lambda: subprocess.run(["docker", "info"], capture_output=True).returncode == 0  # noqa: E731
+        until(answers, "the engine answers", 90)
+        yield
+    finally:
+        engine.terminate()
+        engine.wait(timeout=60)
 
 
 def write_cdi_specification(files: dict[str, str], nodes: list[str]) -> None:
@@ -112,7 +112,7 @@ def moorage_environment(home: Path, handover: str) -> dict[str, str]:
         "MOORAGE_HOME": str(home),
         "MOORAGE_API_LISTEN": "127.0.0.1:18080",
         "MOORAGE_GATEWAY_LISTEN": "127.0.0.1:18081",
-        "MOORAGE_DOCKER_HOST": f"unix://{SOCKET}",
+        "MOORAGE_DOCKER_HOST": os.environ["DOCKER_HOST"],
         "MOORAGE_GPU_HANDOVER": handover,
         "MOORAGE_INSTALL_ENGINE": "false",
     }

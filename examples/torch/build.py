@@ -46,7 +46,7 @@ def main():
     options.add_argument("--python", default=sys.executable)
     chosen = options.parse_args()
     facts = json.loads(subprocess.run([chosen.python, "-c", _FACTS], check=True, capture_output=True).stdout)
-    files = sorted(set(image_files(facts)))
+    files = sorted({os.path.normpath(file) for file in image_files(facts)})
     total = sum(os.stat(file).st_size for file in files if os.path.isfile(file))
     print(f"torch {facts['version']}: {len(files)} files, {total / 2**30:.2f} GiB", flush=True)
     changes = [
