@@ -7,6 +7,7 @@ import pytest
 
 from moorage.containers.reconciler.reconciler import ContainersReconciler
 from moorage.containers.repository import GatewayStatus
+from moorage.engines.base import GpuDevice, HostFinding, NodeCapacity
 from moorage.engines.simulated import SimulatedEngine, SimulatedMachine
 from moorage.entrypoints.controller_role import other_reconcilers
 from moorage.entrypoints.health import EXPECTED_RECONCILERS
@@ -19,6 +20,7 @@ from moorage.entrypoints.health_parts import (
     certificate_part,
     disk_part,
     gateway_parts,
+    host_parts,
     machine_parts,
     queue_part,
     reconciler_parts,
@@ -117,3 +119,21 @@ def test_every_reconciler_is_expected(tmp_path: Path) -> None:
     keyring = Keyring(((b"\x01" * 4, b"\x02" * 32),))
     found = other_reconcilers(database, engine, keyring, None, settings, system_clock)
     assert sorted([ContainersReconciler.name, *(one.name for one in found)]) == list(EXPECTED_RECONCILERS)
+
+
+def test_what_a_machines_doctor_found_is_a_part_of_health() -> None:
+    gpu = GpuDevice("GPU-0", "NVIDIA H200", 2**37)
+    well = NodeCapacity(
+        "well", "operator", "amd64", 1, 1, (gpu,), gpu_handover="direct", gpu_handover_reason="so"
+    )
+    found = (
+        HostFinding("gpu_lost", "It fell off the bus.", "reboot", broken=True),
+        HostFinding("persistence_off", "It is unloaded.", "nvidia-smi -pm 1", broken=False),
+    )
+    ill = NodeCapacity("ill", "operator", "amd64", 1, 1, (gpu,), findings=found)
+    plain = NodeCapacity("plain", "operator", "amd64", 1, 1, ())
+    assert [(part.name, part.state, part.what_to_do) for part in host_parts([well, ill, plain])] == [
+        ("host well", State.OK, None),
+        ("host ill", State.FAILING, "On that machine: reboot"),
+        ("host ill", State.WARNING, "On that machine: nvidia-smi -pm 1"),
+    ]

@@ -145,13 +145,16 @@ def _vanishing(facts: HostFacts) -> Iterator[HostFinding]:
     and finds a device by its link in /dev/char."""
     if facts.engine.cgroup_driver != "systemd":
         return
-    unlinked = [name for name, number in facts.device_numbers.items() if number not in facts.device_links]
+    unlinked = sorted(
+        name for name, number in facts.device_numbers.items() if number not in facts.device_links
+    )
     if unlinked:
+        links = " && ".join(f"ln -sf ../{name} /dev/char/{facts.device_numbers[name]}" for name in unlinked)
         yield _risky(
             "gpu_vanishes_on_reload",
             f"Containers lose their GPU at the next `systemctl daemon-reload`: /dev/char has no link to "
-            f"/dev/{min(unlinked)}.",
-            LINK_DEVICES,
+            f"/dev/{unlinked[0]}.",
+            LINK_DEVICES if "nvidia-ctk" in facts.toolkit else f"mkdir -p /dev/char && {links}",
         )
 
 
