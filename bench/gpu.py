@@ -144,8 +144,7 @@ class Bench:
         self.report.row(f"examples/torch, {way}", f"{said}; said {text[:60]!r}", ok=bool(text))
         if self.has_gpu:
             seen = inside["tries"]["torch.cuda.device_count"] and inside["tries"]["CUDA counts devices"]
-            hidden = not inside["tries"]["/proc/driver/nvidia/gpus"] or way != "auto"
-            self.report.row(f"GPU inside, {way}", json.dumps(inside["tries"]), ok=seen and hidden)
+            self.report.row(f"GPU inside, {way}", json.dumps(inside["tries"]), ok=seen)
         return made
 
     @property

@@ -121,7 +121,12 @@ async def eight(root: Path) -> GpuHost:
     host = FakeHost(root)
     host.nodes(*(f"nvidia{index}" for index in range(8)))
     host.answer = nvml(
-        *(replace(H200, device_id=f"GPU-{index}", index=index, minor=7 - index) for index in range(8))
+        *(
+            replace(
+                H200, device_id=f"GPU-{index}", index=index, minor=7 - index, bus_id=f"00000000:0{index}:00.0"
+            )
+            for index in range(8)
+        )
     )
     return await host.read()
 
@@ -151,7 +156,9 @@ async def test_directly_a_container_gets_its_gpus_and_the_driver_and_nothing_els
     assert {mount["Target"].rpartition("/")[0] for mount in config["Mounts"]} == {LIBRARIES_INSIDE}
     assert f"LD_LIBRARY_PATH=/opt/lib:{LIBRARIES_INSIDE}" in body["Env"]
     assert "NVIDIA_VISIBLE_DEVICES=GPU-2,GPU-5" in body["Env"]
-    assert "/proc/driver/nvidia/gpus" in config["MaskedPaths"]
+    hidden = [path for path in config["MaskedPaths"] if path.startswith("/proc/driver/nvidia")]
+    # Every other GPU's; its own the driver's libraries may read.
+    assert hidden == [f"/proc/driver/nvidia/gpus/0000:0{index}:00.0" for index in (0, 1, 3, 4, 6, 7)]
     assert config["CapDrop"] == ["ALL"]
     assert not config["Privileged"]
     assert "DeviceRequests" not in config

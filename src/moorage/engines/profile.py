@@ -64,8 +64,6 @@ READ_ONLY_PATHS = (
 """Switches of the machine; to uid 0 inside they would be writable."""
 ALL_GPUS_PATH = "/proc/driver/nvidia"
 """Tells of every GPU of the machine, to whoever has none of them too."""
-DIRECT_MASKED_PATHS = (f"{ALL_GPUS_PATH}/gpus",)
-"""The rest of it is read by the driver's libraries. NVIDIA's own tools cover it by themselves."""
 OUT_OF_MEMORY_SCORE_ADJUSTMENT = 500
 """When the machine itself runs out of memory, users' containers go before the database and the gateway."""
 
@@ -84,6 +82,8 @@ class GpuGrant:
     """Of a direct hand-over: the driver's files by where they are inside, read-only."""
     library_path: str | None = None
     """What LD_LIBRARY_PATH has to be, so that those are found."""
+    hidden_paths: tuple[str, ...] = ()
+    """Of a direct hand-over: what tells of the machine's other GPUs. NVIDIA's own tools hide that by themselves."""
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ def allowed_system_calls() -> Mapping[str, Any]:
 def _masked_of_gpus(gpus: GpuGrant | None) -> tuple[str, ...]:
     if gpus is None:
         return (ALL_GPUS_PATH,)
-    return DIRECT_MASKED_PATHS if gpus.way is GpuHandover.DIRECT else ()
+    return gpus.hidden_paths
 
 
 def _gpu_environment(gpus: GpuGrant | None) -> Mapping[str, str]:

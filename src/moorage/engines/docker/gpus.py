@@ -12,7 +12,7 @@ from moorage.engines.base import GpuHandover, ReplicaSpec
 from moorage.engines.docker.connection import DockerConnection
 from moorage.engines.hosts.driver_files import CONTROL_NODES, OPTIONAL_NODES
 from moorage.engines.hosts.host import GpuHost, HostReader
-from moorage.engines.hosts.kernel_log import UNUSABLE_AFTER, is_of, read_xids
+from moorage.engines.hosts.kernel_log import UNUSABLE_AFTER, is_of, kernel_bus_id, read_xids
 from moorage.engines.nvidia import (
     GpuMachine,
     driver_mismatch,
@@ -21,7 +21,7 @@ from moorage.engines.nvidia import (
     sees_a_gpu,
 )
 from moorage.engines.nvidia_usage import read_gpu_problems, read_gpu_users
-from moorage.engines.profile import GpuGrant
+from moorage.engines.profile import ALL_GPUS_PATH, GpuGrant
 from moorage.kit.clock import Clock
 from moorage.kit.errors import StartError
 
@@ -165,6 +165,11 @@ def _grant(host: GpuHost, spec: ReplicaSpec, environment: Mapping[str, str]) -> 
         device_nodes=tuple(f"/dev/{name}" for name in nodes),
         files=files,
         library_path=":".join(folders),
+        hidden_paths=tuple(
+            f"{ALL_GPUS_PATH}/gpus/{kernel_bus_id(gpu.bus_id)}"
+            for gpu in host.machine.gpus
+            if gpu.device_id not in device_ids and gpu.bus_id is not None
+        ),
     )
 
 

@@ -55,11 +55,14 @@ def xids_in(lines: Iterable[str]) -> tuple[Xid, ...]:
 
 
 def is_of(xid: Xid, bus_id: str | None) -> bool:
-    """NVML spells the bus 00000000:3B:00.0, the kernel 0000:3b:00."""
-    spelled = re.fullmatch(
-        r"(?:[0-9a-f]*)([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2})(?:\.\d)?", (bus_id or "").lower()
-    )
-    return spelled is not None and spelled[1] == xid.bus_id.partition(".")[0]
+    """The kernel's log leaves out the function: 0000:3b:00."""
+    return bus_id is not None and kernel_bus_id(bus_id).partition(".")[0] == xid.bus_id.partition(".")[0]
+
+
+def kernel_bus_id(bus_id: str) -> str:
+    """NVML spells it 00000000:3B:00.0, the kernel 0000:3b:00.0."""
+    domain, _, rest = bus_id.lower().partition(":")
+    return f"{domain[-4:]}:{rest}"
 
 
 def _lines(file: Path) -> list[str]:
