@@ -1,5 +1,9 @@
 """Broken machines, each made of files and answers, and the one sentence and command that each gets."""
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -255,3 +259,17 @@ async def test_while_the_driver_is_silent_its_gpus_are_there_and_not_used(tmp_pa
     silent = await reader.read(host.information)
     assert [one.device_id for one in silent.devices] == ["GPU-0"]
     assert "does not answer" in (silent.devices[0].unusable_because or "")
+
+
+def test_the_command_works_where_nothing_of_moorage_runs(tmp_path: Path) -> None:
+    environment = {
+        **os.environ,
+        "MOORAGE_HOME": str(tmp_path),
+        "MOORAGE_DOCKER_HOST": f"unix://{tmp_path}/none.sock",
+    }
+    command = [sys.executable, "-m", "moorage.entrypoints.moor", "doctor", "host", "--json"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1, done.stderr
+    said = json.loads(done.stdout)
+    assert said["findings"][0]["code"] == "engine_missing"
+    assert json.loads(done.stderr)["error"]["code"] == "host_broken"
