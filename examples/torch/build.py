@@ -24,9 +24,7 @@ IMAGE = "local/torch:latest"
 LARGE_BYTES = 30 * 2**20
 """A package that is larger and not of PyTorch is another model library; PyTorch does without it."""
 WANTED = re.compile(r"(torch|nvidia|triton|functorch|torchgen|numpy|numpy\.libs)$")
-LEFT_OUT = re.compile(
-    r"(^|/)(__pycache__|tests?|include|share/cmake|testing/_internal)(/|$)|\.(a|pyi|h|cuh|hpp|lib)$"
-)
+LEFT_OUT = re.compile(r"(^|/)(__pycache__|include|share/cmake)(/|$)|\.(a|pyi|h|cuh|hpp|lib)$")
 _FACTS = """
 import json, os, sys, sysconfig, torch
 paths = sysconfig.get_paths()
