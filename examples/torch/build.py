@@ -23,15 +23,17 @@ SOURCES = (
 IMAGE = "local/torch:latest"
 LARGE_BYTES = 30 * 2**20
 """A package that is larger and not of PyTorch is another model library; PyTorch does without it."""
-WANTED = re.compile(r"(torch|nvidia|triton|functorch|torchgen|numpy|numpy\.libs)$")
+WANTED = re.compile(r"(torch|cuda|nvidia|triton|functorch|torchgen|numpy|numpy\.libs)$")
 LEFT_OUT = re.compile(r"(^|/)(__pycache__|include|share/cmake)(/|$)|\.(a|pyi|h|cuh|hpp|lib)$")
 _FACTS = """
 import json, os, sys, sysconfig, torch
 paths = sysconfig.get_paths()
+loaded = [one.__file__ for one in list(sys.modules.values()) if getattr(one, "__file__", None)]
+loaded += [line.split()[-1] for line in open("/proc/self/maps") if ".so" in line and "/" in line.split()[-1]]
 print(json.dumps({
     "executable": os.path.realpath(sys.executable), "stdlib": paths["stdlib"],
     "platstdlib": paths["platstdlib"], "packages": os.path.dirname(os.path.dirname(torch.__file__)),
-    "version": torch.__version__, "dynload": os.path.join(paths["platstdlib"], "lib-dynload"),
+    "loaded": sorted({one for one in loaded if os.path.isfile(one)}), "version": torch.__version__, "dynload": os.path.join(paths["platstdlib"], "lib-dynload"),
 }))
 """
 
@@ -68,6 +70,8 @@ def main():
 def image_files(facts):
     """Python, its library, PyTorch, and every shared library that any of these links to."""
     yield facts["executable"]
+    # Whatever `import torch` loads here, it loads there; the driver's own library comes with the GPU.
+    yield from (file for file in facts["loaded"] if "libcuda.so" not in file and "/nvidia/lib64/" not in file)
     own = [facts["executable"]]
     for folder in {facts["stdlib"], facts["platstdlib"]}:
         for file in below(folder):
