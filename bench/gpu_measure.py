@@ -51,7 +51,8 @@ class Connection:
         began_s = time.perf_counter()
         self._socket.sendall(self._request)
         read, first_s = bytearray(), 0.0
-        while not read.endswith(b"0\r\n\r\n"):
+        # The last chunk, with the end of the one before it: a header may end with a zero too.
+        while not read.endswith(b"\r\n0\r\n\r\n"):
             part = self._socket.recv(65536)
             if not part:
                 raise ConnectionError(f"the stream broke off: {bytes(read[:300])!r}")
