@@ -53,7 +53,7 @@ def main():
         "WORKDIR /app",
         "USER 65534:65534",
         "EXPOSE 8000",
-        f"ENV PYTHONPATH={facts['packages']} PYTHONUNBUFFERED=1 HOME=/tmp",
+        f"ENV PYTHONPATH={facts['packages']} PYTHONUNBUFFERED=1 HOME=/tmp USER=nobody",
         f'CMD ["{facts["executable"]}", "/app/server.py"]',
     ]
     command = ["docker", "--host", chosen.docker_host, "import"]
