@@ -3,7 +3,7 @@
 # Where it is set, every process of the tests would compile again what has changed since the setup.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: up down clean test test-long simulate prove-simulation check console unit bench lock
+.PHONY: up down clean test test-long simulate prove-simulation prove-leaders check console unit bench lock
 
 up:
 	@scripts/setup run
@@ -51,8 +51,16 @@ simulate:
 # Takes an hour or more, so no tier of the tests runs it.
 prove-simulation:
 	@scripts/setup dev
-	.venv/bin/python -m tests.simulation.find_planted 200
+	.venv/bin/python -m tests.simulation.find_planted $(MORE)
 	.venv/bin/python -m tests.simulation.run 1-200
+
+ROUNDS ?= 100
+SEED ?= 1
+
+# About 20 s a round.
+prove-leaders:
+	@scripts/setup dev
+	ROUNDS=$(ROUNDS) SEED=$(SEED) .venv/bin/pytest -m long -k test_rounds_of_stopped_leaders tests/database/test_leaders.py
 
 bench:
 	@scripts/setup bench

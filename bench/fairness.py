@@ -43,6 +43,8 @@ class Seen:
     requests_s: list[float] = field(default_factory=list)
     pages_s: list[float] = field(default_factory=list)
     failures: Counter[str] = field(default_factory=Counter)
+    sent: Counter[str] = field(default_factory=Counter)
+    """By the attack, and what became of it."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--window-s", type=float, default=8.0)
-    parser.add_argument("--only", nargs="+", choices=[*HOGS, *ATTACKS], default=[*HOGS, *ATTACKS])
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        choices=[*HOGS, *ATTACKS],
+        default=[*HOGS, *ATTACKS],
+        metavar="ATTACK",
+        help=f"a few of the attacks: {', '.join((*HOGS, *ATTACKS))} (default: all)",
+    )
     options = parser.parse_args()
     sink_port = free_port()
     with running_stack() as stack, idle_sink(sink_port):
@@ -80,7 +89,7 @@ async def measure(
         for name in names:
             for _ in range(rounds):
                 for attacked, seen in zip((False, True), results[name], strict=True):
-                    async with neighbour(scene, name, attacked=attacked):
+                    async with neighbour(scene, name, seen, attacked=attacked):
                         container_id = await window(scene, http, seen, window_s)
                     if container_id is not None:
                         await removed(scene.quiet, http, container_id)
@@ -132,13 +141,14 @@ async def prepared(
 
 
 @contextlib.asynccontextmanager
-async def neighbour(scene: Scene, name: str, *, attacked: bool) -> AsyncIterator[None]:
+async def neighbour(scene: Scene, name: str, seen: Seen, *, attacked: bool) -> AsyncIterator[None]:
     if name in scene.hogs:
         async with scene.hogs[name].loose() if attacked else contextlib.nullcontext():
             yield
         return
-    with attacking(name, scene.real if attacked else scene.sink):
+    with attacking(name, scene.real if attacked else scene.sink) as tally:
         yield
+        seen.sent += tally.taken()
 
 
 async def window(scene: Scene, http: aiohttp.ClientSession, seen: Seen, window_s: float) -> str | None:
@@ -245,6 +255,8 @@ def tell(name: str, calm: Seen, attacked: Seen) -> None:
     )
     failed = f"; failed: {dict(attacked.failures)}" if attacked.failures else ""
     print(f"{name:18} {', '.join(parts)}{failed}", flush=True)
+    if attacked.sent:
+        print(f"{'':18} sent in calm {dict(+calm.sent)}, in the attack {dict(+attacked.sent)}", flush=True)
 
 
 def report(results: dict[str, tuple[Seen, Seen]]) -> None:

@@ -3,10 +3,13 @@ runs in a process of its own until it is ended, against Moorage or against a sin
 
 import asyncio
 import contextlib
+import ctypes
 import itertools
 import multiprocessing
 import resource
 import socket
+import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -19,6 +22,8 @@ SOURCE = "127.0.0.66"
 SLOW_CLIENTS = 200
 IDLE_CONNECTIONS = 11_000
 LOG_STREAMS = 399
+STREAMS_OF_SINK = 12
+"""As many as one person may have: whoever is refused asks again, which costs this machine more than to be served."""
 LARGE_JSON = b'{"client_name": [' + b"1," * 950_000 + b"1]}"
 
 
@@ -39,15 +44,42 @@ class Target:
         return f"http://{self.host}:{self.port}/api/v1"
 
 
-Attack = Callable[[Target, aiohttp.ClientSession], Awaitable[None]]
+Attack = Callable[[Target, aiohttp.ClientSession, "Tally"], Awaitable[None]]
+OUTCOMES = ("2xx", "4xx", "429", "5xx", "broken", "connections")
+"""What became of what a generator sent. Connections are those that it speaks over by itself."""
+BEGIN_WITHIN_S = 30.0
+
+
+class Tally:
+    """What a generator did so far, counted in its process and read in ours."""
+
+    def __init__(self, counts: "ctypes.Array[ctypes.c_ulonglong]") -> None:
+        self._counts = counts
+
+    def add(self, outcome: str) -> None:
+        self._counts[OUTCOMES.index(outcome)] += 1
+
+    def add_answer(self, status: int) -> None:
+        self.add("429" if status == 429 else "5xx" if status >= 500 else "4xx" if status >= 400 else "2xx")
+
+    def taken(self) -> Counter[str]:
+        return Counter(dict(zip(OUTCOMES, self._counts, strict=True)))
 
 
 @contextlib.contextmanager
-def attacking(name: str, target: Target) -> Iterator[None]:
-    process = multiprocessing.get_context("spawn").Process(target=_run, args=(name, target), daemon=True)
+def attacking(name: str, target: Target) -> Iterator[Tally]:
+    """From the moment that something came of what it sends."""
+    spawn = multiprocessing.get_context("spawn")
+    counts = spawn.Array(ctypes.c_ulonglong, len(OUTCOMES), lock=False)
+    process = spawn.Process(target=_run, args=(name, target, counts), daemon=True)
     process.start()
     try:
-        yield
+        began_s = time.monotonic()
+        while not any(counts):
+            assert time.monotonic() < began_s + BEGIN_WITHIN_S, f"the attack {name} did not begin"
+            assert process.is_alive(), f"the attack {name} ended by itself"
+            time.sleep(0.05)
+        yield Tally(counts)
         assert process.is_alive(), f"the attack {name} ended by itself"
     finally:
         process.kill()
@@ -65,15 +97,26 @@ def idle_sink(port: int) -> Iterator[None]:
         process.join(10)
 
 
-def _run(name: str, target: Target) -> None:
+def _run(name: str, target: Target, counts: "ctypes.Array[ctypes.c_ulonglong]") -> None:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+    tally = Tally(counts)
+
+    async def answered(_: object, __: object, end: aiohttp.TraceRequestEndParams) -> None:
+        tally.add_answer(end.response.status)
+
+    async def broken(_: object, __: object, ___: object) -> None:
+        tally.add("broken")
 
     async def attack() -> None:
         connector = aiohttp.TCPConnector(limit=0, local_addr=(SOURCE, 0))
         timeout = aiohttp.ClientTimeout(total=120)
-        async with aiohttp.ClientSession(connector=connector, timeout=timeout) as http:
-            await ATTACKS[name](target, http)
+        trace = aiohttp.TraceConfig()
+        trace.on_request_end.append(answered)
+        trace.on_request_exception.append(broken)
+        async with aiohttp.ClientSession(connector=connector, timeout=timeout, trace_configs=[trace]) as http:
+            await ATTACKS[name](target, http, tally)
 
     asyncio.run(attack())
 
@@ -83,12 +126,17 @@ def _sink(port: int) -> None:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
+    streams = asyncio.Semaphore(STREAMS_OF_SINK)
+
     async def handle(request: web.Request) -> web.StreamResponse:
         if request.path.endswith("/stream"):
-            answer = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
-            await answer.prepare(request)
-            await asyncio.sleep(300)
-            return answer
+            if streams.locked():
+                return web.json_response({}, status=429)
+            async with streams:
+                answer = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+                await answer.prepare(request)
+                await asyncio.sleep(300)
+                return answer
         with contextlib.suppress(ConnectionResetError):  # it broke off, as was meant
             async for _ in request.content.iter_any():
                 pass
@@ -112,7 +160,7 @@ async def _for_ever(clients: int, ask: Callable[[int], Awaitable[None]], pause_s
     await asyncio.gather(*(one(client) for client in range(clients)))
 
 
-async def slow_posts(target: Target, http: aiohttp.ClientSession) -> None:
+async def slow_posts(target: Target, http: aiohttp.ClientSession, tally: Tally) -> None:
     """Bodies at a byte a second, signed in and not."""
     paths = ("/device", "/sign-in", "/api/v1/auth/device", f"/api/v1/projects/{target.project_id}/containers")
 
@@ -121,6 +169,7 @@ async def slow_posts(target: Target, http: aiohttp.ClientSession) -> None:
         authorization = f"Authorization: {target.headers['Authorization']}\r\n" if number % 2 else ""
         head = f"POST {path} HTTP/1.1\r\nHost: {target.host}\r\n{authorization}Content-Length: 1000\r\n\r\n"
         async with _connection(target) as (reader, writer):
+            tally.add("connections")
             writer.write(head.encode() + b"{")
             while not reader.at_eof() and not writer.is_closing():
                 writer.write(b" ")
@@ -132,7 +181,7 @@ async def slow_posts(target: Target, http: aiohttp.ClientSession) -> None:
     await _for_ever(SLOW_CLIENTS, ask)
 
 
-async def large_bodies(target: Target, http: aiohttp.ClientSession) -> None:
+async def large_bodies(target: Target, http: aiohttp.ClientSession, tally: Tally) -> None:
     headers = {"Content-Type": "application/json"}
 
     async def ask(_: int) -> None:
@@ -142,7 +191,7 @@ async def large_bodies(target: Target, http: aiohttp.ClientSession) -> None:
     await _for_ever(4, ask, pause_s=0.5)
 
 
-async def idle_connections(target: Target, http: aiohttp.ClientSession) -> None:
+async def idle_connections(target: Target, http: aiohttp.ClientSession, tally: Tally) -> None:
     held: list[socket.socket] = []
     most = min(IDLE_CONNECTIONS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - 500)
     while True:
@@ -153,10 +202,11 @@ async def idle_connections(target: Target, http: aiohttp.ClientSession) -> None:
             one.setblocking(False)
             one.connect_ex((target.host, target.port))
             held.append(one)
+            tally.add("connections")
         await asyncio.sleep(0.1)
 
 
-async def heavy_reads(target: Target, http: aiohttp.ClientSession) -> None:
+async def heavy_reads(target: Target, http: aiohttp.ClientSession, tally: Tally) -> None:
     """Replays of a week, files, histograms."""
     now = datetime.now(UTC)
     week = {"from": (now - timedelta(days=7)).isoformat(), "to": now.isoformat()}
@@ -175,7 +225,7 @@ async def heavy_reads(target: Target, http: aiohttp.ClientSession) -> None:
     await _for_ever(12, ask, pause_s=0.2)
 
 
-async def stops_and_starts(target: Target, http: aiohttp.ClientSession) -> None:
+async def stops_and_starts(target: Target, http: aiohttp.ClientSession, tally: Tally) -> None:
     async def ask(number: int) -> None:
         container = target.busy_ids[number // 1_000_000]
         action = ("stop", "start")[number % 2]
@@ -187,7 +237,7 @@ async def stops_and_starts(target: Target, http: aiohttp.ClientSession) -> None:
     await _for_ever(len(target.busy_ids), ask, pause_s=1)
 
 
-async def streams_and_rows(target: Target, http: aiohttp.ClientSession) -> None:
+async def streams_and_rows(target: Target, http: aiohttp.ClientSession, tally: Tally) -> None:
     """As many log streams, keys, projects, organizations and invitations as it gets."""
 
     async def follow(_: int) -> None:
@@ -209,7 +259,7 @@ async def streams_and_rows(target: Target, http: aiohttp.ClientSession) -> None:
     await asyncio.gather(_for_ever(LOG_STREAMS, follow, pause_s=1), _for_ever(8, create))
 
 
-async def guesses(target: Target, http: aiohttp.ClientSession) -> None:
+async def guesses(target: Target, http: aiohttp.ClientSession, tally: Tally) -> None:
     """Codes of e-mail sign-in for many addresses, and device logins, by nobody in particular."""
 
     async def ask(number: int) -> None:
@@ -225,12 +275,13 @@ async def guesses(target: Target, http: aiohttp.ClientSession) -> None:
     await _for_ever(16, ask)
 
 
-async def aborted_requests(target: Target, http: aiohttp.ClientSession) -> None:
+async def aborted_requests(target: Target, http: aiohttp.ClientSession, tally: Tally) -> None:
     """Longer than what the gateway keeps back, so that they reach the API before they break off."""
     head = f"POST /sign-in HTTP/1.1\r\nHost: {target.host}\r\nContent-Length: 100000\r\n\r\n".encode()
 
     async def ask(_: int) -> None:
         async with _connection(target) as (_, writer):
+            tally.add("connections")
             writer.write(head + b"x" * 40_000)
             await writer.drain()
             await asyncio.sleep(0.02)

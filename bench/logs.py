@@ -226,7 +226,7 @@ async def read(world: World, count: int) -> None:
 
         async def page(scope: LogScope = scope, beyond: LinePosition | None = beyond) -> int:
             async with database.transaction() as session:
-                return len(await list_lines(session, scope, LogFilter(), PAGE, beyond))
+                return len((await list_lines(session, scope, LogFilter(), PAGE, beyond)).items)
 
         assert await page() == PAGE
         times_ms = await timed_ms(page, 300)

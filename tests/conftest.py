@@ -19,7 +19,13 @@ from moorage.kit.postgres import EmbeddedPostgres
 from moorage.kit.settings import Settings
 from tests.folders import folder_for_a_database
 
-pytest_plugins = ["tests.engine_fixtures", "tests.lanes", "tests.lock_order"]
+pytest_plugins = [
+    "tests.engine_fixtures",
+    "tests.lanes",
+    "tests.lock_order",
+    "tests.lease_guard",
+    "tests.quiet",
+]
 
 _names = itertools.count(1)
 

@@ -22,8 +22,10 @@ import moorage
 from moorage.containers.capacity_repository import CAPACITY_LOCK
 
 CAPACITY = "the capacity lock"
+TURN = "a turn"
 ORDER = (
     "leases",
+    TURN,
     "gateways",
     "replica_routes",
     "organizations",
@@ -32,6 +34,8 @@ ORDER = (
     CAPACITY,
     "credit_accounts",
 )
+TURNS = ("sign-in-origin", "sign-in-code")
+"""Kinds of turns of which one transaction may take several, in this order. Of any other it takes one."""
 PARTS_OF_A_CONTAINER = frozenset({"replicas", "hours", "log_cursors"})
 """Under the lock of their container they may be locked at any time; without it, nothing of the order comes after them."""
 
@@ -64,6 +68,26 @@ def inserted_tables(statement: str) -> tuple[str, ...]:
     return () if "DO UPDATE" in statement else tuple(re.findall(r"\bINSERT INTO\s+(\w+)", statement))
 
 
+def turn_taken(statement: str, parameters: Sequence[Any]) -> str | None:
+    """What the turn is about that the statement takes (`take_turn` in `kit/database.py`, or a document's number)."""
+    if "pg_advisory_xact_lock(hashtext" not in statement:
+        return None
+    return next(str(one) for one in parameters if isinstance(one, str))
+
+
+def turn_out_of_order(held: Sequence[str], wanted: str) -> str | None:
+    """Which turn, of those that are held, keeps another from being taken."""
+    if wanted in held:
+        return None
+    kinds = [_kind(one) for one in (*held, wanted)]
+    in_order = all(kind in TURNS for kind in kinds) and kinds == sorted(set(kinds), key=TURNS.index)
+    return None if not held or in_order else held[-1]
+
+
+def _kind(turn: str) -> str:
+    return turn.partition(":")[0]
+
+
 def inversion(held: Sequence[str], wanted: str) -> str | None:
     """What is held that should have come after the one that is wanted."""
     if wanted in held or wanted not in ORDER:
@@ -81,6 +105,7 @@ class Recorder:
         self.inversions: list[str] = []
         self._locked: WeakKeyDictionary[Connection, list[str]] = WeakKeyDictionary()
         self._inserted: WeakKeyDictionary[Connection, set[str]] = WeakKeyDictionary()
+        self._turns: WeakKeyDictionary[Connection, list[str]] = WeakKeyDictionary()
 
     def before_statement(
         self, connection: Connection, _cursor: Any, statement: str, parameters: Any, *_: Any
@@ -92,6 +117,12 @@ class Recorder:
         own.update(inserted_tables(statement))
         if "pg_advisory_xact_lock" in statement and CAPACITY_LOCK in tuple(parameters):
             wanted.append(CAPACITY)
+        if (turn := turn_taken(statement, tuple(parameters))) is not None:
+            wanted.append(TURN)
+            turns = self._turns.setdefault(connection, [])
+            if (before := turn_out_of_order(turns, turn)) is not None and not _asked_by_a_test():
+                self.inversions.append(f"the turn {turn} after the turn {before}")
+            turns.append(turn)
         for table in wanted:
             if (before := inversion(held, table)) is not None and not _asked_by_a_test():
                 self.inversions.append(f"{table} after {before}, in: {' '.join(statement.split())[:300]}")
@@ -100,6 +131,7 @@ class Recorder:
     def end(self, connection: Connection) -> None:
         self._locked.pop(connection, None)
         self._inserted.pop(connection, None)
+        self._turns.pop(connection, None)
 
 
 def _asked_by_a_test() -> bool:

@@ -69,6 +69,9 @@ class Stack:
             "MOORAGE_DOCKER_HOST": self.docker_host,
             "MOORAGE_REPLICA_PORTS": self.replica_ports,
             "MOORAGE_GATEWAY_SLOTS": "4",
+            # How fast the tests ask is a matter of the machine, and all of them ask from one address.
+            "MOORAGE_API_REQUESTS_PER_S_PER_SOURCE": "100000",
+            "MOORAGE_API_SHARE_PERCENT": "100",
             "MOORAGE_CLI_CONFIG": str(self.home.parent / f"{self.home.name}.cli.toml"),
             "MOORAGE_URL": self.api_url,
             "PYTHONUNBUFFERED": "1",

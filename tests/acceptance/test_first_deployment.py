@@ -2,6 +2,7 @@
 
 import httpx
 import openai
+import pytest
 
 from tests.acceptance.stack import Person, Stack, parse_sse, until
 
@@ -115,6 +116,7 @@ def test_a_wrong_port_is_named(person: Person) -> None:
     chat.delete()
 
 
+@pytest.mark.long
 def test_three_replicas_share_the_work_and_one_that_dies_is_replaced(person: Person, stack: Stack) -> None:
     resources = {"mode": "autoscaling", "instance_type": "cpu-nano", "min_replicas": 3, "max_replicas": 3}
     chat = person.deploy("three", resources=resources)

@@ -30,8 +30,10 @@ def until_refused(chat: Deployed, key: str | None, status: int, code: str, what:
     try:
         until(is_refused, what)
     except AssertionError as exc:
+        shown = chat.owner.api.get(f"/containers/{chat.id}")
         raise AssertionError(
-            f"{exc}; the last answer was {answers[-1].status_code}, {answers[-1].text}"
+            f"{exc}; the last answer was {answers[-1].status_code}, {answers[-1].text}; "
+            f"the API says {shown.status_code}, {shown.text}"
         ) from None
     return answers[-1]
 

@@ -28,6 +28,7 @@ def routed(chat: Deployed, generation: int) -> list[str]:
 
 
 @pytest.mark.long
+@pytest.mark.quiet
 async def test_removing_replicas_drops_nothing(person: Person, stack: Stack) -> None:
     chat = person.deploy("drops nothing", resources=THREE)
     await until_ready(chat, 1)

@@ -1,10 +1,11 @@
 """Without a connection: it is shown, nothing is done later that was pressed meanwhile, and all is well by itself after."""
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.browser.conftest import browsing
 from tests.browser.world import World
@@ -26,6 +27,13 @@ def until(holds: Callable[[], bool], page: Page) -> None:
         page.wait_for_timeout(50)
 
 
+def is_above(upper: Locator, lower: Locator) -> bool:
+    above, below = upper.bounding_box(), lower.bounding_box()
+    assert above is not None
+    assert below is not None
+    return above["y"] + above["height"] <= below["y"]
+
+
 def test_an_action_pressed_without_a_connection_is_not_done_later(browser: Browser, world: World) -> None:
     home = world.home("offline@example.com", "Offline", "production")
     container = world.container(home, "serves", "RUNNING", ready=1)
@@ -39,9 +47,12 @@ def test_an_action_pressed_without_a_connection_is_not_done_later(browser: Brows
             confirm = page.get_by_role("dialog").get_by_role("button", name="Stop")
             if confirm.is_visible():
                 confirm.click()
-            expect(page.get_by_text("nobody knows whether this was done").first).to_be_visible()
+            notice = page.get_by_text("nobody knows whether this was done").first
+            expect(notice).to_be_visible()
             bar = page.get_by_text("Connection lost. Showing")
             expect(bar).to_be_visible()
+            until(lambda: is_above(notice, bar), page)
+            page.get_by_role("link", name="API keys").click(trial=True)  # nothing lies over it
             tried = len([one for one in sent if one.startswith("POST")])
             returns = len(sent)
         expect(bar).to_be_hidden()
@@ -89,3 +100,16 @@ def test_a_form_keeps_what_was_typed(browser: Browser, world: World) -> None:
         expect(page.get_by_text("moor_").first).to_be_visible()
     keys = world.do(world.api.get(home.admin, f"/projects/{home.project_id}/api-keys")).json()["items"]
     assert [one["name"] for one in keys] == ["kept"]
+
+
+def test_a_page_that_did_not_arrive_is_loaded_when_asked_for_again(browser: Browser, world: World) -> None:
+    home = world.home("unvisited@example.com", "Unvisited", "production")
+    with browsing(browser, world, home.token) as page:
+        page.goto(f"{world.url}/projects/{home.project_id}/containers")
+        page.get_by_role("link", name="Containers").wait_for()
+        page.route(re.compile(r"/assets/.*Members.*\.(js|css)$"), lambda route: route.abort())
+        page.goto(f"{world.url}/projects/{home.project_id}/members")
+        expect(page.get_by_text("This page could not be loaded.")).to_be_visible()
+        page.unroute_all()
+        page.get_by_role("button", name="Try again").click()
+        expect(page.get_by_text("unvisited@example.com").first).to_be_visible()

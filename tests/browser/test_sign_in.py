@@ -32,6 +32,7 @@ def test_a_wrong_code_is_refused_beside_the_field(visitor: Visitor) -> None:
     page.get_by_label("Digit of the code").first.focus()
     page.keyboard.type("000000")
     expect(page.get_by_role("alert")).to_contain_text("code")
+    expect(page.get_by_label("Digit of the code").first).to_be_focused()
 
 
 def test_an_address_for_later_is_kept_through_sign_in(visitor: Visitor) -> None:

@@ -441,7 +441,10 @@ def assert_problem(answer: httpx.Response, status: int, code: str | None = None)
 @pytest.fixture(name="api")
 async def api_fixture(database: Database, short_folder: Path) -> Api:
     settings = Settings(
-        home=short_folder, support_contact=SUPPORT_CONTACT, bank_details_local="IBAN XX00 TEST"
+        api_share_percent=100,  # a test asks as fast as it can, and for several people
+        home=short_folder,
+        support_contact=SUPPORT_CONTACT,
+        bank_details_local="IBAN XX00 TEST",
     )
     async with database.transaction() as session:
         await bootstrap(session, settings)

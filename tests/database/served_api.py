@@ -1,6 +1,7 @@
 """The application on a loop and in a thread of its own, as in production, with the watchdog over it."""
 
 import asyncio
+import gc
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,6 +12,7 @@ import uvloop
 from api_support import KEYRING
 
 from moorage.entrypoints.api import create_app
+from moorage.kit.collecting import Collecting
 from moorage.kit.database import Database
 from moorage.kit.settings import Settings
 from moorage.kit.stalls.watchdog import Stalls, StallWatchdog
@@ -58,8 +60,12 @@ async def served_api(settings: Settings, dsn: str) -> AsyncIterator[ServedApi]:
     thread.start()
     async with asyncio.timeout(30):
         served, server = await made
+    collecting = Collecting()  # As every role does; this process holds far more than a role.
+    collecting.begin()
     try:
         yield served
     finally:
+        collecting.end()
+        gc.unfreeze()
         server.should_exit = True
         await asyncio.to_thread(thread.join, 30)

@@ -44,6 +44,7 @@ class Stripe:
         self.down = False
         """Every request is answered with 500, and nothing is done."""
         self.connections = 0
+        self.page_size = 100
         self._numbers = itertools.count(1)
 
     def create_session(self, form: dict[str, str]) -> Answer:
@@ -63,7 +64,7 @@ class Stripe:
                 "amount_total": int(form["line_items[0][price_data][unit_amount]"]),
                 "currency": form["line_items[0][price_data][currency]"],
                 "payment_status": "unpaid",
-                "top_up_id": form["payment_intent_data[metadata][top_up_id]"],
+                "intent_metadata": _metadata(form, "payment_intent_data[metadata]"),
             }
         elif form["customer"] not in self.customers:
             return 404, _error("invalid_request_error", "No such customer.")
@@ -90,7 +91,7 @@ class Stripe:
             "amount_received": 0 if self.refusal else int(form["amount"]),
             "customer": form["customer"],
             "created": int(time.time()),
-            "metadata": {"top_up_id": form["metadata[top_up_id]"]},
+            "metadata": _metadata(form, "metadata"),
             "latest_charge": _charge(method["card"]["last4"]),
         }
         self.intents[intent_id] = intent
@@ -134,7 +135,8 @@ class Stripe:
             "status": "succeeded",
             "currency": session["currency"],
             "amount_received": session["amount_total"],
-            "metadata": {"top_up_id": session["top_up_id"]},
+            "created": int(time.time()),
+            "metadata": dict(session["intent_metadata"]),
             "latest_charge": _charge(last4),
             **changes,
         }
@@ -199,6 +201,19 @@ class Stripe:
             return 400, _error("idempotency_error", "Keys can only be used with the same parameters.")
         return answer
 
+    def _list_intents(self, path: str, form: dict[str, str]) -> dict[str, Any]:
+        """Newest first, a page at a time, as Stripe does."""
+        every = [
+            one
+            for one in reversed(self.intents.values())
+            if form.get("customer") in (None, one.get("customer"))
+            and one["created"] >= int(form.get("created[gte]", 0))
+        ]
+        ids = [one["id"] for one in every]
+        first = ids.index(form["starting_after"]) + 1 if "starting_after" in form else 0
+        last = first + min(int(form["limit"]), self.page_size)
+        return {"object": "list", "data": every[first:last], "has_more": last < len(every), "url": path}
+
     def _answer(self, method: str, path: str, form: dict[str, str]) -> Answer:
         match [method, *path.strip("/").split("/")]:
             case ["POST", "v1", "customers"]:
@@ -216,8 +231,7 @@ class Stripe:
             case ["GET", "v1", "checkout", "sessions", session_id] if session_id in self.sessions:
                 return 200, self.sessions[session_id]
             case ["GET", "v1", "payment_intents"]:
-                mine = [one for one in self.intents.values() if one.get("customer") == form["customer"]]
-                return 200, {"object": "list", "data": mine, "has_more": False, "url": path}
+                return 200, self._list_intents(path, form)
             case ["GET", "v1", "payment_intents", intent_id] if intent_id in self.intents:
                 return 200, self.intents[intent_id]
             case ["GET", "v1", "refunds" | "disputes" as kind]:
@@ -225,6 +239,10 @@ class Stripe:
                 mine = [one for one in every if one["payment_intent"] == form["payment_intent"]]
                 return 200, {"object": "list", "data": mine, "has_more": False, "url": path}
         return 404, _error("invalid_request_error", f"No such object: {path}")
+
+
+def _metadata(form: dict[str, str], name: str) -> dict[str, str]:
+    return {key[len(name) + 1 : -1]: value for key, value in form.items() if key.startswith(f"{name}[")}
 
 
 def _charge(last4: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from api_support import Api
 from api_support import api_fixture as api_fixture
 
 from moorage.entrypoints.announcement import announce
-from moorage.entrypoints.health import EXPECTED_RECONCILERS
+from moorage.entrypoints.reconcilers import RECONCILERS
 from moorage.kit.clock import system_clock
 from tests.ports import free_port
 from tests.servers import serving
@@ -49,7 +49,7 @@ async def test_what_does_not_run_is_named(api: Api) -> None:
 
 
 async def everything_runs(api: Api) -> None:
-    for name in EXPECTED_RECONCILERS:
+    for name in RECONCILERS:
         await api.execute(
             "INSERT INTO reconciler_status (name, holder, last_run_at, last_error, consecutive_failures, objects_failing) "
             "VALUES (:name, 'here:1', now(), :error, 0, 0)",

@@ -185,3 +185,25 @@ async def test_a_waiting_body_counts_for_its_address(api: Api) -> None:
     home = await new_home(api)
     assert (await api.post(home.admin, "/organizations", {"name": "one"})).status_code == 201
     assert not middleware._waiting_bytes
+
+
+async def test_a_body_of_nobody_is_not_taken(api: Api) -> None:
+    """Whoever brings neither a key nor a cookie is refused before the body, and not after it."""
+    home = await new_home(api)
+    path = f"/projects/{home.project_id}/containers"
+    asked = 0
+
+    async def endless() -> AsyncIterator[bytes]:
+        nonlocal asked
+        while asked < 1000:
+            asked += 1
+            yield b" " * 1024
+
+    answer = await api.ask(ANONYMOUS, "POST", f"/api/v1{path}", content=endless(), headers=JSON)
+    assert_problem(answer, 401, "authentication_failed")
+    assert asked * 1024 <= STRANGERS_BODY_BYTES + 2048
+    announced = {"Content-Length": "60000", **JSON}
+    answer = await api.ask(ANONYMOUS, "POST", f"/api/v1{path}", content=b"", headers=announced)
+    assert_problem(answer, 401, "authentication_failed")
+    large = container_body(environment={"A": "x" * 8000})
+    assert (await api.post(home.admin, path, large)).status_code != 401

@@ -159,10 +159,12 @@ async def test_replicas_are_listed_page_by_page_live_ones_first(api: Api) -> Non
     newest = await api.new_replica(container_id, "starting")
     path, found = f"/containers/{container_id}/replicas?limit=2", []
     page = (await api.get(home.admin, path)).json()
+    assert len(page["items"]) == 2, "no more than was asked for, and a way to the rest"
     found += page["items"]
     await api.execute("UPDATE replicas SET state = 'removed' WHERE id = :id", id=oldest)
     while page["next_cursor"]:
         page = (await api.get(home.admin, f"{path}&cursor={page['next_cursor']}")).json()
+        assert len(page["items"]) <= 2
         found += page["items"]
     ids = [one["id"] for one in found]
     assert ids[:6] == [newest, oldest, *reversed(ended)]

@@ -63,7 +63,7 @@ async def drip(url: str, asker: Asker, method: str, path: str, connected: asynci
 async def dripping(
     url: str, askers: Sequence[Asker], routes: Sequence[tuple[str, str]]
 ) -> AsyncIterator[None]:
-    """All of them are connected, and have sent their first byte."""
+    """All of them are connected, and have sent a head and their first byte."""
     connected = asyncio.Semaphore(0)
     clients = [
         asyncio.create_task(
@@ -133,6 +133,7 @@ async def test_all_routes_at_once(api: Api, served: ServedApi) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.quiet
 @pytest.mark.timeout(900)
 async def test_each_route_by_all_of_them(api: Api, served: ServedApi) -> None:
     """Calm is the same with the slow clients at a sink that does nothing. Every window counts."""
@@ -146,9 +147,11 @@ async def test_each_route_by_all_of_them(api: Api, served: ServedApi) -> None:
         await asked(client, other.admin, 50)
         for route in routes_of(api, home):
             # In turn, so that what else the machine does meets both alike.
-            async with dripping(sink, askers, [route]):
-                calm_s += await asked(client, other.admin, 60)
-            async with dripping(served.url, askers, [route]):
-                attacked_s += await asked(client, other.admin, 60)
+            for url, taken_s in ((sink, calm_s), (served.url, attacked_s)):
+                async with dripping(url, askers, [route]):
+                    # The loop takes up what came first: when these are answered, all the heads have been read. Two hundred
+                    # of them in one moment are a crowd, which the gateway's limits are for; here it is about slowness.
+                    await asked(client, other.admin, 5)
+                    taken_s += await asked(client, other.admin, 60)
     print(f"p99: calm {p99(calm_s) * 1000:.1f} ms, attacked {p99(attacked_s) * 1000:.1f} ms")
     assert p99(attacked_s) <= 2 * p99(calm_s)

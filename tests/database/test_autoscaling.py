@@ -160,9 +160,21 @@ async def test_another_leader_goes_on_where_the_first_one_stopped(world: World) 
     await town.play(10, 60)
     before = await town.decisions()
     town.autoscaler = Autoscaler(world.database, system_clock)
-    await town.autoscaler._remember(town.second)
     await town.play(10, 20)
     assert len(await town.decisions()) == len(before), "it knows what was said, and sees the same demand"
+
+
+async def test_nothing_is_remembered_of_a_container_that_is_not_scaled(world: World) -> None:
+    town = await new_town(world)
+    await town.play(10, 60)
+    assert town.autoscaler._said
+    async with world.database.transaction() as session:
+        await session.execute(update(ContainerRow).values(state="STOPPED"))
+    town.second += 2
+    await town.autoscaler.tick(town.second, town.lease)
+    assert not town.autoscaler._said
+    assert not town.autoscaler._rises
+    assert not town.autoscaler._startups_s
 
 
 async def test_the_evidence_is_what_was_decided_on(world: World) -> None:

@@ -1,14 +1,18 @@
 """One leader at a time, and a former leader writes nothing."""
 
 import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import pytest
 from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.kit.clock import VirtualClock, system_clock
-from moorage.kit.database import Database
+from moorage.kit.database import Database, _driver_of
 from moorage.kit.errors import LeaseLostError
-from moorage.reconcile.lease import LEASE_S, Lease, LeaseKeeper
+from moorage.reconcile.lease import LEASE_S, WAIT_FOR_OLD_TRANSACTIONS_S, Lease, LeaseKeeper
 
 
 def keeper(database: Database, holder: str) -> LeaseKeeper:
@@ -62,6 +66,77 @@ async def test_a_takeover_waits_for_a_write_that_is_under_way(database: Database
         done, _ = await asyncio.wait([takeover], timeout=0.3)
         assert not done
     assert await takeover is not None
+
+
+@asynccontextmanager
+async def idle(database: Database, session: AsyncSession) -> AsyncIterator[None]:
+    """Between two statements, as a process that was stopped there."""
+    await session.execute(text("INSERT INTO gateways VALUES ('gtw_x', now(), now())"))
+    yield
+
+
+@asynccontextmanager
+async def in_a_copy(database: Database, session: AsyncSession) -> AsyncIterator[None]:
+    """The server waits for rows, and does not call that idle."""
+    goes_on = asyncio.Event()
+
+    async def rows() -> AsyncIterator[bytes]:
+        yield b"gtw_x\t2026-01-01\t2026-01-01\n"
+        await goes_on.wait()
+
+    driver = await _driver_of(session)
+    copying = asyncio.create_task(driver.copy_to_table("gateways", source=rows()))
+    waits = "SELECT count(*) FROM pg_stat_activity WHERE query ILIKE 'COPY%' AND wait_event = 'ClientRead'"
+    async with database.reading() as other:
+        while not (await other.execute(text(waits))).scalar_one():
+            assert not copying.done(), copying
+            await asyncio.sleep(0.01)
+    yield
+    goes_on.set()
+    assert isinstance((await asyncio.gather(copying, return_exceptions=True))[0], Exception)
+
+
+@pytest.mark.parametrize("standing", [idle, in_a_copy])
+async def test_a_takeover_ends_the_transaction_of_a_process_that_stands_still(
+    database: Database, standing: Callable[[Database, AsyncSession], AbstractAsyncContextManager[None]]
+) -> None:
+    """Or nobody leads until somebody lets that process go on."""
+    old = await acquired(database, "old")
+    async with database.session() as session:
+        await old.guard(session)
+        async with standing(database, session):
+            await expire(database)
+            async with asyncio.timeout(WAIT_FOR_OLD_TRANSACTIONS_S + 5):
+                new = await acquired(database, "new")
+        assert new.token == old.token + 1
+        with pytest.raises(DBAPIError):
+            await session.execute(text("SELECT 1"))
+    async with database.reading() as session:
+        assert (await session.execute(text("SELECT count(*) FROM gateways"))).scalar_one() == 0
+    await guarded_write(database, new)
+
+
+async def test_a_look_at_a_lease_that_is_held_waits_for_nothing(database: Database) -> None:
+    """Neither does it lock: a process that is stopped while it looks would keep the leader from every write."""
+    leader = await acquired(database, "leader")
+    async with database.transaction() as session:
+        await leader.guard(session)
+        async with asyncio.timeout(0.5):
+            assert await keeper(database, "other").acquire() is None
+
+
+async def test_the_server_undoes_a_transaction_that_stands_still(database_dsn: str) -> None:
+    """Whoever left it: else its locks are in everybody's way for as long as its process is stopped."""
+    database = Database(database_dsn, pool_size=2, longest_idle_transaction_s=1)
+    try:
+        async with database.session() as session:
+            await session.execute(text("LOCK TABLE gateways"))
+            async with asyncio.timeout(10), database.transaction() as other:
+                await other.execute(text("LOCK TABLE gateways"))
+            with pytest.raises(DBAPIError):
+                await session.execute(text("SELECT 1"))
+    finally:
+        await database.close()
 
 
 async def test_a_lease_that_ran_out_on_our_own_clock_is_lost_without_asking(database: Database) -> None:

@@ -1,10 +1,12 @@
 """Pages that go back in time, and a tail that goes on: each line once."""
 
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from log_support import BASE_NS, ERR, OUT, World, new_world
 from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.engines.base import LogStream
 from moorage.kit.database import Database
@@ -14,6 +16,8 @@ from moorage.telemetry.logs.cursor import Cursor, RawLine
 from moorage.telemetry.logs.reading import repository as reading
 from moorage.telemetry.logs.reading.positions import LinePosition, decode_tail, encode_tail
 from moorage.telemetry.logs.reading.repository import (
+    MOST_BYTES,
+    Lines,
     LogFilter,
     LogScope,
     Order,
@@ -71,7 +75,7 @@ async def page(
     limit: int = 100,
 ) -> list[StoredLine]:
     async with world.database.transaction() as session:
-        return await list_lines(session, scope_of(source), wanted, limit, before)
+        return (await list_lines(session, scope_of(source), wanted, limit, before)).items
 
 
 async def texts(world: World, source: Source, wanted: LogFilter) -> list[str]:
@@ -249,8 +253,8 @@ async def test_a_project_shows_all_its_containers_also_deleted_ones(world: World
         )
     project = LogScope(world.project_id, None)
     async with world.database.transaction() as session:
-        newest_first = await list_lines(session, project, EVERYTHING, 100)
-        oldest_first = await list_lines(session, project, EVERYTHING, 100, order=Order.OLDEST_FIRST)
+        newest_first = (await list_lines(session, project, EVERYTHING, 100)).items
+        oldest_first = (await list_lines(session, project, EVERYTHING, 100, order=Order.OLDEST_FIRST)).items
     assert len(newest_first) == 70
     assert newest_first == oldest_first[::-1]
     assert newest_first == sorted(newest_first, key=lambda line: (line.time, line.sequence), reverse=True)
@@ -259,7 +263,7 @@ async def test_a_project_shows_all_its_containers_also_deleted_ones(world: World
         while True:
             async with world.database.transaction() as session:
                 beyond = found[-1].position if found else None
-                lines = await list_lines(session, project, EVERYTHING, 4, beyond, order)
+                lines = (await list_lines(session, project, EVERYTHING, 4, beyond, order)).items
             if not lines:
                 break
             found += lines
@@ -270,7 +274,7 @@ async def test_a_container_of_another_project_is_not_in_ours(world: World, sourc
     await store(world, source, (0, "theirs"))
     async with world.database.transaction() as session:
         for scope in (LogScope("prj_other", source.container_id), LogScope("prj_other", None)):
-            assert await list_lines(session, scope, EVERYTHING, 10) == []
+            assert (await list_lines(session, scope, EVERYTHING, 10)).items == []
             assert await count_lines(session, scope, EVERYTHING, steps_for(BASE, BASE + HOUR, 60)) == {}
             assert (await reading.tail_state(session, scope, None, [source.replica_id])).replicas == []
 
@@ -296,3 +300,71 @@ async def test_a_tail_of_a_project(world: World, source: Source) -> None:
     await store(world, source, (1, "a1"), (3, "a3"))
     await store(world, new, (2, "b2"))
     assert shown(await steps(tail)) == ["a1", "b2", "a3"]
+
+
+LONG = "é" * 8000
+"""16,000 bytes."""
+
+
+async def sent_bytes(session: AsyncSession, read: Callable[[], Awaitable[object]]) -> int:
+    """What Postgres sends for it: counted where the driver hands it over."""
+    received = 0
+    raw = (await (await session.connection()).get_raw_connection()).driver_connection
+    assert raw is not None
+    protocol = raw._protocol
+    receive = type(protocol).data_received
+
+    class Counting:
+        def data_received(self, data: bytes) -> None:
+            nonlocal received
+            received += len(data)
+            receive(protocol, data)
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(protocol, name)
+
+    transport = raw._transport
+    transport.set_protocol(Counting())
+    try:
+        await read()
+    finally:
+        transport.set_protocol(protocol)
+    return received
+
+
+async def test_long_lines_stay_in_the_database(world: World, source: Source) -> None:
+    """A thousand lines of 16 kB: a page is what fits into 2 MiB, and no more than that is read."""
+    await store(world, source, *((second, f"{second} {LONG}") for second in range(1000)))
+    pages: list[Lines] = []
+    for scope in (scope_of(source), LogScope(source.project_id, None)):
+        async with world.database.transaction() as session:
+
+            async def read(session: AsyncSession = session, scope: LogScope = scope) -> None:
+                pages.append(await list_lines(session, scope, EVERYTHING, 1000))
+
+            assert MOST_BYTES - 100_000 < await sent_bytes(session, read) < MOST_BYTES + 100_000
+    assert pages[0] == pages[1]
+    assert 120 < len(pages[0].items) < 140
+    assert pages[0].more
+
+    seen: list[int] = []
+    beyond: LinePosition | None = None
+    more = True
+    async with world.database.transaction() as session:
+        while more:
+            lines = await list_lines(session, scope_of(source), EVERYTHING, 1000, beyond, Order.OLDEST_FIRST)
+            seen += [int(line.text.partition(" ")[0]) for line in lines.items]
+            beyond, more = lines.items[-1].position, lines.more
+    assert seen == list(range(1000))
+
+
+async def test_a_tail_of_long_lines(world: World, source: Source) -> None:
+    other = await new_source(world, source.container_id)
+    tail = Tail(world.database, scope_of(source), EVERYTHING)
+    await tail.begin(0)
+    for one in (source, other):
+        await store(world, one, *((second, f"{second} {LONG}") for second in range(200)))
+    arrived: dict[str, list[int]] = {source.replica_id: [], other.replica_id: []}
+    async for tailed in tail.step():
+        arrived[tailed.line.replica_id].append(int(tailed.line.text.partition(" ")[0]))
+    assert list(arrived.values()) == [list(range(200))] * 2

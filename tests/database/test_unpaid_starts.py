@@ -22,8 +22,10 @@ async def started(
     ready: bool = False,
     state: str = "removed",
     reason: str | None = None,
+    times: int = 1,
 ) -> str:
-    """A container that is stopped, and a replica of it that ran on an H100 from then until then."""
+    """A container that is stopped, and a replica of it that ran on an H100 from then until then; or several, one after
+    the other, that took an hour each."""
     ((number,),) = await api.rows("SELECT count(*) FROM containers")
     created = await api.post(
         home.admin, f"/projects/{home.project_id}/containers", container_body(name=f"c-{number}")
@@ -34,9 +36,12 @@ async def started(
     await api.execute(
         "INSERT INTO replicas (id, container_id, slot, generation, instance_type, state, node, gpu_device_ids, host,"
         f" host_port, port_released_at, created_at, started_at, ended_at, ready_at, reason, ended_badly)"
-        f" VALUES (:id, :container, 0, 1, 'h100-80gb', :state, 'local', '{{}}', '127.0.0.1', 20000, now(), {began},"
-        f" {began}, {ended or 'NULL'}, {began if ready else 'NULL'}, :reason, false)",
-        id=f"rep_{number}",
+        " SELECT :id || hour, :container, 0, 1, 'h100-80gb', :state, 'local', '{}', '127.0.0.1', 20000, now(),"
+        f" {began} + hour * interval '1 hour', {began} + hour * interval '1 hour',"
+        f" {ended or 'NULL::timestamptz'} - (:times - 1 - hour) * interval '1 hour', {began if ready else 'NULL'}, :reason, false"
+        " FROM generate_series(0, :times - 1) AS hour",
+        id=f"rep_{number}_",
+        times=times,
         container=container_id,
         state=state,
         reason=reason,
@@ -51,7 +56,9 @@ async def used(api: Api, home: Home) -> int:
 
 async def test_stopped_again_and_again_it_is_refused_also_under_another_name(api: Api) -> None:
     home = await new_home(api)
-    container_id = await started(api, home, f"{DAY} - interval '1 hour'", f"{DAY} + interval '5 hours'")
+    container_id = await started(
+        api, home, f"{DAY} - interval '1 hour'", f"{DAY} + interval '5 hours'", times=6
+    )
     assert await used(api, home) == 5 * H100_MICROUSD, "only today's count, at their price"
     again = await api.post(home.admin, f"/containers/{container_id}/start")
     assert again.status_code == 202, "19.95 of 20.00 USD"
@@ -75,13 +82,21 @@ async def test_stopped_again_and_again_it_is_refused_also_under_another_name(api
 @pytest.mark.parametrize(
     ("ended", "how", "expected"),
     [
-        (f"{DAY} + interval '2 hours'", {}, 2 * H100_MICROUSD),
+        (f"{DAY} + interval '30 minutes'", {}, H100_MICROUSD // 2),
         (f"{DAY} + interval '2 hours'", {"ready": True}, 0),
         (f"{DAY} + interval '2 hours'", {"reason": "node_lost"}, 0),
-        (f"{DAY} + interval '2 hours'", {"reason": "exited"}, 2 * H100_MICROUSD),
+        (f"{DAY} + interval '30 minutes'", {"reason": "exited"}, H100_MICROUSD // 2),
+        (f"{DAY} + interval '9 hours'", {}, H100_MICROUSD),
         (None, {}, 0),
     ],
-    ids=["stopped", "it was ready", "its machine was lost", "it exited", "it ended unseen"],
+    ids=[
+        "stopped",
+        "it was ready",
+        "its machine was lost",
+        "it exited",
+        "nobody was there to end it",
+        "it ended unseen",
+    ],
 )
 async def test_what_counts(api: Api, ended: str | None, how: dict[str, object], expected: int) -> None:
     home = await new_home(api)
@@ -101,7 +116,7 @@ async def test_what_still_starts_counts_up_to_now(api: Api) -> None:
 
 async def test_what_lies_in_a_paid_hour_does_not_count_and_may_start(api: Api) -> None:
     home = await new_home(api)
-    container_id = await started(api, home, DAY, f"{DAY} + interval '8 hours'")
+    container_id = await started(api, home, DAY, f"{DAY} + interval '8 hours'", times=8)
     assert await used(api, home) == 8 * H100_MICROUSD
     await api.execute(
         f"UPDATE hours SET state = 'paid', bought_at = {DAY}, expires_at = {DAY} + interval '1 hour',"
@@ -116,7 +131,7 @@ async def test_what_lies_in_a_paid_hour_does_not_count_and_may_start(api: Api) -
 async def test_a_successor_that_never_takes_over_counts(api: Api) -> None:
     """Two processes, and one hour for both."""
     home = await new_home(api)
-    container_id = await started(api, home, DAY, f"{DAY} + interval '8 hours'")
+    container_id = await started(api, home, DAY, f"{DAY} + interval '8 hours'", times=8)
     await api.execute(
         f"UPDATE hours SET state = 'paid', bought_at = {DAY}, expires_at = {DAY} + interval '25 hours', due_at = now()"
     )
@@ -124,7 +139,7 @@ async def test_a_successor_that_never_takes_over_counts(api: Api) -> None:
     await api.execute(
         "INSERT INTO replicas (id, container_id, slot, generation, instance_type, state, node, gpu_device_ids, host,"
         " host_port, created_at, started_at, ready_at, ended_badly) SELECT 'rep_old', container_id, 0, 0, instance_type, 'routed',"
-        f" node, '{{}}', host, 20001, {DAY}, {DAY}, {DAY} + interval '1 hour', false FROM replicas"
+        f" node, '{{}}', host, 20001, {DAY}, {DAY}, {DAY} + interval '1 hour', false FROM replicas LIMIT 1"
     )
     assert await used(api, home) == 7 * H100_MICROUSD
     await api.execute("UPDATE containers SET state = 'RUNNING', desired_state = 'running'")

@@ -7,7 +7,7 @@ import hmac
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -19,7 +19,8 @@ from moorage.entrypoints.api import create_app
 from moorage.kit.clock import system_clock
 from moorage.kit.database import Listener
 from moorage.reconcile.driver import Driver
-from moorage.webhooks.delivery import WebhookDelivery
+from moorage.webhooks.delivery import MOST_WAITING, SHARE, WebhookDelivery
+from moorage.webhooks.repository import MOST_KEPT, due_webhooks, purge_deliveries
 from tests.ports import free_port
 
 DEADLINE_S = 20.0
@@ -356,3 +357,97 @@ async def test_money(world: World) -> None:
         5_000_000,
     )
     assert (data["id"], data["details"]["reason"]) == (answer.json()["id"], "an outage")
+
+
+async def test_tests_that_wait_are_few(world: World) -> None:
+    webhook_id = await sent_and_unanswered(world)
+    path = f"{world.path}/{webhook_id}/test"
+    statuses = [(await world.api.post(world.admin, path, {})).status_code for _ in range(20)]
+    assert statuses == [202] * 9 + [429] * 11
+    assert_problem(await world.api.post(world.admin, path, {}), 429, "too_many_tests")
+    assert len(await world.deliveries(webhook_id)) == 10
+    world.receiver.may_answer.set()
+    await until_received(world.receiver, 10)
+
+
+MANY_DELIVERIES = """
+    INSERT INTO webhook_deliveries (id, webhook_id, event, payload, next_try_at, created_at)
+    SELECT 'msg_' || i, :webhook, 'container.state', '{}', :next_try_at, now() - i * interval '1 second'
+    FROM generate_series(1, :count) i
+"""
+
+
+async def test_a_receiver_that_is_too_slow_is_switched_off(world: World) -> None:
+    webhook_id = await sent_and_unanswered(world)
+    later = datetime.now(UTC) + timedelta(hours=1)
+    await world.api.execute(MANY_DELIVERIES, webhook=webhook_id, next_try_at=later, count=MOST_WAITING + 1)
+    world.receiver.may_answer.set()
+
+    async def disabled() -> bool:
+        (one,) = (await world.api.get(world.admin, world.path)).json()["items"]
+        return not one["enabled"] and "5000 messages wait" in one["disabled_reason"]
+
+    await until(disabled, "the webhook is switched off")
+    assert await world.api.rows("SELECT 1 FROM webhook_deliveries WHERE next_try_at IS NOT NULL") == []
+
+
+async def test_of_what_was_delivered_the_newest_are_kept(world: World) -> None:
+    webhook_id = (await world.webhook("webhook.test"))["id"]
+    await world.api.execute(MANY_DELIVERIES, webhook=webhook_id, next_try_at=None, count=MOST_KEPT + 5)
+    async with world.api.database.transaction() as session:
+        await purge_deliveries(session)
+    (kept,) = await world.api.rows(
+        "SELECT count(*), max(substr(id, 5)::int) FROM webhook_deliveries WHERE webhook_id = :id",
+        id=webhook_id,
+    )
+    assert tuple(kept) == (MOST_KEPT, MOST_KEPT)
+
+
+async def silent_webhooks(world: World, asker: Asker, organization_id: str, count: int) -> list[str]:
+    """With a message each, to a receiver that takes it and says nothing."""
+    path, made = f"/organizations/{organization_id}/webhooks", []
+    for _ in range(count):
+        answer = await world.api.post(asker, path, {"url": world.receiver.url, "events": ["webhook.test"]})
+        assert answer.status_code == 201, answer.text
+        made.append(answer.json()["id"])
+        answer = await world.api.post(asker, f"{path}/{made[-1]}/test", {})
+        assert answer.status_code == 202, answer.text
+    return made
+
+
+async def test_silent_receivers_of_one_person_leave_places_to_others(
+    world: World, receiver: Receiver
+) -> None:
+    """Forty of them, in three organizations: more than are sent to at once."""
+    user_id, token = await world.api.new_person("eve@example.com")
+    eve = bearer("eve", token)
+    world.receiver.may_answer.clear()
+    for name, count in (("one", 20), ("two", 10), ("three", 10)):
+        await silent_webhooks(world, eve, await world.api.new_organization(name, {user_id: "admin"}), count)
+    await until_received(world.receiver, SHARE)
+    (mine,) = await silent_webhooks(world, world.admin, world.organization_id, 1)
+
+    def organizations() -> list[str]:
+        return [json.loads(body)["organization_id"] for _, body in world.receiver.received]
+
+    async def told() -> bool:
+        return world.organization_id in organizations()
+
+    await until(told, f"a message to {mine} while {len(world.receiver.received)} receivers are silent")
+    assert len(organizations()) == SHARE + 1, "no more than a share of the one, and the other's"
+    world.receiver.may_answer.set()
+    await until_received(world.receiver, 41)
+
+
+async def test_shares_are_of_an_organization_too(world: World) -> None:
+    world.receiver.may_answer.clear()
+    for number in range(3):
+        user_id, token = await world.api.new_person(f"admin-{number}@example.com")
+        await world.api.join(world.organization_id, user_id, "admin")
+        await silent_webhooks(world, bearer("another", token), world.organization_id, 3)
+    await until_received(world.receiver, SHARE)
+    async with world.api.database.reading() as session:
+        keys, _ = await due_webhooks(session, 100, SHARE, [])
+    assert len(keys) == SHARE
+    world.receiver.may_answer.set()
+    await until_received(world.receiver, 9)

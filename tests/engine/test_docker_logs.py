@@ -37,6 +37,7 @@ async def test_long_lines_and_bad_bytes(docker_world: DockerWorld) -> None:
     ]
 
 
+@pytest.mark.long
 async def test_many_lines_none_lost(docker_world: DockerWorld) -> None:
     script = "i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i+1)); done"
     spec = replace(await spec_of(docker_world, "prints"), command=("/bin/sh", "-c", script))

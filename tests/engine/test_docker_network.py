@@ -53,6 +53,7 @@ async def test_unreachable_from_a_container(docker_world: DockerWorld, host_serv
     assert reached == set(), {name: target for name, target in targets.items() if target in reached}
 
 
+@pytest.mark.long
 async def test_rules_are_what_makes_it_so(docker_world: DockerWorld, host_service_port: int) -> None:
     network = BridgeNetwork(docker_world.installation_id)
     started = await docker_world.engine.start(await spec_of(docker_world, "serves"))

@@ -133,6 +133,7 @@ async def test_its_python_is_whole(docker: aiodocker.Docker, docker_host: str, c
     assert ended["StatusCode"] == 0, await container.log(stderr=True)
 
 
+@pytest.mark.long
 async def test_package_lists_are_fetched_where_they_are_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,6 +149,7 @@ async def test_package_lists_are_fetched_where_they_are_missing(
     assert {"libc6", "busybox-static", "tzdata"} <= names
 
 
+@pytest.mark.long
 async def test_dockerfile_where_there_is_no_apt(
     docker: aiodocker.Docker,
     docker_host: str,

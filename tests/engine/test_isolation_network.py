@@ -256,6 +256,7 @@ async def test_nothing_is_reached(scene: Scene) -> None:
     await scene.assert_nothing_is_reached("at first")
 
 
+@pytest.mark.long
 async def test_nothing_is_reached_while_and_after_the_engine_restarts(
     scene: Scene, engine_settings: Settings
 ) -> None:
@@ -268,6 +269,7 @@ async def test_nothing_is_reached_while_and_after_the_engine_restarts(
     await scene.assert_nothing_is_reached("with a new engine")
 
 
+@pytest.mark.long
 async def test_without_the_rules_it_would_be(scene: Scene) -> None:
     """What the canary would reach otherwise, so that its silence means something."""
     names = [name for name, target in scene.targets.items() if target[1] in (scene.gateway, _own_address())]

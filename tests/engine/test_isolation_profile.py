@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -129,6 +130,7 @@ def test_docker_applies_it_to_all(
     asyncio.run(start_and_compare())
 
 
+@pytest.mark.long
 async def test_the_same_after_adoption_and_after_a_restart_of_the_engine(
     docker_world: DockerWorld, engine_settings: Settings
 ) -> None:

@@ -2,10 +2,12 @@
 
 import asyncio
 import contextlib
+import os
 import ssl
 import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,8 +23,8 @@ PROJECT, CONTAINER = ids.new_project_id(), ids.new_container_id()
 KEY = new_key(PROJECT)
 OTHER_SOURCE = "127.0.0.2"
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-HEADERS, SETTINGS = 1, 4
-_ENDS_STREAM_AND_HEADERS = 5
+DATA, HEADERS, SETTINGS = 0, 1, 4
+_ENDS_STREAM_AND_HEADERS, _ENDS_HEADERS = 5, 4
 
 
 @dataclass
@@ -33,9 +35,10 @@ class Http2Connection:
     answers: Counter[int] = field(default_factory=Counter)
     """Frames that the other side sent, by their type."""
 
-    def ask(self, path: str, times: int) -> None:
+    def ask(self, path: str, times: int, *, unfinished: bytes | None = None) -> None:
+        """`unfinished`: the beginning of a body of which nothing more comes."""
         fields = {
-            ":method": "GET",
+            ":method": "GET" if unfinished is None else "POST",
             ":scheme": "https",
             ":authority": "g",
             ":path": path,
@@ -43,8 +46,11 @@ class Http2Connection:
         }
         # Each a literal with a name of its own: nothing has to be remembered.
         block = b"".join(b"\0" + _text(name) + _text(value) for name, value in fields.items())
+        flags = _ENDS_STREAM_AND_HEADERS if unfinished is None else _ENDS_HEADERS
         for number in range(times):
-            self.writer.write(_frame(HEADERS, _ENDS_STREAM_AND_HEADERS, 2 * number + 1, block))
+            self.writer.write(_frame(HEADERS, flags, 2 * number + 1, block))
+            if unfinished is not None:
+                self.writer.write(_frame(DATA, 0, 2 * number + 1, unfinished))
 
     async def read(self, reader: asyncio.StreamReader) -> None:
         while head := await reader.read(9):
@@ -148,3 +154,36 @@ async def test_without_a_certificate_nobody_speaks_it(place: Place, gateway: obj
         async with asyncio.timeout(10):
             assert (await reader.read(12)).startswith(b"HTTP/1.1 400")
         writer.close()
+
+
+def resident_bytes(pid: int) -> int:
+    fields = Path(f"/proc/{pid}/statm").read_text().split()
+    return int(fields[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+async def test_a_refused_request_is_not_waited_for(container: Container) -> None:
+    """A thousand requests of one source to the management address, each with a body that never ends: all but its part are
+    refused at once, and what they sent so far is not kept."""
+    connections, each = 20, 50
+    async with serving(container, connections) as place, AsyncExitStack() as stack:
+        gateway = place.dataplane()
+        await gateway.start()
+        pid = (await gateway.process.master.workers()).current_pid
+        greedy = [
+            await stack.enter_async_context(http2_connection(place.management_port))
+            for _ in range(connections)
+        ]
+        before = resident_bytes(pid)
+        for connection in greedy:
+            connection.ask("/slow", each, unfinished=b"x" * 1000)
+
+        def refused() -> int:
+            return sum(connection.answers[HEADERS] for connection in greedy)
+
+        # Long before a body that does not come would be given up.
+        await eventually(lambda: refused() == connections * each - connections, within_s=8)
+        more = resident_bytes(pid) - before
+        assert more < connections * each * 16 * 1024 / 2, "half of what a buffer for each would take"
+        print(
+            f"\n{connections * each} unfinished requests, {refused()} refused, HAProxy grew by {more / 1e6:.1f} MB"
+        )

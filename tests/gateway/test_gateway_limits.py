@@ -125,7 +125,7 @@ async def test_a_container_sets_how_long_it_may_be_silent(
     started = time.monotonic()
     assert await post(client, b"", "/hold") == (504, "container_timeout")
     quick_s = time.monotonic() - started
-    # Longer than what this gateway's other containers have, and than a client may dawdle.
+    # Longer than a client may dawdle.
     await serve(gateway, container.server(), request_timeout_s=30)
     held = asyncio.create_task(post(client, b"", "/hold"))
     await eventually(lambda: container.waiting == 1)
@@ -133,7 +133,7 @@ async def test_a_container_sets_how_long_it_may_be_silent(
     assert not held.done()
     container.release.set()
     assert await held == (200, None)
-    assert quick_s < 2
+    assert quick_s < 20
 
 
 async def test_a_container_sets_how_long_a_websocket_may_be_silent(

@@ -255,3 +255,21 @@ async def test_what_nobody_tells_is_found_by_the_next_comparison(
     await world.move(replica_id, "starting", tell=False)
     await eventually(let_go)
     assert await one.ask(world.container_id) == 503
+
+
+async def test_the_only_container_of_its_bucket_is_deleted_just_after_it_was_looked_at(
+    world: World, gateways: tuple[Gateway, Gateway], container: Container
+) -> None:
+    """Then no row is left that a comparison could find changed: what must be found is that there is none."""
+    one, _ = gateways
+    replica_id = await world.add_replica(container)
+
+    async def answers(status: int) -> bool:
+        return await one.ask(world.container_id) == status
+
+    await eventually(lambda: answers(200))
+    await world.move(replica_id, "stopped")
+    await eventually(lambda: answers(503))
+    async with world.database.transaction() as session:
+        await session.execute(text("UPDATE containers SET deleted_at = now()"))
+    await eventually(lambda: answers(404))

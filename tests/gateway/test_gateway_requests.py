@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.gateway.dataplane import DataPlane
 from moorage.gateway.request_reader import RequestReader
-from moorage.gateway.table import Route
+from moorage.gateway.table import Route, TrafficLimits
 from moorage.identity.api_keys.models import ApiKeyRow
 from moorage.identity.api_keys.repository import add_key, uses_of
 from moorage.kit import ids
@@ -125,6 +125,8 @@ async def test_records_and_figures(
         status, well = await ask(client, f"/c/{CONTAINER}/v1")
         assert status == 200
         _, closed = await ask(client, f"/c/{CONTAINER}/close")
+        patient = Route(CONTAINER, PROJECT, (container.server(),), limits=TrafficLimits(request_timeout_s=2))
+        await gateway.apply(table([patient, Route(FOREIGN, ids.new_project_id())], [KEY]))
         _, silent = await ask(client, f"/c/{CONTAINER}/hold")
         _, foreign = await ask(client, f"/c/{FOREIGN}/v1")
         assert (await ask(client, f"/c/{CONTAINER}/v1", key=None))[0] == 401

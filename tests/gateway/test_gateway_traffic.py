@@ -7,7 +7,7 @@ import pytest
 from gateway_support import Container, Place, eventually, new_key, run_container, table
 
 from moorage.gateway.dataplane import DataPlane
-from moorage.gateway.table import Route, Server
+from moorage.gateway.table import Route, Server, TrafficLimits
 from moorage.kit import ids
 from tests.ports import free_port
 
@@ -17,9 +17,13 @@ KEY = new_key(PROJECT)
 
 
 async def serve(
-    gateway: DataPlane, *servers: Server, health_path: str | None = None, max_concurrency: int = 100
+    gateway: DataPlane,
+    *servers: Server,
+    health_path: str | None = None,
+    max_concurrency: int = 100,
+    **limits: int,
 ) -> None:
-    route = Route(CONTAINER, PROJECT, servers, health_path, max_concurrency)
+    route = Route(CONTAINER, PROJECT, servers, health_path, max_concurrency, limits=TrafficLimits(**limits))
     await gateway.apply(table([route], [KEY]))
 
 
@@ -103,7 +107,7 @@ async def test_a_container_that_hangs_up(
 async def test_a_container_that_says_nothing(
     gateway: DataPlane, container: Container, client: aiohttp.ClientSession
 ) -> None:
-    await serve(gateway, container.server())
+    await serve(gateway, container.server(), request_timeout_s=2)
     async with get(client, "/hold") as response:
         assert await error_of(response) == (504, "container_timeout")
 

@@ -19,7 +19,7 @@ _LIMIT_S = 150.0
 CANARY_PORTS = (80, 443, 2375, 5000, 6379, 8080)
 
 
-def in_own_network(story: Callable[[], Awaitable[None]]) -> None:
+def in_own_network(story: Callable[[], Awaitable[None]], limit_s: float = _LIMIT_S) -> None:
     def live() -> None:
         # For this thread alone, and for the threads and processes that it starts.
         if ctypes.CDLL(None, use_errno=True).unshare(_CLONE_NEWNET) != 0:
@@ -30,7 +30,7 @@ def in_own_network(story: Callable[[], Awaitable[None]]) -> None:
             "ip -6 route add local ::/0 dev lo",
         ):
             subprocess.run(command.split(), check=True)
-        asyncio.run(_within_limit(story))
+        asyncio.run(_within_limit(story, limit_s))
 
     with ThreadPoolExecutor(max_workers=1) as threads:
         threads.submit(live).result()
@@ -89,6 +89,6 @@ def _name(writer: asyncio.StreamWriter) -> str:
     return f"from {source[0]}:{source[1]}"
 
 
-async def _within_limit(story: Callable[[], Awaitable[None]]) -> None:
-    async with asyncio.timeout(_LIMIT_S):
+async def _within_limit(story: Callable[[], Awaitable[None]], limit_s: float) -> None:
+    async with asyncio.timeout(limit_s):
         await story()

@@ -52,7 +52,10 @@ class Users:
         if sum(one is organization for one in self.containers.values()) >= 3:
             return await self.start()
         self.made += 1
-        name = f"c{self.made}"
+        return await self.create_one(organization, f"c{self.made}")
+
+    async def create_one(self, organization: Organization, name: str) -> None:
+        world = self.world
         least = world.acting.choice((1, 1, 2))
         body = {
             "name": name,
@@ -61,7 +64,7 @@ class Users:
             "resources": self._resources(least, least + world.acting.choice((0, 0, 1))),
             "health_check": {"timeout_s": world.acting.choice((10, 60, 120))},
         }
-        answer = await self._ask(
+        answer = await self.ask_for(
             organization,
             f"create {name} of {body['image']}",
             "POST",
@@ -73,7 +76,6 @@ class Users:
             world.story.names[container_id] = name
             self.containers[container_id] = organization
             world.wishes[container_id] = ("running", "created")
-        return None
 
     async def stop(self) -> None:
         await self._change("stop", "stopped")
@@ -85,20 +87,21 @@ class Users:
         await self._change("restart", "running")
 
     async def _change(self, verb: str, wish: str) -> None:
-        if (container_id := self._some()) is None:
-            return
+        if (container_id := self.some()) is not None:
+            await self.change_one(container_id, verb, wish)
+
+    async def change_one(self, container_id: str, verb: str, wish: str) -> None:
         organization = self.containers[container_id]
-        answer = await self._ask(
-            organization, f"{verb} {container_id}", "POST", f"/containers/{container_id}/{verb}", None
-        )
+        path = f"/containers/{container_id}/{verb}"
+        answer = await self.ask_for(organization, f"{verb} {container_id}", "POST", path, None)
         self._wish(container_id, answer, wish, verb)
 
     async def delete(self) -> None:
-        if (container_id := self._some()) is not None:
+        if (container_id := self.some()) is not None:
             await self.delete_one(container_id)
 
     async def delete_one(self, container_id: str) -> bool:
-        answer = await self._ask(
+        answer = await self.ask_for(
             self.containers[container_id],
             f"delete {container_id}",
             "DELETE",
@@ -109,36 +112,43 @@ class Users:
         gone = answer.status in (202, 204, 404)
         if gone:
             del self.containers[container_id]
+            self.world.deleted.add(container_id)
         return gone
 
     async def scale(self) -> None:
-        if (container_id := self._some()) is None:
-            return
-        least = self.world.acting.choice((1, 1, 2, 3))
-        body = {"min_replicas": least, "max_replicas": least + self.world.acting.choice((0, 1))}
-        await self._ask(
+        if (container_id := self.some()) is not None:
+            least = self.world.acting.choice((1, 1, 2, 3))
+            await self.scale_one(container_id, least, least + self.world.acting.choice((0, 1)))
+
+    async def scale_one(self, container_id: str, least: int, most: int) -> None:
+        answer = await self.ask_for(
             self.containers[container_id],
             f"scale {container_id} to {least}",
             "POST",
             f"/containers/{container_id}/scale",
-            body,
+            {"min_replicas": least, "max_replicas": most},
         )
+        if answer.status in (200, 202):
+            self.world.scales[container_id] = least
+        elif answer.status is None or answer.status >= 500:
+            self.world.scales.pop(container_id, None)
 
     async def edit(self) -> None:
-        if (container_id := self._some()) is None:
+        if (container_id := self.some()) is None:
             return
-        await self._ask(
+        answer = await self.ask_for(
             self.containers[container_id],
             f"edit {container_id}",
             "PATCH",
             f"/containers/{container_id}",
             self._changes(),
         )
+        self._scaling_may_differ(container_id, answer)
 
     async def draft(self) -> None:
-        if (container_id := self._some()) is None:
+        if (container_id := self.some()) is None:
             return
-        await self._ask(
+        await self.ask_for(
             self.containers[container_id],
             f"draft for {container_id}",
             "PUT",
@@ -147,9 +157,9 @@ class Users:
         )
 
     async def apply_draft(self) -> None:
-        if (container_id := self._some()) is None:
+        if (container_id := self.some()) is None:
             return
-        answer = await self._ask(
+        answer = await self.ask_for(
             self.containers[container_id],
             f"apply the draft of {container_id}",
             "POST",
@@ -157,9 +167,12 @@ class Users:
             None,
         )
         self._wish(container_id, answer, "running", "apply a draft")
+        self._scaling_may_differ(container_id, answer)
 
     async def suspend(self) -> None:
-        organization = self.world.acting.choice(self.world.organizations)
+        await self.suspend_one(self.world.acting.choice(self.world.organizations))
+
+    async def suspend_one(self, organization: Organization) -> None:
         await self._ask_as_operator(
             f"suspend {organization.name}",
             f"/operator/organizations/{organization.id}/suspend",
@@ -195,7 +208,7 @@ class Users:
     async def limit_spending(self) -> None:
         organization = self.world.acting.choice(self.world.organizations)
         limit = self.world.acting.choice((100_000, 10_000_000, None))
-        await self._ask(
+        await self.ask_for(
             organization,
             f"limit spending to {limit}",
             "PUT",
@@ -203,7 +216,7 @@ class Users:
             {"limit_microusd": limit},
         )
 
-    def _some(self) -> str | None:
+    def some(self) -> str | None:
         return self.world.acting.choice(sorted(self.containers)) if self.containers else None
 
     def _resources(self, least: int, most: int) -> dict[str, Any]:
@@ -229,11 +242,21 @@ class Users:
         elif answer.status is None or answer.status >= 500:
             self.world.wishes.pop(container_id, None)
 
+    def _scaling_may_differ(self, container_id: str, answer: Answer) -> None:
+        """Whatever was sent may have had a scaling of its own."""
+        if answer.status is None or answer.status < 400 or answer.status >= 500:
+            self.world.scales.pop(container_id, None)
+
     def _forget_wishes(self, organization: Organization) -> None:
         """Suspending is the operator's word over the users'."""
 
-    async def _ask(self, organization: Organization, words: str, method: str, path: str, body: Any) -> Answer:
+    async def ask_for(
+        self, organization: Organization, words: str, method: str, path: str, body: Any
+    ) -> Answer:
         answer = await self.world.ask(organization.headers, method, path, body)
+        if answer.status == 401:
+            self.world.sign_in_again()
+            answer = await self.world.ask(organization.headers, method, path, body)
         return self._told(organization.name, words, answer)
 
     async def _ask_as_operator(self, words: str, path: str, body: Any, method: str = "POST") -> Answer:
@@ -326,9 +349,13 @@ class BadDay:
             self.world.machine.drop(one)
 
     async def die(self) -> None:
+        """Sometimes while nobody looks: the controllers are just being restarted."""
         running = self.world.machine.running()
         if running:
             one = self.world.acting.choice(running)
+            if self.world.acting.random() < 0.5:
+                for name in ("controller1", "controller2"):
+                    self.world.take_down(name, 60)
             self.world.story.tell("machine", f"{one.spec.replica_id} of {one.spec.container_id} ends")
             self.world.story.count("replica ended")
             self.world.machine.end(one)

@@ -28,9 +28,23 @@ class Rates:
     database_slow: float
     crash_at_commit: float
     notification_lost: float
+    engine_words_lost: float
+    """Of each word of the engine: the stream of them breaks instead."""
+    provider_fails: float
+    """The payment provider, before anything happened."""
+    provider_reply_lost: float
+    provider_slow: float
+    provider_stale: float
+    crash_at_provider: float
+    receiver_fails: float
+    """A mail server or webhook that cannot be reached."""
+    receiver_refuses: float
+    receiver_reply_lost: float
+    receiver_slow: float
+    crash_at_receiver: float
 
 
-CALM = Rates(0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+CALM = Rates(*(0.0,) * 21)
 
 
 def draw_rates(chance: random.Random) -> Rates:
@@ -52,6 +66,17 @@ def draw_rates(chance: random.Random) -> Rates:
         database_slow=rate(0.01),
         crash_at_commit=rate(0.02),
         notification_lost=rate(0.3),
+        engine_words_lost=rate(0.4),
+        provider_fails=rate(0.3),
+        provider_reply_lost=rate(0.3),
+        provider_slow=rate(0.3),
+        provider_stale=rate(0.3),
+        crash_at_provider=rate(0.2),
+        receiver_fails=rate(0.3),
+        receiver_refuses=rate(0.3),
+        receiver_reply_lost=rate(0.3),
+        receiver_slow=rate(0.1),
+        crash_at_receiver=rate(0.2),
     )
 
 
@@ -63,6 +88,14 @@ class Faults:
     postgres_away: bool = False
     crash: Callable[[Process], None] = lambda process: None
     """Ends a process before anything else of it gets a turn."""
+
+    stop: Callable[[Process], None] = lambda process: None
+    """As by SIGSTOP, for longer than a lease."""
+    stops_after: tuple[str, int] | None = None
+    """The process that is to be stopped, and after how many of its commits."""
+
+    slow_starts: int = 0
+    """So many of the next starts take long."""
 
     crashes_left: int = 5
     others_left: int = 60
@@ -108,11 +141,21 @@ class Faults:
             self.story.count("crash after commit")
             self.story.tell(process.name, "dies after a COMMIT")
             self.crash(process)
+        if commit:
+            self._perhaps_stop(process)
         if self.happens(self.rates.database_reply_lost):
             self.story.count("commit in doubt" if commit else "answer lost")
             self.story.tell(process.name, f"loses its connection after: {sql[:60]!r}")
             return self._delay_s(), True
         return self._delay_s(), False
+
+    def _perhaps_stop(self, process: Process) -> None:
+        if self.stops_after is None or self.stops_after[0] != process.name:
+            return
+        commits = self.stops_after[1] - 1
+        self.stops_after = (process.name, commits) if commits else None
+        if not commits:
+            self.stop(process)
 
     def refuses(self) -> bool:
         return self.postgres_away

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from moorage.gateway.dataplane import Applied
 from moorage.gateway.liveness import Health
 from moorage.gateway.table import GatewayTable
-from moorage.kit.ids import ReplicaId
+from moorage.kit.ids import ContainerId, ReplicaId
 from tests.simulation.story import Story
 
 
@@ -31,6 +31,8 @@ class Haproxy:
     story: Story
     servers: dict[ReplicaId, Held] = field(default_factory=dict)
     failing: dict[ReplicaId, Health] = field(default_factory=dict)
+    routes: frozenset[ContainerId] = frozenset()
+    """What it answers for, if only with 503; anything else is 404."""
 
     def enabled(self) -> dict[ReplicaId, Held]:
         return {name: held for name, held in self.servers.items() if not held.draining}
@@ -58,7 +60,8 @@ class SimulatedDataPlane:
             raise OSError("HAProxy does not answer")
         proxy, now_s = self.haproxy, self.haproxy.now_s()
         before = set(proxy.servers)
-        changes = 0
+        changes = len(proxy.routes ^ table.routes.keys())
+        proxy.routes = frozenset(table.routes)
         wanted = {
             server.replica_id: (route.container_id, server)
             for route in table.routes.values()

@@ -113,6 +113,7 @@ class SimulationLoop(asyncio.SelectorEventLoop):
         self._now_s = 0.0
         self.turns = 0
         self.tasks_made = 0
+        self._connected_to: dict[int, int] = {}
         self.connect_to_postgres: Connect | None = None
         self.connect_to_port: Connect | None = None
         """Both are given by the world: `wire.py` and `network.py`."""
@@ -131,6 +132,11 @@ class SimulationLoop(asyncio.SelectorEventLoop):
             if timer._context.get(PROCESS) is not None:
                 timer._when += seconds
         heapq.heapify(self._scheduled)
+
+    def next_of_nobody_s(self) -> float:
+        """When the next timer ends that belongs to no process, or a long time from now."""
+        waiting = (one for one in self._scheduled if not one._cancelled and one._context.get(PROCESS) is None)
+        return min((one.when() for one in waiting), default=self._now_s + 1e9)
 
     def put_ready(self, handles: list[asyncio.Handle]) -> None:
         self._ready.extend(handles)
@@ -179,4 +185,11 @@ class SimulationLoop(asyncio.SelectorEventLoop):
         self, protocol_factory: Any, host: Any = None, port: Any = None, **how: Any
     ) -> Any:
         assert self.connect_to_port is not None, "the world says how"
+        if (opened := how.get("sock")) is not None:
+            port = self._connected_to.pop(opened.fileno())
+            opened.close()
         return self.connect_to_port(protocol_factory, port)
+
+    async def sock_connect(self, sock: Any, address: Any) -> None:
+        """Nothing is connected: a connection of the simulation takes its place."""
+        self._connected_to[sock.fileno()] = address[1]

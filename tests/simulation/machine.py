@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -11,7 +11,7 @@ from moorage.engines.simulated import SimulatedEngine, SimulatedImage, Simulated
 from moorage.engines.simulated_machine import SimulatedReplica
 from moorage.kit.clock import Clock
 from moorage.kit.errors import EngineError
-from moorage.kit.ids import InstallationId, ReplicaId
+from moorage.kit.ids import ContainerId, InstallationId, ReplicaId
 from tests.simulation.faults import Faults
 from tests.simulation.loop import Process
 
@@ -25,6 +25,7 @@ IMAGES = {
 }
 
 ResultT = TypeVar("ResultT")
+_CHANGING = ("start", "stop", "remove")
 
 
 class Machine(SimulatedMachine):
@@ -44,6 +45,17 @@ class Machine(SimulatedMachine):
                 return one
         return None
 
+    def ran_ago_s(self, container_id: str) -> float:
+        """Since when no process of a container has run, also of those that were removed since."""
+        now = self.clock.now()
+        there = [(now, one) for one in self.replicas.values()]
+        ends = [
+            min(until, one.ends_at or until)
+            for until, one in (*there, *self.removals)
+            if one.spec.container_id == container_id and one.started_at is not None
+        ]
+        return (now - max(ends)).total_seconds() if ends else float("inf")
+
     def end(self, replica: SimulatedReplica, exit_code: int = 1) -> None:
         self.put(replace(replica, ends_at=self.clock.now(), exit_code=exit_code))
 
@@ -58,9 +70,10 @@ class Machine(SimulatedMachine):
 
 @dataclass
 class Watch:
-    """Told of every effect on the engine."""
+    """Told of every call that changes something on the engine: when it is made, and when it takes effect."""
 
-    acts: Callable[[Process, str, str], None]
+    acts: Callable[[Process, str, str], None] = lambda process, name, of: None
+    takes_effect: Callable[[Process, str, str], None] = lambda process, name, of: None
 
 
 class SimulatedClient(SimulatedEngine):
@@ -105,6 +118,17 @@ class SimulatedClient(SimulatedEngine):
     async def list_replicas(self) -> list[ObservedReplica]:
         return await self._look("list", "", super().list_replicas)
 
+    def watch(self) -> AsyncIterator[ContainerId]:
+        return self._until_it_breaks(super().watch())
+
+    async def _until_it_breaks(self, words: AsyncIterator[ContainerId]) -> AsyncIterator[ContainerId]:
+        async for container_id in words:
+            if self._faults.happens(self._faults.rates.engine_words_lost):
+                self._faults.story.count("engine words lost")
+                self._faults.story.tell(self._process.name, f"engine: a word about {container_id} is lost")
+                raise EngineError("the stream of the engine's words broke")
+            yield container_id
+
     async def _look(self, name: str, of: str, work: Callable[[], Awaitable[ResultT]]) -> ResultT:
         found = await self._call(name, of, work)
         key = f"{name} {of}"
@@ -117,9 +141,11 @@ class SimulatedClient(SimulatedEngine):
 
     async def _call(self, name: str, of: str, work: Callable[[], Awaitable[ResultT]]) -> ResultT:
         faults, rates = self._faults, self._faults.rates
-        if name in ("start", "stop", "remove"):
+        if name in _CHANGING:
             self._watch.acts(self._process, name, of)
-        if faults.happens(rates.engine_slow):
+        slow = name == "start" and faults.slow_starts > 0
+        faults.slow_starts -= slow
+        if slow or faults.happens(rates.engine_slow):
             faults.story.count("engine slow")
             await self._clock.sleep(self._chance.uniform(1.0, 60.0))
         await self._clock.sleep(self._chance.choice((0.001, 0.004, 0.02, 0.3)))
@@ -128,6 +154,8 @@ class SimulatedClient(SimulatedEngine):
             faults.story.count("engine fails")
             faults.story.tell(self._process.name, f"engine: {name} {of} fails")
             raise EngineError(f"{name} {of}: the engine failed")
+        if name in _CHANGING:
+            self._watch.takes_effect(self._process, name, of)
         result = await work()
         await self._perhaps_die(name, of, "after")
         await self._clock.sleep(0.001)

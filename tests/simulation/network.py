@@ -1,4 +1,5 @@
-"""Ports of replicas: whoever listens takes the connection, says nothing, and hears nothing."""
+"""Ports of replicas: whoever listens takes the connection, says nothing, and hears nothing. Others are somebody's who
+receives (`receivers.py`)."""
 
 import asyncio
 from collections.abc import Callable
@@ -6,6 +7,7 @@ from typing import Any
 
 from tests.simulation.loop import SimulationLoop
 from tests.simulation.machine import Machine
+from tests.simulation.receivers import HOOKS_PORT, SMTP_PORT, Receivers
 
 
 class _SilentTransport(asyncio.Transport):
@@ -33,11 +35,13 @@ class _SilentTransport(asyncio.Transport):
 
 
 def connector(
-    loop: SimulationLoop, machine: Machine
+    loop: SimulationLoop, machine: Machine, receivers: Receivers
 ) -> Callable[[Callable[[], asyncio.BaseProtocol], Any], tuple[asyncio.Transport, asyncio.BaseProtocol]]:
     def connect(
         protocol_factory: Callable[[], asyncio.BaseProtocol], port: Any
     ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
+        if port in (SMTP_PORT, HOOKS_PORT):
+            return receivers.connect(protocol_factory, port)  # type: ignore[no-any-return]
         if machine.answers_at(port) is None:
             raise ConnectionRefusedError(f"nobody listens at {port}")
         protocol = protocol_factory()

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 from moorage.reconcile.lease import Lease
+from tests.simulation.parts import DUE
 from tests.simulation.world import World
 
 _LOOK_EVERY_S = 6.0
@@ -18,13 +19,18 @@ _MARGIN_S = 3.0
 _RESTLESS_S = 40.0
 """What goes on for longer than this is waiting for something: then time is skipped in small steps."""
 _RESTLESS_STEP_S = 150.0
+_AWAKE_S = 24.0
+"""For so long between two such steps: or whoever looks once in a minute, as the sweep does, would look once in half an hour."""
+_NOBODY_THERE_S = 30.0
+"""After so long without a controller, the gateway has heard of everything that there was to hear."""
 
 _QUIET = """
 SELECT (SELECT count(*) FROM replicas r
     WHERE r.state NOT IN ('routed', 'removed') OR (r.state = 'removed' AND r.port_released_at IS NULL)),
 extract(epoch FROM (SELECT min(reconcile_at) FROM containers) - sim.clock_timestamp()),
 extract(epoch FROM (SELECT min(due_at) FROM hours) - sim.clock_timestamp()),
-(SELECT string_agg(id, ' ') FROM replicas WHERE state = 'routed')
+(SELECT string_agg(id, ' ') FROM replicas WHERE state = 'routed'),
+extract(epoch FROM least({due}) - sim.clock_timestamp())
 """
 
 
@@ -41,6 +47,10 @@ async def pass_time(world: World, seconds: float, leases: list[Lease], look: Cal
         restless_s += step_s
         if left_s < _SHORTEST_SKIP_S or not _may_skip(world):
             continue
+        if not _somebody_reconciles(world):
+            if restless_s > _NOBODY_THERE_S:
+                _skip(world, left_s, leases, looked_at=False)
+            continue
         settled, container_s, hour_s = _next_due_s(world)
         quiet_s = min(container_s, hour_s) if settled else 0.0
         if quiet_s - _MARGIN_S >= _SHORTEST_SKIP_S:
@@ -50,17 +60,27 @@ async def pass_time(world: World, seconds: float, leases: list[Lease], look: Cal
         elif restless_s > _RESTLESS_S and hour_s - _MARGIN_S >= _SHORTEST_SKIP_S:
             # Somebody tries again and again, or waits for a bound; but no hour is missed meanwhile.
             _skip(world, min(_RESTLESS_STEP_S, hour_s - _MARGIN_S, left_s), leases)
+            restless_s = _RESTLESS_S - _AWAKE_S
 
 
 def _may_skip(world: World) -> bool:
-    alive = all(one.alive and not one.stopped for one in world.processes.values())
-    return alive and world.wire.is_idle() and not world.faults.postgres_away
+    """Also while a process is dead, up to its next start; not while one is stopped."""
+    moving = not any(one.alive and one.stopped for one in world.processes.values())
+    if world.now_s() < world.noticed_at_s:
+        return False
+    starts_s = world.loop.next_of_nobody_s() - world.now_s() - _MARGIN_S
+    return moving and starts_s > _SHORTEST_SKIP_S and world.wire.is_idle() and not world.faults.postgres_away
+
+
+def _somebody_reconciles(world: World) -> bool:
+    return any(one.alive for name, one in world.processes.items() if name.startswith("controller"))
 
 
 def _next_due_s(world: World) -> tuple[bool, float, float]:
     """Whether no replica is on its way anywhere, and none ended unnoticed; in how many seconds a container and an hour
     are due."""
-    ((unsettled, container_s, hour_s, routed),) = world.query(_QUIET)
+    due = ", ".join(f"({DUE[part]})" for part in sorted(world.parts) if part in DUE) or "NULL::timestamptz"
+    ((unsettled, container_s, hour_s, routed, other_s),) = world.query(_QUIET.format(due=due))
     noticed = set((routed or "").split()) == {one.spec.replica_id for one in world.machine.running()}
     ends_s = 1e9
     now: datetime = world.machine.clock.now()
@@ -68,17 +88,31 @@ def _next_due_s(world: World) -> tuple[bool, float, float]:
         if one.ends_at is not None:
             ends_s = min(ends_s, (one.ends_at - now).total_seconds())
     due_s = float(container_s) if container_s is not None else 1e9
-    return unsettled == "0" and noticed, min(due_s, ends_s), float(hour_s) if hour_s is not None else 1e9
+    other_due_s = float(other_s) if other_s is not None else 1e9
+    return (
+        unsettled == "0" and noticed,
+        min(due_s, ends_s, other_due_s),
+        float(hour_s) if hour_s is not None else 1e9,
+    )
 
 
-def _skip(world: World, seconds: float, leases: list[Lease]) -> None:
+def _skip(world: World, seconds: float, leases: list[Lease], *, looked_at: bool = True) -> None:
+    """No further than what is to happen to a process: that stays where it is. `looked_at`: somebody is there who would
+    have looked at whatever is due meanwhile, so that its limits go on counting."""
+    seconds = min(seconds, world.loop.next_of_nobody_s() - world.now_s() - _MARGIN_S)
+    living = ", ".join(f"'{name}'" for name, one in world.processes.items() if one.alive) or "NULL"
     world.query(
         f"""UPDATE leases SET expires_at = expires_at + interval '{seconds} seconds'
-        WHERE expires_at > sim.clock_timestamp();
+        WHERE expires_at > sim.clock_timestamp() AND holder IN ({living});
         UPDATE gateways SET seen_at = seen_at + interval '{seconds} seconds';
         UPDATE nodes SET seen_at = seen_at + interval '{seconds} seconds';
         UPDATE reconciler_status SET last_run_at = last_run_at + interval '{seconds} seconds'"""
     )
+    if looked_at:
+        world.query(
+            f"""UPDATE containers SET next_look_at = next_look_at + interval '{seconds} seconds'
+            WHERE next_look_at < sim.clock_timestamp() + interval '{seconds} seconds'"""
+        )
     for lease in leases:
         lease.deadline_s += seconds
     world.loop.skip(seconds)

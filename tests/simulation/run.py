@@ -1,24 +1,40 @@
 """One seed from its first day to its last, and many of them: `python -m tests.simulation.run 1-200`."""
 
+import argparse
+import asyncio
 import contextlib
 import gc
 import logging
+import multiprocessing
+import os
 import random
 import signal
 import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 from moorage.kit.logging import configure_logging
 from moorage.reconcile.lease import Lease
 from tests.simulation.actors import Act, BadDay, Users
 from tests.simulation.chance import seeded_secrets
-from tests.simulation.faults import CALM, draw_rates
-from tests.simulation.invariants import BrokenError, Invariants
+from tests.simulation.checks import Checks, settings_of
+from tests.simulation.compiled_once import compiled_once
+from tests.simulation.faults import CALM, Rates, draw_rates
+from tests.simulation.invariants import AT_THE_END, BrokenError, Invariants
+from tests.simulation.invariants_deliveries import DeliveryInvariants
+from tests.simulation.invariants_payments import PaymentInvariants
+from tests.simulation.listeners import Listeners
+from tests.simulation.parts import draw_parts
 from tests.simulation.passing import pass_time
+from tests.simulation.payers import Payers
+from tests.simulation.payments import Bank, BankTransport, Events, payments_at
+from tests.simulation.races import Races
+from tests.simulation.results import Result, commit, keep, kept_in, never_happened, summary
 from tests.simulation.server import Server, postgres
 from tests.simulation.story import Story
 from tests.simulation.tempo import slower
@@ -26,6 +42,13 @@ from tests.simulation.types_learnt import types_learnt_once
 from tests.simulation.world import World, furnish, new_world
 
 _PAUSES_S = (0.0, 0.01, 0.3, 1.0, 3.0, 20.0, 60.0, 600.0, 3000.0, 3590.0, 7000.0)
+_NIGHTS_S = (4 * 3600.0, 8 * 3600.0, 12 * 3600.0)
+"""In each seed one: hours in which only hours are renewed, until the money ends."""
+_DEPLOYMENTS = 2
+"""What the first events are."""
+_OF_OTHERS = 0.4
+"""How many of the events are about payments or deliveries, where a seed has them."""
+Acts = Callable[[], list[tuple[int, str, Act]]]
 PROCESSES = ("api", "gateway", "controller1", "controller2")
 
 
@@ -47,6 +70,8 @@ class Plan:
     seed: int
     left_out: frozenset[int] = frozenset()
     single_faults: bool = True
+    watched: frozenset[str] | None = None
+    """The only invariants that count; all unless a certain bug is looked for."""
 
 
 def run_seed(server: Server, plan: Plan) -> Outcome:
@@ -58,13 +83,18 @@ def _run_seed(server: Server, plan: Plan) -> Outcome:
     began_s = time.perf_counter()
     monitor = server.plain()
     server.empty(monitor)
+    server.backends.begin_a_seed()
     monitor.close()
     leases: list[Lease] = []
     broken, sentence = None, ""
-    with seeded_secrets(plan.seed), slower(leases), types_learnt_once():
-        world = new_world(server, plan.seed, {})
+    with seeded_secrets(plan.seed), slower(leases), types_learnt_once(), compiled_once():
+        parts = draw_parts(plan.seed)
+        world = new_world(server, plan.seed, settings_of(parts))
+        world.parts = parts
+        bank = Bank(world.loop)
         try:
-            world.loop.run_until_complete(_life(world, plan, leases))
+            with payments_at(BankTransport(bank, world.faults, world.chance)):
+                world.loop.run_until_complete(_life(world, plan, leases, bank))
         except BrokenError as exc:
             broken, sentence = exc.name, exc.sentence
             world.story.tell("BROKEN", str(exc))
@@ -75,8 +105,12 @@ def _run_seed(server: Server, plan: Plan) -> Outcome:
         counts["statements"] += world.wire.statements
         counts["lock waits"] += world.wire.lock_waits
         counts["deadlocks"] += world.wire.deadlocks
+        counts["charged by itself"] += sum(bank.charges)
+        counts["charge refused"] += len(bank.charges) - sum(bank.charges)
         for process in world.processes.values():
             process.kill()
+        for transport in list(world.wire.transports):
+            transport.die()
         world.monitor.close()
         world.loop.close()
         # What outlives the seed must not keep its loop, and with it the tasks of the dead, from being collected now.
@@ -84,56 +118,126 @@ def _run_seed(server: Server, plan: Plan) -> Outcome:
     return Outcome(plan.seed, broken, sentence, world.story, virtual_s, time.perf_counter() - began_s)
 
 
-async def _life(world: World, plan: Plan, leases: list[Lease]) -> None:
-    chance = random.Random(f"life of {plan.seed}")
-    await furnish(world, chance.choice((1, 2)))
+@dataclass(frozen=True)
+class Outline:
+    """What a seed will be like, as far as it is known before it begins."""
+
+    organizations: int
+    rates: Rates
+    bad: float
+    """How many of the events are of a bad day."""
+    events: int
+    night_after: int
+    night_s: float
+
+
+def outline_of(seed: int) -> Outline:
+    chance = random.Random(f"outline of {seed}")
+    events = chance.randrange(8, 24)
+    return Outline(
+        organizations=chance.choice((1, 2)),
+        rates=draw_rates(chance),
+        bad=chance.choice((0.0, 0.2, 0.35)),
+        events=events,
+        night_after=chance.randrange(2, events),
+        night_s=chance.choice(_NIGHTS_S),
+    )
+
+
+def acts_of(seed: int) -> Counter[str]:
+    """What will be done in it."""
+    nowhere: Any = None
+    users, outline, parts = Users(nowhere), outline_of(seed), draw_parts(seed)
+    others: list[Acts] = []
+    if "payments" in parts:
+        others.append(Payers(nowhere, users, nowhere, nowhere).acts)
+    if "deliveries" in parts:
+        others.append(Listeners(nowhere, users, nowhere, nowhere).acts)
+    drawn = (
+        _drawn(random.Random(f"event {number} of {seed}"), users, others, BadDay(nowhere), outline.bad)
+        for number in range(_DEPLOYMENTS, outline.events)
+    )
+    return Counter(name for name, _, _ in drawn)
+
+
+async def _life(world: World, plan: Plan, leases: list[Lease], bank: Bank) -> None:
+    outline, chance = outline_of(plan.seed), random.Random(f"life of {plan.seed}")
+    await furnish(world, outline.organizations)
     world.restart_after = lambda name: chance.uniform(0.5, 20)
-    world.drawn_rates = draw_rates(chance) if plan.single_faults else CALM
+    world.drawn_rates = outline.rates if plan.single_faults else CALM
     for name in PROCESSES:
         world.start(name)
-    users, day, invariants = Users(world), BadDay(world), Invariants(world)
-    await pass_time(world, 5, leases, invariants.check)
+    users, day, events = Users(world), BadDay(world), Events(world)
+    bank.tell = lambda event: events.send(event, world.chance)
+    deliveries, invariants = DeliveryInvariants(world, world.receivers), Invariants(world, plan.watched)
+    checks, others = Checks([invariants], plan.watched), []
+    if "payments" in world.parts:
+        checks.all.append(PaymentInvariants(world, bank))
+        others.append(Payers(world, users, bank, events).acts)
+    if "deliveries" in world.parts:
+        checks.all.append(deliveries)
+        others.append(Listeners(world, users, world.receivers, deliveries).acts)
+    await pass_time(world, 5, leases, checks.check)
     world.faults.rates = world.drawn_rates
-    bad, events = chance.choice((0.0, 0.2, 0.35)), chance.randrange(8, 24)
-    for number in range(events):
+    for number in range(outline.events):
         world.acting = random.Random(f"event {number} of {plan.seed}")
-        act, pause_s = _event(world, users, day, bad if number > 1 else None)
+        name, act, pause_s = _drawn(world.acting, users, others, day, outline.bad)
+        if number < _DEPLOYMENTS:
+            name, act = "create", users.create
+        world.story.count(name)
         if number not in plan.left_out:
             await act()
-            invariants.check()
-            await pass_time(world, pause_s, leases, invariants.check)
-    await _converge(world, users, invariants, leases)
+            checks.check()
+            await pass_time(world, pause_s, leases, checks.check)
+        if number == outline.night_after:
+            world.story.tell("day", f"nobody does anything for {outline.night_s / 3600:.0f} hours")
+            await pass_time(world, outline.night_s, leases, checks.check)
+    if plan.watched is None or not plan.watched.isdisjoint(AT_THE_END):
+        await _converge(world, users, checks, leases)
+        await _years_pass(world)
+        invariants.check_kept()
 
 
-def _event(world: World, users: Users, day: BadDay, bad: float | None) -> tuple[Act, float]:
-    """Something to do, and how long to wait after it. The first ones are deployments."""
-    chance = world.acting
+def _drawn(
+    chance: random.Random, users: Users, others: list[Acts], day: BadDay, bad: float
+) -> tuple[str, Act, float]:
+    """Something to do, and how long to wait after it."""
     pause_s = chance.choice(_PAUSES_S)
-    if bad is None:
-        return users.create, pause_s
-    acts = day.acts() if chance.random() < bad else users.acts()
+    acts = day.acts() if chance.random() < bad else [*users.acts(), *Races(users).acts()]
+    if others and chance.random() < _OF_OTHERS:
+        acts = chance.choice(others)()
     ((_, name, act),) = chance.choices(acts, weights=[weight for weight, _, _ in acts])
-    world.story.count(name)
-    return act, pause_s
+    return name, act, pause_s
 
 
-async def _converge(world: World, users: Users, invariants: Invariants, leases: list[Lease]) -> None:
+async def _converge(world: World, users: Users, checks: Checks, leases: list[Lease]) -> None:
     world.story.tell("day", "faults end")
     world.faults.rates = CALM
-    await pass_time(world, 400, leases, invariants.check)
+    await pass_time(world, 400, leases, checks.check)
     for name in PROCESSES:
         if not world.processes[name].alive:
             world.start(name)
-    await pass_time(world, 2400 + world.clock_set_back_s, leases, invariants.check)
-    invariants.check_settled()
-    if world.crashes:
-        raise BrokenError("no request crashes", world.crashes[0])
+    # What was paid just now is asked about within an hour.
+    settles_s = 5400 if "payments" in world.parts else 2400
+    await pass_time(world, settles_s + world.clock_set_back_s, leases, checks.check)
+    checks.check_settled()
     for organization in world.organizations:
         await users.resume_one(organization)
     for container_id in sorted(users.containers):
         await users.delete_one(container_id)
-    await pass_time(world, 1200, leases, invariants.check)
-    invariants.check_empty()
+    await pass_time(world, 1200, leases, checks.check)
+    checks.all[0].check_empty()
+
+
+async def _years_pass(world: World) -> None:
+    """Until all that is kept for a time has run out, for nobody but whoever throws it away."""
+    for name in PROCESSES:
+        world.processes[name].kill()
+    days = world.settings.history_retention_days + world.settings.replica_retention_days
+    world.database_off_by_s += days * 86_400.0
+    world.start("housekeeper")
+    await asyncio.sleep(60)
+    world.processes["housekeeper"].kill()
 
 
 @contextlib.contextmanager
@@ -142,12 +246,14 @@ def _no_collection() -> Iterator[None]:
     hook, asyncio_log = sys.unraisablehook, logging.getLogger("asyncio")
     level = asyncio_log.level
     gc.disable()
+    gc.freeze()  # What is there already need not be looked at when the seed is over.
     sys.unraisablehook = lambda _: None
     asyncio_log.setLevel(logging.CRITICAL + 1)
     try:
         yield
     finally:
         gc.collect()
+        gc.unfreeze()
         asyncio_log.setLevel(level)
         gc.enable()
         sys.unraisablehook = hook
@@ -172,79 +278,105 @@ def shrink(server: Server, outcome: Outcome) -> tuple[Plan, Outcome]:
     return plan, best
 
 
-def main(arguments: list[str]) -> int:
-    """SEEDS, as 7 or 1-200; `-v` tells every story; `--shrink` shortens those of the seeds that fail."""
-    first, _, last = arguments[0].partition("-")
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("seeds", help="7, or 1-200")
+    parser.add_argument("-v", "--verbose", action="store_true", help="tell every story")
+    parser.add_argument("--shrink", action="store_true", help="shorten the stories of the seeds that fail")
+    parser.add_argument("--jobs", type=int, default=1, help="seeds at once, each with a Postgres of its own")
+    parser.add_argument(
+        "--keep", type=Path, help="add a line for each seed to this file, skip the seeds that it has"
+    )
+    parser.add_argument("--sum", type=Path, help="run nothing, sum up this file")
+    how = parser.parse_args()
+    if how.sum:
+        print(summary(kept_in(how.sum)))
+        return 0
+    first, _, last = how.seeds.partition("-")
+    results = kept_in(how.keep) if how.keep else []
+    done = {one.seed for one in results if one.commit == commit()}
+    seeds = [seed for seed in range(int(first), int(last or first) + 1) if seed not in done]
+    tells = how.verbose or not last
+    for result, story in _results(seeds, how.jobs, how.shrink):
+        results.append(result)
+        print(result.line(), flush=True)
+        if how.keep:
+            keep(how.keep, result)
+        if tells or (result.broken and how.shrink):
+            print("\n".join(story), flush=True)
+    print(summary(results))
+    return 1 if never_happened(results) or any(one.broken for one in results) else 0
+
+
+def _results(seeds: list[int], jobs: int, shrinks: bool) -> Iterator[tuple[Result, list[str]]]:
+    """As they come. Each job takes every so manieth seed, with a Postgres of its own."""
+    commit()  # Before anybody changes a file.
+    if jobs == 1:
+        yield from _some(seeds, shrinks)
+        return
+    spawn = multiprocessing.get_context("spawn")
+    queue: Any = spawn.Queue()
+    workers = [
+        spawn.Process(target=_work, args=(queue, number, seeds[number::jobs], shrinks), daemon=True)
+        for number in range(jobs)
+    ]
+    for worker in workers:
+        worker.start()
+    at_work = jobs
+    try:
+        while at_work:
+            told = queue.get()
+            if told is None:
+                at_work -= 1
+            else:
+                yield told
+    finally:
+        for worker in workers:
+            worker.terminate()  # It stops its Postgres.
+            worker.join()
+
+
+def _work(queue: Any, number: int, seeds: list[int], shrinks: bool) -> None:
+    """On a processor of its own, together with its Postgres: only one of the two ever runs."""
+    _end_in_order()
+    processors = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {processors[number % len(processors)]})
+    for told in _some(seeds, shrinks):
+        queue.put(told)
+    queue.put(None)
+
+
+def _some(seeds: list[int], shrinks: bool) -> Iterator[tuple[Result, list[str]]]:
     configure_logging("critical", as_json=True)
-    total: Counter[str] = Counter()
-    failed: list[Outcome] = []
-    began_s, virtual_s = time.perf_counter(), 0.0
-    seeds = range(int(first), int(last or first) + 1)
     with postgres() as server:
         for seed in seeds:
             outcome = run_seed(server, Plan(seed))
-            total += outcome.story.counts
-            virtual_s += outcome.virtual_s
-            print(_line(outcome), flush=True)
-            if outcome.broken:
-                failed.append(outcome)
-                if "--shrink" in arguments:
-                    plan, outcome = shrink(server, outcome)
-                    print(f"shrunk to {plan}")
-            if "-v" in arguments or (outcome.broken and "--shrink" in arguments) or not last:
-                print("\n".join(outcome.story.lines))
-                print(outcome.sentence, flush=True)
-    print(_summary(len(seeds), virtual_s, time.perf_counter() - began_s, failed, total))
-    missing = [name for name in RARE if total[name] == 0] if len(seeds) >= SEEDS_FOR_RARE else []
-    if missing:
-        print(f"never happened, so nothing is shown about it: {', '.join(missing)}")
-    return 1 if failed or missing else 0
+            result, story = _result(outcome), [*outcome.story.lines, outcome.sentence]
+            if outcome.broken and shrinks:
+                plan, outcome = shrink(server, outcome)
+                story = [f"shrunk to {plan}", *outcome.story.lines, outcome.sentence]
+            yield result, story
 
 
-def _line(outcome: Outcome) -> str:
-    return (
-        f"{outcome.seed:6d} {outcome.story.fingerprint()} {outcome.virtual_s / 3600:6.1f} h {outcome.real_s:6.1f} s "
-        f"{outcome.broken or 'ok'} {outcome.sentence[:160]}"
+def _result(outcome: Outcome) -> Result:
+    counts = {name: round(count, 2) for name, count in outcome.story.counts.items()}
+    return Result(
+        commit(),
+        outcome.seed,
+        outcome.story.fingerprint(),
+        round(outcome.virtual_s, 3),
+        round(outcome.real_s, 2),
+        outcome.broken,
+        outcome.sentence,
+        counts,
     )
 
 
-def _summary(seeds: int, virtual_s: float, real_s: float, failed: list[Outcome], total: Counter[str]) -> str:
-    lines = [f"{seeds} seeds, {virtual_s / 3600:.0f} virtual hours, {real_s:.0f} s, {len(failed)} failed"]
-    for name, count in Counter(one.broken for one in failed).most_common():
-        lines.append(f"  {count} {name}: {[one.seed for one in failed if one.broken == name]}")
-    lines.append(", ".join(f"{name} {count:.0f}" for name, count in sorted(total.items())))
-    return "\n".join(lines)
-
-
-RARE = (
-    "controller killed",
-    "controller stopped",
-    "gateway killed",
-    "api killed",
-    "crash after commit",
-    "crash before engine call",
-    "crash after engine call",
-    "commit in doubt",
-    "statement lost",
-    "notification lost",
-    "engine fails",
-    "engine reply lost",
-    "engine answer stale",
-    "engine slow",
-    "engine wiped",
-    "replica vanished",
-    "replica ended",
-    "postgres failed over",
-    "database clock jumped",
-    "process clock jumped",
-    "renewals away",
-    "lock waits",
-)
-"""What a long run must have seen, or it proves nothing."""
-SEEDS_FOR_RARE = 200
+def _end_in_order() -> None:
+    """Also when somebody ends it, the server is stopped and its folder removed."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
 
 
 if __name__ == "__main__":
-    # Also when somebody ends it, the server is stopped and its folder removed.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    sys.exit(main(sys.argv[1:]))
+    _end_in_order()
+    sys.exit(main())

@@ -20,7 +20,8 @@ from moorage.kit.home import prepare_home
 from moorage.kit.postgres import EmbeddedPostgres
 from moorage.kit.settings import Settings
 from tests.folders import folder_for_a_database
-from tests.simulation.wire import PlainConnection
+from tests.simulation.backends import Backends
+from tests.simulation.plain import PlainConnection
 
 START = datetime(2026, 3, 2, 8, tzinfo=UTC)
 START_US = int(START.timestamp()) * 1_000_000
@@ -31,6 +32,7 @@ _OPTIONS = (
     "autovacuum=off",  # Statistics change plans, and plans the order of rows.
     "deadlock_timeout=100ms",
     "jit=off",
+    "plan_cache_mode=force_generic_plan",  # Otherwise how often a statement ran before decides about its plan.
     "shared_buffers=64MB",
     "wal_level=minimal",
     "max_wal_senders=0",
@@ -64,6 +66,7 @@ class Server:
     socket_path: str
     partitions: frozenset[str]
     """Those of the migrations."""
+    backends: Backends
 
     def plain(self, user: str = "postgres") -> PlainConnection:
         return PlainConnection(self.socket_path, user, "moorage")
@@ -76,7 +79,7 @@ class Server:
                 connection.query(f'DROP TABLE "{partition}"')
         filled = [
             table
-            for (table,) in connection.query(_TABLES)
+            for (table,) in connection.query(TABLES)
             if table != "alembic_version" and connection.query(f'SELECT FROM "{table}" LIMIT 1')
         ]
         if filled:
@@ -85,7 +88,7 @@ class Server:
             connection.query(f"TRUNCATE {names} RESTART IDENTITY CASCADE")
 
 
-_TABLES = """SELECT c.relname FROM pg_catalog.pg_class c WHERE c.relnamespace = 'public'::regnamespace
+TABLES = """SELECT c.relname FROM pg_catalog.pg_class c WHERE c.relnamespace = 'public'::regnamespace
 AND c.relkind IN ('r', 'p') AND NOT c.relispartition ORDER BY 1"""
 
 
@@ -107,7 +110,9 @@ def postgres() -> Iterator[Server]:
         plain = PlainConnection(path, "postgres", "moorage")
         partitions = frozenset(name for (name,) in plain.query(_PARTITIONS) if name is not None)
         plain.close()
-        yield Server(server.dsn, path, partitions)
+        backends = Backends(path)
+        yield Server(server.dsn, path, partitions, backends)
+        backends.close()
     finally:
         asyncio.run(server.stop())
         shutil.rmtree(home)

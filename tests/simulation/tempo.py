@@ -20,11 +20,11 @@ from moorage.telemetry.logs import collector
 LEASE_S = 40.0
 _SLOWER: tuple[tuple[Any, str, float], ...] = (
     (lease, "LEASE_S", LEASE_S),
-    (lease, "RENEW_EVERY_S", 13.0),
-    (driver, "RENEW_EVERY_S", 40.0),  # Half of it: how often somebody who does not lead asks.
+    (lease, "RENEW_EVERY_S", 18.0),
+    (driver, "RENEW_EVERY_S", 60.0),  # Half of it: how often somebody who does not lead asks.
     (driver, "ASK_AGAIN_AT_THE_LATEST_S", 25.0),
-    (driver, "REPORT_EVERY_S", 30.0),
-    (driver, "REPORT_LATE_AFTER_S", 60.0),
+    (driver, "REPORT_EVERY_S", 120.0),
+    (driver, "REPORT_LATE_AFTER_S", 240.0),
     (agent, "COMPARE_EVERY_S", 15.0),
     (agent, "REPORT_ALL_EVERY_S", 60.0),
     (agent, "DRAIN_POLL_S", 1.0),

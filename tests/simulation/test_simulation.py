@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.simulation.planted import BUGS, planted
+from tests import lease_guard
+from tests.simulation.find_planted import MOST_SEEDS, find, seeds_for
+from tests.simulation.planted import bug_named
 from tests.simulation.run import Outcome, Plan, run_seed
 from tests.simulation.server import Server, postgres
 
@@ -28,34 +30,48 @@ def told(outcome: Outcome) -> str:
 
 @pytest.mark.timeout(600)
 def test_a_bad_day(server: Server) -> None:
-    outcome = run_seed(server, Plan(3))
+    outcome = run_seed(server, Plan(28))
     assert outcome.broken is None, told(outcome)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
 def test_more_bad_days(server: Server) -> None:
-    for seed in (2, 4, 37):
+    for seed in (2, 6, 8, 15):
         outcome = run_seed(server, Plan(seed))
         assert outcome.broken is None, f"seed {seed}\n{told(outcome)}"
 
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
-def test_a_planted_bug_is_found(server: Server) -> None:
-    """One of them; `make prove-simulation` looks for all."""
-    bug = BUGS[0]
-    with planted(bug):
-        assert run_seed(server, Plan(1)).broken in bug.breaks
+@pytest.mark.parametrize(
+    "name",
+    [
+        "what is bought stays held",
+        "names are random",
+        "what is deleted can be started",
+        "whoever is overtaken does not see it",
+        "a draft wins over scaling",
+    ],
+)
+def test_a_planted_bug_is_found(server: Server, name: str) -> None:
+    """Some of those that are found early; `make prove-simulation` looks for all."""
+    bug = bug_named(name)
+    found = find(server, bug, seeds_for(bug, MOST_SEEDS)[:10])
+    lease_guard.recorder.unguarded.clear()  # The bug may be that nobody looks at leases.
+    assert found.invariant in bug.breaks, found
 
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
 def test_the_same_story_in_another_process(server: Server) -> None:
-    """With another order of sets, and nothing before it."""
-    seed = 3
-    here = run_seed(server, Plan(seed)).story.fingerprint()
-    command = [sys.executable, "-m", "tests.simulation.run", f"{seed}-{seed}"]
-    environment = {**os.environ, "PYTHONHASHSEED": str(seed), "PYTHONPATH": str(ROOT)}
-    there = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600)
-    assert here in there.stdout, there.stdout + there.stderr
+    """With another order of sets, and nothing before them: payments, deliveries, neither."""
+    seeds = (28, 15, 9)
+    here = [run_seed(server, Plan(seed)).story.fingerprint() for seed in seeds]
+    for seed, told_here in zip(seeds, here, strict=True):
+        command = [sys.executable, "-m", "tests.simulation.run", f"{seed}-{seed}"]
+        environment = {**os.environ, "PYTHONHASHSEED": str(seed), "PYTHONPATH": str(ROOT)}
+        there = subprocess.run(
+            command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600
+        )
+        assert told_here in there.stdout, there.stdout + there.stderr

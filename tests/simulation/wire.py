@@ -10,21 +10,23 @@ Only the framing of Postgres's protocol is read: a type, a length, a body.
 """
 
 import asyncio
-import contextlib
 import select
-import socket
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from tests.simulation.backends import SYNC, Backend, Backends, clock_message, message, messages, query
 from tests.simulation.loop import PROCESS, Process, SimulationLoop
+from tests.simulation.plain import PlainConnection
 
-_PATIENCE_S = 0.004
+_PATIENCE_S = 0.01
 """Of real time, before Postgres is asked whether somebody blocks a statement."""
 _MOST_LOOKS = 5000
 """About a minute."""
 _CANCEL_REQUEST = 80877102
+_SIGN_OF_LIFE = "SELECT 1"
+"""Asked by listeners every few seconds; answered from memory."""
 _UNNOTICED = ("UPDATE leases", "INSERT INTO leases", "INSERT INTO reconciler_status", "UPDATE gateways")
 
 
@@ -55,58 +57,6 @@ class Calm:
         return False
 
 
-def messages(data: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Those that are there as a whole: (type, body)."""
-    at = 0
-    while at + 5 <= len(data):
-        end = at + 1 + int.from_bytes(data[at + 1 : at + 5], "big")
-        if end > len(data):
-            return
-        yield data[at : at + 1], data[at + 5 : end]
-        at = end
-
-
-class PlainConnection:
-    """A blocking client for what the simulation itself asks: the clock, who blocks whom, the invariants."""
-
-    def __init__(self, path: str, user: str, database: str) -> None:
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._socket.connect(path)
-        parameters = f"user\0{user}\0database\0{database}\0\0".encode()
-        self._socket.sendall(struct.pack("!II", len(parameters) + 8, 196608) + parameters)
-        self._rows()
-
-    def query(self, sql: str) -> list[tuple[str | None, ...]]:
-        self._socket.sendall(_query(sql))
-        return self._rows()
-
-    def close(self) -> None:
-        self._socket.close()
-
-    def _rows(self) -> list[tuple[str | None, ...]]:
-        rows: list[tuple[str | None, ...]] = []
-        data, error = b"", None
-        while True:
-            data += self._socket.recv(65536)
-            used = 0
-            for kind, body in messages(data):
-                used += 5 + len(body)
-                if kind == b"D":
-                    rows.append(_row(body))
-                elif kind == b"E":
-                    error = body.replace(b"\0", b" ").decode()
-                elif kind == b"Z":
-                    if error is not None:
-                        raise RuntimeError(error)
-                    return rows
-            data = data[used:]
-
-
-def _query(sql: str) -> bytes:
-    body = sql.encode() + b"\0"
-    return b"Q" + struct.pack("!I", len(body) + 4) + body
-
-
 def _without_first(answer: bytes, count: int) -> bytes:
     """What follows the first so many answers."""
     at = 0
@@ -118,17 +68,9 @@ def _without_first(answer: bytes, count: int) -> bytes:
     return answer[at:]
 
 
-def _row(body: bytes) -> tuple[str | None, ...]:
-    (count,), at, values = struct.unpack("!H", body[:2]), 2, []
-    for _ in range(count):
-        (length,) = struct.unpack("!i", body[at : at + 4])
-        at += 4
-        if length < 0:
-            values.append(None)
-            continue
-        values.append(body[at : at + length].decode())
-        at += length
-    return tuple(values)
+def _first_numbers(answer: bytes) -> list[int]:
+    """Of each row, the first column; it is an integer."""
+    return [struct.unpack("!i", body[6:10])[0] for kind, body in messages(answer) if kind == b"D"]
 
 
 @dataclass
@@ -136,7 +78,7 @@ class Wire:
     """All connections of the installation, and the clock that Postgres tells the time by."""
 
     loop: SimulationLoop
-    path: str
+    backends: Backends
     monitor: PlainConnection
     database_now_us: Callable[[], int]
     faults: Answered = field(default_factory=Calm)
@@ -147,6 +89,7 @@ class Wire:
     deadlocks: int = 0
     lock_waits: int = 0
     _clock_us: int = -1
+    _channels: set[str] = field(default_factory=set)
 
     def connect(
         self, protocol_factory: Callable[[], asyncio.BaseProtocol], path: Any
@@ -163,13 +106,17 @@ class Wire:
         if clock := self.clock_statement():
             self.monitor.query(clock)
 
-    def clock_statement(self) -> str | None:
-        """What tells Postgres the time, where it does not know it."""
+    def clock_statement(self) -> str:
+        now_us = self.news_of_the_time_us()
+        return "" if now_us is None else f"SELECT setval('sim.clock', {now_us})"
+
+    def news_of_the_time_us(self) -> int | None:
+        """The time, where Postgres has not been told it."""
         now_us = self.database_now_us()
         if now_us == self._clock_us:
             return None
         self._clock_us = now_us
-        return f"SELECT setval('sim.clock', {now_us})"
+        return now_us
 
     def blockers_of(self, pid: int) -> list[int]:
         ((found,),) = self.monitor.query(f"SELECT pg_blocking_pids({pid})")
@@ -177,7 +124,7 @@ class Wire:
         return [int(one) for one in found.strip("{}").split(",") if one]
 
     def waits_for_itself(self, pid: int) -> bool:
-        waiting = {one._pid for one in self.blocked}
+        waiting = {one.pid for one in self.blocked}
         seen: set[int] = set()
         to_follow = self.blockers_of(pid)
         while to_follow:
@@ -197,12 +144,26 @@ class Wire:
             for transport in list(self.blocked):
                 if transport.ask_again():
                     again = True
+        self.monitor.query("")
+        told, self.monitor.told = self.monitor.told, set()
         for transport in list(self.transports):
-            transport.fetch_notifications()
+            if not told.isdisjoint(transport.channels):
+                transport.fetch_notifications()
+
+    def listen(self, channel: str) -> None:
+        """The monitor listens to whatever anybody listens to: only if it was told something, others are asked."""
+        if channel not in self._channels:
+            self._channels.add(channel)
+            self.monitor.query(f"LISTEN {channel}")
 
     def is_idle(self) -> bool:
         """No transaction is open, and nothing is asked."""
         return not self.blocked and all(one.is_idle() for one in self.transports)
+
+    def end(self, pids: Collection[int]) -> None:
+        for transport in list(self.transports):
+            if transport.has_backend and transport.pid in pids:
+                transport.end_by_server()
 
     def break_all(self) -> None:
         """Postgres fails over."""
@@ -216,22 +177,28 @@ class PostgresTransport(asyncio.Transport):
         self._wire = wire
         self._protocol = protocol
         self._process = process
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._socket.connect(wire.path)
-        self._pid: int | None = None
-        self._statements: dict[bytes, str] = {}
+        self._backend: Backend | None = None
+        self._statements: dict[bytes, bytes] = {}
+        """By the name that asyncpg gave it: text and types of the parameters."""
+        self._to_prepare: list[bytes] = []
+        """Statements of which asyncpg was told that they are prepared; they are before they are used."""
         self._to_send = b""
         self._outstanding = 0
         """Answers that end with Postgres being ready for more."""
         self._describes = False
         """The answer ends with the shape of a prepared statement: asyncpg has it flushed, not synchronized."""
-        self._greeted = False
-        self._listens = False
+        self._parses: bytes | None = None
+        """The statement that asyncpg has prepared now."""
+        self.channels: set[str] = set()
+        """It listens to."""
+        self._copies = False
         self._scheduled = False
         self._deliver_at_s = 0.0
         self._answer = b""
         self._sql = ""
         self._closed = False
+        self._is_lost = False
+        """Nobody is at the other end."""
         self._status = b"I"
         self._deferred = b""
         """A BEGIN that has not been sent yet."""
@@ -245,7 +212,7 @@ class PostgresTransport(asyncio.Transport):
     # What asyncpg calls.
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        return self._socket if name == "socket" else default
+        return self._backend.socket if name == "socket" and self._backend else default
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         pass
@@ -286,13 +253,27 @@ class PostgresTransport(asyncio.Transport):
 
     # What the simulation calls.
 
+    @property
+    def has_backend(self) -> bool:
+        return self._backend is not None
+
+    @property
+    def pid(self) -> int:
+        assert self._backend is not None, "it has been greeted"
+        return self._backend.pid
+
     def is_idle(self) -> bool:
         return self._status == b"I" and not self._scheduled and self._deliver_at_s <= self._wire.loop.time()
 
     def break_off(self) -> None:
         """The connection is lost; an open transaction is rolled back."""
-        if not self._closed and self._greeted:
+        if not self._closed and self._backend is not None:
             self._end(ConnectionResetError("the connection to Postgres is lost"))
+
+    def end_by_server(self) -> None:
+        """Postgres ended it, because somebody asked for that."""
+        self._is_lost = True
+        self._end(ConnectionResetError("Postgres closed the connection"))
 
     def die(self) -> None:
         """Its process is dead: nobody is told, but the server rolls back."""
@@ -300,9 +281,7 @@ class PostgresTransport(asyncio.Transport):
 
     def ask_again(self) -> bool:
         """Whether a statement that waited for a lock goes on."""
-        assert self._pid is not None, "it has been greeted"
-        readable = bool(select.select([self._socket], [], [], 0)[0])
-        if not readable and self._wire.blockers_of(self._pid):
+        if not self._is_readable(0) and self._wire.blockers_of(self.pid):
             return False
         self._wire.blocked.remove(self)
         self._collect()
@@ -311,18 +290,10 @@ class PostgresTransport(asyncio.Transport):
     def fetch_notifications(self) -> None:
         """Postgres sends them to an idle connection when it likes; asked for something, it sends them before it
         answers."""
-        if (
-            not self._listens
-            or self._closed
-            or self._outstanding
-            or self._to_send
-            or self in self._wire.blocked
-        ):
+        if self._closed or self._outstanding or self._to_send or self in self._wire.blocked:
             return
-        self._socket.sendall(b"Q\0\0\0\x05\0")
-        data = b""
-        while not data.endswith(b"Z\0\0\0\x05I"):
-            data += self._socket.recv(65536)
+        assert self._backend is not None, "it listens"
+        data = self._backend.answers(query(""), 1)
         told = b"".join(
             kind + struct.pack("!I", len(body) + 4) + body for kind, body in messages(data) if kind == b"A"
         )
@@ -341,7 +312,7 @@ class PostgresTransport(asyncio.Transport):
     def _break_or(self, go_on: Callable[[], None], breaks: bool) -> None:
         if self._closed:
             return
-        if breaks and self._greeted:
+        if breaks and self._backend is not None:
             self._end(ConnectionResetError("the connection to Postgres is lost"))
         else:
             go_on()
@@ -349,31 +320,81 @@ class PostgresTransport(asyncio.Transport):
     def _execute(self) -> None:
         self._scheduled = False
         data, self._to_send = self._to_send, b""
-        if not self._greeted and self._outstanding == 0 and self._pid is None and self._is_startup(data):
+        if self._backend is None:
             if struct.unpack("!I", data[4:8])[0] == _CANCEL_REQUEST:
                 self._send_cancel(data)
                 return
-            self._outstanding = 1
-        else:
-            for kind, _ in messages(data):
-                if kind in (b"Q", b"S"):
-                    self._outstanding += 1
-                elif kind == b"H":
-                    self._describes = True
-                elif kind == b"X":
-                    self._end(None)
-                    return
-        if self._greeted and self._sql.startswith("BEGIN") and self._status == b"I":
-            self._begin(data)
+            self._backend = self._wire.backends.take(data)
+            self._answer_later(self._backend.greeting)
             return
+        for kind, _ in messages(data):
+            if kind in (b"Q", b"S"):
+                self._outstanding += 1
+            elif kind == b"H":
+                self._describes = True
+            elif kind == b"X":
+                self._end(None)
+                return
+        if self._sql.startswith("BEGIN") and self._status == b"I":
+            self._begin(data)
+        elif self._deferred and self._sql.startswith(("COMMIT", "ROLLBACK")):
+            self._end_what_never_began()
+        elif self._sql == _SIGN_OF_LIFE and self._status == b"I" and self._wire.backends.sign_of_life:
+            self._outstanding = 0
+            self._answer_later(self._wire.backends.sign_of_life)
+        elif self._describes and (shape := self._known_shape(data)) is not None:
+            self._describes = False
+            self._answer_later(shape)
+        else:
+            self._send(data)
+
+    def _send(self, data: bytes) -> None:
+        assert self._backend is not None, "it has been greeted"
         self._wire.statements += 1
-        self._listens = self._listens or self._sql.startswith("LISTEN")
+        if self._sql.startswith("LISTEN "):
+            channel = self._sql.removeprefix("LISTEN ").strip('";')
+            self._wire.listen(channel)
+            self.channels.add(channel)
         self._notices = self._notices or self._is_worth_notice(self._sql)
         copies = data[:1] in (b"d", b"c", b"f")
-        self._socket.sendall(data if copies else self._preamble() + data)
+        self._backend.socket.sendall(data if copies else self._preamble() + self._translated(data))
         only_rows = all(kind == b"d" for kind, _ in messages(data)) and copies
         if (self._outstanding or self._describes) and not only_rows:
             self._collect()
+
+    def _known_shape(self, data: bytes) -> bytes | None:
+        """Postgres's answer to "prepare this", where it gave it before."""
+        assert self._backend is not None, "it has been greeted"
+        (kind, body), *_ = messages(data)
+        name, _, statement = body.partition(b"\0")
+        shape = self._wire.backends.shapes.get(statement)
+        if kind != b"P" or not name or shape is None:
+            return None
+        if statement not in self._backend.prepared:
+            if self._status == b"E":
+                return None
+            self._to_prepare.append(statement)
+        return shape
+
+    def _translated(self, data: bytes) -> bytes:
+        """With the names that statements have for all connections."""
+        names, told = self._wire.backends.name_of, b""
+        for kind, body in messages(data):
+            if kind == b"P":
+                name, _, statement = body.partition(b"\0")
+                body = (names(statement) if name else b"") + b"\0" + statement
+            elif kind == b"B":
+                portal, name, rest = body.split(b"\0", 2)
+                body = portal + b"\0" + self._common_name(name) + b"\0" + rest
+            elif kind == b"D" and body[:1] == b"S":
+                body = b"S" + self._common_name(body[1:-1]) + b"\0"
+            elif kind == b"C" and body[:1] == b"S":
+                body = b"Snobody\0"  # It stays prepared, for others.
+            told += message(kind, body)
+        return told
+
+    def _common_name(self, name: bytes) -> bytes:
+        return self._wire.backends.name_of(self._statements[name]) if name else name
 
     def _begin(self, data: bytes) -> None:
         """Sent with the statement that follows: until then a transaction has no effect."""
@@ -383,20 +404,26 @@ class PostgresTransport(asyncio.Transport):
         answer = b"C\0\0\0\x0aBEGIN\0Z\0\0\0\x05T"
         self._later(0.0, self._break_or, lambda: self._hand_on(answer), False)
 
+    def _end_what_never_began(self) -> None:
+        self._outstanding, self._deferred, self._status = 0, b"", b"I"
+        tag = self._sql.partition(";")[0].encode() + b"\0"
+        self._answer_later(message(b"C", tag) + message(b"Z", b"I"))
+
     def _preamble(self) -> bytes:
-        """What goes ahead of a statement, in the same breath: the time, and a BEGIN that waits. Its answers are
-        counted, and left out of what asyncpg gets to see."""
+        """What goes ahead of a statement, in the same breath: the time, a BEGIN that waits, what is to be prepared. Its
+        answers are counted, and left out of what asyncpg gets to see."""
         told = b""
-        if self._greeted and not self._sql.startswith(("COMMIT", "ROLLBACK")):
+        if not self._sql.startswith(("COMMIT", "ROLLBACK")):
             if self._status == b"E":
                 self._wire.set_clock()
-            elif (clock := self._wire.clock_statement()) is not None:
-                told += _query(clock)
+            elif (now_us := self._wire.news_of_the_time_us()) is not None:
+                told += clock_message(now_us)
                 self._unasked += 1
-        elif not self._greeted:
-            self._wire.set_clock()
         if self._deferred:
             told, self._deferred = told + self._deferred, b""
+            self._unasked += 1
+        for statement in self._to_prepare:
+            told += message(b"P", self._wire.backends.name_of(statement) + b"\0" + statement) + SYNC
             self._unasked += 1
         return told
 
@@ -406,62 +433,78 @@ class PostgresTransport(asyncio.Transport):
             return False
         return not sql.startswith(("SELECT", "BEGIN", "COMMIT", "ROLLBACK")) or "pg_notify" in sql
 
-    def _is_startup(self, data: bytes) -> bool:
-        return data[:1] == b"\0"
-
     def _send_cancel(self, data: bytes) -> None:
-        self._socket.sendall(data)
-        while self._socket.recv(4096):
-            pass
+        self._wire.backends.cancel(data)
         self._end(None)
         for transport in list(self._wire.blocked):
             transport.ask_again()
 
     def _collect(self) -> None:
         """The answer, up to where Postgres waits for us again."""
+        assert self._backend is not None, "it has been greeted"
         finished, looks = False, 0
         while not finished:
-            if not select.select([self._socket], [], [], _PATIENCE_S)[0]:
-                if self._pid is not None and self._is_blocked():
+            if not self._is_readable(_PATIENCE_S):
+                if self._is_blocked():
                     return
                 looks += 1
                 assert looks < _MOST_LOOKS, f"Postgres does not answer: {self._sql[:200]}"
                 continue
-            received = self._socket.recv(262144)
+            received = self._backend.socket.recv(262144)
             if not received:
-                self._end(ConnectionResetError("Postgres closed the connection"))
+                self.end_by_server()
                 return
             self._answer += received
             finished = self._is_finished()
         answer, self._answer = _without_first(self._answer, self._unasked), b""
         self._unasked = 0
-        ended = self._status == b"I"
-        delay_s, breaks = self._wire.faults.after(self._process, self._sql)
-        self._wire.heard(self._process, self._sql, "answered")
-        self._later(delay_s, self._break_or, lambda: self._hand_on(answer), breaks)
-        if ended and self._greeted:
+        self._remember_prepared(self._backend, answer)
+        if "pg_terminate_backend" in self._sql:
+            self._wire.end(_first_numbers(answer))
+        if self._sql == _SIGN_OF_LIFE:
+            kept = (message(kind, body) for kind, body in messages(answer) if kind != b"A")
+            self._wire.backends.sign_of_life = b"".join(kept)
+        self._answer_later(answer)
+        if self._status == b"I":
             noticed, self._notices = self._notices, False
             if self._wire.blocked or noticed:
                 self._wire.transaction_ended()
 
+    def _answer_later(self, answer: bytes) -> None:
+        delay_s, breaks = self._wire.faults.after(self._process, self._sql)
+        self._wire.heard(self._process, self._sql, "answered")
+        self._later(delay_s, self._break_or, lambda: self._hand_on(answer), breaks)
+
+    def _remember_prepared(self, backend: Backend, answer: bytes) -> None:
+        backend.prepared.update(self._to_prepare)
+        self._to_prepare.clear()
+        if self._parses is not None and answer[:1] == b"1":
+            backend.prepared.add(self._parses)
+            self._wire.backends.shapes[self._parses] = answer
+        self._parses = None
+
     def _is_blocked(self) -> bool:
-        assert self._pid is not None, "asked only then"
-        blockers = self._wire.blockers_of(self._pid)
-        if not blockers or select.select([self._socket], [], [], 0)[0]:
+        blockers = self._wire.blockers_of(self.pid)
+        if not blockers or self._is_readable(0):
             return False
         self._wire.lock_waits += 1
         self._wire.heard(self._process, self._sql, "waits for a lock")
         self._wire.blocked.append(self)
-        if self._wire.waits_for_itself(self._pid):
+        if self._wire.waits_for_itself(self.pid):
             # Postgres itself ends one of the circle, by its own clock: the one that waits longest.
             self._wire.deadlocks += 1
-            everybody = [one._socket for one in self._wire.blocked]
-            ended = select.select(everybody, [], [], 10)[0]
-            assert ended, "Postgres finds deadlocks"
-            for transport in list(self._wire.blocked):
-                if transport._socket in ended:
+            looks = 0
+            while not (ended := [one for one in self._wire.blocked if one._is_readable(0.01)]):
+                looks += 1
+                assert looks < _MOST_LOOKS, "Postgres finds deadlocks"
+            for transport in ended:
+                if transport in self._wire.blocked:
                     transport.ask_again()
         return True
+
+    def _is_readable(self, within_s: float) -> bool:
+        assert self._backend is not None, "it has been greeted"
+        return bool(select.select([self._backend.socket], [], [], within_s)[0])
 
     def _is_finished(self) -> bool:
         used = answered = 0
@@ -470,17 +513,16 @@ class PostgresTransport(asyncio.Transport):
             if kind == b"Z":
                 answered += 1
                 self._status = body[:1]
-            elif kind == b"K":
-                (self._pid,) = struct.unpack("!I", body[:4])
-            elif kind == b"G" or (kind == b"R" and struct.unpack("!I", body[:4])[0] not in (0, 12)):
-                return True  # Our turn: rows of a COPY, or a password.
+            elif kind == b"G":
+                self._copies = True
+                return True  # Our turn: rows of a COPY.
             elif self._describes and answered >= self._unasked and kind in (b"T", b"n", b"E"):
                 self._describes = False
                 return True
         if self._describes or used < len(self._answer) or answered < self._outstanding + self._unasked:
             return False
         self._outstanding = 0
-        self._greeted = True
+        self._copies = False
         return True
 
     def _hand_on(self, answer: bytes) -> None:
@@ -490,17 +532,19 @@ class PostgresTransport(asyncio.Transport):
     def _sql_of(self, data: bytes) -> str:
         """For faults and the story: the text of the last statement in what is sent."""
         found = ""
-        if self._is_startup(data):
+        if self._backend is None:
             return "connect"
         for kind, body in messages(data):
             if kind == b"Q":
                 found = body[:-1].decode()
             elif kind == b"P":
-                name, sql, *_ = body.split(b"\0", 2)
-                found = self._statements[name] = sql.decode()
+                name, _, statement = body.partition(b"\0")
+                self._statements[name] = statement
+                self._parses = statement if name else None
+                found = _text(statement)
             elif kind == b"B":
                 _, name, *_ = body.split(b"\0", 2)
-                found = self._statements.get(name, found)
+                found = _text(self._statements[name])
             elif kind in (b"d", b"c"):
                 found = "COPY"
         return found
@@ -518,12 +562,18 @@ class PostgresTransport(asyncio.Transport):
         self._closed = True
         if self in self._wire.transports:
             self._wire.transports.remove(self)
+        if self._backend is None:
+            return
         if self in self._wire.blocked:
             self._wire.blocked.remove(self)
-            self._wire.monitor.query(f"SELECT pg_terminate_backend({self._pid})")
-        with contextlib.suppress(ConnectionError):
-            self._socket.sendall(b"X\0\0\0\4")
-            while self._socket.recv(65536):
-                pass
-        self._socket.close()
+            self._wire.monitor.query(f"SELECT pg_terminate_backend({self.pid})")
+            self._wire.backends.lose(self._backend)
+        elif self._copies or self._is_lost:
+            self._wire.backends.lose(self._backend)
+        else:
+            self._wire.backends.give_back(self._backend, self._status != b"I")
         self._wire.transaction_ended()
+
+
+def _text(statement: bytes) -> str:
+    return statement.partition(b"\0")[0].decode()

@@ -16,11 +16,14 @@ from typing import Any
 
 import httpx
 
-from moorage.billing.renewals.reconciler import PAUSE_AFTER_JUMP_S, RenewalsReconciler
+from moorage.billing.cards.provider import card_provider
+from moorage.billing.renewals.reconciler import PAUSE_AFTER_JUMP_S
 from moorage.catalog.repository import fill_empty_catalogue
 from moorage.containers.channels import CONTAINERS
 from moorage.containers.reconciler.reconciler import ContainersReconciler
 from moorage.entrypoints.api import create_app
+from moorage.entrypoints.housekeeping import Housekeeping
+from moorage.entrypoints.reconcilers import Parts, make_reconcilers
 from moorage.gateway.agent import GatewayAgent
 from moorage.identity.sessions.repository import create_session
 from moorage.identity.tokens import OPERATOR_KEY_PREFIX, SESSION_PREFIX, new_token
@@ -33,16 +36,18 @@ from moorage.kit.settings import Settings
 from moorage.ledger.repository import grant_initial_credit
 from moorage.organizations.repository import create_organization, create_project
 from moorage.reconcile.driver import Driver
-from moorage.telemetry.logs.collector import LogCollector
 from tests.simulation.faults import CALM, Faults, Rates
 from tests.simulation.haproxy import Haproxy, SimulatedDataPlane
 from tests.simulation.loop import Process, SimulationLoop
 from tests.simulation.machine import Machine, SimulatedClient, Watch
 from tests.simulation.network import connector
+from tests.simulation.parts import reconcilers_of
+from tests.simulation.plain import PlainConnection
+from tests.simulation.receivers import Receivers
 from tests.simulation.server import START, START_US, Server
 from tests.simulation.story import Story
 from tests.simulation.tempo import LEASE_S
-from tests.simulation.wire import PlainConnection, Wire
+from tests.simulation.wire import Wire
 
 KEYRING = Keyring(((b"\x01" * 4, b"\x02" * 32),))
 GATEWAY = GatewayId("gtw_" + "g" * 20)
@@ -102,6 +107,7 @@ class World:
     machine: Machine
     haproxy: Haproxy
     watch: Watch
+    receivers: Receivers
     acting: random.Random = field(default_factory=random.Random)
     """What is drawn for the present event: its own, so that an event stays the same when others are left out."""
     processes: dict[str, Process] = field(default_factory=dict)
@@ -115,17 +121,26 @@ class World:
     """Until then nobody was there to renew hours, or only just came back."""
     wishes: dict[str, tuple[str, str]] = field(default_factory=dict)
     """By container: what was asked for last and acknowledged, and how."""
+    scales: dict[str, int] = field(default_factory=dict)
+    """By container: the least number of replicas that was asked for last and acknowledged."""
+    deleted: set[str] = field(default_factory=set)
+    """Containers whose deletion was acknowledged."""
+    drivers: dict[str, list[Driver]] = field(default_factory=dict)
+    """By process, those of the present one."""
     crashes: list[str] = field(default_factory=list)
     """Requests that were answered with a 500."""
     drawn_rates: Rates = CALM
     postgres_ill_until_s: float = 0.0
     leases_in_doubt_until_s: float = 0.0
     """The database's clock jumped, and until then somebody may hold a lease that it regards as over."""
+    noticed_at_s: float = 0.0
+    """Until then somebody may not have seen that the clock jumped, and no time is skipped."""
     clock_set_back_s: float = 0.0
     """By how much Postgres's clock was set back in all: leases end so much later."""
-    with_logs: bool = False
-    """Otherwise the world itself says that there is nothing to collect. The collector makes and drops partitions under a
-    `lock_timeout`, which is real time: with it a story is not always told the same way twice."""
+    parts: frozenset[str] = frozenset()
+    """Which reconcilers run besides the containers' and the renewals' (`parts.py`). The log collector is none of them: the
+    world itself says that there is nothing to collect. The collector makes and drops partitions under a `lock_timeout`,
+    which is real time: with it a story is not always told the same way twice."""
     dead: list[Process] = field(default_factory=list)
     """Kept: what they left must not be collected, which would run their `finally` blocks."""
     _app: Any = None
@@ -135,8 +150,18 @@ class World:
     def start(self, name: str) -> None:
         process = Process(name, self.loop)
         self.processes[name] = process
-        starts = {"api": self._api, "gateway": self._gateway}.get(name, self._controller)
-        process.spawn(starts(process), "main")
+        starts = {"api": self._api, "gateway": self._gateway, "housekeeper": self._housekeeper}.get(
+            name, self._controller
+        )
+        main = process.spawn(starts(process), "main")
+        main.add_done_callback(lambda _: self._ended(process, main), context=contextvars.Context())
+
+    def _ended(self, process: Process, main: asyncio.Task[Any]) -> None:
+        """A role that ends, because it found no database as it started, is started again like one that was killed."""
+        if process.alive and not main.cancelled() and main.exception() is not None:
+            self.story.tell(process.name, f"ends by itself: {main.exception()!r}"[:160])
+            self.story.count("process ended by itself")
+            self.kill(process.name)
 
     def crash(self, process: Process) -> None:
         """Before anything else of it gets a turn."""
@@ -201,9 +226,14 @@ class World:
         self.story.count("database clock jumped")
         self.database_off_by_s += by_s
         self.leases_in_doubt_until_s = self.now_s() + 2 * LEASE_S
+        self.noticed_at_s = self.now_s() + 60
         self.clock_set_back_s += max(-by_s, 0.0)
         # Renewals pause for five minutes after a jump, and what is behind the clock waits for it.
         self.nobody_renews_for(PAUSE_AFTER_JUMP_S + max(-by_s, 0.0))
+
+    def at(self, after_s: float, happens: Callable[[], None]) -> None:
+        """Something of the world outside, whoever is dead by then."""
+        self.loop.call_later(after_s, happens, context=contextvars.Context())
 
     def nobody_renews_for(self, seconds: float) -> None:
         """And a moment longer: the lease has to be taken over, and the next look to come."""
@@ -211,22 +241,25 @@ class World:
         self.renewals_away_until_s = max(self.renewals_away_until_s, until_s)
 
     async def _api(self, process: Process) -> None:
-        app = create_app(self.settings, Database(self.server.dsn, pool_size=3), KEYRING)
+        app = create_app(self.settings, _database(self.server.dsn, 3), KEYRING)
         app.state.clock = self._clock(process)
         self._app = app
 
     async def _controller(self, process: Process) -> None:
         clock = self._clock(process)
-        database = Database(self.server.dsn, pool_size=8)
+        database = _database(self.server.dsn, 8)
         listener = Listener(self.server.dsn, clock)
         async with database.transaction() as session:
             installation_id = await ensure_installation_id(session)
         engine = self._engine(process, installation_id)
-        containers = ContainersReconciler(database, engine, KEYRING, self.settings, clock)
-        renewals = RenewalsReconciler(database, KEYRING, self.settings, clock)
-        logs = LogCollector(database, engine, KEYRING, self.settings, clock)
-        reconcilers = (containers, renewals, logs) if self.with_logs else (containers, renewals)
+        cards = card_provider(self.settings)
+        made = make_reconcilers(Parts(database, engine, KEYRING, cards, self.settings, clock))
+        containers = made["containers"]
+        assert isinstance(containers, ContainersReconciler)
+        wanted = reconcilers_of(self.parts)
+        reconcilers = (containers, *(one for name, one in made.items() if name in wanted))
         drivers = [Driver(one, database, listener, process.name, clock) for one in reconcilers]
+        self.drivers[process.name] = drivers
         containers.ask = drivers[0].ask
         listener.hear(CONTAINERS, drivers[0].ask)
         async with asyncio.TaskGroup() as group:
@@ -236,13 +269,19 @@ class World:
 
     async def _gateway(self, process: Process) -> None:
         clock = self._clock(process)
-        database = Database(self.server.dsn, pool_size=2)
+        database = _database(self.server.dsn, 2)
         listener = Listener(self.server.dsn, clock)
         plane = SimulatedDataPlane(self.haproxy, lambda: False)
         agent = GatewayAgent(GATEWAY, database, listener, plane, clock)  # type: ignore[arg-type]
         async with asyncio.TaskGroup() as group:
             group.create_task(listener.run())
             group.create_task(agent.run())
+
+    async def _housekeeper(self, process: Process) -> None:
+        clock = self._clock(process)
+        database = _database(self.server.dsn, 2)
+        housekeeping = Housekeeping(database, self.settings, clock)
+        await Driver(housekeeping, database, Listener(self.server.dsn, clock), process.name, clock).run()
 
     def _engine(self, process: Process, installation_id: InstallationId) -> SimulatedClient:
         return SimulatedClient(self.machine, installation_id, process, self.faults, self.chance, self.watch)
@@ -256,12 +295,29 @@ class World:
 
     # Requests.
 
+    def sign_in_again(self) -> None:
+        """After a night without a request, sessions are over."""
+        self.story.count("signed in again")
+        self.query(
+            "UPDATE sessions SET last_used_at = sim.now(), expires_at = sim.now() + interval '14 days'"
+        )
+
     async def ask(self, headers: dict[str, str], method: str, path: str, body: Any = None) -> Answer:
+        return await self._ask(httpx.Request(method, f"{BASE_URL}/api/v1{path}", headers=headers, json=body))
+
+    async def post_bytes(self, path: str, body: bytes, headers: dict[str, str]) -> Answer:
+        """As somebody outside sends it, who signed it."""
+        headers = {**headers, "Content-Type": "application/json"}
+        return await self._ask(
+            httpx.Request("POST", f"{BASE_URL}/api/v1{path}", headers=headers, content=body)
+        )
+
+    async def _ask(self, request: httpx.Request) -> Answer:
         """By a client that waits a minute."""
         api = self.processes["api"]
         if not api.alive or self._app is None:
             return Answer(502, None)
-        work = api.spawn(self._request(headers, method, path, body), f"{method} {path}")
+        work = api.spawn(self._request(request), f"{request.method} {request.url.path}")
         done, _ = await asyncio.wait([work], timeout=60)
         api.tasks.remove(work) if api.alive and done else None
         if not done:
@@ -272,22 +328,20 @@ class World:
         except json.JSONDecodeError:
             return Answer(answer.status_code, answer.text)
 
-    async def _request(self, headers: dict[str, str], method: str, path: str, body: Any) -> httpx.Response:
+    async def _request(self, request: httpx.Request) -> httpx.Response:
         transport = httpx.ASGITransport(self._app, raise_app_exceptions=False)
-        request = httpx.Request(method, f"{BASE_URL}/api/v1{path}", headers=headers, json=body)
         response = await transport.handle_async_request(request)
         await response.aread()
         return response
 
     def collect_logs(self) -> None:
-        if not self.with_logs and self.wire.is_idle():
+        if self.wire.is_idle():
             self.query(_COLLECT)
 
     # Looking.
 
     def query(self, sql: str) -> list[tuple[str | None, ...]]:
-        self.wire.set_clock()
-        return self.monitor.query(sql)
+        return self.monitor.query(sql, before=self.wire.clock_statement())
 
     def now_s(self) -> float:
         return self.loop.time()
@@ -300,27 +354,40 @@ def new_world(server: Server, seed: int, settings: dict[str, Any]) -> World:
     monitor = server.plain()
     faults = Faults(random.Random(f"faults of {seed}"), story)
     machine = Machine(ProcessClock(loop))
-    watch = Watch(lambda process, name, of: None)
+    watch = Watch()
     haproxy = Haproxy(loop.time, chance, story)
-    wire = Wire(loop, server.socket_path, monitor, lambda: START_US + int(loop.time() * 1_000_000), faults)
+    wire = Wire(loop, server.backends, monitor, lambda: START_US + int(loop.time() * 1_000_000), faults)
+    receivers = Receivers(loop, faults, random.Random(f"receivers of {seed}"))
     world = World(
-        server, loop, chance, monitor, story, faults, _settings(settings), wire, machine, haproxy, watch
+        server,
+        loop,
+        chance,
+        monitor,
+        story,
+        faults,
+        _settings(settings),
+        wire,
+        machine,
+        haproxy,
+        watch,
+        receivers,
     )
     wire.database_now_us = lambda: START_US + int((loop.time() + world.database_off_by_s) * 1_000_000)
     faults.crash = world.crash
     loop.connect_to_postgres = wire.connect
-    loop.connect_to_port = connector(loop, machine)
+    loop.connect_to_port = connector(loop, machine, receivers)
     return world
 
 
 def _settings(values: dict[str, Any]) -> Settings:
     home = Path(tempfile.gettempdir()) / "moorage-simulation"
-    return Settings(home=home, replica_ports="14000-14199", **values)
+    # A share of the thread's time is measured on the real processor, which no seed decides about.
+    return Settings(home=home, **{"replica_ports": "14000-14199", "api_share_percent": 100, **values})
 
 
 async def furnish(world: World, organizations: int) -> None:
     """What an installation has before its first day: an operator, and people who signed up."""
-    database = Database(world.server.dsn, pool_size=1)
+    database = _database(world.server.dsn, 1)
     key = new_token(OPERATOR_KEY_PREFIX)
     async with database.transaction() as session:
         await ensure_installation_id(session)
@@ -339,3 +406,8 @@ async def furnish(world: World, organizations: int) -> None:
             world.story.names[row.id] = name
     world.operator = {"Authorization": f"Bearer {key}"}
     await database.close()
+
+
+def _database(dsn: str, pool_size: int) -> Database:
+    """Without the server's own limit for transactions that stand still, which is real time."""
+    return Database(dsn, pool_size=pool_size, longest_idle_transaction_s=0)

@@ -80,3 +80,18 @@ def test_never_more_than_the_share_and_all_come_back(steps: list[tuple[str, bool
         assert slots.clients == 0
 
     asyncio.run(story())
+
+
+async def test_a_place_is_not_lost_to_one_that_was_just_called_off() -> None:
+    """It is given back in the same turn of the loop in which the one who waited for it is cancelled."""
+    slots, leave, log = FairSlots(1, 1, 10, 30), asyncio.Event(), list[str]()
+    await slots.take("a")
+    called_off = [asyncio.create_task(_hold(slots, client, leave, log)) for client in ("b", "b", "c")]
+    await _settle()
+    for one in called_off:
+        one.cancel()  # what it waits for is cancelled; it has not run yet
+    slots.give_back("a")
+    leave.set()
+    await asyncio.gather(*called_off, return_exceptions=True)
+    assert slots.clients == 0
+    await asyncio.wait_for(_hold(slots, "d", leave, log), 1)

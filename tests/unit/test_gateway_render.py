@@ -221,7 +221,15 @@ def test_a_credential_is_remembered_by_its_connection_alone() -> None:
     assert "set-map" not in text
     # What is counted by: the ids that our map holds and where a connection comes from, never what the client sent.
     tracked = [line.split("track-sc")[1].split()[1] for line in text.splitlines() if "track-sc" in line]
-    assert sorted(set(tracked)) == [SOURCE, f"var(txn.key),{KEY_ID}", f"var(txn.key),{KEY_ORGANIZATION}"]
+    assert sorted(set(tracked)) == [
+        SOURCE,
+        f"var(txn.key),{KEY_ID}",
+        f"var(txn.key),{KEY_ORGANIZATION}",
+        "var(txn.running)",
+    ]
+    # What runs is found by the beginning of a hash, which is no way back to the key.
+    (running,) = [line.split(maxsplit=2)[2] for line in text.splitlines() if "set-var-fmt" in line]
+    assert running == "%[var(sess.hash_and_header),bytes(0,16)]:%rt"
 
 
 replica_sets = st.lists(st.lists(st.booleans(), max_size=3), max_size=8)

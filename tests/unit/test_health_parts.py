@@ -1,16 +1,15 @@
 """What the operator is told of each part, from facts."""
 
+import ast
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from moorage.containers.reconciler.reconciler import ContainersReconciler
+import moorage
 from moorage.containers.repository import GatewayStatus
 from moorage.engines.base import GpuDevice, HostFinding, NodeCapacity
 from moorage.engines.simulated import SimulatedEngine, SimulatedMachine
-from moorage.entrypoints.controller_role import other_reconcilers
-from moorage.entrypoints.health import EXPECTED_RECONCILERS
 from moorage.entrypoints.health_parts import (
     Certificate,
     Disk,
@@ -26,6 +25,7 @@ from moorage.entrypoints.health_parts import (
     reconciler_parts,
     worst,
 )
+from moorage.entrypoints.reconcilers import RECONCILERS, Parts, make_reconcilers
 from moorage.kit.clock import VirtualClock, system_clock
 from moorage.kit.crypto import Keyring
 from moorage.kit.database import Database
@@ -111,14 +111,24 @@ def test_the_whole_is_its_worst_part() -> None:
     assert worst([ok, Part("c", State.FAILING, ""), Part("d", State.WARNING, "")]) is State.FAILING
 
 
-def test_every_reconciler_is_expected(tmp_path: Path) -> None:
+def test_every_reconciler_is_listed_by_its_own_name(tmp_path: Path) -> None:
     """One that is not would be missed by nobody."""
     settings = Settings(home=tmp_path)
     database = Database("postgresql://nobody@127.0.0.1:1/nothing")
     engine = SimulatedEngine(SimulatedMachine(VirtualClock(), {}), InstallationId("ins_test"))
     keyring = Keyring(((b"\x01" * 4, b"\x02" * 32),))
-    found = other_reconcilers(database, engine, keyring, None, settings, system_clock)
-    assert sorted([ContainersReconciler.name, *(one.name for one in found)]) == list(EXPECTED_RECONCILERS)
+    found = make_reconcilers(Parts(database, engine, keyring, None, settings, system_clock))
+    assert {name: one.name for name, one in found.items()} == {name: name for name in found}
+    classes = {
+        f"{path.relative_to(SOURCE).with_suffix('').as_posix().replace('/', '.')}:{node.name}"
+        for path in SOURCE.rglob("*.py")
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.ClassDef) and _methods(node) >= {"due", "reconcile", "postpone", "lead"}
+    }
+    # The protocol itself is none.
+    assert classes - {"reconcile.driver:Reconciler"} == {
+        path.removeprefix("moorage.") for path in RECONCILERS.values()
+    }
 
 
 def test_what_a_machines_doctor_found_is_a_part_of_health() -> None:
@@ -137,3 +147,10 @@ def test_what_a_machines_doctor_found_is_a_part_of_health() -> None:
         ("host ill", State.FAILING, "On that machine: reboot"),
         ("host ill", State.WARNING, "On that machine: nvidia-smi -pm 1"),
     ]
+
+
+def _methods(node: ast.ClassDef) -> set[str]:
+    return {one.name for one in node.body if isinstance(one, ast.AsyncFunctionDef)}
+
+
+SOURCE = Path(moorage.__file__).parent

@@ -5,7 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.lock_order import CAPACITY, ORDER, inserted_tables, inversion, locked_tables
+from tests.lock_order import (
+    CAPACITY,
+    ORDER,
+    TURN,
+    inserted_tables,
+    inversion,
+    locked_tables,
+    turn_out_of_order,
+    turn_taken,
+)
 
 CAPTURE = """
 WITH bought AS (UPDATE hours SET state = 'paid' RETURNING *), account AS (
@@ -54,10 +63,42 @@ def test_what_a_statement_makes() -> None:
         (["containers", "credit_accounts"], "replicas", None),
         (["hours"], "credit_accounts", None),
         (["mails"], "containers", None),
+        (["organizations"], TURN, "organizations"),
+        ([TURN], "organizations", None),
+        (["leases", TURN], "credit_accounts", None),
+        (["card_payments"], TURN, None),
     ],
 )
 def test_what_is_an_inversion(held: list[str], wanted: str, before: str | None) -> None:
     assert inversion(held, wanted) == before
+
+
+def test_which_turn_a_statement_takes() -> None:
+    taken = (
+        "SELECT pg_advisory_xact_lock(hashtextextended($1::VARCHAR, $2::INTEGER)) AS pg_advisory_xact_lock_1"
+    )
+    assert turn_taken(taken, ("sign-in-code:ada@example.com", 0)) == "sign-in-code:ada@example.com"
+    assert (
+        turn_taken("SELECT pg_advisory_xact_lock(hashtext($1))", ("billing_documents",))
+        == "billing_documents"
+    )
+    assert turn_taken("SELECT pg_advisory_xact_lock($1)", (17,)) is None
+    assert turn_taken("SELECT $1", ("sign-in-code:ada@example.com",)) is None
+
+
+@pytest.mark.parametrize(
+    ("held", "wanted", "before"),
+    [
+        ([], "invitations:usr_a", None),
+        (["sign-in-origin:1"], "sign-in-code:a", None),
+        (["sign-in-code:a"], "sign-in-origin:1", "sign-in-code:a"),
+        (["sign-in-code:a"], "sign-in-code:b", "sign-in-code:a"),
+        (["sign-in-code:a"], "sign-in-code:a", None),
+        (["too_many_projects:org_a"], "too_many_containers:prj_a", "too_many_projects:org_a"),
+    ],
+)
+def test_turns_have_an_order_too(held: list[str], wanted: str, before: str | None) -> None:
+    assert turn_out_of_order(held, wanted) == before
 
 
 def test_the_page_says_the_same() -> None:

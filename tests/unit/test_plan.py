@@ -323,6 +323,54 @@ def test_a_served_container_that_does_not_come_back_fails() -> None:
     assert (plan.failed, plan.state, plan.verdict) == (True, ContainerState.FAILED, EXITED)
 
 
+HOUR = timedelta(hours=1)
+
+
+def test_time_in_which_nobody_looked_does_not_count_against_a_container() -> None:
+    """The controller was away for an hour, nothing of it lives, and it gets its whole time from when somebody looks."""
+    back = container(serving_generation=1, unready_since=NOW - HOUR, last_failure=EXITED, watched_since=NOW)
+    plan = make_plan(back, [], NOW)
+    assert (plan.failed, plan.create_slots, plan.state) == (False, (0,), ContainerState.STARTING)
+    ended = replica(ReplicaState.ROUTED, observed=engine_says(ReplicaId("rep_0"), ReplicaPhase.EXITED, 1))
+    plan = make_plan(back, [ended], NOW)
+    assert (plan.failed, moves(plan)) == (False, {"rep_0": ReplicaState.STOPPED})
+    assert not make_plan(back, [], NOW + timedelta(seconds=59)).failed
+    assert make_plan(back, [], NOW + timedelta(seconds=61)).failed, "hope ends all the same"
+
+
+def test_a_start_that_nobody_looked_at_gets_its_time_when_somebody_does() -> None:
+    starts = replica(ReplicaState.STARTING, started_at=NOW - HOUR, probe=Probe(ProbeFailure.TIMEOUT))
+    back = container(watched_since=NOW - timedelta(seconds=59))
+    assert moves(make_plan(back, [starts], NOW)) == {}
+    assert moves(make_plan(back, [starts], NOW + timedelta(seconds=2))) == {"rep_0": ReplicaState.DRAINING}
+
+
+def test_a_drain_that_nobody_watched_gets_its_time_when_somebody_does() -> None:
+    """Also when the gateways hear of it only now."""
+    back = container(desired_state=DesiredState.STOPPED, serving_generation=1, watched_since=NOW)
+    drains = replica(ReplicaState.DRAINING, draining_at=NOW - HOUR, in_flight=1, at_gateways=True)
+    plan = make_plan(back, [drains], NOW)
+    assert (plan.stop, plan.look_again_in_s) == ((), 1.0)
+    assert make_plan(back, [drains], NOW + timedelta(seconds=30)).stop == ("rep_0",)
+
+
+def test_logs_and_gateways_have_their_time_after_nobody_looked() -> None:
+    back = container(desired_state=DesiredState.STOPPED, watched_since=NOW)
+    ended = replica(ReplicaState.STOPPED, ended_at=NOW - HOUR)
+    assert moves(make_plan(back, [ended], NOW)) == {}
+    assert moves(make_plan(back, [ended], NOW + timedelta(seconds=61))) == {"rep_0": ReplicaState.COLLECTED}
+    held = replica(ReplicaState.COLLECTED, ended_at=NOW - HOUR, observed=None, at_gateways=True)
+    assert moves(make_plan(back, [held], NOW)) == {}
+    assert moves(make_plan(back, [held], NOW + timedelta(seconds=61))) == {"rep_0": ReplicaState.REMOVED}
+
+
+def test_a_moment_that_lies_ahead_counts_from_when_the_clock_was_found_set_back() -> None:
+    back = container(desired_state=DesiredState.STOPPED, serving_generation=1, watched_since=NOW)
+    drains = replica(ReplicaState.DRAINING, draining_at=NOW + HOUR, in_flight=1, at_gateways=True)
+    assert make_plan(back, [drains], NOW).stop == ()
+    assert make_plan(back, [drains], NOW + timedelta(seconds=30)).stop == ("rep_0",)
+
+
 def test_stop_drains_first_and_stops_when_nothing_is_in_flight() -> None:
     stopping = container(desired_state=DesiredState.STOPPED, serving_generation=1)
     plan = make_plan(stopping, [replica(ReplicaState.ROUTED)], NOW)

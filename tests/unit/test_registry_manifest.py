@@ -216,3 +216,18 @@ def test_image_name_refuses(reference: str) -> None:
     with pytest.raises(ImageError) as caught:
         ImageName.parse(reference)
     assert caught.value.code == "image_not_found"
+
+
+@pytest.mark.parametrize("many", [b"[],", b"1,", b'"",', b'{"a":1},'])
+def test_more_than_an_image_needs_is_not_read(many: bytes) -> None:
+    """Four megabytes of it took a loop that serves everybody up to 0.4 s."""
+    body = b'{"layers":[' + many * (2**20 // len(many)) + b"1]}"
+    for parse in (lambda: parse_manifest(body, _OCI_MANIFEST), lambda: parse_config(body)):
+        with pytest.raises(ValueError, match="more than any image needs"):
+            parse()
+
+
+def test_a_large_image_is_read() -> None:
+    layers = [{"size": 5, "digest": _DIGEST, "annotations": {"a": "b" * 100}} for _ in range(900)]
+    document = json.dumps({"config": _CONFIG, "layers": layers}, indent=8).encode()
+    assert isinstance(parse_manifest(document, _OCI_MANIFEST), Manifest)

@@ -60,6 +60,8 @@ class Autoscaler:
     """The last second whose samples are in the histories; None: nothing is known yet."""
     _in_flight: dict[str, dict[tuple[str, int], int]] = field(init=False, default_factory=dict)
     """By container, then by gateway and second; the seconds that a silent gateway may still be asked for."""
+    _known: frozenset[str] = field(init=False, default=frozenset())
+    """The containers of which the following is known."""
     _said: dict[str, Said] = field(init=False, default_factory=dict)
     _rises: dict[str, int] = field(init=False, default_factory=dict)
     _startups_s: dict[str, float] = field(init=False, default_factory=dict)
@@ -85,10 +87,11 @@ class Autoscaler:
                 None  # The clock was set back: what was known of later seconds is still to come.
             )
         if self._read_until is None:
-            await self._remember(second)
+            self._known, self._histories, self._in_flight = frozenset(), {}, {}
         async with self.database.reading() as session:
             scaled = await repository.list_scaled(session)
             gateways = await repository.gateway_times(session, _time(second - SECONDS_KEPT))
+        await self._remember(frozenset(one.id for one in scaled), second)
         await self._read_demand(scaled, gateways, second)
         facts = await self._facts(scaled)
         waiting = await self._waiting(scaled, facts, second)
@@ -124,13 +127,22 @@ class Autoscaler:
     async def lead(self, lease: Lease) -> None:
         self._read_until = None
 
-    async def _remember(self, second: int) -> None:
+    async def _remember(self, ids: frozenset[str], second: int) -> None:
+        """What was said last of the containers that are scaled, and nothing of others."""
+        if ids == self._known:
+            return
         async with self.database.reading() as session:
-            rows = await repository.last_decisions(session)
-            rises = await repository.last_rises(session)
-        self._said = {name: _said_of(row.replicas, row.limited_by, row.wanted) for name, row in rows.items()}
-        self._rises = {name: min(int(at.timestamp()), second) for name, at in rises.items()}
-        self._histories, self._in_flight = {}, {}
+            rows = await repository.last_decisions(session, ids - self._known)
+            rises = await repository.last_rises(session, ids - self._known)
+        stay = ids & self._known
+        self._said = {name: said for name, said in self._said.items() if name in stay} | {
+            name: _said_of(row.replicas, row.limited_by, row.wanted) for name, row in rows.items()
+        }
+        self._rises = {name: rise for name, rise in self._rises.items() if name in stay} | {
+            name: min(int(at.timestamp()), second) for name, at in rises.items()
+        }
+        self._startups_s = {name: taken_s for name, taken_s in self._startups_s.items() if name in stay}
+        self._known = ids
 
     async def _read_demand(
         self, scaled: Sequence[Scaled], gateways: Sequence[GatewayTime], second: int

@@ -1,6 +1,6 @@
 """SQL of the autoscaler: what a tick reads, and the decisions it writes."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -132,17 +132,20 @@ async def without_credit(session: AsyncSession, container_ids: Sequence[str]) ->
     return set((await session.execute(query)).scalars())
 
 
-async def last_decisions(session: AsyncSession) -> dict[str, AutoscalingDecisionRow]:
+async def last_decisions(session: AsyncSession, ids: Collection[str]) -> dict[str, AutoscalingDecisionRow]:
     row = AutoscalingDecisionRow
-    newest = select(row.container_id, func.max(row.at).label("at")).group_by(row.container_id).subquery()
+    times = select(row.container_id, func.max(row.at).label("at")).where(row.container_id.in_(ids))
+    newest = times.group_by(row.container_id).subquery()
     query = select(row).join(newest, (newest.c.container_id == row.container_id) & (newest.c.at == row.at))
     return {found.container_id: found for found in (await session.execute(query)).scalars()}
 
 
-async def last_rises(session: AsyncSession) -> dict[str, datetime]:
+async def last_rises(session: AsyncSession, ids: Collection[str]) -> dict[str, datetime]:
     """When each container's number last went up."""
     row = AutoscalingDecisionRow
-    rises = select(row.container_id, func.max(row.at).label("at")).where(row.replicas > row.replicas_before)
+    rises = select(row.container_id, func.max(row.at).label("at")).where(
+        row.container_id.in_(ids), row.replicas > row.replicas_before
+    )
     found = await session.execute(rises.group_by(row.container_id))
     return {one.container_id: one.at for one in found}
 

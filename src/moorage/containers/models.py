@@ -103,6 +103,10 @@ class ContainerRow(Base):
     fallback_secrets: Mapped[bytes | None]
 
     reconcile_at: Mapped[datetime | None]
+    next_look_at: Mapped[datetime | None]
+    """When the last pass wanted the next one, whoever asked for one since."""
+    watched_since: Mapped[datetime | None]
+    """When the last time ended in which nobody looked at it: `attention.py`."""
     changes: Mapped[int] = mapped_column(default=0)
     failed_passes: Mapped[int] = mapped_column(default=0)
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from moorage.containers.attention import LONGEST_LOOK, counted_from
 from moorage.containers.fixes import with_larger_type, with_setting
 from moorage.containers.start_limit import NOT_ITS_FAULT, AllowanceSpent, start_again_at, start_limit
 from moorage.containers.states import (
@@ -45,8 +46,6 @@ REPLACE_AFTER = timedelta(seconds=60)
 """Of failed health checks and no answered request: a server at its limit is slow, one that answers nothing is stuck."""
 LOOK_INSIDE_AFTER = timedelta(seconds=1)
 """A server that is not up by then gets looked at from inside, to say why."""
-LONGEST_LOOK_S = 300.0
-"""Whatever has to pass first: the operator may change the limits meanwhile."""
 LOOK_AGAIN_S = 5.0
 """For waits that somebody else ends and that a lost notification must not make endless."""
 
@@ -120,12 +119,12 @@ def _observe(replica: ReplicaView, container: ContainerView, now: datetime) -> T
                 return None if replica.busy else Transition(replica.id, ReplicaState.STOPPED)
             return _progress(replica, container, now)
         case ReplicaState.STOPPED:
-            waited_long_enough = replica.ended_at is not None and now - replica.ended_at > COLLECT_LIMIT
+            waited_long_enough = _lasted(replica.ended_at, container, now) > COLLECT_LIMIT
             if replica.collected or waited_long_enough or engine is None:
                 return Transition(replica.id, ReplicaState.COLLECTED)
         case ReplicaState.COLLECTED:
             # A gateway that is silent, perhaps for good, keeps the port, but neither its row nor its container.
-            waited_long_enough = replica.ended_at is not None and now - replica.ended_at > GATEWAY_LIMIT
+            waited_long_enough = _lasted(replica.ended_at, container, now) > GATEWAY_LIMIT
             let_go = not replica.at_gateways or waited_long_enough
             if engine is None and not replica.busy and let_go:
                 return Transition(replica.id, ReplicaState.REMOVED)
@@ -149,7 +148,7 @@ def _progress(replica: ReplicaView, container: ContainerView, now: datetime) -> 
             return Transition(replica.id, ReplicaState.READY)
         if (spent := _spent_for(container, replica.slot)) is not None:
             return Transition(replica.id, ReplicaState.DRAINING, verdict=spent.verdict)
-        if replica.started_at is not None and now - replica.started_at > container.health_timeout:
+        if _lasted(replica.started_at, container, now) > container.health_timeout:
             return Transition(replica.id, ReplicaState.DRAINING, verdict=_unready(replica, container))
     if replica.state is ReplicaState.READY and replica.taking_requests:
         return Transition(replica.id, ReplicaState.ROUTED)
@@ -188,7 +187,8 @@ def _stuck(container: ContainerView, seen: Sequence[ReplicaView], now: datetime)
     silent = [
         (replica.failing_since, replica)
         for replica in live
-        if replica.failing_since is not None and now - replica.failing_since >= REPLACE_AFTER
+        if replica.failing_since is not None
+        and _lasted(replica.failing_since, container, now) >= REPLACE_AFTER
     ]
     if not silent or coming or pausing or not _runs(container):
         return None
@@ -220,7 +220,8 @@ def _deployment_failure(
     """Why this generation is given up now; None while there is hope.
 
     Before its first success, a generation fails when none of its replicas is left: what cannot start once
-    is not worth starting for ever. After that, it fails when nothing came back for the health timeout.
+    is not worth starting for ever. After that, it fails when nothing came back for the health timeout, in which
+    somebody looked and tried.
     """
     if not _runs(container):
         return None
@@ -237,10 +238,10 @@ def _deployment_failure(
         if newest is not None and newest.reason in NOT_ITS_FAULT:
             return None
         return newest or _why_not_tried(container, seen)
-    # What answers again is back, also when no gateway has it yet: nobody may have looked for longer than the timeout.
+    # What answers again is back, also when no gateway has it yet.
     back = any(replica.state in SERVING for replica in seen)
     unready_since = None if back else container.unready_since
-    if unready_since is not None and now - unready_since > container.health_timeout:
+    if _lasted(unready_since, container, now) > container.health_timeout:
         return newest or Verdict(
             Reason.HEALTH_CHECK_TIMEOUT, "No replica became ready again within the health timeout."
         )
@@ -357,8 +358,7 @@ def _may_stop(replica: ReplicaView, container: ContainerView, now: datetime) -> 
     if replica.state is not ReplicaState.DRAINING or replica.observed is None or replica.evicted is not None:
         return False
     drained = not replica.taking_requests and replica.in_flight == 0
-    out_of_time = replica.draining_at is not None and now - replica.draining_at >= container.drain_limit
-    return drained or out_of_time
+    return drained or _lasted(replica.draining_at, container, now) >= container.drain_limit
 
 
 def _must_die(replica: ReplicaView) -> bool:
@@ -547,14 +547,15 @@ def _look_again_in_s(container: ContainerView, seen: Sequence[ReplicaView], now:
         elif replica.state is ReplicaState.STARTING:
             waits.append(_probe_pause_s(replica, now))
         elif replica.state is ReplicaState.DRAINING and replica.draining_at is not None and not replica.busy:
-            left = container.drain_limit - (now - replica.draining_at)
+            left = container.drain_limit - _lasted(replica.draining_at, container, now)
             waits.append(max(min(left.total_seconds(), 1.0), 0.05))
         elif replica.state is ReplicaState.ROUTED and replica.failing_since is not None:
-            left = REPLACE_AFTER - (now - replica.failing_since)
+            left = REPLACE_AFTER - _lasted(replica.failing_since, container, now)
             waits.append(max(left.total_seconds(), 1.0))
         elif replica.state not in (ReplicaState.ROUTED, ReplicaState.REMOVED):
             waits.append(LOOK_AGAIN_S if replica.busy else 1.0)
-    return min(waits, default=None)
+    # Whatever has to pass first: the operator may change limits meanwhile, and a clock may be set back.
+    return min(*waits, LONGEST_LOOK.total_seconds()) if waits else None
 
 
 def _waits_for_missing(container: ContainerView, seen: Iterable[ReplicaView], now: datetime) -> list[float]:
@@ -565,7 +566,7 @@ def _waits_for_missing(container: ContainerView, seen: Iterable[ReplicaView], no
     }
     missing = [slot for slot in range(container.desired_replicas) if slot not in taken]
     pauses = [_backoff_left_s(container, slot, now) for slot in missing]
-    return [min(pause_s, LONGEST_LOOK_S) if pause_s > 0 else LOOK_AGAIN_S for pause_s in pauses]
+    return [pause_s if pause_s > 0 else LOOK_AGAIN_S for pause_s in pauses]
 
 
 def _probe_pause_s(replica: ReplicaView, now: datetime) -> float:
@@ -576,6 +577,11 @@ def _probe_pause_s(replica: ReplicaView, now: datetime) -> float:
     if age_s < 3:
         return 0.05
     return 0.25 if age_s < 15 else 1.0
+
+
+def _lasted(since: datetime | None, container: ContainerView, now: datetime) -> timedelta:
+    """How long something has lasted while somebody looked; nothing, if it has not begun."""
+    return timedelta() if since is None else now - counted_from(since, container.watched_since, now)
 
 
 def _moved(replica: ReplicaView, move: Transition | None) -> ReplicaView:

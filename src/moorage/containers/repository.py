@@ -11,14 +11,17 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from moorage.catalog.models import InstanceTypeRow
 from moorage.containers.channels import CONTAINERS
 from moorage.containers.models import ActivityRow, ContainerRow, GatewayRow, ReplicaRouteRow, ReplicaRow
+from moorage.containers.paying import slots_that_serve
 from moorage.containers.start_limit import NOT_ITS_FAULT, WINDOW
-from moorage.containers.states import LIVE, SERVING, ReplicaState
+from moorage.containers.states import LIVE, ReplicaState
 from moorage.kit.database import table_of
 from moorage.kit.pagination import PageRequest, Position
 from moorage.ledger.rules import Occupied
 from moorage.organizations.models import ProjectRow
 
 SILENT_AFTER = timedelta(seconds=15)
+GATEWAY_REPORTS = GatewayRow.seen_at.between(func.now() - SILENT_AFTER, func.now() + SILENT_AFTER)
+"""One seen in times to come was seen before the clock was set back; whoever reports has been seen since."""
 
 
 @dataclass(frozen=True)
@@ -109,15 +112,7 @@ async def occupied_slots(session: AsyncSession, row: ContainerRow) -> Occupied:
     """Of a container whose row is locked: which of its slots have replicas, and which of those have to be paid."""
     query = select(ReplicaRow).where(ReplicaRow.container_id == row.id, ReplicaRow.state.in_(LIVE))
     live = (await session.execute(query)).scalars().all()
-    serving = (
-        one.slot
-        for one in live
-        if one.state in SERVING
-        and one.unfunded_at is None
-        and one.missing_since is None  # nobody pays for what is not there
-        and one.instance_type == row.instance_type
-    )
-    return Occupied(frozenset(one.slot for one in live), frozenset(serving))
+    return Occupied(frozenset(one.slot for one in live), slots_that_serve(live, row.instance_type))
 
 
 async def list_container_ids(session: AsyncSession, project_id: str) -> list[str]:
@@ -201,9 +196,8 @@ async def count_states(session: AsyncSession) -> dict[str, int]:
 
 
 async def list_gateways(session: AsyncSession) -> list[GatewayStatus]:
-    alive = GatewayRow.seen_at > func.now() - SILENT_AFTER
     query = (
-        select(GatewayRow.id, GatewayRow.seen_at, alive, func.count(ReplicaRouteRow.replica_id))
+        select(GatewayRow.id, GatewayRow.seen_at, GATEWAY_REPORTS, func.count(ReplicaRouteRow.replica_id))
         .outerjoin(ReplicaRouteRow, ReplicaRouteRow.gateway_id == GatewayRow.id)
         .group_by(GatewayRow.id)
         .order_by(GatewayRow.id)

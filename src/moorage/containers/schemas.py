@@ -8,6 +8,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from moorage.containers.spec import (
     DEFAULT_HEALTH_TIMEOUT_S,
     MOST_REPLICAS,
+    USUAL_IDLE_TIMEOUT_S,
+    USUAL_MAX_BODY_BYTES,
+    USUAL_REQUEST_TIMEOUT_S,
     ApiPath,
     RegistryProvider,
     is_encodable,
@@ -61,11 +64,11 @@ class HealthCheck(_Strict):
 
 
 class EndpointLimits(_Strict):
-    max_body_bytes: int = Field(default=100_000_000, ge=1, le=100_000_000_000)
+    max_body_bytes: int = Field(default=USUAL_MAX_BODY_BYTES, ge=1, le=100_000_000_000)
     """A body that announces more is refused with 413. One whose length is not announced is not measured."""
-    request_timeout_s: int = Field(default=600, ge=1, le=86400)
+    request_timeout_s: int = Field(default=USUAL_REQUEST_TIMEOUT_S, ge=1, le=86400)
     """How long the container may say nothing, before its answer or within it. A stream that talks has no limit."""
-    idle_timeout_s: int = Field(default=3600, ge=1, le=86400)
+    idle_timeout_s: int = Field(default=USUAL_IDLE_TIMEOUT_S, ge=1, le=86400)
     """How long both sides of a WebSocket may say nothing."""
     max_concurrency: int = Field(default=100, ge=1, le=100_000)
     """Requests that one replica works on at a time; more wait in the queue."""

@@ -66,13 +66,19 @@ _TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 _DIGEST = re.compile(r"sha256:[a-f0-9]{64}")
 
 
+# Unless a container asks for something else. The gateway's own configuration falls back to the same.
+USUAL_MAX_BODY_BYTES = 100_000_000
+USUAL_REQUEST_TIMEOUT_S = 600
+USUAL_IDLE_TIMEOUT_S = 3600
+
+
 @dataclass(frozen=True)
 class Limits:
     """What requests to the endpoint may do, and how the gateway treats them."""
 
-    max_body_bytes: int = 100_000_000
-    request_timeout_s: int = 600
-    idle_timeout_s: int = 3600
+    max_body_bytes: int = USUAL_MAX_BODY_BYTES
+    request_timeout_s: int = USUAL_REQUEST_TIMEOUT_S
+    idle_timeout_s: int = USUAL_IDLE_TIMEOUT_S
     max_concurrency: int = 100
     retry_unanswered: bool = False
 

@@ -24,10 +24,11 @@ JOIN containers c ON c.id = r.container_id
 JOIN projects p ON p.id = c.project_id AND p.organization_id = :organization_id
 JOIN instance_types t ON t.name = r.instance_type
 CROSS JOIN LATERAL (
-    SELECT CASE
+    -- A start takes an hour at most. Whatever lasted longer did so because nobody was there to end it.
+    SELECT least(r.started_at + interval '1 hour', CASE
         WHEN r.state IN ('starting', 'draining') THEN clock_timestamp()
         ELSE coalesce(r.ended_at, r.started_at)
-    END AS ended_at
+    END) AS ended_at
 ) life
 CROSS JOIN LATERAL (
     SELECT coalesce(range_agg(tstzrange(h.bought_at, greatest(h.expires_at, h.bought_at))), '{}') AS hours
@@ -44,7 +45,7 @@ CROSS JOIN LATERAL unnest(
     )) - (paid.hours - served.times)
 ) AS unpaid
 WHERE r.ready_at IS NULL AND r.started_at IS NOT NULL
-    -- A start takes an hour at most; whatever began earlier ended before today.
+    -- Whatever began earlier ended before today.
     AND r.created_at > day.began_at - interval '1 day'
     AND (r.reason IS NULL OR r.reason <> ALL (:not_its_fault))
 """).bindparams(bindparam("organization_id", type_=String), bindparam("not_its_fault", type_=ARRAY(String)))

@@ -73,6 +73,8 @@ class ContainerView:
     """Why the last draft that was applied was given up."""
     doubt: Verdict | None = None
     """Why replicas that are missing are not replaced yet."""
+    watched_since: datetime | None = None
+    """When the last time ended in which nobody looked at it: no limit counts from before (`attention.py`)."""
 
 
 @dataclass(frozen=True)

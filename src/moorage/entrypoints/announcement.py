@@ -11,8 +11,8 @@ from typing import Any
 
 import httpx
 
-from moorage.entrypoints.health import EXPECTED_RECONCILERS
 from moorage.entrypoints.health_parts import SILENT_AFTER, State
+from moorage.entrypoints.reconcilers import RECONCILERS
 from moorage.kit.clock import system_clock
 from moorage.kit.settings import Settings
 from moorage_cli.commands.operator_types import add_command
@@ -47,7 +47,7 @@ def missing_parts(status: dict[str, Any]) -> list[str]:
     ages_s = {one["name"]: one["age_s"] for one in status["reconcilers"]}
     missing = [
         f"the reconciler {name} does not run"
-        for name in EXPECTED_RECONCILERS
+        for name in RECONCILERS
         if name not in ages_s or ages_s[name] > SILENT_AFTER.total_seconds()
     ]
     if not any(gateway["alive"] for gateway in status["gateways"]):
@@ -67,6 +67,9 @@ def _client(settings: Settings) -> httpx.AsyncClient:
         trust_env=False,
         timeout=5,
     )
+
+
+_NO_MAIL_SERVER = "No mail server is set up (MOORAGE_SMTP_HOST): codes and invitations are in the console, Operator area, Outbox.\n"
 
 
 async def _missing(client: httpx.AsyncClient) -> str:
@@ -130,5 +133,6 @@ def _how_to_use(settings: Settings, link: str) -> str:
         f"  Operator's key    {key_file}\n\n"
         f'  curl -H "Authorization: Bearer $(cat {key_file})" {settings.api_base_url}/api/v1/me\n\n'
         f"Deploy the example:  moor login && moor deploy -f examples/chat/container.toml\n"
-        f"Ctrl-C stops Moorage; users' containers keep running."
+        f"{_NO_MAIL_SERVER if settings.smtp_host is None else ''}"
+        f"Ctrl-C stops Moorage; users' containers keep running, and their endpoints answer again at the next start."
     )

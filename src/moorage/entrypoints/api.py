@@ -5,6 +5,7 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import cache, partial
+from typing import NoReturn
 
 import structlog
 from fastapi import APIRouter, FastAPI
@@ -48,17 +49,20 @@ from moorage.entrypoints.idempotency import IdempotencyMiddleware
 from moorage.entrypoints.origin import OriginMiddleware
 from moorage.entrypoints.shares import ShareMiddleware
 from moorage.entrypoints.tracing_middleware import TracingMiddleware
+from moorage.entrypoints.turns import Turns
 from moorage.gateway import endpoints as gateways
 from moorage.identity.device import endpoints as device
 from moorage.identity.providers import endpoints as providers
 from moorage.identity.sessions import endpoints as sessions
 from moorage.identity.sign_in import endpoints as sign_in
 from moorage.identity.sign_in.service import Newcomers
+from moorage.kit.allowance import Allowance
 from moorage.kit.clock import system_clock
 from moorage.kit.crypto import Keyring
 from moorage.kit.database import Database, Listener
 from moorage.kit.ids import new_request_id
 from moorage.kit.jobs.jobs import Jobs
+from moorage.kit.lasting import run_for_good
 from moorage.kit.settings import Settings
 from moorage.kit.streams import OpenStreams
 from moorage.organizations import endpoints as organizations
@@ -116,6 +120,7 @@ _PARTS = (
     gateways,
     suspension,
 )
+log = structlog.get_logger()
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 
 
@@ -124,10 +129,13 @@ def create_app(settings: Settings, database: Database, keyring: Keyring) -> Fast
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        async with asyncio.TaskGroup() as group:
-            listening = group.create_task(listener.run())
+        lasting = asyncio.create_task(run_for_good({"listener": listener.run()}))
+        lasting.add_done_callback(partial(_tell_of_end, app))
+        try:
             yield
-            listening.cancel()
+        finally:
+            lasting.cancel()
+            await asyncio.gather(lasting, return_exceptions=True)
         if app.state.card_provider is not None:
             await app.state.card_provider.close()
         await database.close()
@@ -141,6 +149,8 @@ def create_app(settings: Settings, database: Database, keyring: Keyring) -> Fast
         redoc_url=None,
         routes=_routes(),
     )
+    app.state.when_broken = None
+    """Called with the reason when something ended that is to go on for as long as the process (`api_role.py`)."""
     app.state.settings = settings
     app.state.database = database
     app.state.keyring = keyring
@@ -148,6 +158,7 @@ def create_app(settings: Settings, database: Database, keyring: Keyring) -> Fast
     app.state.listener = listener
     app.state.card_provider = card_provider(settings)
     app.state.streams = OpenStreams()
+    app.state.allowance = Allowance(settings.changes_per_day, system_clock)
     app.state.jobs = Jobs(settings.jobs_at_once)
     app.state.preflights = containers.preflight_slots()
     app.state.changes = Changes(listener)
@@ -161,6 +172,7 @@ def create_app(settings: Settings, database: Database, keyring: Keyring) -> Fast
         ShareMiddleware,
         connections=database.most_connections,
         share_percent=settings.database_share_percent,
+        turns=Turns(settings.api_share_percent, system_clock),
     )
     app.add_middleware(BodyMiddleware, routes=app.routes, send_within_s=settings.body_timeout_s)
     app.add_middleware(RequestIdMiddleware)
@@ -170,6 +182,16 @@ def create_app(settings: Settings, database: Database, keyring: Keyring) -> Fast
     app.add_middleware(ApiCountsMiddleware, counts=app.state.api_counts, clock=system_clock)
     app.router.default = Console(BUILT_FILES, settings.gateway_base_url, otherwise=app.router.default)
     return app
+
+
+def _tell_of_end(app: FastAPI, lasting: asyncio.Task[NoReturn]) -> None:
+    if lasting.cancelled():
+        return  # The process stops.
+    error = lasting.exception()
+    assert error is not None, "what never returns ends with an error"
+    log.error("background_work_ended", error=repr(error))
+    if app.state.when_broken is not None:
+        app.state.when_broken(error)
 
 
 @cache

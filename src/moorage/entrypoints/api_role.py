@@ -1,10 +1,15 @@
 """The role `api`, wired."""
 
+import asyncio
 import socket
+from contextlib import suppress
 
 import uvicorn
+from sqlalchemy.exc import DBAPIError
 
 from moorage.entrypoints.api import create_app
+from moorage.entrypoints.health import DATABASE_ANSWERS_WITHIN_S
+from moorage.entrypoints.schema_repository import require_expected_schema
 from moorage.entrypoints.sockets import api_socket_path
 from moorage.kit.crypto import load_or_create_keyring
 from moorage.kit.database import Database
@@ -15,12 +20,9 @@ from moorage.kit.settings import Settings
 
 async def serve(settings: Settings) -> None:
     """On a Unix socket behind HAProxy, which holds the public address also while this process restarts."""
-    dsn = database_dsn(settings)
-    app = create_app(
-        settings,
-        Database(dsn, pool_size=settings.database_pool_size),
-        load_or_create_keyring(settings.key_file),
-    )
+    database = Database(database_dsn(settings), pool_size=settings.database_pool_size)
+    await _refuse_other_schema(database)
+    app = create_app(settings, database, load_or_create_keyring(settings.key_file))
     path = api_socket_path(settings)
     path.unlink(missing_ok=True)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
@@ -37,4 +39,22 @@ async def serve(settings: Settings) -> None:
             proxy_headers=True,
             forwarded_allow_ips="*",
         )
-        await uvicorn.Server(config).serve(sockets=[listening])
+        server = uvicorn.Server(config)
+        broken: list[BaseException] = []
+
+        def end(error: BaseException) -> None:
+            broken.append(error)
+            server.should_exit = True
+
+        app.state.when_broken = end
+        await server.serve(sockets=[listening])
+    if broken:
+        # Should a part of it end after all, so does the process: it is started again, and everything with it.
+        raise broken[0]
+
+
+async def _refuse_other_schema(database: Database) -> None:
+    """Without an answer we go on: requests are told that the database is away, and `/readyz` looks again."""
+    with suppress(OSError, TimeoutError, DBAPIError):
+        async with asyncio.timeout(DATABASE_ANSWERS_WITHIN_S), database.reading() as session:
+            await require_expected_schema(session)

@@ -1,7 +1,8 @@
 """A request's body is here before anything else happens for it, or it is refused.
 
 Whoever sends a byte a second costs a socket and those bytes: no route has begun, so no connection to the database and
-no place among the others is held for it. A route takes 64 KiB unless it declares more (`kit.web.takes_body`).
+no place among the others is held for it. A route takes 64 KiB unless it declares more (`kit.web.takes_body`), and 4 KiB
+of somebody who names nobody that they could be.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from moorage.entrypoints.errors import problem
 from moorage.kit.errors import FieldError
 from moorage.kit.json_bounds import excess_of
-from moorage.kit.web import SAFE_METHODS, BodyBounds, body_bounds_of
+from moorage.kit.web import SAFE_METHODS, STRANGERS_BODY_BYTES, BodyBounds, body_bounds_of
 
 MOST_WAITING_BYTES_PER_ADDRESS = 16 * 2**20
 """Of bodies that are not complete; one address takes no more memory than this."""
@@ -54,8 +55,12 @@ class BodyMiddleware:
             await self._app(scope, receive, send)
             return
         bounds = self._bounds_of(scope["method"], scope["path"])
+        most_bytes, too_much = bounds.most_bytes, _too_large(bounds.most_bytes)
+        if not (bounds.for_strangers or _has_credentials(scope)):
+            # They will be refused: not for the price of a body.
+            most_bytes, too_much = min(most_bytes, STRANGERS_BODY_BYTES), _not_signed_in()
         try:
-            body = await self._received(scope, receive, bounds.most_bytes)
+            body = await self._received(scope, receive, most_bytes, too_much)
         except _Refusal as refusal:
             answer: Response = problem(Request(scope), refusal.status, refusal.code, refusal.detail)
             # Or the rest of it would be read as long as the client cares to send.
@@ -78,10 +83,12 @@ class BodyMiddleware:
                 return declared.bounds
         return BodyBounds()
 
-    async def _received(self, scope: Scope, receive: Receive, most_bytes: int) -> bytes | None:
+    async def _received(
+        self, scope: Scope, receive: Receive, most_bytes: int, too_much: _Refusal
+    ) -> bytes | None:
         """None where the client hung up."""
         if _announced_bytes(scope) > most_bytes:
-            raise _too_large(most_bytes)
+            raise too_much
         address = scope["client"][0] if scope.get("client") else ""
         parts, size_bytes = list[bytes](), 0
         try:
@@ -95,7 +102,7 @@ class BodyMiddleware:
                     self._waiting_bytes[address] += len(part)
                     parts.append(part)
                     if size_bytes > most_bytes:
-                        raise _too_large(most_bytes)
+                        raise too_much
                     if not message.get("more_body", False):
                         return b"".join(parts)
                     if self._waiting_bytes[address] > MOST_WAITING_BYTES_PER_ADDRESS:
@@ -125,6 +132,11 @@ def _announced_bytes(scope: Scope) -> int:
     return int(announced) if announced.isdigit() and len(announced) < 20 else 0
 
 
+def _has_credentials(scope: Scope) -> bool:
+    headers = Headers(scope=scope)
+    return "authorization" in headers or "cookie" in headers
+
+
 def _is_json(scope: Scope) -> bool:
     return "json" in Headers(scope=scope).get("content-type", "").lower()
 
@@ -145,3 +157,8 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
 def _too_large(most_bytes: int) -> _Refusal:
     detail = f"The body is larger than the {most_bytes} bytes that this path takes."
     return _Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "body_too_large", detail)
+
+
+def _not_signed_in() -> _Refusal:
+    detail = "Sign in, or send a valid key as 'Authorization: Bearer …'."
+    return _Refusal(HTTPStatus.UNAUTHORIZED, "authentication_failed", detail)

@@ -55,21 +55,11 @@ _STATUSES: dict[type[MoorageError], HTTPStatus] = {
 def install_error_handlers(app: FastAPI, support_contact: str) -> None:
     @app.exception_handler(MoorageError)
     async def expected(request: Request, error: MoorageError) -> Response:
-        status = next((status for kind, status in _STATUSES.items() if isinstance(error, kind)), None)
-        if status is None:
-            return unexpected_answer(request, error)
-        fields = error.fields if isinstance(error, InvalidInputError) else ()
-        more = (
-            {"missing_microusd": error.missing_microusd} if isinstance(error, InsufficientCreditError) else {}
+        return (
+            refusal(request, error)
+            if isinstance(error, tuple(_STATUSES))
+            else unexpected_answer(request, error)
         )
-        answer = problem(request, status, error.code, error.message, fields, more)
-        if isinstance(error, TooManyRequestsError):
-            answer.headers["Retry-After"] = str(error.retry_after_s)
-        if isinstance(error, UnavailableError):
-            answer.headers["Retry-After"] = str(_RETRY_AFTER_S)
-        if isinstance(error, NotAuthenticatedError):
-            answer.headers["WWW-Authenticate"] = "Bearer"
-        return answer
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:
@@ -129,6 +119,21 @@ def install_error_handlers(app: FastAPI, support_contact: str) -> None:
         log.error("request_failed", path=request.url.path, request_id=_request_id(request), exc_info=error)
         detail = f"Something went wrong on our side. If it stays, tell {support_contact} the request id."
         return problem(request, HTTPStatus.INTERNAL_SERVER_ERROR, "internal_error", detail)
+
+
+def refusal(request: Request, error: MoorageError) -> Response:
+    """The answer to one of the errors that a client can do something about."""
+    status = next(status for kind, status in _STATUSES.items() if isinstance(error, kind))
+    fields = error.fields if isinstance(error, InvalidInputError) else ()
+    more = {"missing_microusd": error.missing_microusd} if isinstance(error, InsufficientCreditError) else {}
+    answer = problem(request, status, error.code, error.message, fields, more)
+    if isinstance(error, TooManyRequestsError):
+        answer.headers["Retry-After"] = str(error.retry_after_s)
+    if isinstance(error, UnavailableError):
+        answer.headers["Retry-After"] = str(_RETRY_AFTER_S)
+    if isinstance(error, NotAuthenticatedError):
+        answer.headers["WWW-Authenticate"] = "Bearer"
+    return answer
 
 
 def problem(

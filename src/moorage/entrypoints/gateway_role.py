@@ -72,6 +72,12 @@ def create_dataplane(settings: Settings) -> DataPlane:
         management_connections=shares.management,
         endpoint_connections_per_source=settings.gateway_connections_per_source or None,
         management_connections_per_source=settings.api_connections_per_source or None,
+        management_requests_per_s_per_source=(
+            settings.api_requests_per_s_per_source if settings.limit_by_source else None
+        ),
+        management_requests_at_once_per_source=(
+            settings.api_requests_at_once_per_source if settings.limit_by_source else None
+        ),
         user=service_user(),
         group=SERVICE_USER if service_user() else None,
     )

@@ -11,8 +11,8 @@ from pydantic import BaseModel
 
 from moorage.catalog.repository import list_nodes
 from moorage.containers.repository import count_states, list_gateways
+from moorage.entrypoints.schema_repository import require_expected_schema
 from moorage.identity.authentication import TheOperator
-from moorage.kit.database import database_now
 from moorage.kit.web import TheDatabase, TheSession
 from moorage.reconcile.status import reconciler_statuses
 
@@ -21,24 +21,6 @@ log = structlog.get_logger()
 root_router = APIRouter(tags=["health"])
 operator_router = APIRouter(tags=["operator"])
 
-EXPECTED_RECONCILERS = (
-    "alerts",
-    "autoscaling",
-    "capsules",
-    "card-payments",
-    "containers",
-    "doctor",
-    "documents",
-    "housekeeping",
-    "ledger",
-    "logs",
-    "mail",
-    "metrics",
-    "renewals",
-    "top-ups",
-    "webhooks",
-)
-"""Those of the role `controller`; a test compares. The API does not load its code."""
 DATABASE_ANSWERS_WITHIN_S = 3.0
 
 
@@ -54,10 +36,10 @@ async def healthz() -> dict[str, str]:
 
 @root_router.get("/readyz")
 async def readyz(response: Response, database: TheDatabase) -> Readiness:
-    """200 when this process can serve. Whether all is well is another question: `/operator/health` answers it."""
+    """200 when this process can serve: its database answers, with the tables that it was written for. Whether all is well is another question: `/operator/health` answers it."""
     try:
         async with asyncio.timeout(DATABASE_ANSWERS_WITHIN_S), database.reading() as session:
-            await database_now(session)
+            await require_expected_schema(session)
     except Exception as exc:  # noqa: BLE001 - whatever it is, the answer is "not ready"; strangers are not told why
         log.warning("not_ready", error=repr(exc))
         response.status_code = 503

@@ -17,6 +17,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from moorage.identity.actor import Actor
 from moorage.identity.authentication import current_actor
 from moorage.kit.clock import Clock
 from moorage.kit.crypto import Keyring
@@ -51,11 +52,11 @@ class IdempotencyMiddleware:
             return
         request = Request(scope, receive)
         try:
-            actor = await _actor_id(request)
+            actor = await _actor(request)
             if actor is None:
                 await self._app(scope, receive, send)
                 return
-            answer = await self._once(request, Attempt(new_attempt_id(), actor, key))
+            answer = await self._once(request, Attempt(new_attempt_id(), actor.id, key, actor.shares_as))
         except _ANSWERED as error:
             kind = next(kind for kind in _ANSWERED if isinstance(error, kind))
             # The application's own: this stands outside of where it would be called.
@@ -87,12 +88,12 @@ class IdempotencyMiddleware:
         return answer
 
 
-async def _actor_id(request: Request) -> str | None:
+async def _actor(request: Request) -> Actor | None:
     """None for strangers and for those who will be refused: the application tells them so itself."""
     database: Database = request.app.state.database
     try:
         async with database.reading() as session:
-            return (await current_actor(request, session, request.app.state.settings)).id
+            return await current_actor(request, session, request.app.state.settings)
     except (NotAuthenticatedError, ForbiddenError):
         return None
 

@@ -15,8 +15,8 @@ from moorage.containers.reconciler.doubt_repository import list_doubts
 from moorage.containers.repository import list_gateways
 from moorage.entrypoints import health_parts as parts
 from moorage.entrypoints.backup import last_backup_at
-from moorage.entrypoints.health import EXPECTED_RECONCILERS
 from moorage.entrypoints.health_parts import Certificate, Disk, Part, State
+from moorage.entrypoints.reconcilers import RECONCILERS
 from moorage.identity.authentication import TheOperator
 from moorage.kit.database import database_now
 from moorage.kit.log_files import measured
@@ -73,7 +73,7 @@ async def _of_the_database(session: AsyncSession, settings: Settings) -> list[Pa
         *parts.host_parts(await list_nodes(session)),
         *parts.image_parts(await images_of_nodes(session), settings.unused_images_kept_s),
         *parts.gateway_parts(await list_gateways(session)),
-        *parts.reconciler_parts(EXPECTED_RECONCILERS, await reconciler_statuses(session), now),
+        *parts.reconciler_parts(tuple(RECONCILERS), await reconciler_statuses(session), now),
         parts.queue_part("mail", mail_queue, now, mails),
         parts.queue_part("webhook", await watched.webhook_queue(session), now, webhooks),
     ]

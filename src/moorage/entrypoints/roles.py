@@ -1,7 +1,6 @@
 """The three roles: `api`, `controller`, `gateway`. Each is one process and may run in several copies."""
 
 import asyncio
-import gc
 import importlib
 import signal
 from collections.abc import Awaitable, Coroutine
@@ -10,6 +9,7 @@ import structlog
 import uvloop
 
 from moorage.kit.clock import system_clock
+from moorage.kit.collecting import Collecting
 from moorage.kit.errors import SettingsError
 from moorage.kit.postgres import database_dsn
 from moorage.kit.settings import Settings
@@ -29,8 +29,7 @@ def serve(settings: Settings, role: str) -> None:
     module = importlib.import_module(f"moorage.entrypoints.{role}_role")
     # A foreign key's other table must be known, whoever's it is.
     importlib.import_module("moorage.entrypoints.tables")
-    # What the imports made stays for good: a collection that looks through all of it holds up everything else.
-    gc.freeze()
+    Collecting().begin()
     with tracing(settings.otlp_endpoint, f"moorage-{role}"):
         uvloop.run(_until_stopped(_watched(settings, role, module.serve(settings))))
 

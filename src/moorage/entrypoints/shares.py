@@ -1,4 +1,5 @@
-"""Says for whom each request is, so that one client takes no more than its share of the connections to the database.
+"""Says for whom each request is, so that one client takes no more than its share of the loop's time and of the connections
+to the database.
 
 A token that was found good a moment ago shares by its person; everybody else by the address, because
 whoever makes tokens up has as many of them as they like.
@@ -8,9 +9,13 @@ import hashlib
 from collections import OrderedDict
 
 from starlette.datastructures import Headers
+from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from moorage.entrypoints.errors import refusal
+from moorage.entrypoints.turns import Turns
 from moorage.kit.clients import Client, current_client, source_of
+from moorage.kit.errors import TooManyRequestsError, UnavailableError
 from moorage.kit.fair_slots import FairSlots
 
 MOST_KNOWN = 10_000
@@ -20,8 +25,9 @@ WAIT_S = 10.0
 
 
 class ShareMiddleware:
-    def __init__(self, app: ASGIApp, connections: int, share_percent: int) -> None:
+    def __init__(self, app: ASGIApp, connections: int, share_percent: int, turns: Turns) -> None:
         self._app = app
+        self._turns = turns
         share = max(connections * share_percent // 100, 1)
         self._connections = FairSlots(connections, share, MOST_WAITING, WAIT_S)
         self._known: OrderedDict[bytes, str] = OrderedDict()
@@ -33,9 +39,20 @@ class ShareMiddleware:
         credentials = _credentials(scope)
         name = self._known.get(credentials) or source_of(scope["client"][0] if scope.get("client") else "")
         client = Client(name, self._connections, lambda found: self._note(credentials, found))
+        begun = False
+
+        async def answer() -> None:
+            nonlocal begun
+            begun = True
+            await self._app(scope, receive, send)
+
         before = current_client.set(client)
         try:
-            await self._app(scope, receive, send)
+            await self._turns.run(name, answer())
+        except (TooManyRequestsError, UnavailableError) as error:
+            if begun:
+                raise
+            await refusal(Request(scope), error)(scope, receive, send)
         finally:
             current_client.reset(before)
 

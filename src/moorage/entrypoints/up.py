@@ -218,7 +218,7 @@ async def _run(
         say("Stopping …")
     await _stop_gateway_and_database(settings)
     say(
-        "Stopped. Users' containers keep running and are adopted at the next start; `make down` stops them too."
+        "Stopped. Users' containers keep running; their endpoints answer again at the next start. `make down` stops them too."
     )
 
 

@@ -122,16 +122,16 @@ class GatewayAgent:
         return self._read[1]
 
     async def _table_with(self, named: Set[str]) -> GatewayTable:
-        """The table with these containers as they are now. What it was compared by is forgotten of their buckets, so
-        that the next comparison reads them again: they may have changed back by then."""
+        """The table with these containers as they are now. The next comparison reads their buckets again: they may have
+        changed back by then, or hold nothing any more."""
         assert self._read is not None, "the first table is read whole"
         fingerprint, table = self._read
         if not named:
             return table  # Something drains, and only HAProxy knows how far it is.
         async with self.database.reading() as session:
             table = await repository.read_named(session, table, named)
-        looked_at = {repository.bucket_of(name) for name in named}
-        self._read = {name: of for name, of in fingerprint.items() if name not in looked_at}, table
+        looked_at = {repository.bucket_of(name): repository.UNKNOWN for name in named}
+        self._read = {**fingerprint, **looked_at}, table
         return table
 
     async def _report(self, applied: Applied, health: Mapping[ReplicaId, Health], *, alive: bool) -> None:

@@ -58,7 +58,7 @@ _MANAGEMENT_ANSWERS = {
     429: (
         "Too Many Requests",
         "too_many_at_once",
-        "Too many requests are open at once. Wait until some of them have ended.",
+        "Too many requests come from your address. Wait for answers, and send fewer.",
     ),
     500: ("Internal Server Error", "internal_error", "The gateway failed."),
     502: ("Bad Gateway", "unavailable", "The API closed the connection. Try again in a few seconds."),

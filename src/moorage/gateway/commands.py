@@ -49,6 +49,10 @@ def stop_server(key: ServerKey) -> list[str]:
     return [put_into_maintenance(key), f"shutdown sessions server {_name(key)}"]
 
 
+def end_session(session: str) -> str:
+    return f"shutdown session {session}"
+
+
 def delete_server(key: ServerKey) -> str:
     return f"del server {_name(key)}"
 

@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass, fields
 from pathlib import Path
 
+from moorage.containers.spec import USUAL_IDLE_TIMEOUT_S, USUAL_REQUEST_TIMEOUT_S
+
 _PATH = re.compile(r"/[A-Za-z0-9_./-]{1,150}")
 _SOCKET_PATH_MAX = 88
 """sun_path holds 107 bytes, and HAProxy appends `.<pid>.tmp` while it binds."""
@@ -46,10 +48,10 @@ class GatewayConfig:
     """Requests of one container that may wait at a time."""
     client_idle_timeout_s: int = 60
     """Without a byte from a client that is sending, or that should take what it asked for."""
-    server_idle_timeout_s: int = 600
+    server_idle_timeout_s: int = USUAL_REQUEST_TIMEOUT_S
     """Without a byte from the container, where its route does not say otherwise. A stream that keeps talking has no
     limit."""
-    tunnel_idle_timeout_s: int = 3600
+    tunnel_idle_timeout_s: int = USUAL_IDLE_TIMEOUT_S
     request_timeout_s: int = 15
     """For a request's head; at the management address also for its body, as far as it fits into a buffer."""
     key_requests_per_s: int = 1000
@@ -64,6 +66,9 @@ class GatewayConfig:
     endpoint_connections_per_source: int | None = 2000
     """Of one client's address. None: no limit, as behind a load balancer, from which all of them come."""
     management_connections_per_source: int | None = 500
+    management_requests_per_s_per_source: int | None = None
+    """Over 10 s; beyond, 429. None: no limit."""
+    management_requests_at_once_per_source: int | None = None
     health_interval_s: int = 5
     health_timeout_s: int = 5
 

@@ -23,7 +23,11 @@ SOURCE = "src,ipmask(32,64)"
 SOURCE_COUNTER = 3
 """The stick counters before it belong to requests (`endpoint_rules`), this one to the connection."""
 REQUESTS_COUNTER, REQUESTS_OF_SOURCE_COUNTER = SOURCE_COUNTER + 1, SOURCE_COUNTER + 2
-STICK_COUNTERS = REQUESTS_OF_SOURCE_COUNTER + 1
+RUNNING_COUNTER = SOURCE_COUNTER + 3
+"""Of a request that was let in (`key_streams`)."""
+RATE_COUNTER, AT_ONCE_COUNTER, LASTING_COUNTER = (SOURCE_COUNTER + more for more in (4, 5, 6))
+"""Of `management_pace`."""
+STICK_COUNTERS = LASTING_COUNTER + 1
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,8 @@
 Purpose: `apply(table)` is level-triggered and takes no other input; calling it again changes nothing more,
 and each call moves draining servers one step on.
 Invariants: the files are written before HAProxy is told, so a cold start never knows less; keys come first, so
-that nothing else can hold up a revocation; a draining server is deleted only when it has no request; a slot
-gets a new owner only when it is empty in every worker.
+that nothing else can hold up a revocation, and what runs with a revoked one is ended next; a draining server is
+deleted only when it has no request; a slot gets a new owner only when it is empty in every worker.
 When it fails: the picture of HAProxy is thrown away and the next call reads it back. HAProxy goes on serving.
 """
 
@@ -22,6 +22,7 @@ from moorage.gateway.changes import Changes
 from moorage.gateway.config import GatewayConfig
 from moorage.gateway.endpoint_rules import HEALTH_MAP, KEYS_MAP, ROUTES_MAP
 from moorage.gateway.haproxy import Workers
+from moorage.gateway.key_streams import KeyStreams
 from moorage.gateway.layout import Layout, ServerKey, ServerState, place, place_changed, without_departing
 from moorage.gateway.liveness import Health, Liveness
 from moorage.gateway.map_values import keys_from, routes_from
@@ -79,6 +80,7 @@ class DataPlane:
         self._lock = asyncio.Lock()
         self.process = HaproxyProcess(home, run_dir, config.stats_socket, clock=clock)
         self._all_workers = AllWorkers(config, self.process, clock)
+        self._key_streams = KeyStreams(self._all_workers, clock)
         self._usage = UsageReader(self.process, config.stats_socket)
         self._liveness = Liveness(self.process.worker, config.health_interval_s, clock)
 
@@ -145,6 +147,7 @@ class DataPlane:
             live, settled = await self._read_live(), None
         elif settled is not None and settled[0] == table and not workers.old_pids:
             # Nearly every pass: the agent comes by every two seconds, and with many keys a comparison is work.
+            await self._key_streams.end_without_key(live.keys, workers, keys_changed=False)
             self._settled = settled
             return settled[1], live
         before = {replica_id for _, replica_id in live.servers}
@@ -152,7 +155,11 @@ class DataPlane:
         target = await self._place(table, live, workers, settled[0] if settled is not None else None)
         self._persist(target)
         changes = self._changes(workers)
+        keys_before = live.keys
         live = await changes.keys(live, target)
+        changes.count += await self._key_streams.end_without_key(
+            live.keys, workers, keys_changed=live.keys is not keys_before
+        )
         if target.slots > live.slots:
             logger.info("gateway_pool_grows", slots=target.slots)
             await self._reload()

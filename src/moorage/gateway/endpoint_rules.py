@@ -8,7 +8,12 @@ from pathlib import Path
 
 from moorage.gateway.answers import endpoint_error
 from moorage.gateway.config import GatewayConfig
-from moorage.gateway.connection_shares import limit_connections, limit_requests, share_tables
+from moorage.gateway.connection_shares import (
+    RUNNING_COUNTER,
+    limit_connections,
+    limit_requests,
+    share_tables,
+)
 from moorage.gateway.console_access import console_access
 from moorage.gateway.map_values import (
     KEY_EXPIRY,
@@ -32,6 +37,9 @@ ROUTES_MAP = "routes.map"
 HEALTH_MAP = "health.map"
 MESSAGES_MAP = "messages.map"
 ENDPOINT_FRONTEND = "endpoints"
+RUNNING_TABLE = "running_requests"
+HASH_START_LENGTH = 16
+"""Of a key's hash, in hex. 64 bits: that two of a million keys begin alike has a chance of 1 in 10⁷."""
 
 _PREFIX_LENGTH = len(PATH_PREFIX) + ID_LENGTH
 _SCHEME_LENGTH = len("Bearer ")
@@ -79,7 +87,9 @@ def endpoint_frontend(config: GatewayConfig) -> str:
             "backend nowhere from base",
             f"    http-request return status 503 {endpoint_error('container_not_running')} hdr Retry-After 5",
             "",
-            share_tables(ENDPOINT_FRONTEND, per_source, speaks_http2=speaks_http2) + _rate_tables(),
+            share_tables(ENDPOINT_FRONTEND, per_source, speaks_http2=speaks_http2)
+            + _rate_tables()
+            + _running_table(config),
         ]
     )
 
@@ -211,7 +221,10 @@ def _rate(config: GatewayConfig) -> str:
     http-request return status 429 {endpoint_error("rate_limited")} hdr Retry-After %[int({_OWN_RATE_WINDOW_S}),div(txn.own_rate),add(1)] if {{ sc2_gpc0_rate,sub(txn.own_rate) ge 0 }}
     http-request sc-inc-gpc0(2)
     http-request sc-inc-gpc0(0)
-    http-request sc-inc-gpc0(1)"""
+    http-request sc-inc-gpc0(1)
+    # It is let in. Which requests run with which key: a request's number is what `show sess all` calls its id.
+    http-request set-var-fmt(txn.running) %[var(sess.hash_and_header),bytes(0,{HASH_START_LENGTH})]:%rt
+    http-request track-sc{RUNNING_COUNTER} var(txn.running) table {RUNNING_TABLE}"""
 
 
 def _rate_tables() -> str:
@@ -226,6 +239,15 @@ backend {name} from base
             ("limited_keys", _OWN_RATE_WINDOW_S),
         )
     )
+
+
+def _running_table(config: GatewayConfig) -> str:
+    """An entry stays while its request runs, and a second more; when the table is full, those that ended go first."""
+    size = 2 * config.endpoint_connections
+    return f"""
+backend {RUNNING_TABLE} from base
+    stick-table type string len {HASH_START_LENGTH + 1 + 10} size {size} expire 1s
+"""
 
 
 def _what_the_container_sees(config: GatewayConfig) -> str:

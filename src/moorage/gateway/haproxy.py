@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from moorage.gateway import stats
+from moorage.gateway.commands import end_session
 from moorage.gateway.endpoint_rules import ENDPOINT_FRONTEND
 from moorage.gateway.layout import PlacedServer, ServerKey
 from moorage.gateway.render import slot_name
@@ -87,7 +88,7 @@ class Worker:
         slot, replica_id = key
         mine = f" be={slot_name(slot)} srv={replica_id} "
         sessions = (await self.ask("show sess")).splitlines()
-        commands = [f"shutdown session {line.split(':')[0]}" for line in sessions if mine in line]
+        commands = [end_session(line.split(":")[0]) for line in sessions if mine in line]
         # One that ended by itself meanwhile is what was wanted.
         await self.change(commands, tolerate=("No such session",))
         return len(commands)

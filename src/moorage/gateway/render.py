@@ -30,6 +30,7 @@ from moorage.gateway.endpoint_rules import (
     slot_defaults,
 )
 from moorage.gateway.layout import Layout, PlacedServer
+from moorage.gateway.management_pace import limit_pace, pace_tables
 from moorage.gateway.map_values import key_value, map_key_of, route_key, route_value
 from moorage.gateway.table import KeyEntry
 
@@ -177,19 +178,22 @@ def _management(config: GatewayConfig, listen: str) -> str:
         frontend=MANAGEMENT_FRONTEND,
         speaks_http2=speaks_http2,
     )
+    pace = config.management_requests_per_s_per_source, config.management_requests_at_once_per_source
+    limited_pace = limit_pace(MANAGEMENT_FRONTEND, *pace, management_error(429))
     tables = share_tables(MANAGEMENT_FRONTEND, per_source, speaks_http2=speaks_http2)
+    tables += pace_tables(MANAGEMENT_FRONTEND, *pace)
     return f"""\
 frontend {MANAGEMENT_FRONTEND} from base
     {bind(listen, config.management_certificate)}
 {limit_connections(MANAGEMENT_FRONTEND, config.management_connections, per_source)}
-    # What a client sends byte by byte waits here, where waiting is cheap: the API gets a request with its body, or
-    # with as much of a long one as fits into a buffer.
-    option http-buffer-request
     http-error status 400 {management_error(400)}
     http-error status 408 {management_error(408)}
     unique-id-format req_%[uuid]
     http-after-response set-header X-Request-ID %[unique-id] unless {{ res.hdr(x-request-id) -m found }}
 {limited_requests}
+{limited_pace}    # What a client sends byte by byte waits here, where waiting is cheap: the API gets a request with its body, or
+    # with as much of a long one as fits into a buffer. Only now: whoever is refused above is so without a wait for it.
+    http-request wait-for-body time {config.request_timeout_s}s
 {forwarded_headers(config.management_certificate)}
     http-request set-header X-Request-ID %[unique-id]
     default_backend management

@@ -60,7 +60,9 @@ _ROUTE_COLUMNS = (
 KEYS = "keys"
 """The bucket that is not of containers."""
 Fingerprint = Mapping[str, list[Any]]
-"""By bucket; equal buckets hold equal rows."""
+"""By bucket; equal buckets hold equal rows, and one without rows is not there."""
+UNKNOWN: list[Any] = []
+"""Of a bucket that is to be read again: like no fingerprint, and not like that of a bucket without rows either."""
 _ServerValues = tuple[str, str, int, bool]
 _REPORTED = ("draining", "in_flight", "changed_at", "failure", "failure_status", "answered")
 _RouteValues = Sequence[Any]

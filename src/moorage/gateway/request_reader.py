@@ -11,6 +11,7 @@ ring of a worker that stops.
 
 import asyncio
 import shutil
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -33,6 +34,7 @@ log = structlog.get_logger()
 
 STORE_EVERY_S = 1.0
 _LINE_BYTES_MAX = 4096
+_LINES_AT_ONCE = 200
 
 
 @dataclass
@@ -147,6 +149,8 @@ class _Lines(asyncio.Protocol):
         self._take = take
         self._connections = connections
         self._rest = b""
+        self._lines: deque[bytes] = deque()
+        self._is_taking = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
@@ -156,8 +160,22 @@ class _Lines(asyncio.Protocol):
         *lines, rest = (self._rest + data).split(b"\n")
         # Longer than any line that HAProxy writes: whatever it is, it is not kept.
         self._rest = rest[-_LINE_BYTES_MAX:]
-        for line in lines:
-            self._take(line)
+        self._lines.extend(lines)
+        if not self._is_taking:
+            self._is_taking = True
+            self._take_some()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._connections.discard(self._transport)
+
+    def _take_some(self) -> None:
+        """In portions, between which others have their turn. HAProxy waits meanwhile: it has its ring."""
+        for _ in range(min(_LINES_AT_ONCE, len(self._lines))):
+            self._take(self._lines.popleft())
+        if self._lines:
+            self._transport.pause_reading()
+            asyncio.get_running_loop().call_soon(self._take_some)
+        else:
+            self._is_taking = False
+            if not self._transport.is_closing():
+                self._transport.resume_reading()

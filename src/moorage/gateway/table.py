@@ -10,6 +10,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from moorage.containers.spec import (
+    USUAL_IDLE_TIMEOUT_S,
+    USUAL_MAX_BODY_BYTES,
+    USUAL_REQUEST_TIMEOUT_S,
+)
 from moorage.kit.ids import ContainerId, ProjectId, ReplicaId
 
 ID_LENGTH = 24
@@ -50,10 +55,10 @@ class Server:
 class TrafficLimits:
     """Of the requests to one container."""
 
-    max_body_bytes: int = 100_000_000
-    request_timeout_s: int = 600
+    max_body_bytes: int = USUAL_MAX_BODY_BYTES
+    request_timeout_s: int = USUAL_REQUEST_TIMEOUT_S
     """How long the container may say nothing, before its answer or within it; a stream that talks has no limit."""
-    idle_timeout_s: int = 3600
+    idle_timeout_s: int = USUAL_IDLE_TIMEOUT_S
     """How long both sides of a WebSocket may say nothing."""
     retry_unanswered: bool = False
     """Whether a request whose connection broke without an answer is sent to another replica: it may then run twice."""

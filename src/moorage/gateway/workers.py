@@ -14,7 +14,7 @@ may soon be somebody else's.
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence, Set
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from moorage.gateway.commands import KEY_NOT_FOUND, set_map
@@ -70,6 +70,14 @@ class AllWorkers:
     async def busy_slots(self, workers: Workers) -> set[int]:
         loads = [await self._process.worker.load(), *(await self._loads_of_old(workers)).values()]
         return {slot for load in loads for slot, requests in load.slots.items() if requests > 0}
+
+    async def sum_of(self, count: Callable[[Worker], Awaitable[int]], workers: Workers) -> int:
+        """Over all of them, the current one first."""
+        total = await count(self._process.worker)
+        for pid in workers.old_pids:
+            async with self._unless_it_ends(pid):
+                total += await count(self._old(pid))
+        return total
 
     async def change_map(self, commands: Sequence[str], workers: Workers) -> None:
         """In the old workers, which may not have an entry: what was added after their time does not concern them."""

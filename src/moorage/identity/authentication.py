@@ -22,6 +22,7 @@ from moorage.identity.tokens import (
     is_well_formed,
 )
 from moorage.identity.users.repository import find_operator_by_key
+from moorage.kit.allowance import Allowance
 from moorage.kit.clients import note_client
 from moorage.kit.crypto import equal, sha256
 from moorage.kit.errors import ForbiddenError, NotAuthenticatedError
@@ -33,7 +34,20 @@ from moorage.kit.web import SAFE_METHODS, TheSession, TheSettings
 async def current_actor(request: Request, session: TheSession, settings: TheSettings) -> Actor:
     actor = await _actor(request, session, settings)
     note_client(actor.shares_as)
+    _count_change(request, actor)
     return actor
+
+
+def _count_change(request: Request, actor: Actor) -> None:
+    """Once for a request, however often it is asked who sent it. To remove what was made is always possible: whoever
+    has somebody's key must not be able to keep them from revoking it. The operator is no tenant."""
+    is_operator = isinstance(actor, UserActor) and actor.is_operator
+    adds_nothing = request.method in SAFE_METHODS or request.method == "DELETE"
+    if adds_nothing or is_operator or getattr(request.state, "is_counted", False):
+        return
+    allowance: Allowance = request.app.state.allowance
+    allowance.take(actor.shares_as)
+    request.state.is_counted = True
 
 
 async def _actor(request: Request, session: AsyncSession, settings: Settings) -> Actor:

@@ -28,7 +28,8 @@ class Clock(Protocol):
         ...
 
     def monotonic(self) -> float:
-        """Seconds that only ever grow; for deadlines and durations."""
+        """Seconds that only ever grow, also while the process is stopped or the machine sleeps; for deadlines and
+        durations."""
         ...
 
     async def sleep(self, seconds: float) -> None: ...
@@ -39,7 +40,8 @@ class SystemClock:
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        return time.monotonic()
+        # Not `time.monotonic`, which stands still while the machine sleeps: a lease that ran out meanwhile would seem valid.
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

@@ -40,6 +40,11 @@ log = structlog.get_logger()
 CreatedAt = Annotated[datetime, mapped_column(DateTime(timezone=True), server_default=func.now())]
 
 
+LONGEST_IDLE_TRANSACTION_S = 15
+"""A process that was stopped in the middle of a transaction holds its locks. The server undoes it after that, before others
+that wait for them give up (`command_timeout`)."""
+
+
 class Base(DeclarativeBase):
     metadata = MetaData(
         naming_convention={
@@ -64,7 +69,14 @@ def table_of(rows: type[Base]) -> Table:
 
 
 class Database:
-    def __init__(self, dsn: str, *, pool_size: int = 10) -> None:
+    def __init__(
+        self,
+        dsn: str,
+        *,
+        pool_size: int = 10,
+        longest_idle_transaction_s: int = LONGEST_IDLE_TRANSACTION_S,
+    ) -> None:
+        """0: as long as it likes."""
         self.dsn = dsn
         self.most_connections = 2 * pool_size
         self._engine = create_async_engine(
@@ -75,7 +87,11 @@ class Database:
             pool_timeout=10,
             # The connection used last has the statements prepared; in turn, each would prepare them all again.
             pool_use_lifo=True,
-            connect_args={"timeout": 10, "command_timeout": 30},
+            connect_args={
+                "timeout": 10,
+                "command_timeout": 30,
+                "server_settings": {"idle_in_transaction_session_timeout": f"{longest_idle_transaction_s}s"},
+            },
         )
         event.listen(self._engine.sync_engine, "connect", _learn_arrays)
         event.listen(self._engine.sync_engine, "checkout", _refuse_closed)

@@ -74,9 +74,15 @@ class FairSlots:
         for client in list(self._waiting):
             if not self._may_have(client):
                 continue
-            turn = self._waiting[client].popleft()
+            queue = self._waiting[client]
+            while queue and queue[0].done():
+                queue.popleft()  # its request was called off, and has not come to leave by itself yet
+            if not queue:
+                del self._waiting[client]
+                continue
+            turn = queue.popleft()
             self._held[client] += 1
-            if self._waiting[client]:
+            if queue:
                 self._waiting.move_to_end(client)
             else:
                 del self._waiting[client]
@@ -84,8 +90,11 @@ class FairSlots:
             return
 
     def _leave(self, client: str, turn: asyncio.Future[None]) -> None:
-        self._waiting[client].remove(turn)
-        if not self._waiting[client]:
+        queue = self._waiting.get(client)
+        if queue is None or turn not in queue:
+            return
+        queue.remove(turn)
+        if not queue:
             del self._waiting[client]
 
     def _may_have(self, client: str) -> bool:

@@ -14,9 +14,11 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Mapped, mapped_column
 
 from moorage.kit.database import Base, CreatedAt
-from moorage.kit.errors import ConflictError
+from moorage.kit.errors import ConflictError, TooManyRequestsError
 
 KEPT = timedelta(days=1)
+MOST_PER_OWNER = 5000
+MOST_BYTES_PER_OWNER = 16 * 2**20
 GIVEN_UP_AFTER = timedelta(minutes=1)
 _FORGOTTEN = ""
 """The attempt of a request whose answer nobody gets any more: no attempt has this name, so none can add it again."""
@@ -24,10 +26,15 @@ _FORGOTTEN = ""
 
 class IdempotentRequestRow(Base):
     __tablename__ = "idempotent_requests"
-    __table_args__ = (Index("ix_idempotent_requests_begun_at", "begun_at"),)
+    __table_args__ = (
+        Index("ix_idempotent_requests_begun_at", "begun_at"),
+        Index("ix_idempotent_requests_owner", "owner"),
+    )
 
     actor: Mapped[str] = mapped_column(primary_key=True)
     key: Mapped[str] = mapped_column(primary_key=True)
+    owner: Mapped[str]
+    """Whose share of this table it is: a person's, with all keys they made."""
     attempt: Mapped[str]
     fingerprint: Mapped[bytes]
     """Of the method, the path and the body."""
@@ -42,6 +49,7 @@ class Attempt:
     id: str
     actor: str
     key: str
+    owner: str
 
 
 @dataclass(frozen=True)
@@ -60,15 +68,16 @@ async def claim(session: AsyncSession, attempt: Attempt, fingerprint: bytes) -> 
     values = {"attempt": attempt.id, "fingerprint": fingerprint, "committed": False, "answer": None}
     taken = (
         insert(table)
-        .values(actor=attempt.actor, key=attempt.key, **values)
+        .values(actor=attempt.actor, key=attempt.key, owner=attempt.owner, **values)
         .on_conflict_do_update(
             index_elements=[table.actor, table.key],
-            set_={**values, "begun_at": func.now()},
+            set_={**values, "owner": attempt.owner, "begun_at": func.now()},
             where=or_(vanished, table.begun_at < func.now() - KEPT),
         )
         .returning(table.attempt)
     )
     if (await session.execute(taken)).first() is not None:
+        await _require_room(session, attempt)
         return None
     query = select(table.fingerprint, table.committed, table.answer, table.attempt == _FORGOTTEN)
     found = (
@@ -89,8 +98,25 @@ async def note_commit(session: AsyncSession, attempt: Attempt) -> None:
 
 
 async def keep_answer(session: AsyncSession, attempt: Attempt, answer: bytes) -> None:
-    kept = update(IdempotentRequestRow).where(_mine(attempt))
-    await session.execute(kept.values(committed=True, answer=answer))
+    """Beyond what is kept of one owner's, only that it was done: who asks again is told so."""
+    table = IdempotentRequestRow
+    sizes = select(func.coalesce(func.sum(func.octet_length(table.answer)), 0))
+    kept_bytes = (await session.execute(sizes.where(table.owner == attempt.owner))).scalar_one()
+    fits = kept_bytes + len(answer) <= MOST_BYTES_PER_OWNER
+    kept = update(table).where(_mine(attempt))
+    await session.execute(kept.values(committed=True, answer=answer if fits else None))
+
+
+async def _require_room(session: AsyncSession, attempt: Attempt) -> None:
+    """To drop an old one instead would let it be done a second time."""
+    mine = select(func.count()).where(IdempotentRequestRow.owner == attempt.owner)
+    if (await session.execute(mine)).scalar_one() > MOST_PER_OWNER:
+        raise TooManyRequestsError(
+            f"{MOST_PER_OWNER} requests with an Idempotency-Key are remembered of you, each for a day. Send this one "
+            "without, or later.",
+            retry_after_s=3600,
+            code="too_many_idempotency_keys",
+        )
 
 
 async def give_back(session: AsyncSession, attempt: Attempt) -> None:

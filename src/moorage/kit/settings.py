@@ -52,6 +52,9 @@ class Settings(BaseSettings):
     database_share_percent: int = Field(default=25, ge=1, le=100)
     """Of the API's connections to the database, for one person with all their keys, or an unknown address; beyond it,
     requests wait."""
+    api_share_percent: int = Field(default=25, ge=1, le=100)
+    """Of the time of the API's thread, for one person with all their keys, or an unknown address, while others ask too;
+    beyond it, requests wait."""
     jobs_at_once: int = Field(default=2, ge=1, le=64)
     """Processes of the API for what takes long to compute: replays of the autoscaler, PDF files. One for a person."""
     body_timeout_s: float = Field(default=30.0, ge=0.1, le=600.0)
@@ -116,6 +119,10 @@ class Settings(BaseSettings):
     wait for them."""
     api_connections_per_source: int = Field(default=500, ge=0, le=100_000)
     """Of those, what one client's address may hold. 0: no limit."""
+    api_requests_per_s_per_source: int = Field(default=100, ge=1, le=100_000)
+    """To the console and the API, of one client's address, over 10 s; beyond, 429. Without limit_by_source: no limit."""
+    api_requests_at_once_per_source: int = Field(default=50, ge=1, le=100_000)
+    """Of those, what is open at a time; of streams and downloads as many again."""
     gateway_slots: int = Field(default=64, ge=1, le=20000)
     """Containers the gateway has room for before it grows its pool by a hitless reload."""
 
@@ -158,7 +165,7 @@ class Settings(BaseSettings):
     limit_by_source: bool = True
     """Whether strangers are limited by where they come from (an IPv4 address, an IPv6 /64). Switch it off where a proxy
     in front of Moorage hides its clients' addresses: there, one stranger's wrong codes would count for everybody. The
-    limits by e-mail address stay."""
+    limits by e-mail address stay, and those by person."""
     sign_in_codes_per_source: int = Field(default=60, ge=1)
     """Asked for from one source within an hour, for all addresses together."""
     wrong_codes_per_source: int = Field(default=30, ge=1)
@@ -187,6 +194,9 @@ class Settings(BaseSettings):
     webhooks_per_organization: int = Field(default=20, ge=1)
     invitations_per_day: int = Field(default=50, ge=1)
     """By one person, and into one organization: the mails go to people who did not ask for them."""
+    changes_per_day: int = Field(default=20_000, ge=1)
+    """Requests of one person, with all their keys, that change something; all at once if they like. Nearly each leaves a
+    record that is kept for long."""
     streams_per_person: int = Field(default=12, ge=1)
     """Of logs, and as many of changes, at one API process: many more tabs than anybody looks at. Those of their keys
     count."""

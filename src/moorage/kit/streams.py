@@ -7,7 +7,7 @@ from enum import StrEnum
 from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from moorage.kit.errors import TooManyRequestsError
+from moorage.kit.errors import TooManyRequestsError, UnavailableError
 
 RETRY_AFTER_S = 30
 
@@ -34,6 +34,10 @@ class OpenStreams:
     def count_of(self, kind: StreamKind, actor_id: str) -> int:
         return self._open[kind, actor_id]
 
+    def assert_room(self, kind: StreamKind, actor_id: str, most: int) -> None:
+        """Before anything is read for it: one that is refused costs nothing more."""
+        self.take(kind, actor_id, most).close()
+
 
 class OpenStream:
     """To be handed to the answer at once: its end is where it is closed."""
@@ -46,6 +50,16 @@ class OpenStream:
         self._open[self._name] -= 1
         if not self._open[self._name]:
             del self._open[self._name]
+
+
+async def until_refused(events: AsyncIterator[str]) -> AsyncIterator[str]:
+    """Ends where its reader's share of something is used up. Whoever follows a stream takes it up where it ended, so that
+    is no failure."""
+    try:
+        async for event in events:
+            yield event
+    except (TooManyRequestsError, UnavailableError):
+        return
 
 
 class CountedStream(StreamingResponse):

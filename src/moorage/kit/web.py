@@ -33,13 +33,18 @@ class BodyBounds:
 
     most_bytes: int = 64 * 2**10
     most_values: int = MOST_VALUES
+    for_strangers: bool = False
+    """Also of somebody who brings neither a key nor a cookie."""
 
 
-def takes_body(most_bytes: int, most_values: int = MOST_VALUES) -> Callable[[EndpointT], EndpointT]:
+def takes_body(
+    most_bytes: int, most_values: int = MOST_VALUES, *, for_strangers: bool = False
+) -> Callable[[EndpointT], EndpointT]:
     """On an endpoint whose body is larger, or smaller, than that of the others."""
 
     def declare(endpoint: EndpointT) -> EndpointT:
-        setattr(endpoint, _BODY_BOUNDS, BodyBounds(most_bytes, most_values))
+        strangers = for_strangers or most_bytes <= STRANGERS_BODY_BYTES
+        setattr(endpoint, _BODY_BOUNDS, BodyBounds(most_bytes, most_values, strangers))
         return endpoint
 
     return declare

@@ -3,6 +3,9 @@ is paid for once.
 
 The rules of the books hold after every commit, those of slots whenever no pass over the container is due: a pass buys
 what is missing. Tests may ask at any such moment.
+
+Which slots have to be paid is said in `containers/paying.py`, which everybody asks who buys. Here it is said a second time, in
+SQL of its own: what checks the others must not share their mistakes.
 """
 
 from collections.abc import Mapping

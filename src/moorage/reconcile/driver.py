@@ -20,6 +20,7 @@ from moorage.kit.clock import Clock
 from moorage.kit.database import Database, Listener
 from moorage.kit.errors import LeaseLostError
 from moorage.kit.lasting import run_for_good
+from moorage.kit.permission import permitted_by
 from moorage.kit.tracing import span
 from moorage.reconcile.lease import RENEW_EVERY_S, Lease, LeaseKeeper
 from moorage.reconcile.status import record_run
@@ -76,6 +77,7 @@ class Driver:
     _wake: asyncio.Event = field(init=False)
     _asked: set[str] = field(init=False, default_factory=set)
     """Objects that want a pass, whatever Postgres says is due. Lost with the process, like any hint."""
+    _leads: bool = field(init=False, default=False)
     _running: dict[str, asyncio.Task[None]] = field(init=False, default_factory=dict)
     _failing: set[str] = field(init=False, default_factory=set)
     _reported: tuple[float, str | None, int] = field(init=False, default=(float("-inf"), None, 0))
@@ -84,8 +86,9 @@ class Driver:
         self._wake = self.listener.subscribe(*self.reconciler.channels)
 
     def ask(self, key: str) -> None:
-        """A pass over this object, without a question to Postgres; for an empty name, ask it what is due."""
-        if key:
+        """A pass over this object, without a question to Postgres; for an empty name, ask it what is due. Whoever does not
+        lead makes no passes, and asks Postgres when it does."""
+        if key and self._leads:
             self._asked.add(key)
         self._wake.set()
 
@@ -108,17 +111,27 @@ class Driver:
         """Returns when the lease is lost or something of ours broke: `run` begins anew. Raises only when cancelled."""
         self._running.clear()
         self._asked.clear()
+        self._failing.clear()
+        self._leads = True
         self._wake.set()
         try:
-            await run_for_good(
-                {"lease": keeper.keep(lease), "watch": self._watch(lease), "passes": self._dispatch(lease)}
-            )
+            with permitted_by(lease.check):
+                await run_for_good(
+                    {
+                        "lease": keeper.keep(lease),
+                        "watch": self._watch(lease),
+                        "passes": self._dispatch(lease),
+                    }
+                )
         except* LeaseLostError as lost:
             log.warning("lease_lost", reconciler=self.reconciler.name, error=repr(lost.exceptions[0]))
         except* Exception as broken:
             log.exception("driver_failed", reconciler=self.reconciler.name, error=repr(broken.exceptions[0]))
             await self.clock.sleep(RESTART_AFTER_S)
         finally:
+            self._leads = False
+            self._asked.clear()
+            self._failing.clear()
             await self._give_back(keeper, lease)
 
     async def _give_back(self, keeper: LeaseKeeper, lease: Lease) -> None:

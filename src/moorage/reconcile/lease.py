@@ -1,9 +1,13 @@
 """Leases: who leads, and a token that keeps a former leader from writing.
 
-A lease does not fence the engine. It is checked on the monotonic clock before each engine call, and
+A lease does not fence the engine. It is checked on the monotonic clock before each request to it, and
 every transaction of a reconciler begins with `guard`, which takes a key-share lock on the lease's row: a
 takeover (which locks the row for update) has to wait for that transaction, and after a takeover the old
 token matches nothing. A renewal touches no key and waits for nobody.
+
+A process that was stopped in the middle of a transaction would hold that lock until somebody lets it go on. So a
+takeover waits for a moment only, and then ends the connections that are in its way: what they had not committed is undone,
+which is as good as never begun. Whoever only looks whether there is something to take over locks nothing.
 """
 
 import asyncio
@@ -11,17 +15,22 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+import structlog
 from sqlalchemy import bindparam, func, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.kit.clock import Clock
-from moorage.kit.database import Database, table_of
+from moorage.kit.database import Database, database_now, table_of
 from moorage.kit.errors import LeaseLostError
 from moorage.reconcile.models import LeaseRow
 
+log = structlog.get_logger()
+
 LEASE_S = 10.0
 RENEW_EVERY_S = 3.0
+WAIT_FOR_OLD_TRANSACTIONS_S = 1.0
+"""Of a leader whose lease has run out: one that lives ends them within that, or goes the way of one that does not."""
 _IN_A_LEASE = func.clock_timestamp() + timedelta(seconds=LEASE_S)
 # Made once: every transaction of every reconciler begins with the first, and each of them renews every few seconds.
 _leases = table_of(LeaseRow)
@@ -69,27 +78,60 @@ class LeaseKeeper:
 
     async def acquire(self) -> Lease | None:
         """A lease with a new token, or None while somebody else leads."""
-        asked_at_s = self._clock.monotonic()
+        if await self._is_held():
+            return None
+        connection_id: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        taking = asyncio.create_task(self._take(connection_id))
+        try:
+            while not (await asyncio.wait([taking], timeout=WAIT_FOR_OLD_TRANSACTIONS_S))[0]:
+                if connection_id.done():
+                    await self._end_what_blocks(connection_id.result())
+            return taking.result()
+        finally:
+            taking.cancel()
+            await asyncio.gather(taking, return_exceptions=True)
+
+    async def _is_held(self) -> bool:
+        async with self._database.reading() as session:
+            query = select(_leases.c.token, _leases.c.expires_at, func.clock_timestamp())
+            row = (await session.execute(query.where(_leases.c.name == self._name))).one_or_none()
+        return row is not None and self._is_in_force(*row)
+
+    async def _take(self, connection_id: asyncio.Future[int]) -> Lease | None:
         async with self._database.transaction() as session:
+            connection_id.set_result((await session.execute(select(func.pg_backend_pid()))).scalar_one())
             never_held = {"name": self._name, "holder": self._holder, "token": 0, "expires_at": func.now()}
             await session.execute(insert(LeaseRow).values(never_held).on_conflict_do_nothing())
-            query = select(LeaseRow, func.clock_timestamp()).where(LeaseRow.name == self._name)
-            row, now = (await session.execute(query.with_for_update())).one()
-            if row.expires_at > now and not self._is_left_over(row, now):
+            query = select(LeaseRow).where(LeaseRow.name == self._name)
+            row = (await session.execute(query.with_for_update())).scalar_one()
+            # Only now: until here it may have waited.
+            asked_at_s = self._clock.monotonic()
+            now = await database_now(session)
+            if self._is_in_force(row.token, row.expires_at, now):
                 return None
             row.holder, row.token = self._holder, row.token + 1
             row.expires_at = now + timedelta(seconds=LEASE_S)
         return Lease(self._name, row.token, asked_at_s + LEASE_S, self._clock)
 
-    def _is_left_over(self, row: LeaseRow, now: datetime) -> bool:
+    async def _end_what_blocks(self, connection_id: int) -> None:
+        """A transaction that a former leader left open, or somebody else's attempt, which is then repeated."""
+        in_the_way = func.unnest(func.pg_blocking_pids(connection_id)).column_valued("in_the_way")
+        async with self._database.reading() as session:
+            ended = (await session.execute(select(in_the_way, func.pg_terminate_backend(in_the_way)))).all()
+        log.warning("transactions_ended", lease=self._name, connections=[row[0] for row in ended])
+
+    def _is_in_force(self, token: int, expires_at: datetime, now: datetime) -> bool:
+        return expires_at > now and not self._is_left_over(token, expires_at, now)
+
+    def _is_left_over(self, token: int, expires_at: datetime, now: datetime) -> bool:
         """Whether it ends so late only because the database's clock was set back, and nobody renews it: who held it
         would have done so within the length of a lease, which our own clock measures."""
-        if row.expires_at <= now + timedelta(seconds=LEASE_S):
+        if expires_at <= now + timedelta(seconds=LEASE_S):
             self._ahead = None
             return False
         now_s = self._clock.monotonic()
-        if self._ahead is None or self._ahead[:2] != (row.token, row.expires_at):
-            self._ahead = row.token, row.expires_at, now_s
+        if self._ahead is None or self._ahead[:2] != (token, expires_at):
+            self._ahead = token, expires_at, now_s
         return now_s - self._ahead[2] >= LEASE_S
 
     async def keep(self, lease: Lease) -> None:

@@ -1,16 +1,17 @@
 """Sends what waits for webhooks.
 
 Purpose: every event reaches every webhook that asked for it, at least once, in order while the receiver answers.
-Invariants: one message at a time to each receiver; no transaction is open while it is spoken to; only addresses
-that were judged are connected to, each time anew.
+Invariants: one message at a time to each receiver, and few at a time to those of one organization or person; no
+transaction is open while it is spoken to; only addresses that were judged are connected to, each time anew.
 What an admin made who no longer is one goes to nobody: the webhook is switched off, until another admin wants it.
 When it fails: the message waits, longer each time, for about three days; then, or when the receiver answers 410,
 the webhook is switched off, with the reason in the organization's audit log.
 """
 
+import asyncio
 import json
 import ssl
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import structlog
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -34,6 +35,10 @@ from moorage.webhooks.signing import signed_headers
 
 log = structlog.get_logger()
 
+SHARE = 4
+"""Of the messages that are sent at once (`reconcile.driver`), for one organization, and for one person in all theirs."""
+MOST_WAITING = 5000
+"""Messages for one webhook."""
 _MAX_ANSWER_BYTES = 64 * 1024
 _GONE = 410
 _MAKER_GONE = "whoever made it is no longer an admin; an admin who wants it switches it on again"
@@ -55,13 +60,22 @@ class WebhookDelivery:
     tls: ssl.SSLContext | None = None
     name: str = "webhooks"
     channels: tuple[str, ...] = (WEBHOOKS,)
+    _under_way: set[str] = field(init=False, default_factory=set)
 
     async def due(self, limit: int) -> Due:
+        await asyncio.sleep(0)  # What the driver has just begun says so first, and counts.
         async with self.database.reading() as session:
-            keys, next_in_s = await repository.due_webhooks(session, limit)
+            keys, next_in_s = await repository.due_webhooks(session, limit, SHARE, self._under_way)
         return Due(keys, next_in_s)
 
     async def reconcile(self, key: str, lease: Lease) -> None:
+        self._under_way.add(key)
+        try:
+            await self._deliver(key, lease)
+        finally:
+            self._under_way.discard(key)
+
+    async def _deliver(self, key: str, lease: Lease) -> None:
         async with self.database.reading() as session:
             waiting = await repository.next_delivery(session, key)
         if waiting is None:
@@ -121,6 +135,7 @@ async def _record(session: AsyncSession, sent: Waiting, outcome: Outcome) -> Non
         return  # Its messages went with it.
     if outcome.error is None and outcome.status is not None:
         await repository.record_delivered(session, sent.delivery.id, outcome.status)
+        await _switch_off_if_hopeless(session, webhook)
         return
     pause = pause_after(sent.delivery.tries + 1) if outcome.status != _GONE else None
     if webhook.url != sent.webhook.url:
@@ -131,6 +146,14 @@ async def _record(session: AsyncSession, sent: Waiting, outcome: Outcome) -> Non
     await repository.record_failed(session, sent.delivery.id, outcome.status, error, again_in)
     if pause is None and not is_off:
         await _switch_off(session, webhook, error)
+    else:
+        await _switch_off_if_hopeless(session, webhook)
+
+
+async def _switch_off_if_hopeless(session: AsyncSession, webhook: WebhookRow) -> None:
+    """More happens than its receiver takes: what waits for it must not grow without end."""
+    if webhook.disabled_at is None and await repository.count_waiting(session, webhook.id) > MOST_WAITING:
+        await _switch_off(session, webhook, f"more than {MOST_WAITING} messages wait for it")
 
 
 async def _switch_off(session: AsyncSession, webhook: WebhookRow, why: str) -> None:

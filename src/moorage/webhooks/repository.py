@@ -1,9 +1,11 @@
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import and_, delete, exists, func, select, tuple_, update
+from sqlalchemy import ColumnElement, and_, delete, exists, func, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
 from moorage.identity.users.models import UserRow
 from moorage.kit.database import notify
@@ -15,6 +17,8 @@ from moorage.webhooks.channels import WEBHOOKS
 from moorage.webhooks.models import DeliveryRow, WebhookRow
 
 KEPT = timedelta(days=7)
+MOST_KEPT = 1000
+"""Messages of one webhook that were delivered or given up."""
 _ERROR_LENGTH = 300
 _maker_manages = exists().where(
     MemberRow.organization_id == WebhookRow.organization_id,
@@ -77,19 +81,47 @@ async def add_delivery(
     return row
 
 
-async def due_webhooks(session: AsyncSession, limit: int) -> tuple[list[str], float | None]:
-    """Webhooks and not deliveries: to each receiver one message at a time, so that a slow one delays nobody else."""
+async def due_webhooks(
+    session: AsyncSession, limit: int, share: int, under_way: Collection[str] = ()
+) -> tuple[list[str], float | None]:
+    """Webhooks and not deliveries: to each receiver one message at a time, so that a slow one delays nobody else.
+
+    Of one organization, and of one person's in all organizations, no more than `share` at a time, those that are under
+    way included; whoever has the fewest is next.
+    """
     first_due = func.min(DeliveryRow.next_try_at)
-    query = (
-        select(DeliveryRow.webhook_id, func.extract("epoch", first_due - func.clock_timestamp()))
+    waiting = (
+        select(
+            DeliveryRow.webhook_id,
+            WebhookRow.organization_id,
+            WebhookRow.created_by,
+            func.extract("epoch", first_due - func.clock_timestamp()).label("in_s"),
+            DeliveryRow.webhook_id.in_(under_way).label("under_way"),
+        )
+        .join(WebhookRow, WebhookRow.id == DeliveryRow.webhook_id)
         .where(DeliveryRow.next_try_at.is_not(None))
-        .group_by(DeliveryRow.webhook_id)
-        .order_by(first_due)
-        .limit(limit + 1)
+        .group_by(DeliveryRow.webhook_id, WebhookRow.organization_id, WebhookRow.created_by)
+    ).subquery()
+    turn = func.greatest(
+        _turn(waiting.c.organization_id, waiting.c), _turn(waiting.c.created_by, waiting.c)
+    ).label("turn")
+    in_turn = select(waiting.c.webhook_id, waiting.c.in_s, turn).subquery()
+    now = (
+        select(in_turn.c.webhook_id)
+        .where(in_turn.c.in_s <= 0, in_turn.c.turn <= share)
+        .order_by(in_turn.c.turn, in_turn.c.in_s)
+        .limit(limit)
     )
-    soonest = (await session.execute(query)).all()
-    keys = [key for key, in_s in soonest if in_s <= 0]
-    return keys[:limit], next((float(in_s) for _, in_s in soonest if in_s > 0), None)
+    later = select(func.min(waiting.c.in_s)).where(waiting.c.in_s > 0)
+    next_in_s = (await session.execute(later)).scalar_one()
+    keys = list((await session.execute(now)).scalars())
+    return keys, float(next_in_s) if next_in_s is not None else None
+
+
+def _turn(owner: ColumnElement[Any], waiting: ReadOnlyColumnCollection[str, Any]) -> ColumnElement[int]:
+    """The how manyeth of its owner's it is. What is not due yet comes last, so it takes no turn of what is."""
+    order = (waiting.under_way.desc(), waiting.in_s)
+    return func.row_number().over(partition_by=owner, order_by=order)
 
 
 async def next_delivery(session: AsyncSession, webhook_id: str) -> Waiting | None:
@@ -153,5 +185,19 @@ async def postpone(session: AsyncSession, webhook_id: str) -> None:
     await session.execute(update(DeliveryRow).where(due).values(next_try_at=later))
 
 
+async def count_waiting(session: AsyncSession, webhook_id: str, event: str | None = None) -> int:
+    waiting = (DeliveryRow.webhook_id == webhook_id) & DeliveryRow.next_try_at.is_not(None)
+    query = select(func.count()).where(waiting if event is None else waiting & (DeliveryRow.event == event))
+    return (await session.execute(query)).scalar_one()
+
+
 async def purge_deliveries(session: AsyncSession) -> None:
+    """The old ones, and of each webhook those behind its newest. What still waits is not history."""
     await session.execute(delete(DeliveryRow).where(DeliveryRow.created_at < func.now() - KEPT))
+    newest_first = (DeliveryRow.created_at.desc(), DeliveryRow.id.desc())
+    number = func.row_number().over(partition_by=DeliveryRow.webhook_id, order_by=newest_first)
+    settled = (
+        select(DeliveryRow.id, number.label("number")).where(DeliveryRow.next_try_at.is_(None)).subquery()
+    )
+    beyond = select(settled.c.id).where(settled.c.number > MOST_KEPT)
+    await session.execute(delete(DeliveryRow).where(DeliveryRow.id.in_(beyond)))

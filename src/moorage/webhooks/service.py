@@ -3,7 +3,13 @@ import os
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.kit.crypto import Keyring
-from moorage.kit.errors import ConflictError, FieldError, InvalidInputError, NotFoundError
+from moorage.kit.errors import (
+    ConflictError,
+    FieldError,
+    InvalidInputError,
+    NotFoundError,
+    TooManyRequestsError,
+)
 from moorage.kit.ids import new_webhook_id
 from moorage.kit.settings import Settings
 from moorage.organizations.access import OrganizationAccess
@@ -14,6 +20,9 @@ from moorage.webhooks import repository
 from moorage.webhooks.models import DeliveryRow, WebhookRow
 from moorage.webhooks.schemas import WebhookCreate, WebhookPatch
 from moorage.webhooks.signing import SECRET_BYTES, secret_text
+
+TEST_EVENT = "webhook.test"
+MOST_TESTS_WAITING = 10
 
 
 async def create_webhook(
@@ -73,9 +82,15 @@ async def send_test(session: AsyncSession, access: OrganizationAccess, webhook_i
     row = await _webhook(session, access, webhook_id)
     if row.disabled_at is not None:
         raise ConflictError("This webhook is switched off. Switch it on first.", code="webhook_disabled")
+    if await repository.count_waiting(session, row.id, TEST_EVENT) >= MOST_TESTS_WAITING:
+        raise TooManyRequestsError(
+            f"{MOST_TESTS_WAITING} test messages wait for this receiver. See in its deliveries what it answers.",
+            retry_after_s=60,
+            code="too_many_tests",
+        )
     _record(session, access, "webhook.try", row)
-    payload = {"type": "webhook.test", "organization_id": access.organization.id, "data": {}}
-    return await repository.add_delivery(session, row.id, "webhook.test", payload)
+    payload = {"type": TEST_EVENT, "organization_id": access.organization.id, "data": {}}
+    return await repository.add_delivery(session, row.id, TEST_EVENT, payload)
 
 
 def check_url(url: str, settings: Settings) -> None:

@@ -76,8 +76,11 @@ def fix(session: Session, container: ContainerArgument, no_wait: NoWaitOption = 
     found = session.container(container)
     offered = found["fix"]
     if offered is None:
+        why = "there is no setting of which Moorage knows that it would help"
+        if found["state"] != "FAILED":
+            why = f"it has not failed, it is {found['state']}"
         raise CliError(
-            f"{found['name']} offers no fix: the mend is not a setting that Moorage could guess.",
+            f"{found['name']} offers no fix: {why}.",
             code="no_fix",
             hint="See `moor describe`, then change its settings with `moor edit`.",
         )

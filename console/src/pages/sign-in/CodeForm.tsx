@@ -1,6 +1,6 @@
 import { Anchor, Button, PinInput } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
-import { useState } from "react";
+import { useEffect, useRef, useState } from "react";
 
 import { api, body, rememberCsrfToken } from "@/api/client";
 import { messageOf } from "@/api/problem";
@@ -21,6 +21,7 @@ interface CodeFormProps {
 
 export function CodeForm({ email, next, back }: CodeFormProps) {
   const [code, setCode] = useState("");
+  const first = useRef<HTMLInputElement>(null);
   const navigate = useNavigate();
   const verify = useMutation({
     mutationFn: (digits: string) => body(api.POST("/api/v1/auth/email/verify", { body: { email, code: digits } })),
@@ -34,6 +35,10 @@ export function CodeForm({ email, next, back }: CodeFormProps) {
     },
     onError: () => setCode(""),
   });
+  // The boxes cannot have the focus while the code is looked at.
+  useEffect(() => {
+    if (verify.isError) first.current?.focus();
+  }, [verify.isError]);
   const resend = useMutation({
     mutationFn: () => body(api.POST("/api/v1/auth/email/start", { body: { email } })),
     onSuccess: () => done("A new code is on its way."),
@@ -57,7 +62,8 @@ export function CodeForm({ email, next, back }: CodeFormProps) {
         gap={8}
         oneTimeCode
         autoFocus
-        aria-label="Digit of the code"
+        ariaLabel="Digit of the code"
+        ref={first}
         value={code}
         onChange={setCode}
         onComplete={(digits) => verify.mutate(digits)}

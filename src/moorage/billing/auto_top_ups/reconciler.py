@@ -13,12 +13,14 @@ import structlog
 
 from moorage.billing.auto_top_ups import repository, service
 from moorage.billing.cards.models import CardPaymentRow
+from moorage.billing.cards.order import Order
 from moorage.billing.cards.provider import CardProvider, Charge, Declined
 from moorage.billing.cards.repository import find_saved_card, record_checkout
-from moorage.billing.cards.service import book
+from moorage.billing.cards.service import book, order_of
 from moorage.kit.clock import Clock
 from moorage.kit.crypto import Keyring
 from moorage.kit.database import Database
+from moorage.kit.installation import ensure_installation_id
 from moorage.kit.settings import Settings
 from moorage.reconcile.driver import Due
 from moorage.reconcile.lease import Lease
@@ -58,22 +60,24 @@ class AutoTopUpsReconciler:
             await lease.guard(session)
             payment = await service.payment_to_make(session, key, self.keyring, self.settings)
             card = await find_saved_card(session, key)
+            installation_id = await ensure_installation_id(session)
         if payment is None or card is None:
             return
+        order = order_of(payment, installation_id)
         provider = self.provider
         assert provider is not None, "nothing is due without one"
         lease.check()  # The provider knows no lease: whoever was overtaken charges nobody.
         outcome = await provider.charge(
-            Charge(payment.id, card.customer_id, payment.payment_method_id or "", payment.amount_microusd)
+            Charge(order, card.customer_id, payment.payment_method_id or "", payment.amount_microusd)
         )
         if isinstance(outcome, Declined):
-            page_url = await self._page(provider, payment, lease) if outcome.needs_person else None
+            page_url = await self._page(provider, payment, order, lease) if outcome.needs_person else None
             await self._note_failure(payment, outcome, page_url, lease)
             return
         facts = await provider.facts_of(outcome)
         async with self.database.transaction() as session:
             await lease.guard(session)
-            await book(session, facts, self.keyring)
+            await book(session, facts, self.keyring, self.settings)
 
     async def postpone(self, key: str, error: Exception, lease: Lease) -> None:
         self._looked_at_s[key] = self.clock.monotonic() + LOOK_AGAIN_S
@@ -81,9 +85,9 @@ class AutoTopUpsReconciler:
     async def lead(self, lease: Lease) -> None:
         return None
 
-    async def _page(self, provider: CardProvider, payment: CardPaymentRow, lease: Lease) -> str:
+    async def _page(self, provider: CardProvider, payment: CardPaymentRow, order: Order, lease: Lease) -> str:
         """Where a person can confirm the payment that their bank does not let us make alone."""
-        page = await provider.begin(payment.id, payment.amount_microusd, key=f"page:{payment.id}")
+        page = await provider.begin(order, payment.amount_microusd, key=f"page:{payment.id}")
         async with self.database.transaction() as session:
             await lease.guard(session)
             await record_checkout(session, payment.id, page.session_id, page.url)

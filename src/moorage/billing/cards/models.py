@@ -21,6 +21,7 @@ class CardPaymentRow(Base):
             unique=True,
             postgresql_where=text("automatic AND paid_at IS NULL AND failed_at IS NULL"),
         ),
+        Index("ix_card_payments_payment_intent_id", "payment_intent_id"),
         Index("ix_card_payments_ask_at", "ask_at", postgresql_where=text("ask_at IS NOT NULL")),
     )
 
@@ -42,6 +43,18 @@ class CardPaymentRow(Base):
     """The payment at the provider, once there is one."""
     ask_at: Mapped[datetime | None]
     """When the provider is asked what became of it; None when nothing more can."""
+
+
+class UnknownCardPaymentRow(Base):
+    """A payment for somebody who is not known here. The operator was told when it was first seen."""
+
+    __tablename__ = "unknown_card_payments"
+
+    payment_intent_id: Mapped[str] = mapped_column(primary_key=True)
+    top_up_id: Mapped[str]
+    organization_id: Mapped[str | None]
+    amount_microusd: Mapped[int] = mapped_column(BigInteger)
+    created_at: Mapped[CreatedAt]
 
 
 class SavedCardRow(Base):

@@ -3,14 +3,16 @@
 An event is only a hint that something changed. What did is asked for, so events may come late, twice or in any order.
 """
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import stripe
 import structlog
 
+from moorage.billing.cards.order import Order
 from moorage.billing.top_ups.amounts import CENT_MICROUSD
 from moorage.kit.errors import InvalidInputError, UnavailableError
 from moorage.kit.settings import Settings
@@ -48,8 +50,9 @@ class Facts:
     """What the provider says about one payment now."""
 
     intent_id: str
-    top_up_id: str | None
-    """Ours; None when the payment is somebody else's."""
+    order: Order | None
+    """What it is for; None when the payment is somebody else's."""
+    created_at: datetime
     paid: bool
     currency: str
     amount_microusd: int
@@ -85,7 +88,7 @@ class Card:
 class Charge:
     """Of a saved card, with nobody present."""
 
-    top_up_id: str
+    order: Order
     customer_id: str
     payment_method_id: str
     amount_microusd: int
@@ -122,8 +125,9 @@ class CardProvider:
     async def close(self) -> None:
         await self._connections.close_async()  # type: ignore[no-untyped-call]
 
-    async def begin(self, top_up_id: str, amount_microusd: int, *, key: str | None = None) -> Checkout:
+    async def begin(self, order: Order, amount_microusd: int, *, key: str | None = None) -> Checkout:
         """A page where the card is entered. The same top-up always gives the same page."""
+        top_up_id = order.top_up_id
         line = {
             "quantity": 1,
             "price_data": {
@@ -136,7 +140,7 @@ class CardProvider:
             "mode": "payment",
             "client_reference_id": top_up_id,
             "line_items": [line],
-            "payment_intent_data": {"metadata": {"top_up_id": top_up_id}},
+            "payment_intent_data": {"metadata": order.to_metadata()},
             "success_url": f"{self._return_url}?paid={top_up_id}",
             "cancel_url": f"{self._return_url}?cancelled={top_up_id}",
         }
@@ -182,12 +186,12 @@ class CardProvider:
             "payment_method": charge.payment_method_id,
             "confirm": True,
             "off_session": True,
-            "metadata": {"top_up_id": charge.top_up_id},
+            "metadata": charge.order.to_metadata(),
         }
         try:
             with _reachable(stripe.CardError):
                 made = await self._client.v1.payment_intents.create_async(
-                    wanted, {"idempotency_key": charge.top_up_id}
+                    wanted, {"idempotency_key": charge.order.top_up_id}
                 )
         except stripe.CardError as exc:
             return Declined(exc.code or "card_declined", exc.user_message or "The card was declined.")
@@ -234,10 +238,22 @@ class CardProvider:
         wanted: Any = {"customer": customer_id, "limit": MOST_AT_ONCE}
         with _reachable():
             intents = (await self._client.v1.payment_intents.list_async(wanted)).data
-            mine = [one for one in intents if _top_up_of(one) == top_up_id]
+            mine = [one for one in intents if (order := _order_of(one)) and order.top_up_id == top_up_id]
             # A person may have paid on a page after the bank had refused the first attempt.
             best = max(mine, key=lambda one: (one.status == "succeeded", one.created), default=None)
             return await self._facts(best.id) if best is not None else None
+
+    async def paid_orders(self, since: datetime) -> AsyncIterator[list[tuple[str, Order]]]:
+        """Everything that was paid for us since then: the payment's id and what it is for, some at a time."""
+        wanted: Any = {"created": {"gte": int(since.timestamp())}, "limit": MOST_AT_ONCE}
+        more = True
+        while more:
+            with _reachable():
+                page = await self._client.v1.payment_intents.list_async(wanted)
+            paid = [(one.id, _order_of(one)) for one in page.data if one.status == "succeeded"]
+            yield [(intent_id, order) for intent_id, order in paid if order is not None]
+            more = page.has_more and bool(page.data)
+            wanted = {**wanted, "starting_after": page.data[-1].id} if more else wanted
 
     async def facts_of(self, intent_id: str) -> Facts:
         with _reachable():
@@ -271,7 +287,8 @@ class CardProvider:
         disputes = await self._client.v1.disputes.list_async(of_intent)
         return Facts(
             intent_id=intent_id,
-            top_up_id=_top_up_of(intent),
+            order=_order_of(intent),
+            created_at=datetime.fromtimestamp(intent.created, UTC),
             paid=intent.status == "succeeded",
             currency=intent.currency,
             amount_microusd=intent.amount_received * CENT_MICROUSD,
@@ -296,9 +313,8 @@ def card_provider(settings: Settings) -> CardProvider | None:
     return None if None in keys else CardProvider(settings)
 
 
-def _top_up_of(intent: Any) -> str | None:
-    found: str | None = intent.metadata.to_dict().get("top_up_id") if intent.metadata else None
-    return found
+def _order_of(intent: Any) -> Order | None:
+    return Order.from_metadata(intent.metadata.to_dict() if intent.metadata else {})
 
 
 def _fingerprint_of(intent: Any) -> str | None:

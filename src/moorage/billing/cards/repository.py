@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from sqlalchemy import func, or_, select, tuple_, update
@@ -5,8 +6,10 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.billing.cards.asking import ask_again_after
-from moorage.billing.cards.models import CardPaymentRow, SavedCardRow
-from moorage.billing.cards.provider import Card
+from moorage.billing.cards.models import CardPaymentRow, SavedCardRow, UnknownCardPaymentRow
+from moorage.billing.cards.order import Order
+from moorage.billing.cards.provider import Card, Facts
+from moorage.containers.activity import SYSTEM
 from moorage.kit.database import database_now
 from moorage.kit.pagination import PageRequest
 
@@ -21,6 +24,45 @@ async def lock_payment(session: AsyncSession, top_up_id: str) -> CardPaymentRow 
     """What happens to one payment happens one after the other."""
     query = select(CardPaymentRow).where(CardPaymentRow.id == top_up_id).with_for_update()
     return (await session.execute(query)).scalar_one_or_none()
+
+
+async def add_recovered(session: AsyncSession, facts: Facts, order: Order, organization_id: str) -> bool:
+    """Whether it is new. As paid at once: only one that is under way may be so for its organization."""
+    row = insert(CardPaymentRow).values(
+        id=order.top_up_id,
+        organization_id=organization_id,
+        amount_microusd=facts.amount_microusd,
+        requested_by=order.requested_by or SYSTEM,
+        automatic=order.automatic,
+        created_at=func.least(facts.created_at, func.now()),
+        paid_at=func.now(),
+        payment_intent_id=facts.intent_id,
+    )
+    added = await session.execute(row.on_conflict_do_nothing().returning(CardPaymentRow.id))
+    return added.scalar_one_or_none() is not None
+
+
+async def note_unknown(session: AsyncSession, facts: Facts, order: Order) -> bool:
+    """Whether it is new."""
+    row = insert(UnknownCardPaymentRow).values(
+        payment_intent_id=facts.intent_id,
+        top_up_id=order.top_up_id,
+        organization_id=order.organization_id,
+        amount_microusd=facts.amount_microusd,
+    )
+    noted = row.on_conflict_do_nothing().returning(UnknownCardPaymentRow.payment_intent_id)
+    return (await session.execute(noted)).scalar_one_or_none() is not None
+
+
+async def settled_payments(session: AsyncSession, intent_ids: Sequence[str]) -> set[str]:
+    """Those of them that are booked, or that the operator was told about."""
+    paid = select(CardPaymentRow.payment_intent_id).where(
+        CardPaymentRow.payment_intent_id.in_(intent_ids), CardPaymentRow.paid_at.is_not(None)
+    )
+    told = select(UnknownCardPaymentRow.payment_intent_id).where(
+        UnknownCardPaymentRow.payment_intent_id.in_(intent_ids)
+    )
+    return {intent_id for intent_id in (await session.execute(paid.union(told))).scalars() if intent_id}
 
 
 async def record_checkout(session: AsyncSession, top_up_id: str, session_id: str, url: str) -> None:

@@ -1,15 +1,18 @@
 """Top-ups by card: a page is opened, and what the provider says about the payment is booked, each thing once."""
 
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 
-import structlog
 from sqlalchemy import func
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.billing.cards import repository
 from moorage.billing.cards.asking import PAGE_LIVES
 from moorage.billing.cards.models import CardPaymentRow, SavedCardRow
+from moorage.billing.cards.order import Order
 from moorage.billing.cards.provider import CardProvider, Checkout, Dispute, Facts, Page, Refund
+from moorage.billing.cards.recovery import recover
 from moorage.billing.cards.words import charged_mail
 from moorage.billing.mails import tell_admins
 from moorage.billing.top_ups.service import check_amount
@@ -20,13 +23,16 @@ from moorage.kit.crypto import Keyring
 from moorage.kit.database import Database, database_now
 from moorage.kit.errors import InvalidInputError
 from moorage.kit.ids import new_top_up_id
+from moorage.kit.installation import ensure_installation_id
+from moorage.kit.settings import Settings
 from moorage.ledger.accounts import CARD, Kind, credit_of, receivable_of
 from moorage.ledger.initial_credit_repository import give_for_card
 from moorage.ledger.repository import Posting, booked_amounts, booked_keys, lock_available, post
 from moorage.organizations.audit.repository import record_audit
 from moorage.organizations.models import OrganizationRow
 
-log = structlog.get_logger()
+Transactions = Callable[[], AbstractAsyncContextManager[AsyncSession]]
+"""Each is one: a leader's begins with its lease."""
 
 
 async def begin_payment(
@@ -57,25 +63,36 @@ async def begin_payment(
             method="card",
             amount_microusd=amount_microusd,
         )
-    checkout = await provider.begin(row.id, amount_microusd)
+        order = order_of(row, await ensure_installation_id(session))
+    checkout = await provider.begin(order, amount_microusd)
     async with database.transaction() as session:
         await repository.record_checkout(session, row.id, checkout.session_id, checkout.url)
     return row, checkout
 
 
+def order_of(row: CardPaymentRow, installation_id: str) -> Order:
+    return Order(row.id, installation_id, row.organization_id, row.requested_by, row.automatic)
+
+
 async def ask(
-    database: Database, provider: CardProvider, top_up_id: str, keyring: Keyring, *, rest: timedelta
+    transaction: Transactions,
+    provider: CardProvider,
+    top_up_id: str,
+    keyring: Keyring,
+    settings: Settings,
+    *,
+    rest: timedelta,
 ) -> None:
     """Ask the provider what became of a payment, and book it."""
-    async with database.transaction() as session:
+    async with transaction() as session:
         row = await repository.claim_ask(session, top_up_id, rest)
         card = await repository.find_saved_card(session, row.organization_id) if row is not None else None
     if row is None:
         return
     page = await _page(provider, row, card)
-    async with database.transaction() as session:
+    async with transaction() as session:
         if page.facts is not None:
-            await book(session, page.facts, keyring)
+            await book(session, page.facts, keyring, settings)
         locked = await repository.lock_payment(session, top_up_id)
         assert locked is not None, "payments are never removed"
         await repository.schedule_ask(session, locked)
@@ -92,16 +109,14 @@ async def _page(provider: CardProvider, row: CardPaymentRow, card: SavedCardRow 
     return Page(facts, expired=False)
 
 
-async def book(session: AsyncSession, facts: Facts, keyring: Keyring) -> None:
+async def book(session: AsyncSession, facts: Facts, keyring: Keyring, settings: Settings) -> None:
     """Make the ledger say what the provider says. Safe to repeat, and in any order."""
-    if facts.top_up_id is None:
+    if facts.order is None:
         return  # The account sells other things too.
-    row = await repository.lock_payment(session, facts.top_up_id)
+    row = await repository.lock_payment(session, facts.order.top_up_id)
     if row is None:
-        # Another installation's on the same account, or one that a restored backup does not know.
-        log.error("card_payment_unknown", top_up_id=facts.top_up_id, intent_id=facts.intent_id)
-        return
-    if not facts.paid:
+        row = await recover(session, facts, facts.order, keyring, settings)
+    if row is None or not facts.paid:
         return
     if facts.currency != "usd" or facts.amount_microusd != row.amount_microusd:
         raise InvalidInputError(

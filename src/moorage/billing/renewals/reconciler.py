@@ -24,10 +24,11 @@ from moorage.billing.renewals import repository
 from moorage.billing.renewals.repository import DueHours
 from moorage.catalog.repository import find_instance_type
 from moorage.containers.models import ContainerRow, ReplicaRow
+from moorage.containers.paying import Wanted, has_to_be_paid, uses_hour, wanted
 from moorage.containers.repository import mark_due
 from moorage.containers.service import stop_because
 from moorage.containers.spec import ContainerSettings
-from moorage.containers.states import SERVING, DesiredState, Reason
+from moorage.containers.states import Reason
 from moorage.kit.clock import Clock
 from moorage.kit.crypto import Keyring
 from moorage.kit.database import Database, database_now
@@ -114,7 +115,7 @@ class RenewalsReconciler:
         for hour in due.hours:
             assert hour.expires_at is not None, "a constraint says so"
             replicas = _replicas_in(due, hour)
-            serves = any(one.state in SERVING for one in replicas)
+            serves = any(has_to_be_paid(one, hour.instance_type) for one in replicas)
             match renewal(serves=serves, comes_up=bool(replicas), expires_at=hour.expires_at, now=due.now):
                 case Renewal.BUY | Renewal.HOLD as kind:
                     hour.due_at = None
@@ -154,7 +155,11 @@ class RenewalsReconciler:
         await repository.mark_unfunded(session, sorted(unpaid))
         # Beyond the number that is wanted they go as well, as soon as a pass looks.
         funded = {
-            one.slot for one in due.replicas if one.id not in unpaid and one.slot < container.desired_replicas
+            one.slot
+            for one in due.replicas
+            if one.id not in unpaid
+            and one.slot < container.desired_replicas
+            and uses_hour(one, one.instance_type)
         }
         organization_id = due.hours[0].organization_id
         log.warning("renewal_refused", container_id=container.id, hours=sorted(refused))
@@ -174,13 +179,13 @@ class RenewalsReconciler:
 
 def _replicas_in(due: DueHours, hour: HourRow) -> list[ReplicaRow]:
     """Those that the hour, or the one after it, is for. None once it is decided that the slot goes: all of them do
-    while the organization is suspended, and what is left of their hours is there when it is resumed."""
+    while the organization is suspended, and what is left of their hours is there when it is resumed. Nothing is bought
+    for what is not there; if it comes back, the pass that finds it buys."""
     row = due.container
-    if (
-        row is None
-        or due.suspended
-        or row.desired_state != DesiredState.RUNNING
-        or hour.slot >= row.desired_replicas
-    ):
+    if row is None or not _wanted(due, row).includes(hour.slot):
         return []
-    return [one for one in due.replicas if one.slot == hour.slot and one.instance_type == hour.instance_type]
+    return [one for one in due.replicas if one.slot == hour.slot and uses_hour(one, hour.instance_type)]
+
+
+def _wanted(due: DueHours, row: ContainerRow) -> Wanted:
+    return wanted(row.desired_state, row.desired_replicas, suspended=due.suspended)

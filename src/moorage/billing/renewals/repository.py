@@ -21,7 +21,7 @@ class DueHours:
     """None when nothing is left of it but its hours."""
     hours: Sequence[HourRow]
     replicas: Sequence[ReplicaRow]
-    """Live, and their hour is paid or may yet be."""
+    """Live."""
     suspended: bool
     now: datetime
 
@@ -62,13 +62,7 @@ async def lock_due_hours(session: AsyncSession, container_id: str) -> DueHours:
     container = (await session.execute(lock)).scalar_one_or_none()
     due = (HourRow.container_id == container_id) & (HourRow.due_at <= func.now())
     hours = (await session.execute(select(HourRow).where(due).order_by(HourRow.slot))).scalars().all()
-    live = select(ReplicaRow).where(
-        ReplicaRow.container_id == container_id,
-        ReplicaRow.state.in_(LIVE),
-        ReplicaRow.unfunded_at.is_(None),
-        # Nothing is bought for what is not there; if it comes back, the pass that finds it buys.
-        ReplicaRow.missing_since.is_(None),
-    )
+    live = select(ReplicaRow).where(ReplicaRow.container_id == container_id, ReplicaRow.state.in_(LIVE))
     replicas = (await session.execute(live)).scalars().all()
     suspended = False
     if hours:

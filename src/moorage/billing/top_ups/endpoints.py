@@ -82,7 +82,7 @@ async def get_top_up(
     if payment.paid_at is not None or cards is None:
         return shown_payment(payment, payment.checkout_url)
     await session.rollback()  # nothing stays open while somebody else is asked
-    await ask(database, cards, top_up_id, keyring, rest=ASKED_BY_A_PERSON)
+    await ask(database.transaction, cards, top_up_id, keyring, settings, rest=ASKED_BY_A_PERSON)
     async with database.reading() as fresh:
         known = await find_payment(fresh, organization_id, top_up_id)
     assert known is not None, "payments are never removed"

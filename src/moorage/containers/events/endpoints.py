@@ -8,7 +8,7 @@ from moorage.containers.events.schemas import ChangeNotice
 from moorage.containers.events.watching import Changes
 from moorage.identity.authentication import current_actor
 from moorage.kit.clock import Clock
-from moorage.kit.streams import CountedStream, StreamKind
+from moorage.kit.streams import CountedStream, StreamKind, until_refused
 from moorage.kit.web import TheClock, TheDatabase, TheSettings, TheStreams
 from moorage.organizations.access import project_with
 from moorage.organizations.lasting_access import AskedAgain, LastingAccess, lasting
@@ -63,7 +63,7 @@ async def stream_events(
     stream = streams.take(StreamKind.CHANGES, reader_id, settings.streams_per_person)
     return CountedStream(
         stream,
-        _events(changes, access, clock),
+        until_refused(_events(changes, access, clock)),
         media_type="text/event-stream",
         headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
     )

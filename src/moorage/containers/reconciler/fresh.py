@@ -31,4 +31,10 @@ class FreshlySeen:
 
     def engine_spoke(self, container_id: str) -> None:
         self.words += 1
+        self.forget(container_id)
+
+    def forget(self, container_id: str) -> None:
         self._seen.pop(container_id, None)
+
+    def forget_all(self) -> None:
+        self._seen.clear()

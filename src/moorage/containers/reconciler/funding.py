@@ -11,9 +11,10 @@ from datetime import timedelta
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.containers.models import ReplicaRow
+from moorage.containers.paying import Wanted, has_to_be_paid
 from moorage.containers.reconciler.loading_repository import Loaded
 from moorage.containers.start_limit import AllowanceSpent, allowance_spent
-from moorage.containers.states import LIVE, SERVING, DesiredState, ReplicaState
+from moorage.containers.states import LIVE, SERVING, ReplicaState
 from moorage.containers.verdict import Verdict
 from moorage.containers.views import NO_CREDIT, OVER_LIMIT, Plan
 from moorage.kit.settings import Settings
@@ -133,18 +134,12 @@ def _becomes_ready(row: ReplicaRow, states: Mapping[str, ReplicaState]) -> bool:
 
 
 def _serving(loaded: Loaded, states: Mapping[str, ReplicaState]) -> frozenset[int]:
-    """The slots that have to be paid: wanted, and something is ready in them. What is to go is paid for already, and
-    for what is missing nobody pays."""
-    if loaded.desired_state is not DesiredState.RUNNING:
-        return frozenset()
+    """The slots that have to be paid: wanted, and something is ready in them."""
+    wanted = Wanted(loaded.desired_state, loaded.container.desired_replicas)
     return frozenset(
         row.slot
         for row in loaded.replicas
-        if states[row.id] in SERVING
-        and row.slot < loaded.container.desired_replicas
-        and row.instance_type == loaded.instance_type.name
-        and row.unfunded_at is None
-        and row.missing_since is None
+        if wanted.includes(row.slot) and has_to_be_paid(row, loaded.instance_type.name, states[row.id])
     )
 
 

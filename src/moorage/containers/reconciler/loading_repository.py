@@ -10,10 +10,12 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from moorage.catalog.capacity import InstanceType
 from moorage.catalog.models import InstanceTypeRow
 from moorage.catalog.repository import find_instance_type
+from moorage.containers.attention import watched_since
 from moorage.containers.models import ContainerRow, GatewayRow, ReplicaRouteRow, ReplicaRow
+from moorage.containers.paying import wanted
 from moorage.containers.replica_limits.approval import awaiting, refused
 from moorage.containers.replica_limits.repository import newest_request_of
-from moorage.containers.repository import SILENT_AFTER
+from moorage.containers.repository import GATEWAY_REPORTS
 from moorage.containers.spec import ContainerSettings
 from moorage.containers.start_limit import NOT_ITS_FAULT, WINDOW
 from moorage.containers.states import LIVE, DesiredState, Reason, ReplicaState
@@ -77,8 +79,12 @@ class Loaded:
 
     @property
     def desired_state(self) -> DesiredState:
-        wanted = DesiredState(self.container.desired_state)
-        return DesiredState.STOPPED if self.suspended and wanted is DesiredState.RUNNING else wanted
+        row = self.container
+        return wanted(row.desired_state, row.desired_replicas, suspended=self.suspended).desired_state
+
+    @property
+    def watched_since(self) -> datetime | None:
+        return watched_since(self.container.watched_since, self.container.next_look_at, self.now)
 
     @property
     def stop_reason(self) -> str | None:
@@ -114,7 +120,7 @@ _CONTAINER = (
     .join(InstanceTypeRow, InstanceTypeRow.name == ContainerRow.instance_type)
     .where(ContainerRow.id == bindparam("id"), ContainerRow.deleted_at.is_(None))
 )
-_alive = GatewayRow.seen_at > func.now() - SILENT_AFTER
+_alive = GATEWAY_REPORTS
 """Only their health checks say something; but what a silent one holds it may still serve."""
 _said = (
     select(

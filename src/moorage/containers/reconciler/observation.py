@@ -109,5 +109,13 @@ class Observer:
             self._history[loaded.container.id] = history
         return history
 
+    def forget(self, container_id: str) -> None:
+        self._history.pop(container_id, None)
+        self._prober.forget(container_id)
+
+    def forget_all(self) -> None:
+        self._history.clear()
+        self._prober.forget_all()
+
     async def close(self) -> None:
         await self._prober.close()

@@ -6,7 +6,7 @@ asking for that pass. What a crash interrupts is therefore simply done again.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 
 import structlog
@@ -27,6 +27,13 @@ class Operation:
     work: Callable[[], Awaitable[None]]
 
 
+@dataclass(frozen=True)
+class _Failure:
+    count: int
+    """In a row."""
+    of_the_engine: bool
+
+
 class Operations:
     def __init__(self, clock: Clock, ask: Callable[[str], None]) -> None:
         self._clock = clock
@@ -34,8 +41,8 @@ class Operations:
         self._places = Places()
         self._waiting: dict[str, Operation] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
-        self._failures: dict[str, int] = {}
-        self._engine_failing: set[str] = set()
+        self._failures: dict[str, dict[str, _Failure]] = {}
+        """By container and key: what failed the last time."""
 
     def busy(self, key: str) -> bool:
         return key in self._running or key in self._waiting
@@ -43,9 +50,9 @@ class Operations:
     def under_way(self) -> list[asyncio.Task[None]]:
         return list(self._running.values())
 
-    def engine_failing(self, key: str) -> bool:
-        """Whether the engine itself was at fault the last time."""
-        return key in self._engine_failing
+    def engine_failing(self, container_id: str) -> bool:
+        """Whether for something of it the engine itself was at fault the last time."""
+        return any(failure.of_the_engine for failure in self._failures.get(container_id, {}).values())
 
     def begin(
         self,
@@ -63,6 +70,12 @@ class Operations:
             self._places.ask(ticket)
             self._run_granted(kind)
 
+    def keep_only(self, container_id: str, keys: Collection[str]) -> None:
+        """Of what failed for a container; nothing more will be done for the others."""
+        kept = {key: failure for key, failure in self._failures.pop(container_id, {}).items() if key in keys}
+        if kept:
+            self._failures[container_id] = kept
+
     async def cancel_all(self) -> None:
         """We lead no longer: let go of everything."""
         self._waiting.clear()
@@ -74,7 +87,6 @@ class Operations:
         self._places.clear()  # What ended meanwhile gave places back that were no longer taken.
         self._running.clear()
         self._failures.clear()
-        self._engine_failing.clear()
 
     def _run_granted(self, kind: Kind) -> None:
         for ticket in self._places.grant(kind):
@@ -85,15 +97,11 @@ class Operations:
         key, container_id = operation.ticket.key, operation.container_id
         try:
             await self._in_its_place(operation)
-            self._failures.pop(key, None)
-            self._engine_failing.discard(key)
+            self._forget(key, container_id)
         except LeaseLostError:
             return
         except Exception as exc:  # noqa: BLE001 - logged; the pause keeps a broken engine from being hammered
-            failures = self._failures[key] = self._failures.get(key, 0) + 1
-            pause_s = min(2.0 ** (failures - 1), LONGEST_PAUSE_S)
-            if isinstance(exc, EngineError):
-                self._engine_failing.add(key)
+            pause_s = self._pause_after(key, container_id, exc)
             log.warning(
                 "operation_failed", key=key, container_id=container_id, error=repr(exc), pause_s=pause_s
             )
@@ -101,6 +109,20 @@ class Operations:
         finally:
             self._running.pop(key, None)
         self._ask(container_id)
+
+    def _pause_after(self, key: str, container_id: str, error: Exception) -> float:
+        """1 s, doubling to 30 s."""
+        failures = self._failures.setdefault(container_id, {})
+        before = failures.get(key, _Failure(0, of_the_engine=False))
+        of_the_engine = before.of_the_engine or isinstance(error, EngineError)
+        failures[key] = _Failure(before.count + 1, of_the_engine)
+        return min(2.0**before.count, LONGEST_PAUSE_S)
+
+    def _forget(self, key: str, container_id: str) -> None:
+        failures = self._failures.get(container_id, {})
+        failures.pop(key, None)
+        if not failures:
+            self._failures.pop(container_id, None)
 
     async def _in_its_place(self, operation: Operation) -> None:
         try:

@@ -52,14 +52,14 @@ class Prober:
                 begun.append(task)
         if begun:
             await asyncio.wait(begun, timeout=WAIT_S)
-        fresh = {replica_id for replica_id, task in running.items() if task.done()}
+        fresh = {name for name, task in running.items() if task.done() and not task.cancelled()}
         for replica_id in fresh:
             last[replica_id] = running.pop(replica_id).result()
         for task in begun:
             if not task.done():
                 task.add_done_callback(_asking(self.ask, container.id))
         if not names:
-            del self._running[container.id], self._last[container.id]
+            self.forget(container.id)
         return frozenset(fresh)
 
     def last(self, container_id: str, replica_id: str) -> Probe | None:
@@ -67,6 +67,16 @@ class Prober:
 
     def under_way(self, container_id: str) -> frozenset[str]:
         return frozenset(self._running.get(container_id, {}))
+
+    def forget(self, container_id: str) -> None:
+        for task in self._running.pop(container_id, {}).values():
+            task.cancel()
+        self._last.pop(container_id, None)
+
+    def forget_all(self) -> None:
+        for container_id in [*self._running]:
+            self.forget(container_id)
+        self._last.clear()
 
     async def close(self) -> None:
         tasks = [task for running in self._running.values() for task in running.values()]

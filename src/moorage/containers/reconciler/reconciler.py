@@ -108,12 +108,14 @@ class ContainersReconciler:
         words = self._calls.fresh.words
         loaded = await self._load(key)
         if loaded is None:
+            await self._put_to_rest(key, lease)
             return
         image, (seen, doubted, room) = await asyncio.gather(
             self._local_image(loaded, lease), self._surroundings(loaded, lease)
         )
         room = self._with_its_driver(loaded, room)
         probes = self._observer.remember(loaded, seen)
+        self._operations.keep_only(key, {key, *(row.id for row in loaded.replicas)})
         view = self._container_view(loaded, room, doubted, await self._larger_type(loaded, seen, room))
         plan = make_plan(view, self._replica_views(loaded, seen, doubted), loaded.now)
         created: list[ReplicaRow] = []
@@ -134,7 +136,21 @@ class ContainersReconciler:
             # The next pass, once a gateway has it, makes it RUNNING.
             if move.to is ReplicaState.READY and move.replica_id not in funded.kept_back:
                 self._calls.fresh.put(key, seen.engine[move.replica_id], words)
+        if plan.gone:
+            self._forget(key)
         self._begin_operations(loaded, seen, plan, created, lease)
+
+    async def _put_to_rest(self, key: str, lease: Lease) -> None:
+        """A container that is gone, and is due because nobody knew whether the pass that ended it was committed."""
+        self._forget(key)
+        async with self._guarded(lease) as session:
+            await repository.put_to_rest(session, key)
+
+    def _forget(self, container_id: str) -> None:
+        """No pass over it follows."""
+        self._operations.keep_only(container_id, ())
+        self._observer.forget(container_id)
+        self._calls.fresh.forget(container_id)
 
     async def postpone(self, key: str, error: Exception, lease: Lease) -> None:
         async with self._guarded(lease) as session:
@@ -154,6 +170,8 @@ class ContainersReconciler:
             await run_watches(watches, self.clock)
         finally:
             await self._operations.cancel_all()
+            self._observer.forget_all()
+            self._calls.fresh.forget_all()
 
     async def _watch(self) -> None:
         self._sweep.hurry()
@@ -272,6 +290,7 @@ class ContainersReconciler:
             failed_generation=row.failed_generation,
             serving_generation=row.serving_generation,
             unready_since=row.unready_since,
+            watched_since=loaded.watched_since,
             image_known=row.image_generation == row.generation,
             pulling=self._operations.busy(row.id),
             port=row.port or 0,
@@ -297,9 +316,7 @@ class ContainersReconciler:
             unpayable_slots=self._funding.unpayable_slots(loaded),
             unpayable_because=self._funding.unpayable_because(loaded),
             stopped_because=stopped_because(loaded.stop_reason),
-            engine_failing=any(
-                self._operations.engine_failing(key) for key in (row.id, *(one.id for one in loaded.replicas))
-            ),
+            engine_failing=self._operations.engine_failing(row.id),
         )
 
     def _why_no_room(self, loaded: Loaded, room: Room) -> str:

@@ -10,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.catalog.models import InstanceTypeRow
 from moorage.containers.activity import SYSTEM, record_activity
+from moorage.containers.attention import ABSENT_AFTER, LONGEST_LOOK
 from moorage.containers.capacity_repository import HOLDS_RESOURCES
 from moorage.containers.channels import ROUTES
 from moorage.containers.models import ContainerRow, GatewayRow, ReplicaRouteRow, ReplicaRow
@@ -81,10 +82,21 @@ _SOONEST = (
 )
 
 
+# No pass plans the next one so late: the clock was set back since, and nobody would look for hours.
+_LEFT_BEHIND = (
+    select(ContainerRow.id)
+    .where(ContainerRow.reconcile_at > func.clock_timestamp() + LONGEST_LOOK + ABSENT_AFTER)
+    .order_by(ContainerRow.reconcile_at)
+    .limit(bindparam("limit"))
+)
+
+
 async def due_containers(session: AsyncSession, limit: int) -> tuple[list[str], float | None]:
     # One more than asked for: the first that is not due yet says how long to wait.
     soonest = (await session.execute(_SOONEST, {"limit": limit + 1})).all()
     keys = [key for key, in_s in soonest if in_s <= 0]
+    if soonest and soonest[-1][1] > LONGEST_LOOK.total_seconds():
+        keys += (await session.execute(_LEFT_BEHIND, {"limit": limit})).scalars()
     return keys[:limit], next((float(in_s) for _, in_s in soonest if in_s > 0), None)
 
 
@@ -181,6 +193,12 @@ async def postpone(session: AsyncSession, container_id: str, error: Exception) -
             ContainerRow.id == container_id, ContainerRow.state.not_in(hidden)
         )
         await session.execute(waiting.values(reason=ENGINE_SILENT.reason, message=ENGINE_SILENT.message))
+
+
+async def put_to_rest(session: AsyncSession, container_id: str) -> None:
+    """Of one that is gone no pass is due."""
+    gone = (ContainerRow.id == container_id) & ContainerRow.deleted_at.is_not(None)
+    await session.execute(update(ContainerRow).where(gone).values(reconcile_at=None))
 
 
 async def replicas_by_engine_presence(session: AsyncSession) -> list[Row[tuple[str, str, str]]]:
@@ -314,6 +332,8 @@ async def _write_container(session: AsyncSession, loaded: Loaded, plan: Plan, va
         "message": verdict.message if verdict else None,
         "failed_passes": 0,
         "reconcile_at": _next_pass(row, plan),
+        "next_look_at": _planned(plan),
+        "watched_since": loaded.watched_since,
     }
     routed = [
         transition.replica_id for transition in plan.transitions if transition.to is ReplicaState.ROUTED
@@ -347,7 +367,7 @@ async def _write_container(session: AsyncSession, loaded: Loaded, plan: Plan, va
         columns.generation,
         columns.instance_type,
     ]
-    if any(transition.to not in _UNSEEN_BY_GATEWAYS for transition in plan.transitions):
+    if plan.gone or any(transition.to not in _UNSEEN_BY_GATEWAYS for transition in plan.transitions):
         # Told with the change itself: a deployment waits for it.
         answer.append(func.pg_notify(ROUTES, row.id))
     asked = (await session.execute(written.returning(*answer))).one()[:4]
@@ -355,14 +375,15 @@ async def _write_container(session: AsyncSession, loaded: Loaded, plan: Plan, va
 
 
 def _next_pass(row: ContainerRow, plan: Plan) -> Any:
-    planned = (
-        None
-        if plan.look_again_in_s is None
-        else func.clock_timestamp() + timedelta(seconds=plan.look_again_in_s)
-    )
     # A change that arrived during this pass wants one of its own.
     same = (ContainerRow.changes == row.changes) & (ContainerRow.desired_replicas == row.desired_replicas)
-    return case((same, planned), else_=func.now())
+    return case((same, _planned(plan)), else_=func.now())
+
+
+def _planned(plan: Plan) -> Any:
+    if plan.look_again_in_s is None:
+        return None
+    return func.clock_timestamp() + timedelta(seconds=plan.look_again_in_s)
 
 
 def _record_state(session: AsyncSession, row: ContainerRow, plan: Plan) -> None:

@@ -74,13 +74,14 @@ class Sweep:
 
     async def _compare(self, lease: Lease) -> None:
         there = {observed.replica_id: observed for observed in await self.engine.list_replicas()}
-        async with self.database.transaction() as session:
+        async with self.database.reading() as session:
             rows = await repository.replicas_by_engine_presence(session)
             strangers = there.keys() - {row.id for row in rows}
             removed_rows = await repository.known_replica_ids(session, strangers)
         ended = {row.container_id for row in rows if row.state in EXPECTED and not _runs(there.get(row.id))}
         for some in repository.batches(sorted(ended)):
             async with self.database.transaction() as session:
+                await lease.guard(session)
                 await mark_due(session, some)
         for replica_id, observed in there.items():
             if replica_id in removed_rows:

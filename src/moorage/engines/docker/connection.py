@@ -13,14 +13,32 @@ from typing import Any
 import aiodocker
 import aiohttp
 from aiodocker.exceptions import DockerError
+from aiohttp.connector import Connection
+from aiohttp.tracing import Trace
 
 from moorage.kit.errors import EngineError
+from moorage.kit.permission import require_permission
 from moorage.kit.tracing import span
 
 CALL_TIMEOUT_S = 60.0
 CONNECT_TIMEOUT_S = 10.0
 UNIX_PREFIX = "unix://"
 _MAX_MESSAGE_BYTES = 32 * 1024 * 1024
+
+
+class _Connector(aiohttp.UnixConnector):
+    """The last step before a request is written, of every request: a former leader's is not."""
+
+    async def connect(
+        self, req: aiohttp.ClientRequest, traces: list[Trace], timeout: aiohttp.ClientTimeout
+    ) -> Connection:
+        connection = await super().connect(req, traces, timeout)
+        try:
+            require_permission()
+        except BaseException:
+            connection.release()
+            raise
+        return connection
 
 
 class DockerConnection:
@@ -37,7 +55,7 @@ class DockerConnection:
     def docker(self) -> aiodocker.Docker:
         if self._docker is None:
             # No limit on connections: each followed log holds one, and the hundredth must not block a stop.
-            self._connector = aiohttp.UnixConnector(self.docker_host.removeprefix(UNIX_PREFIX), limit=0)
+            self._connector = _Connector(self.docker_host.removeprefix(UNIX_PREFIX), limit=0)
             self._docker = aiodocker.Docker(url="http://localhost", connector=self._connector)
         return self._docker
 

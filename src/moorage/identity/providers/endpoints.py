@@ -18,7 +18,7 @@ from moorage.identity.providers.configured import configured_providers
 from moorage.identity.sign_in.endpoints import TheCaller, client_of, keep_signed_in
 from moorage.kit.errors import MoorageError, NotFoundError, UnavailableError
 from moorage.kit.pages import page
-from moorage.kit.web import TheClock, TheDatabase, TheKeyring, TheSession, TheSettings
+from moorage.kit.web import TheClock, TheDatabase, TheKeyring, TheSession, TheSettings, TheSource
 
 router = APIRouter(tags=["sign-in"])
 
@@ -86,10 +86,11 @@ async def login(
     provider: TheProvider,
     database: TheDatabase,
     settings: TheSettings,
+    source: TheSource,
     return_to: Annotated[str, Query(max_length=500)] = "/",
 ) -> Response:
     """Sends the browser to the provider."""
-    url, token = await service.begin(database, provider, return_to)
+    url, token = await service.begin(database, settings, provider, return_to, source)
     answer = RedirectResponse(url, status_code=303)
     set_attempt_cookie(answer, settings, token)
     return answer

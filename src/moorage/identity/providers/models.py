@@ -1,6 +1,6 @@
 from datetime import datetime
 
-from sqlalchemy import ForeignKey
+from sqlalchemy import ForeignKey, Index
 from sqlalchemy.orm import Mapped, mapped_column
 
 from moorage.kit.database import Base, CreatedAt
@@ -24,9 +24,15 @@ class ProviderAttemptRow(Base):
     PKCE verifier follow from the token, so nothing here is of use to whoever reads it."""
 
     __tablename__ = "provider_attempts"
+    __table_args__ = (
+        Index("ix_provider_attempts_source_expires_at", "source", "expires_at"),
+        Index("ix_provider_attempts_expires_at", "expires_at"),
+    )
 
     token_hash: Mapped[bytes] = mapped_column(primary_key=True)
     provider: Mapped[str]
     return_to: Mapped[str]
+    source: Mapped[str]
+    """Where it was begun."""
     created_at: Mapped[CreatedAt]
     expires_at: Mapped[datetime]

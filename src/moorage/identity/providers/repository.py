@@ -6,16 +6,30 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.identity.providers.models import IdentityRow, ProviderAttemptRow
 from moorage.identity.users.models import UserRow
+from moorage.kit.database import take_turn
 
 ATTEMPT_LIFETIME = timedelta(minutes=10)
 
 
-async def add_attempt(session: AsyncSession, token_hash: bytes, provider: str, return_to: str) -> None:
+async def has_room(session: AsyncSession, most: int, source: str | None = None) -> bool:
+    """Whether fewer are under way, in all or from one source. Until the transaction ends, nobody else begins one there."""
+    if source is not None:
+        await take_turn(session, f"provider-attempt:{source}")
+    under_way = ProviderAttemptRow.expires_at > func.now()
+    begun = under_way if source is None else under_way & (ProviderAttemptRow.source == source)
+    beyond = select(ProviderAttemptRow.expires_at).where(begun).offset(most - 1).limit(1)
+    return (await session.execute(beyond)).first() is None
+
+
+async def add_attempt(
+    session: AsyncSession, token_hash: bytes, provider: str, return_to: str, source: str
+) -> None:
     session.add(
         ProviderAttemptRow(
             token_hash=token_hash,
             provider=provider,
             return_to=return_to,
+            source=source,
             expires_at=func.now() + ATTEMPT_LIFETIME,
         )
     )

@@ -21,27 +21,44 @@ from moorage.kit.errors import (
     ForbiddenError,
     InvalidInputError,
     NotAuthenticatedError,
+    TooManyRequestsError,
     UnavailableError,
 )
 from moorage.kit.settings import Settings
 
 log = structlog.get_logger()
 
+MOST_PER_SOURCE = 100
+"""Sign-ins under way, each for ten minutes at most."""
+MOST_UNDER_WAY = 50_000
 
-async def begin(database: Database, provider: Provider, return_to: str) -> tuple[str, str]:
+
+async def begin(
+    database: Database, settings: Settings, provider: Provider, return_to: str, source: str
+) -> tuple[str, str]:
     """Where to send the browser, and the token that it must bring back as a cookie."""
     # A path of ours: anything else would make us a stepping stone to another site.
     if not return_to.startswith("/") or return_to.startswith("//") or not _is_plain(return_to):
         fields = (FieldError("return_to", "must be a path that begins with one slash"),)
         raise InvalidInputError("That is no place to return to.", fields=fields)
-    token = new_token(PROVIDER_ATTEMPT_PREFIX)
+    async with database.transaction() as session:
+        if not await _has_room(session, settings, source):
+            raise TooManyRequestsError(
+                "Too many sign-ins are under way. Try again in 10 minutes, or sign in with a mailed code.",
+                retry_after_s=int(repository.ATTEMPT_LIFETIME.total_seconds()),
+            )
+        token = new_token(PROVIDER_ATTEMPT_PREFIX)
+        await repository.add_attempt(session, sha256(token), provider.name, return_to, source)
     try:
         url = await provider.authorization_url(Secrets(token))
     except (httpx2.HTTPError, KeyError, ValueError) as exc:
         raise _no_answer(provider, exc) from exc
-    async with database.transaction() as session:
-        await repository.add_attempt(session, sha256(token), provider.name, return_to)
     return url, token
+
+
+async def _has_room(session: AsyncSession, settings: Settings, source: str) -> bool:
+    here = not settings.limit_by_source or await repository.has_room(session, MOST_PER_SOURCE, source)
+    return here and await repository.has_room(session, MOST_UNDER_WAY)
 
 
 async def finish(

@@ -42,6 +42,8 @@ async def invite(
     wanted: InvitationCreate,
 ) -> InvitationRow:
     address = _address(wanted.email)
+    # Counted below; before the organization's lock, as docs/locking.md says.
+    await take_turn(session, f"invitations:{actor.user_id}")
     await lock_as_manager(session, organization.id, actor)
     await _refuse_known(session, organization.id, address)
     await _require_few(session, settings.invitations_per_day, actor, organization)
@@ -68,7 +70,6 @@ async def _require_few(
     session: AsyncSession, most: int, actor: UserActor, organization: OrganizationRow
 ) -> None:
     """By one person too: whoever makes an organization for every few mails sends no more of them."""
-    await take_turn(session, f"invitations:{actor.user_id}")
     by_all, by_one = await repository.count_recent(session, organization.id, actor.user_id, timedelta(days=1))
     if max(by_all, by_one) >= most:
         message = f"At most {most} people can be invited in a day. Go on tomorrow."

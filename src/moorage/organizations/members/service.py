@@ -141,6 +141,6 @@ async def _set_projects(
 async def _refuse_last_admin(session: AsyncSession, organization_id: str) -> None:
     if await repository.count_admins(session, organization_id) <= 1:
         raise ConflictError(
-            "They are the last admin of this organization. Make somebody else an admin first.",
+            "This organization has no other admin. Make somebody else an admin first.",
             code="last_admin",
         )

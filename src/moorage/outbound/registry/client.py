@@ -9,6 +9,7 @@ When it fails it raises `ImageError` with the container's reason as its code. Wh
 both be at fault, the sentence says so. It never holds a password, a token, or text of the registry's choosing.
 """
 
+import asyncio
 import ssl
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
@@ -40,7 +41,7 @@ from moorage.outbound.registry.session import RegistrySession
 from moorage.outbound.transport import Transport, TransportError
 
 MAX_MANIFEST_BYTES = 4 << 20
-MAX_CONFIG_BYTES = 8 << 20
+MAX_CONFIG_BYTES = 4 << 20
 
 
 @dataclass(frozen=True)
@@ -155,12 +156,14 @@ async def _manifest(session: RegistrySession, reference: str) -> tuple[Document,
     answer = await session.get(f"manifests/{reference}", MAX_MANIFEST_BYTES, ACCEPTED_TYPES)
     if refusal := session.refusal(answer):
         raise refusal
-    digest = digest_of(answer.body)
+    digest = await asyncio.to_thread(digest_of, answer.body)
     claimed = answer.headers.get("Docker-Content-Digest", digest)
     if (":" in reference and reference != digest) or (claimed.startswith("sha256:") and claimed != digest):
         raise session.sentences.misbehaves("a manifest that does not have the digest it should")
     try:
-        manifest = parse_manifest(answer.body, answer.headers.get("Content-Type", ""))
+        content_type = answer.headers.get("Content-Type", "")
+        # Beside the loop, as the digest: megabytes that somebody else wrote.
+        manifest = await asyncio.to_thread(parse_manifest, answer.body, content_type)
     except UnusableImageError as exc:
         raise session.sentences.unusable(str(exc)) from exc
     except ValueError as exc:
@@ -174,10 +177,10 @@ async def _config(session: RegistrySession, manifest: Manifest) -> tuple[Documen
         raise session.sentences.incomplete()
     if refusal := session.refusal(answer):
         raise refusal
-    if digest_of(answer.body) != manifest.config_digest:
+    if await asyncio.to_thread(digest_of, answer.body) != manifest.config_digest:
         raise session.sentences.misbehaves("a configuration that does not have the digest it should")
     try:
-        config = parse_config(answer.body)
+        config = await asyncio.to_thread(parse_config, answer.body)
     except ValueError as exc:
         raise session.sentences.misbehaves(f"a configuration that cannot be understood ({exc})") from exc
     return Document(manifest.config_digest, answer.body), config

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from moorage.kit.json_bounds import excess_of
+
 _INDEX_TYPES = (
     "application/vnd.oci.image.index.v1+json",
     "application/vnd.docker.distribution.manifest.list.v2+json",
@@ -41,6 +43,9 @@ _FIELDS = {
     )
 }
 _MAX_LAYER_BYTES = 1 << 50
+_MAX_VALUES = 20_000
+_MAX_BARE_BYTES = 1 << 20
+"""Outside of strings, blanks included: some write it with many."""
 # Which variants a plain machine of that architecture runs; amd64/v3 asks for more than every amd64 has.
 _VARIANTS = {"arm64": ("", "v8"), "amd64": ("", "v1")}
 
@@ -204,6 +209,9 @@ def _spelled_well(document: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _json(body: bytes) -> Any:
+    # Four megabytes of `[],` are JSON too, and take half a second to read.
+    if excess_of(body, _MAX_VALUES, _MAX_BARE_BYTES) is not None:
+        raise ValueError("it holds more than any image needs")
     try:
         return json.loads(body)
     except (ValueError, RecursionError):

@@ -102,7 +102,7 @@ class LogCollector:
     async def _keep_budgets(self, lease: Lease) -> None:
         """Drop the oldest lines of the containers that have more than they may."""
         budget_bytes = self.settings.log_bytes_per_container
-        async with self.database.transaction() as session:
+        async with self.database.reading() as session:
             over = await list_over_budget(session, budget_bytes)
         for container_id, days in over.items():
             for drop in plan_drops(days, budget_bytes):
@@ -120,7 +120,7 @@ class LogCollector:
         log.info("log_lines_dropped", container_id=container_id, day=str(drop.day), lines=drop.lines - left)
 
     async def _keep_days(self, table: str, lease: Lease) -> None:
-        async with self.database.transaction() as session:
+        async with self.database.reading() as session:
             existing, now = await list_partitions(session, table)
         plan = plan_partitions(existing, now, self.settings.log_retention_days)
         for day in plan.create:

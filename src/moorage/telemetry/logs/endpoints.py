@@ -1,6 +1,6 @@
 """Reading logs: the same four routes for a container and for a project with all its containers."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from datetime import timedelta
 from typing import Annotated
@@ -9,8 +9,8 @@ from fastapi import APIRouter, Depends, Header, Query
 from fastapi.responses import StreamingResponse
 
 from moorage.kit.clock import Clock
-from moorage.kit.pagination import Page, PageRequest, decode_cursor, page_of
-from moorage.kit.streams import CountedStream, StreamKind
+from moorage.kit.pagination import Page, decode_cursor, encode_cursor
+from moorage.kit.streams import CountedStream, StreamKind, until_refused
 from moorage.kit.web import TheClock, TheDatabase, TheSettings, TheStreams
 from moorage.organizations.lasting_access import AskedAgain
 from moorage.telemetry.logs.reading.access import LogAccess, container_logs, project_logs
@@ -35,7 +35,6 @@ router = APIRouter(tags=["logs"])
 
 DEFAULT_LINES = 200
 MAX_LINES = 1000
-MAX_PAGE_BYTES = 2 * 2**20
 DEFAULT_RANGE = timedelta(hours=1)
 POLL_EVERY_S = 0.5
 HEARTBEAT_EVERY_S = 15.0
@@ -56,10 +55,9 @@ def _add_routes(path: str, readable: Callable[..., Awaitable[LogAccess]]) -> Non
         if cursor is not None:
             before = from_page_position(decode_cursor(cursor))
         async with database.transaction() as session:
-            lines = await list_lines(session, access.found, wanted, limit + 1, before)
-        shown = PageRequest(min(limit, lines_within(lines, MAX_PAGE_BYTES)), None)
-        page = page_of(lines, shown, lambda line: to_page_position(line.position))
-        return Page(items=[_shown(line) for line in page.items], next_cursor=page.next_cursor)
+            lines = await list_lines(session, access.found, wanted, limit, before)
+        next_cursor = encode_cursor(to_page_position(lines.items[-1].position)) if lines.more else None
+        return Page(items=[_shown(line) for line in lines.items], next_cursor=next_cursor)
 
     @router.get(f"{path}/histogram")
     async def count_logs(
@@ -95,6 +93,7 @@ def _add_routes(path: str, readable: Callable[..., Awaitable[LogAccess]]) -> Non
         wanted: WantedBetween,
         access: LogAccess = Depends(readable),
     ) -> StreamingResponse:
+        streams.assert_room(StreamKind.DOWNLOADS, access.found.reader_id, settings.downloads_per_person)
         until_now = replace(wanted, to_time=wanted.to_time or clock.now())
         first = await first_page(database, access, until_now)
         name = f"{access.found.container_id or access.found.project_id}.log"
@@ -121,11 +120,13 @@ def _add_routes(path: str, readable: Callable[..., Awaitable[LogAccess]]) -> Non
         tail: Annotated[int, Query(ge=0, le=MAX_LINES)] = 0,
         last_event_id: Annotated[str | None, Header(max_length=MAX_TAIL_CURSOR_CHARACTERS)] = None,
     ) -> StreamingResponse:
-        """Server-sent events, one JSON line each, as they arrive; `tail` of the newest come first.
+        """Server-sent events, one JSON line each, as they arrive; `tail` of the newest come first, fewer where
+        they are long.
 
         The stream ends after five minutes at the latest: connect again with the last event's id in
         `Last-Event-ID`, as browsers do by themselves, and nothing is missed or repeated.
         """
+        streams.assert_room(StreamKind.LOGS, access.found.reader_id, settings.streams_per_person)
         lines = Tail(database, access.found, wanted)
         first: list[TailedLine] = []
         if last_event_id:
@@ -135,7 +136,7 @@ def _add_routes(path: str, readable: Callable[..., Awaitable[LogAccess]]) -> Non
         stream = streams.take(StreamKind.LOGS, access.found.reader_id, settings.streams_per_person)
         return CountedStream(
             stream,
-            _events(lines, first, access, clock),
+            until_refused(_events(lines, first, access, clock)),
             media_type="text/event-stream",
             headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
         )
@@ -162,16 +163,6 @@ async def _events(tail: Tail, first: list[TailedLine], access: LogAccess, clock:
             yield ": still here\n\n"
             sent_at_s = clock.monotonic()
         await clock.sleep(POLL_EVERY_S)
-
-
-def lines_within(lines: Sequence[StoredLine], most_bytes: int) -> int:
-    """How many of them, at least one: an answer is written at a stretch, on the loop that serves everybody."""
-    size_bytes = 0
-    for count, line in enumerate(lines):
-        size_bytes += len(line.text)
-        if size_bytes > most_bytes:
-            return max(count, 1)
-    return max(len(lines), 1)
 
 
 def _event(tailed: TailedLine) -> str:

@@ -129,7 +129,7 @@ class Follower:
         log.info("logs_collected", replica_id=self.source.replica_id)
 
     async def _masker(self) -> Masker:
-        async with self.database.transaction() as session:
+        async with self.database.reading() as session:
             sealed = await repository.sealed_secrets(session, self.source.container_id)
         return await self.preparer.masker(self.source, sealed, self.keyring)
 

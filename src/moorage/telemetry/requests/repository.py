@@ -10,11 +10,13 @@ from sqlalchemy.dialects.postgresql import aggregate_order_by
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.kit.database import copy_rows
+from moorage.kit.portions import portions
 from moorage.telemetry.requests.figures import STATUS_CLASSES, Figures
 from moorage.telemetry.requests.models import RequestHistogramRow, RequestRecordRow
 from moorage.telemetry.requests.record import Ending, RequestRecord
 from moorage.telemetry.steps import Steps
 
+_ROWS_AT_ONCE = 500
 TABLES = (RequestRecordRow.__tablename__, RequestHistogramRow.__tablename__)
 _FIELDS = tuple(field.name for field in fields(RequestRecord))
 _HISTOGRAM_COLUMNS = (
@@ -34,23 +36,24 @@ async def store(
     # A crash of Postgres may take the last moment: worth less than a wait for the disk every second.
     await session.execute(select(func.set_config("synchronous_commit", "off", True)))
     written = (gateway_id, written_at)
-    rows = [(*(getattr(record, name) for name in _FIELDS), *written) for record in records]
-    if rows:
+    # In portions: each is put together at a stretch, on a loop that others wait for.
+    for some in portions(records, _ROWS_AT_ONCE):
+        rows = [(*(getattr(record, name) for name in _FIELDS), *written) for record in some]
         await copy_rows(session, RequestRecordRow, (*_FIELDS, "gateway_id", "written_at"), rows)
-    steps = [
-        (
-            container_id,
-            datetime.fromtimestamp(began_at_s, UTC),
-            *written,
-            step.statuses,
-            list(step.histogram),
-            list(step.histogram.values()),
-            list(step.first_bytes),
-            list(step.first_bytes.values()),
-        )
-        for (container_id, began_at_s), step in figures.items()
-    ]
-    if steps:
+    for some_figures in portions(figures.items(), _ROWS_AT_ONCE):
+        steps = [
+            (
+                container_id,
+                datetime.fromtimestamp(began_at_s, UTC),
+                *written,
+                step.statuses,
+                list(step.histogram),
+                list(step.histogram.values()),
+                list(step.first_bytes),
+                list(step.first_bytes.values()),
+            )
+            for (container_id, began_at_s), step in some_figures
+        ]
         await copy_rows(session, RequestHistogramRow, _HISTOGRAM_COLUMNS, steps)
 
 

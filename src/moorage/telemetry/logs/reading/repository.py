@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any
 
-from sqlalchemy import CTE, ColumnElement, Executable, Select, func, literal_column, or_, select, true, tuple_
+from sqlalchemy import CTE, ColumnElement, Select, func, literal_column, or_, select, true, tuple_
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -19,6 +19,9 @@ from moorage.telemetry.logs.streams import STREAM_OF, LineStream, number_of
 from moorage.telemetry.steps import Steps
 
 SEARCH_TIMEOUT_S = 5
+MOST_BYTES = 2 * 2**20
+"""Of the lines that are read at once: each may have 16 KiB, and what is read is made into an answer at a stretch, on the
+loop that serves everybody."""
 _QUERY_CANCELED = "57014"
 _COLUMNS = (
     LogLineRow.time,
@@ -71,6 +74,15 @@ class StoredLine:
 
 
 @dataclass(frozen=True)
+class Lines:
+    """As many as were asked for, or fewer where they are long."""
+
+    items: list[StoredLine]
+    more: bool
+    """There are others behind them."""
+
+
+@dataclass(frozen=True)
 class TailState:
     """What there is to be followed in a container."""
 
@@ -92,7 +104,7 @@ async def list_lines(
     limit: int,
     beyond: LinePosition | None = None,
     order: Order = Order.NEWEST_FIRST,
-) -> list[StoredLine]:
+) -> Lines:
     """At most `limit`, from `beyond` on."""
     columns = (LogLineRow.time, LogLineRow.sequence, LogLineRow.replica_id)
     query = select(*_COLUMNS).where(*_conditions(wanted))
@@ -103,19 +115,19 @@ async def list_lines(
         )
     if scope.container_id is not None:
         query = query.where(*_within(scope))
-        return await _fetch(session, query.order_by(*_ordered(columns, order)).limit(limit))
+        return await _fetch(session, query, columns, order, limit)
     # Each container's part comes from its own index, in order, and no more of it than can be shown: what a
     # busy one prints does not make the page dearer.
     containers = _containers(scope).where(_has_lines()).cte("containers")
     part = query.where(LogLineRow.container_id == containers.c.id)
     if not wanted.text:  # which would be looked for twice
-        farthest = _farthest_time(part, containers, limit, order)
+        farthest = _farthest_time(part, containers, limit + 1, order)
         newest_first = order is Order.NEWEST_FIRST
         part = part.where(LogLineRow.time >= farthest if newest_first else LogLineRow.time <= farthest)
-    lines = part.order_by(*_ordered(columns, order)).limit(limit).lateral("lines")
+    lines = part.order_by(*_ordered(columns, order)).limit(limit + 1).lateral("lines")
     merged = select(*lines.c).select_from(containers.join(lines, true()))
     in_all = (lines.c.time, lines.c.sequence, lines.c.replica_id)
-    return await _fetch(session, merged.order_by(*_ordered(in_all, order)).limit(limit))
+    return await _fetch(session, merged, in_all, order, limit)
 
 
 def _farthest_time(
@@ -169,8 +181,8 @@ async def tail_state(
 
 
 async def list_arrived(
-    session: AsyncSession, replica_id: str, sequences: range, wanted: LogFilter
-) -> list[StoredLine]:
+    session: AsyncSession, replica_id: str, sequences: range, wanted: LogFilter, most_bytes: int
+) -> Lines:
     """Of one replica, in the order of arrival."""
     query = select(*_COLUMNS).where(
         LogLineRow.replica_id == replica_id,
@@ -178,7 +190,8 @@ async def list_arrived(
         LogLineRow.sequence < sequences.stop,
         *_conditions(wanted),
     )
-    return await _fetch(session, query.order_by(LogLineRow.sequence))
+    by = (LogLineRow.sequence,)
+    return await _fetch(session, query, by, Order.OLDEST_FIRST, len(sequences), most_bytes)
 
 
 def _conditions(wanted: LogFilter) -> list[ColumnElement[bool]]:
@@ -217,13 +230,32 @@ def _ordered(columns: Sequence[Any], order: Order) -> list[Any]:
     return [column.desc() if order is Order.NEWEST_FIRST else column for column in columns]
 
 
-async def _fetch(session: AsyncSession, query: Executable) -> list[StoredLine]:
+async def _fetch(
+    session: AsyncSession,
+    query: Select[*tuple[Any, ...]],
+    by: Sequence[Any],
+    order: Order,
+    limit: int,
+    most_bytes: int = MOST_BYTES,
+) -> Lines:
+    """What is too much stays in the database: one line beyond the bounds is read, which tells that there are more."""
+    found = query.order_by(*_ordered(by, order)).limit(limit + 1).subquery("found")
+    in_order = _ordered([found.c[column.key] for column in by], order)
+    # Not its length in characters: for that Postgres would have to unpack every long line.
+    size = func.octet_length(found.c.text)
+    before = func.sum(size).over(order_by=in_order, rows=(None, 0)) - size
+    sized = select(*found.c, before.label("before")).subquery("sized")
+    within = select(*(sized.c[column.key] for column in _COLUMNS)).where(sized.c.before <= most_bytes)
     async with _bounded_search(session):
-        rows = (await session.execute(query)).all()
-    return [
+        rows = (
+            await session.execute(within.order_by(*_ordered([sized.c[column.key] for column in by], order)))
+        ).all()
+    lines = [
         StoredLine(time, container_id, replica_id, STREAM_OF[stream], sequence, text)
         for time, container_id, replica_id, stream, sequence, text in rows
     ]
+    more = len(lines) > limit or sum(len(line.text.encode()) for line in lines) > most_bytes
+    return Lines(lines[:-1] if more and len(lines) > 1 else lines, more)
 
 
 @asynccontextmanager

@@ -42,7 +42,7 @@ class Tail:
             state = await repository.tail_state(session, self.scope, None, [])
             lines: list[StoredLine] = []
             if newest:
-                lines = await repository.list_lines(session, self.scope, self.wanted, newest)
+                lines = (await repository.list_lines(session, self.scope, self.wanted, newest)).items
         self._as_of = state.now
         self._next_sequences = {one.replica_id: one.next_sequence for one in state.replicas}
         return [TailedLine(line, self._position()) for line in reversed(lines)]
@@ -59,8 +59,8 @@ class Tail:
                 known = list(self._next_sequences)
                 state = await repository.tail_state(session, self.scope, self._as_of, known)
                 ranges = self._ranges(state)
-                arrived = [await self._arrived(session, *one) for one in ranges.items()]
-            more = any(len(sequences) == STEP_LINES for sequences in ranges.values())
+                arrived = [await self._arrived(session, ranges, replica_id) for replica_id in list(ranges)]
+            more = self._is_behind(state, ranges)
             for line in heapq.merge(*arrived, key=lambda line: line.time):
                 self._next_sequences[line.replica_id] = line.sequence + 1
                 yield TailedLine(line, self._position())
@@ -75,11 +75,20 @@ class Tail:
         return {replica_id: sequences for replica_id, sequences in ranges.items() if sequences}
 
     async def _arrived(
-        self, session: AsyncSession, replica_id: str, sequences: range
+        self, session: AsyncSession, ranges: dict[str, range], replica_id: str
     ) -> Sequence[StoredLine]:
+        """Of one replica, as much as is its part of a step; its range ends there."""
         if self.wanted.replica_id not in (None, replica_id):
             return []
-        return await repository.list_arrived(session, replica_id, sequences, self.wanted)
+        sequences, most_bytes = ranges[replica_id], repository.MOST_BYTES // len(ranges)
+        lines = await repository.list_arrived(session, replica_id, sequences, self.wanted, most_bytes)
+        if lines.more:
+            ranges[replica_id] = range(sequences.start, lines.items[-1].sequence + 1)
+        return lines.items
+
+    def _is_behind(self, state: TailState, ranges: dict[str, range]) -> bool:
+        ends = {replica.replica_id: replica.next_sequence for replica in state.replicas}
+        return any(sequences.stop < ends[replica_id] for replica_id, sequences in ranges.items())
 
     def _settle(self, state: TailState, ranges: dict[str, range]) -> None:
         """Move on past lines that the filter left out, and forget replicas of which nothing is left."""

@@ -1,0 +1,53 @@
+"""Bugs put in on purpose, one switch each: a simulation that does not find them would not find others.
+
+To add one: a function that is given `patch(object, name, replacement)`, in the file of its subject, and listed there with
+the invariant that has to break. Signatures are not spelled out, so that the bugs survive changes of the functions
+that they replace. `python -m tests.simulation.find_planted` says which seed finds it.
+"""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from tests.simulation.planted import growth, leading, money, passes, people
+from tests.simulation.planted.bug import Bug
+from tests.simulation.server import Server
+
+BUGS: tuple[Bug, ...] = (*money.BUGS, *passes.BUGS, *leading.BUGS, *people.BUGS, *growth.BUGS)
+
+
+def bug_named(name: str) -> Bug:
+    return next(bug for bug in BUGS if bug.name == name)
+
+
+@contextlib.contextmanager
+def planted(server: Server, bug: Bug) -> Iterator[None]:
+    before: list[tuple[Any, str, Any]] = []
+
+    def patch(of: Any, name: str, replacement: Any) -> None:
+        before.append((of, name, getattr(of, name)))
+        setattr(of, name, replacement)
+
+    with _without_constraint(server, *bug.without) if bug.without else contextlib.nullcontext():
+        try:
+            bug.plant(patch)
+            yield
+        finally:
+            for of, name, original in reversed(before):
+                setattr(of, name, original)
+
+
+@contextlib.contextmanager
+def _without_constraint(server: Server, table: str, name: str) -> Iterator[None]:
+    """Where Postgres holds an invariant as well, a bug has to be in both places to show."""
+    connection = server.plain()
+    ((rule,),) = connection.query(
+        f"SELECT pg_get_constraintdef(oid) FROM pg_catalog.pg_constraint WHERE conname = '{name}'"
+    )
+    connection.query(f"ALTER TABLE {table} DROP CONSTRAINT {name}")
+    try:
+        yield
+    finally:
+        server.empty(connection)
+        connection.query(f"ALTER TABLE {table} ADD CONSTRAINT {name} {rule}")
+        connection.close()
