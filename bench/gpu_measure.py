@@ -1,12 +1,13 @@
 """Streams through the gateway and past it, in turns; and what NVIDIA's own tool says meanwhile: for `bench/gpu.py`."""
 
 import json
+import random
 import socket
 import statistics
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -18,8 +19,10 @@ BODY = {
     "messages": [{"role": "user", "content": "Where do I moor?"}],
     "stream": True,
     "ignore_eos": True,
-    "max_tokens": 96,
+    "max_tokens": 32,
 }
+"""Short streams, and many of them: a machine's pace changes from second to second, and a pair must meet the same one."""
+_RESAMPLED = 1000
 SMI_FIELDS = ("utilization.gpu", "memory.used", "power.draw", "temperature.gpu")
 
 
@@ -66,14 +69,29 @@ class Connection:
 
 
 @dataclass(frozen=True)
+class Estimate:
+    value: float
+    low: float
+    high: float
+    """Between the two in 95 of 100 repetitions, as resampled pairs tell."""
+
+    def __format__(self, spec: str) -> str:
+        return f"{self.value:{spec}} ({self.low:{spec}} to {self.high:{spec}})"
+
+
+@dataclass(frozen=True)
 class Comparison:
     pairs: int
     direct_first_ms: float
     gateway_first_ms: float
-    added_first_ms: float
+    added_first_ms: Estimate
     direct_tokens_per_s: float
     gateway_tokens_per_s: float
-    ratio: float
+    ratio: Estimate
+
+
+Pair = tuple[Streamed, Streamed]
+"""Through the gateway, and past it."""
 
 
 def compare(gateway: Connection, direct: Connection, pairs: int, warm_up: int = 5) -> Comparison:
@@ -81,23 +99,36 @@ def compare(gateway: Connection, direct: Connection, pairs: int, warm_up: int = 
     for one in (gateway, direct):
         for _ in range(warm_up):
             one.stream()
-    through: list[Streamed] = []
-    past: list[Streamed] = []
+    streamed: list[Pair] = []
     for number in range(pairs):
-        order = [(gateway, through), (direct, past)]
-        for connection, results in order if number % 2 else order[::-1]:
-            results.append(connection.stream())
-    added = [one.first_token_s - other.first_token_s for one, other in zip(through, past, strict=True)]
-    ratios = [one.tokens_per_s / other.tokens_per_s for one, other in zip(through, past, strict=True)]
+        if number % 2:
+            through, past = gateway.stream(), direct.stream()
+        else:
+            past, through = direct.stream(), gateway.stream()
+        streamed.append((through, past))
     return Comparison(
         pairs=pairs,
-        direct_first_ms=statistics.median(one.first_token_s for one in past) * 1000,
-        gateway_first_ms=statistics.median(one.first_token_s for one in through) * 1000,
-        added_first_ms=statistics.median(added) * 1000,
-        direct_tokens_per_s=statistics.median(one.tokens_per_s for one in past),
-        gateway_tokens_per_s=statistics.median(one.tokens_per_s for one in through),
-        ratio=statistics.median(ratios),
+        direct_first_ms=statistics.median(past.first_token_s for _, past in streamed) * 1000,
+        gateway_first_ms=statistics.median(through.first_token_s for through, _ in streamed) * 1000,
+        added_first_ms=_estimated(_added_first_ms, streamed),
+        direct_tokens_per_s=statistics.median(past.tokens_per_s for _, past in streamed),
+        gateway_tokens_per_s=statistics.median(through.tokens_per_s for through, _ in streamed),
+        ratio=_estimated(_ratio, streamed),
     )
+
+
+def _added_first_ms(pairs: list[Pair]) -> float:
+    return statistics.median((through.first_token_s - past.first_token_s) * 1000 for through, past in pairs)
+
+
+def _ratio(pairs: list[Pair]) -> float:
+    return statistics.median(through.tokens_per_s / past.tokens_per_s for through, past in pairs)
+
+
+def _estimated(of: Callable[[list[Pair]], float], pairs: list[Pair]) -> Estimate:
+    chance = random.Random(1)
+    drawn = sorted(of(chance.choices(pairs, k=len(pairs))) for _ in range(_RESAMPLED))
+    return Estimate(of(pairs), drawn[int(_RESAMPLED * 0.025)], drawn[int(_RESAMPLED * 0.975)])
 
 
 def load_for(seconds: float, connection: Connection) -> tuple[datetime, datetime, dict[str, float]]:
