@@ -94,7 +94,9 @@ async def preflight(
     image = validated_image(body.image, body.registry, settings)
     if body.registry.provider is RegistryProvider.LOCAL:
         message = "An image of this machine is looked up when the container starts."
-        return PreflightResult(ok=True, message=message, image=image, port=body.port)
+        return PreflightResult(
+            ok=True, message=message, image=image, port=body.port, proposal=proposal_json(image)
+        )
     nodes = await list_nodes(session)
     await session.commit()
     if not nodes:

@@ -37,7 +37,9 @@ async def look_ahead(
             clock=clock,
         )
     except ImageError as exc:
-        return PreflightResult(ok=False, reason=exc.code, message=exc.message, image=image)
+        return PreflightResult(
+            ok=False, reason=exc.code, message=exc.message, image=image, proposal=proposal_json(image)
+        )
     return PreflightResult(
         ok=True,
         message="The image is there.",

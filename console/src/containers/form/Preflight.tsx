@@ -2,6 +2,7 @@ import { Button } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { keepPreviousData, queryOptions, useQuery } from "@tanstack/react-query";
 import { Check, CircleAlert } from "lucide-react";
+import type { ReactNode } from "react";
 
 import { api, body, type Schemas } from "@/api/client";
 import { messageOf, Problem } from "@/api/problem";
@@ -47,7 +48,8 @@ export function Preflight({ projectId, draft, change }: PreflightProps) {
   }
   if (error) return <NotFound title={fieldError(error)} />;
   if (!found) return null;
-  if (!found.ok) return <NotFound title={found.message} />;
+  const proposed = found.proposal && change ? <Proposed proposal={found.proposal} draft={draft} change={change} /> : null;
+  if (!found.ok) return <NotFound title={found.message}>{proposed}</NotFound>;
   const facts: [string, string][] = [
     ["Image found", found.image],
     ...(found.platforms?.length ? ([[found.platforms.join(", "), "platforms of the image"]] as [string, string][]) : []),
@@ -70,7 +72,7 @@ export function Preflight({ projectId, draft, change }: PreflightProps) {
           ))}
         </ul>
       ) : null}
-      {found.proposal && change ? <Proposed proposal={found.proposal} draft={draft} change={change} /> : null}
+      {proposed}
       {(found.warnings ?? []).map((warning) => (
         <p key={warning} className={classes.warning}>
           {warning}
@@ -108,13 +110,14 @@ function Proposed({ proposal, draft, change }: ProposedProps) {
   );
 }
 
-function NotFound({ title }: { title: string }) {
+function NotFound({ title, children }: { title: string; children?: ReactNode }) {
   return (
     <section className={classes.preflight} aria-label="Pre-flight">
       <header>
         <CircleAlert size={16} strokeWidth={1.5} aria-hidden /> <strong>{title}</strong>
       </header>
       <p>You can go on; it is asked again before the container starts.</p>
+      {children}
     </section>
   );
 }
