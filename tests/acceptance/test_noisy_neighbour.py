@@ -31,7 +31,7 @@ SMALL_DISK = {
     "disk_bytes": 2**28,
     "price_per_hour_microusd": 5000,
 }
-FILLS = 3
+FILLS = 5
 """Each ends in a failed start, of which an hour has six."""
 REQUESTS_PER_S = 80
 WINDOW_S = 2.0
@@ -81,6 +81,7 @@ async def test_a_neighbour_keeps_its_pace(stack: Stack) -> None:
 
 @pytest.mark.timeout(300)
 @pytest.mark.long
+@pytest.mark.quiet
 async def test_a_disk_is_not_filled_at_a_neighbours_cost(stack: Stack) -> None:
     """Whoever writes more than its instance type has is ended and told so, and the machine gets its space back."""
     with stack.operator() as operator:

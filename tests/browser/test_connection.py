@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, Route, expect
 
 from tests.browser.conftest import browsing
 from tests.browser.world import World
@@ -102,11 +102,29 @@ def test_a_form_keeps_what_was_typed(browser: Browser, world: World) -> None:
     assert [one["name"] for one in keys] == ["kept"]
 
 
+def test_a_page_that_did_not_arrive_is_loaded_again_by_itself(browser: Browser, world: World) -> None:
+    home = world.home("unlucky@example.com", "Unlucky", "production")
+    with browsing(browser, world, home.token) as page:
+        failed: list[str] = []
+
+        def fail_at_first(route: Route) -> None:
+            failed.append(route.request.url)
+            # The router itself tries once more.
+            route.abort() if len(failed) <= 2 else route.continue_()
+
+        page.route(re.compile(r"/assets/Members.*\.js$"), fail_at_first)
+        page.goto(f"{world.url}/projects/{home.project_id}/members")
+        expect(page.get_by_text("unlucky@example.com").first).to_be_visible()
+        assert len(failed) > 2
+
+
 def test_a_page_that_did_not_arrive_is_loaded_when_asked_for_again(browser: Browser, world: World) -> None:
     home = world.home("unvisited@example.com", "Unvisited", "production")
     with browsing(browser, world, home.token) as page:
         page.goto(f"{world.url}/projects/{home.project_id}/containers")
         page.get_by_role("link", name="Containers").wait_for()
+        # As if it had been tried a few times by itself.
+        page.evaluate("sessionStorage.setItem('moorage-reloads', JSON.stringify(Array(4).fill(Date.now())))")
         page.route(re.compile(r"/assets/.*Members.*\.(js|css)$"), lambda route: route.abort())
         page.goto(f"{world.url}/projects/{home.project_id}/members")
         expect(page.get_by_text("This page could not be loaded.")).to_be_visible()

@@ -1,5 +1,6 @@
 """A container's figures over HTTP, from rows as the gateway and the keeper write them."""
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,7 +14,8 @@ from moorage.kit.ids import new_replica_id
 from moorage.telemetry.metrics import repository
 from moorage.telemetry.metrics.samples import Sample, Step
 from moorage.telemetry.requests.figures import Figures, step_of
-from moorage.telemetry.requests.repository import store
+from moorage.telemetry.requests.repository import list_merged_figures, store
+from moorage.telemetry.steps import steps_for
 
 DEFAULT = {
     "replica_count", "request_rate", "response_time_p50_ms", "response_time_p95_ms", "response_time_p99_ms",
@@ -82,6 +84,31 @@ async def test_the_last_minutes(api: Api) -> None:
     assert sum(seconds["series"]["request_rate"]) == 100
     assert seconds["series"]["response_time_p50_ms"][20:30] == [series["response_time_p50_ms"][at]] * 10
     assert seconds["series"].keys() >= DEFAULT
+
+
+async def test_figures_that_are_written_meanwhile_are_seen_whole_or_not_at_all(api: Api) -> None:
+    _, container_id = await new_container(api)
+    now_s = step_of(datetime.now(UTC).timestamp())
+    steps = steps_for(datetime.fromtimestamp(now_s - 3600, UTC), datetime.fromtimestamp(now_s, UTC), 1000, 10)
+
+    async def write() -> None:
+        for number in range(100):
+            figures = Figures()
+            figures.count(200, 10, 1)
+            async with api.database.transaction() as session:
+                told = {(container_id, now_s - 10 * (number + 1)): figures}
+                await store(session, "gtw_a", datetime.now(UTC), [], told)
+
+    writing = asyncio.create_task(write())
+    seen: set[int] = set()
+    while not writing.done():
+        async with api.database.reading() as session:
+            found = await list_merged_figures(session, container_id, steps)
+        seen.add(len(found))
+        for figures in found.values():
+            assert sum(figures.histogram.values()) == sum(figures.first_bytes.values()) == figures.requests
+    await writing
+    assert len(seen) > 5
 
 
 async def test_what_is_not_known_yet_is_null(api: Api) -> None:

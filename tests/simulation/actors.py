@@ -77,6 +77,14 @@ class Users:
             self.containers[container_id] = organization
             world.wishes[container_id] = ("running", "created")
 
+    async def find(self, organization: Organization) -> None:
+        """All that there are: a create whose answer was lost may have made one."""
+        path = f"/projects/{organization.project_id}/containers"
+        answer = await self.ask_for(organization, "look for containers", "GET", path, None)
+        assert answer.status == 200, "no faults any more"
+        for one in answer.body["items"]:
+            self.containers.setdefault(one["id"], organization)
+
     async def stop(self) -> None:
         await self._change("stop", "stopped")
 

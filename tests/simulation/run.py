@@ -223,6 +223,7 @@ async def _converge(world: World, users: Users, checks: Checks, leases: list[Lea
     checks.check_settled()
     for organization in world.organizations:
         await users.resume_one(organization)
+        await users.find(organization)
     for container_id in sorted(users.containers):
         await users.delete_one(container_id)
     await pass_time(world, 1200, leases, checks.check)

@@ -5,7 +5,7 @@ from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import BigInteger, cast, func, literal_column, select
+from sqlalchemy import BigInteger, Subquery, cast, func, literal_column, select
 from sqlalchemy.dialects.postgresql import aggregate_order_by
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -80,33 +80,33 @@ async def list_merged_figures(
         # No row is written before its time, so days before it need not be looked at.
         row.written_at >= steps.first,
     )
-    found: dict[datetime, Figures] = {}
     positions = range(1, len(STATUS_CLASSES) + 1)
     sums = [cast(func.sum(row.statuses[position]), BigInteger) for position in positions]
-    for time, *statuses in await session.execute(
-        select(step, *sums).where(*there).group_by(literal_column("1"))
-    ):
-        found[time] = Figures(statuses)
-    for time, histogram in await _added_up(session, step, row.buckets, row.counts, there):
-        found[time].histogram = histogram
-    first_bytes = (row.first_byte_buckets, row.first_byte_counts)
-    for time, histogram in await _added_up(session, step, *first_bytes, there):
-        found[time].first_bytes = histogram
-    return found
+    counted = select(step, *sums).where(*there).group_by(literal_column("1")).subquery()
+    times = _added_up(step, row.buckets, row.counts, there)
+    first_bytes = _added_up(step, row.first_byte_buckets, row.first_byte_counts, there)
+    # In one statement, which sees one moment: gateways write all the while.
+    joined = counted.outerjoin(times, times.c.step == counted.c.step)
+    joined = joined.outerjoin(first_bytes, first_bytes.c.step == counted.c.step)
+    columns = (*counted.c, times.c.buckets, times.c.counts, first_bytes.c.buckets, first_bytes.c.counts)
+    found = await session.execute(select(*columns).select_from(joined))
+    return {
+        time: Figures(statuses, _histogram(*of_all), _histogram(*of_answered))
+        for (time, *statuses), of_all, of_answered in ((one[:-4], one[-4:-2], one[-2:]) for one in found)
+    }
 
 
-async def _added_up(
-    session: AsyncSession, step: Any, buckets: Any, counts: Any, there: tuple[Any, ...]
-) -> list[tuple[datetime, dict[int, int]]]:
+def _histogram(buckets: list[int] | None, counts: list[int] | None) -> dict[int, int]:
+    return dict(zip(buckets or (), counts or (), strict=True))
+
+
+def _added_up(step: Any, buckets: Any, counts: Any, there: tuple[Any, ...]) -> Subquery:
     each = select(step, func.unnest(buckets).label("bucket"), func.unnest(counts).label("requests"))
     one = each.where(*there).subquery()
     total = cast(func.sum(one.c.requests), BigInteger).label("requests")
     by_bucket = select(one.c.step, one.c.bucket, total).group_by(one.c.step, one.c.bucket).subquery()
     arrays = [
-        func.array_agg(aggregate_order_by(column, by_bucket.c.bucket))
-        for column in (by_bucket.c.bucket, by_bucket.c.requests)
+        func.array_agg(aggregate_order_by(column, by_bucket.c.bucket)).label(name)
+        for name, column in (("buckets", by_bucket.c.bucket), ("counts", by_bucket.c.requests))
     ]
-    merged = select(by_bucket.c.step, *arrays).group_by(by_bucket.c.step)
-    return [
-        (time, dict(zip(names, sums, strict=True))) for time, names, sums in await session.execute(merged)
-    ]
+    return select(by_bucket.c.step, *arrays).group_by(by_bucket.c.step).subquery()
