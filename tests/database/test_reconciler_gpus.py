@@ -189,6 +189,28 @@ async def test_while_no_other_gpu_is_free_the_hour_waits_with_it(database: Datab
             assert await find_slots_paid_wrongly(session) == []
 
 
+async def test_an_hour_that_nobody_came_back_for_stays_over(database: Database) -> None:
+    world = await with_gpus(await new_world(database), 1)
+    async with driven(world, WatchedEngine(world.machine)):
+        container_id = await create(world)
+        await state_of(world, container_id, "RUNNING")
+        world.machine.gpu_problems["GPU-0"] = "it has fallen off the bus"
+        await state_of(world, container_id, "PENDING")
+        # A month passes, and renewals end the hour.
+        async with world.database.transaction() as session:
+            await session.execute(
+                text("UPDATE hours SET due_at = NULL WHERE container_id = :id"), {"id": container_id}
+            )
+        world.machine.gpu_problems.clear()
+        await refresh(world)
+        await state_of(world, container_id, "RUNNING")
+        left, paused, paid = await hour(world, container_id)
+        assert (paused, paid) == (False, 2)
+        assert left > timedelta(0)
+        async with world.database.transaction() as session:
+            assert await find_slots_paid_wrongly(session) == []
+
+
 async def test_an_image_that_no_driver_here_runs_fails_before_anything_starts(world: World) -> None:
     world.machine.images = {
         **world.machine.images,

@@ -41,7 +41,13 @@ async def resume_hours(
     ends_at = hour.expires_at + (func.now() - hour.paused_at)
     await session.execute(
         update(hour)
-        .where(hour.container_id == container_id, hour.slot.in_(slots), hour.paused_at.is_not(None))
+        .where(
+            hour.container_id == container_id,
+            hour.slot.in_(slots),
+            hour.paused_at.is_not(None),
+            # One that ended meanwhile has been followed by another.
+            hour.due_at.is_not(None),
+        )
         .values(expires_at=ends_at, due_at=ends_at - lead, paused_at=None)
         .execution_options(synchronize_session=False)
     )

@@ -20,7 +20,8 @@ def upgrade() -> None:
 def downgrade() -> None:
     # What was paused has the rest of its time from now on.
     op.execute(
-        "UPDATE hours SET expires_at = expires_at + (now() - paused_at), due_at = now() WHERE paused_at IS NOT NULL"
+        "UPDATE hours SET expires_at = expires_at + (now() - paused_at), due_at = now() "
+        "WHERE paused_at IS NOT NULL AND due_at IS NOT NULL"
     )
     op.execute("ALTER TABLE hours DROP CONSTRAINT ck_hours_paused_is_paid")
     op.execute("ALTER TABLE hours DROP COLUMN paused_at")
