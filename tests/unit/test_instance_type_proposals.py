@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -44,6 +46,17 @@ def test_a_machine_with_several_gets_types_of_several() -> None:
 def test_what_is_offered_and_fits_needs_no_proposal() -> None:
     assert propose(default_catalogue(), [node(memory_gib=256)], 4.0) == []
     assert propose(default_catalogue(), [node(gpus=0)], 4.0) == []
+
+
+def test_a_small_machine_beside_a_large_one_gets_its_own() -> None:
+    eight = InstanceType("h200-x8", "NVIDIA H200", 8, 16000, 512 * GIB, GIB, 1, "operator")
+    large, small = replace(node(gpus=8, memory_gib=1024), name="large"), replace(node(), name="small")
+    assert propose([eight], [large], 4.0) == []
+    (proposal,) = propose([eight], [large, small], 4.0)
+    assert proposal.gpu_count == 1
+    assert proposal.because == "small has NVIDIA H200, but is smaller than what h200-x8 promises."
+    both = propose([], [large, small], 4.0)
+    assert both[0].because == "large, small have NVIDIA H200, and no instance type offers it."
 
 
 @given(

@@ -43,30 +43,30 @@ def propose(
     for infrastructure, model in sorted(
         {(node.infrastructure, gpu.model) for node in nodes for gpu in node.gpus}
     ):
-        having = [
-            node
-            for node in nodes
-            if node.infrastructure == infrastructure and _gpus(node, model) and node.closed_because is None
-        ]
         of_model = [
             one for one in catalogue if (one.gpu_model, one.infrastructure) == (model, infrastructure)
         ]
         offered = [one for one in of_model if one.enabled]
-        if not having or any(_uses_all(one, having, cpu_overcommit) for one in offered):
+        unused = [
+            node
+            for node in nodes
+            if node.infrastructure == infrastructure
+            and _gpus(node, model)
+            and node.closed_because is None
+            and not any(_uses(one, node, cpu_overcommit) for one in offered)
+        ]
+        if not unused:
             continue
         names = {one.name for one in catalogue} | {one.name for one in proposals}
-        because = _because(model, offered, having)
-        proposals += _for_model(model, infrastructure, having, of_model, names, because)
+        because = _because(model, offered, unused)
+        proposals += _for_model(model, infrastructure, unused, of_model, names, because)
     return proposals
 
 
-def _uses_all(offered: InstanceType, having: Sequence[NodeCapacity], cpu_overcommit: float) -> bool:
-    """Whether so many fit onto each machine, empty, that less GPUs than one of them needs are left over."""
-    return all(
-        len(_gpus(node, offered.gpu_model))
-        < (room_for(offered, [_whole(node)], {}, cpu_overcommit) + 1) * offered.gpu_count
-        for node in having
-    )
+def _uses(offered: InstanceType, node: NodeCapacity, cpu_overcommit: float) -> bool:
+    """Whether so many fit onto this machine, empty, that fewer GPUs than one of them needs are left over."""
+    fitting = room_for(offered, [_whole(node)], {}, cpu_overcommit)
+    return fitting > 0 and len(_gpus(node, offered.gpu_model)) < (fitting + 1) * offered.gpu_count
 
 
 def _whole(node: NodeCapacity) -> NodeCapacity:
@@ -105,10 +105,11 @@ def _for_model(
 
 def _because(model: str, offered: Sequence[InstanceType], having: Sequence[NodeCapacity]) -> str:
     names = ", ".join(node.name for node in having)
+    has, is_smaller = ("has", "is smaller") if len(having) == 1 else ("have", "are smaller")
     if not offered:
-        return f"{names} has {model}, and no instance type offers it."
+        return f"{names} {has} {model}, and no instance type offers it."
     too_large = ", ".join(one.name for one in offered)
-    return f"{names} has {model}, but is smaller than what {too_large} promises."
+    return f"{names} {has} {model}, but {is_smaller} than what {too_large} promises."
 
 
 def _price(model: str, of_model: Sequence[InstanceType]) -> int | None:
