@@ -20,7 +20,8 @@ import pynvml
 Answer = TypeVar("Answer")
 Version = tuple[int, ...]
 
-_TIMEOUT_S = 5.0
+_TIMEOUT_S = 20.0
+"""Where drivers are unloaded while nobody uses them, eight GPUs take half of that to answer."""
 NO_DRIVER = (
     pynvml.NVML_ERROR_LIBRARY_NOT_FOUND,
     pynvml.NVML_ERROR_DRIVER_NOT_LOADED,
