@@ -13,6 +13,7 @@ from gpu_machines import H200, NO_NVML, FakeHost, nvml
 
 from moorage.engines.base import DiskSpace
 from moorage.engines.hosts.doctor import diagnose
+from moorage.engines.hosts.host import HostReader
 from moorage.engines.nvidia import NvmlAnswer, NvmlFailure
 
 Break = Callable[[FakeHost], None]
@@ -100,7 +101,7 @@ def _(host: FakeHost) -> None:
     (host.root / "dev/nvidiactl").symlink_to("/dev/null")
 
 
-@broken("xid", "reported Xid 119: its own processor does not answer", "nvidia-smi --gpu-reset")
+@broken("xid", "reported Xid 119: its own processor does not answer", "reboot")
 def _(host: FakeHost) -> None:
     host.log("NVRM: Xid (PCI:0000:3b:00): 119, pid=7, name=python3, Timeout waiting for RPC from GSP!")
 
@@ -246,8 +247,6 @@ async def test_a_fatal_error_keeps_replicas_away_until_the_driver_is_loaded_anew
 
 
 async def test_while_the_driver_is_silent_its_gpus_are_there_and_not_used(tmp_path: Path) -> None:
-    from moorage.engines.hosts.host import HostReader
-
     host = FakeHost(tmp_path)
     answers = [nvml(), NO_NVML["silent"]]
 
@@ -259,6 +258,28 @@ async def test_while_the_driver_is_silent_its_gpus_are_there_and_not_used(tmp_pa
     silent = await reader.read(host.information)
     assert [one.device_id for one in silent.devices] == ["GPU-0"]
     assert "does not answer" in (silent.devices[0].unusable_because or "")
+
+
+async def test_a_gpu_that_stops_answering_is_still_there_and_not_used(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path)
+    other = replace(H200, device_id="GPU-1", index=1, minor=1, bus_id="00000000:4C:00.0")
+    host.nodes("nvidia1")
+    # First all is well, then one is lost, at last the machine was started anew without it.
+    answers = [nvml(H200, other), nvml(H200, lost=(1,)), nvml(H200, lost=(1,)), nvml(H200)]
+
+    async def ask() -> NvmlAnswer:
+        return answers.pop(0)
+
+    reader = HostReader(tmp_path, ask)
+    assert [one.unusable_because for one in (await reader.read(host.information)).devices] == [None, None]
+    for _ in range(2):
+        lost = await reader.read(host.information)
+        assert [one.unusable_because for one in lost.devices] == [None, "it does not answer any more"]
+        assert lost.machine is not None
+        assert [gpu.device_id for gpu in lost.machine.gpus] == ["GPU-0"], "it is not granted to anybody"
+        (finding,) = lost.findings
+        assert (finding.code, finding.message) == ("gpu_lost", "GPU 1 does not answer its driver any more.")
+    assert [one.device_id for one in (await reader.read(host.information)).devices] == ["GPU-0"]
 
 
 def test_the_command_works_where_nothing_of_moorage_runs(tmp_path: Path) -> None:

@@ -166,7 +166,8 @@ def _xids(facts: HostFacts) -> Iterator[HostFinding]:
             yield _broken(
                 "xid",
                 f"The GPU at {xid.bus_id} reported Xid {xid.number}: {UNUSABLE_AFTER[xid.number]}.",
-                f"nvidia-smi --gpu-reset -i {xid.bus_id}  # or reboot; if it comes back, exchange the GPU",
+                # A reset alone leaves no word in the log, so the GPU would stay unusable for us.
+                "reboot  # if it comes back, exchange the GPU",
             )
         else:
             yield _risky(
@@ -177,15 +178,18 @@ def _xids(facts: HostFacts) -> Iterator[HostFinding]:
 
 
 def _lost(facts: HostFacts) -> Iterator[HostFinding]:
-    by_log = [xid.bus_id for xid in facts.xids if xid.number == FALLEN_OFF_THE_BUS]
-    machine = facts.nvml.machine
-    by_nvml = [f"index {index}" for index in machine.lost] if machine is not None else []
-    for where in dict.fromkeys(by_log) or by_nvml:
+    command = "reboot  # if it happens again: nvidia-smi -q -d TEMPERATURE,POWER, then reseat or exchange it"
+    by_log = dict.fromkeys(xid.bus_id for xid in facts.xids if xid.number == FALLEN_OFF_THE_BUS)
+    for bus_id in by_log:
         yield _broken(
             "gpu_lost",
-            f"The GPU at {where} has fallen off the bus: power, heat or the slot is at fault.",
-            "reboot  # if it happens again: nvidia-smi -q -d TEMPERATURE,POWER, then reseat or exchange it",
+            f"The GPU at {bus_id} has fallen off the bus: power, heat or the slot is at fault.",
+            command,
         )
+    machine = facts.nvml.machine
+    if machine is not None and not by_log:
+        for index in machine.lost:
+            yield _broken("gpu_lost", f"GPU {index} does not answer its driver any more.", command)
 
 
 def _memory_errors(facts: HostFacts) -> Iterator[HostFinding]:

@@ -36,7 +36,7 @@ class HostReader:
     sandbox: str | None = None
     is_local: bool = True
     _known: GpuMachine | None = field(init=False, default=None)
-    """As NVML last described it: while it is silent, its GPUs are still there."""
+    """As NVML last described it: while it, or one of its GPUs, does not answer, that is still there."""
 
     async def read(
         self, information: Mapping[str, Any], images: Mapping[str, Mapping[str, str]] | None = None
@@ -53,23 +53,38 @@ class HostReader:
         engine = engine_facts(self.root, information, is_local=self.is_local, sandbox=self.sandbox)
         facts = replace(read_facts(self.root, answer, engine), images=images)
         handover = choose_handover(facts, self.wanted, self.root)
-        if answer.machine is not None:
-            self._known = answer.machine
         silent = answer.failure is NvmlFailure.SILENT
         machine = answer.machine or (self._known if silent else None)
         gpus = machine.gpus if machine is not None else ()
+        lost = self._lost(answer.machine)
+        if answer.machine is not None:
+            self._known = replace(answer.machine, gpus=(*gpus, *lost))
         return GpuHost(
             machine=machine,
             handover=handover,
-            devices=tuple(self._device(gpu, facts, handover) for gpu in gpus),
+            devices=(
+                *(self._device(gpu, facts, handover) for gpu in gpus),
+                *(replace(_device(gpu), unusable_because="it does not answer any more") for gpu in lost),
+            ),
             findings=diagnose(facts, self.wanted, self.root),
             files=facts.files,
             cdi=cdi_names(gpus, engine.cdi_names) or {},
             facts=facts,
         )
 
+    def _lost(self, machine: GpuMachine | None) -> tuple[Gpu, ...]:
+        """Those that answered earlier, where NVML counts some that do not."""
+        if machine is None or not machine.lost or self._known is None:
+            return ()
+        answering = {gpu.device_id for gpu in machine.gpus}
+        return tuple(gpu for gpu in self._known.gpus if gpu.device_id not in answering)
+
     def _device(self, gpu: Gpu, facts: HostFacts, handover: Handover) -> GpuDevice:
         because = unusable_because(gpu, facts)
         if handover.way is GpuHandover.NONE:
             because = because or f"it cannot be handed over to containers: {handover.reason}"
-        return GpuDevice(gpu.device_id, gpu.model, gpu.memory_bytes, because)
+        return replace(_device(gpu), unusable_because=because)
+
+
+def _device(gpu: Gpu) -> GpuDevice:
+    return GpuDevice(gpu.device_id, gpu.model, gpu.memory_bytes)
