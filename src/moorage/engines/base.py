@@ -195,7 +195,7 @@ class HostFinding:
     message: str
     command: str
     broken: bool
-    """True: something does not work. False: it works, and may stop to."""
+    """True: something does not work. False: it works, and may stop working."""
 
 
 @dataclass(frozen=True)

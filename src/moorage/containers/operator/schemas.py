@@ -33,7 +33,7 @@ class HostFindingRead(BaseModel):
     message: str
     command: str
     broken: bool
-    """True: something does not work. False: it works, and may stop to."""
+    """True: something does not work. False: it works, and may stop working."""
 
 
 class NodeRead(BaseModel):

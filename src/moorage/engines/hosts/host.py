@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from moorage.engines.base import GpuDevice, GpuHandover, HostFinding
-from moorage.engines.hosts.doctor import diagnose, unusable_because
+from moorage.engines.hosts.doctor import diagnose
 from moorage.engines.hosts.driver_files import DriverFiles
 from moorage.engines.hosts.facts import HostFacts, engine_facts, read_facts
+from moorage.engines.hosts.gpu_faults import unusable_because
 from moorage.engines.hosts.handover import AUTOMATIC, Handover, cdi_names, choose_handover
 from moorage.engines.nvidia import Gpu, GpuMachine, NvmlAnswer, NvmlFailure, ask_nvml
 
