@@ -216,11 +216,11 @@ async def test_a_machine_without_a_gpu_has_none_either(tmp_path: Path) -> None:
 async def test_a_full_disk(tmp_path: Path) -> None:
     facts = (await FakeHost(tmp_path).read()).facts
     full = replace(facts, disk=DiskSpace(100 * 2**30, 4 * 2**30))
-    (finding,) = diagnose(full, root=tmp_path)
+    (finding,) = diagnose(full)
     assert (finding.code, finding.broken) == ("disk_full", True)
     assert "4.0 GiB left (4%)" in finding.message
     assert finding.command == "docker system prune"
-    assert diagnose(replace(facts, disk=DiskSpace(100 * 2**30, 6 * 2**30)), root=tmp_path) == ()
+    assert diagnose(replace(facts, disk=DiskSpace(100 * 2**30, 6 * 2**30))) == ()
 
 
 async def test_faults_of_programs_do_not_break_a_gpu(tmp_path: Path) -> None:

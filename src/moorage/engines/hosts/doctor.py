@@ -5,10 +5,9 @@ machine (`tests/unit/test_host_doctor.py`).
 """
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 from moorage.engines.base import GpuHandover, HostFinding
-from moorage.engines.hosts.facts import HostFacts
+from moorage.engines.hosts.facts import NVIDIA_RUNTIME, HostFacts
 from moorage.engines.hosts.findings import broken, risky
 from moorage.engines.hosts.gpu_faults import gpu_faults, gpus_of
 from moorage.engines.hosts.handover import (
@@ -29,10 +28,10 @@ MAKE_NODES = "nvidia-modprobe -c 0 -u"
 LINK_DEVICES = "nvidia-ctk system create-dev-char-symlinks --create-all"
 
 
-def diagnose(facts: HostFacts, wanted: str = AUTOMATIC, root: Path = Path("/")) -> tuple[HostFinding, ...]:
+def diagnose(facts: HostFacts, wanted: str = AUTOMATIC) -> tuple[HostFinding, ...]:
     """Empty for a machine without a GPU that is well in all else."""
     found = [finding for check in _CHECKS for finding in check(facts)]
-    return (*found, *_hand_over(facts, wanted, root))
+    return (*found, *_hand_over(facts, wanted))
 
 
 def _driver(facts: HostFacts) -> Iterator[HostFinding]:
@@ -104,8 +103,8 @@ def _nodes(facts: HostFacts) -> Iterator[HostFinding]:
         )
 
 
-def _toolkit(facts: HostFacts, root: Path) -> Iterator[HostFinding]:
-    if "nvidia" in facts.engine.runtimes and (obstacle := runtime_obstacle(facts, root)) is not None:
+def _toolkit(facts: HostFacts) -> Iterator[HostFinding]:
+    if NVIDIA_RUNTIME in facts.engine.runtimes and (obstacle := runtime_obstacle(facts)) is not None:
         yield broken(
             "toolkit_broken",
             f"NVIDIA's container toolkit is set up, but {obstacle}.",
@@ -113,10 +112,10 @@ def _toolkit(facts: HostFacts, root: Path) -> Iterator[HostFinding]:
         )
 
 
-def _hand_over(facts: HostFacts, wanted: str, root: Path) -> Iterator[HostFinding]:
-    handover = choose_handover(facts, wanted, root)
+def _hand_over(facts: HostFacts, wanted: str) -> Iterator[HostFinding]:
+    handover = choose_handover(facts, wanted)
     has_gpu = facts.nvml.machine is not None and bool(facts.nvml.machine.gpus)
-    yield from _toolkit(facts, root)
+    yield from _toolkit(facts)
     if has_gpu and handover.way is GpuHandover.NONE and sandbox_without_gpus(facts) is None:
         yield broken(
             "toolkit_missing",

@@ -18,6 +18,7 @@ from moorage.engines.hosts.driver_files import DriverFiles, read_driver_files
 from moorage.engines.hosts.kernel_log import Xid, read_xids
 from moorage.engines.nvidia import NvmlAnswer
 
+NVIDIA_RUNTIME = "nvidia"
 _NVIDIA = "0x10de"
 _DISPLAYS = ("0x0300", "0x0302")
 _PROGRAM_FOLDERS = ("usr/bin", "usr/local/bin", "usr/sbin", "usr/local/nvidia/toolkit", "opt/bin", "bin")
@@ -49,6 +50,11 @@ class EngineFacts:
     sandbox: str | None = None
     """The runtime that containers are started with, where the settings name one."""
 
+    @property
+    def nvidia_runtime_path(self) -> str:
+        runtime = self.runtimes.get(NVIDIA_RUNTIME, {})
+        return str(runtime.get("path") or "nvidia-container-runtime")
+
 
 @dataclass(frozen=True)
 class HostFacts:
@@ -59,7 +65,9 @@ class HostFacts:
     module_installed: bool = False
     """NVIDIA's module is on the disk, for the kernel that runs."""
     toolkit: frozenset[str] = frozenset()
-    """Its programs that are here."""
+    """Programs of NVIDIA's container toolkit that are here."""
+    has_runtime_program: bool = False
+    """The program that the engine would start as NVIDIA's runtime is here."""
     device_links: frozenset[str] = frozenset()
     """Names in /dev/char."""
     device_numbers: Mapping[str, str] = field(default_factory=dict)
@@ -81,7 +89,8 @@ def read_facts(root: Path, nvml: NvmlAnswer, engine: EngineFacts) -> HostFacts:
         engine=engine,
         pci=tuple(_pci_gpus(root)),
         module_installed=_module_installed(root),
-        toolkit=frozenset(name for name in _TOOLKIT if program(root, name) is not None),
+        toolkit=frozenset(name for name in _TOOLKIT if _program(root, name) is not None),
+        has_runtime_program=_program(root, engine.nvidia_runtime_path) is not None,
         device_links=frozenset(_names(root / "dev/char")),
         device_numbers=_device_numbers(root, files.nodes),
         xids=read_xids(root),
@@ -113,7 +122,7 @@ def engine_facts(
     )
 
 
-def program(root: Path, name_or_path: str) -> Path | None:
+def _program(root: Path, name_or_path: str) -> Path | None:
     """Where a program is, as the engine would find it."""
     if name_or_path.startswith("/"):
         path = root / name_or_path.lstrip("/")

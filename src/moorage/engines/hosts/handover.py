@@ -10,14 +10,12 @@ In none of them does a container get more than the GPUs it was assigned, and its
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from moorage.engines.base import GpuHandover
-from moorage.engines.hosts.facts import HostFacts, program
+from moorage.engines.hosts.facts import NVIDIA_RUNTIME, HostFacts
 from moorage.engines.nvidia import Gpu, NvmlFailure
 
 AUTOMATIC = "auto"
-NVIDIA_RUNTIME = "nvidia"
 
 
 @dataclass(frozen=True)
@@ -27,14 +25,14 @@ class Handover:
     """A clause that tells why, or what is missing. None where there is no GPU at all."""
 
 
-def choose_handover(facts: HostFacts, wanted: str = AUTOMATIC, root: Path = Path("/")) -> Handover:
+def choose_handover(facts: HostFacts, wanted: str = AUTOMATIC) -> Handover:
     """`wanted`: the operator's choice; then only that way is looked at."""
     if facts.nvml.machine is None or not facts.nvml.machine.gpus:
         return Handover(GpuHandover.NONE, _unseen(facts))
     if (refused := sandbox_without_gpus(facts)) is not None:
         return Handover(GpuHandover.NONE, refused)
     obstacles: dict[GpuHandover, str | None] = {
-        GpuHandover.RUNTIME: runtime_obstacle(facts, root),
+        GpuHandover.RUNTIME: runtime_obstacle(facts),
         GpuHandover.CDI: _cdi_obstacle(facts),
         GpuHandover.DIRECT: direct_obstacle(facts),
     }
@@ -62,13 +60,11 @@ def cdi_names(gpus: tuple[Gpu, ...], known: frozenset[str]) -> Mapping[str, str]
     return names
 
 
-def runtime_obstacle(facts: HostFacts, root: Path) -> str | None:
-    runtime = facts.engine.runtimes.get(NVIDIA_RUNTIME)
-    if runtime is None:
+def runtime_obstacle(facts: HostFacts) -> str | None:
+    if NVIDIA_RUNTIME not in facts.engine.runtimes:
         return "the engine has no NVIDIA runtime"
-    path = str(runtime.get("path") or "nvidia-container-runtime")
-    if facts.engine.is_local and program(root, path) is None:
-        return f"the engine's NVIDIA runtime {path} is not there"
+    if facts.engine.is_local and not facts.has_runtime_program:
+        return f"the engine's NVIDIA runtime {facts.engine.nvidia_runtime_path} is not there"
     if facts.engine.is_local and "nvidia-container-runtime-hook" not in facts.toolkit:
         return "the engine's NVIDIA runtime lacks its program nvidia-container-runtime-hook"
     return None

@@ -53,7 +53,7 @@ class HostReader:
     ) -> GpuHost:
         engine = engine_facts(self.root, information, is_local=self.is_local, sandbox=self.sandbox)
         facts = replace(read_facts(self.root, answer, engine), images=images)
-        handover = choose_handover(facts, self.wanted, self.root)
+        handover = choose_handover(facts, self.wanted)
         silent = answer.failure is NvmlFailure.SILENT
         machine = answer.machine or (self._known if silent else None)
         gpus = machine.gpus if machine is not None else ()
@@ -67,7 +67,7 @@ class HostReader:
                 *(self._device(gpu, facts, handover) for gpu in gpus),
                 *(replace(_device(gpu), unusable_because="it does not answer any more") for gpu in lost),
             ),
-            findings=diagnose(facts, self.wanted, self.root),
+            findings=diagnose(facts, self.wanted),
             files=facts.files,
             cdi=cdi_names(gpus, engine.cdi_names) or {},
             facts=facts,
