@@ -31,12 +31,8 @@ def test_what_becomes_of_the_gpus_is_said() -> None:
         "gpu_driver": "580.65.06",
         "cuda_version": "13.0",
         "message": "GPUs are handed over directly: the engine has no NVIDIA runtime.",
-        "findings": [
-            {"message": "It fell off.", "command": "reboot", "broken": True},
-            {"message": "It is slow.", "command": "wait", "broken": False},
-        ],
     }
-    plain = {"name": "plain", "gpus": [], "message": None, "findings": []}
+    plain = {"name": "plain", "gpus": [], "message": None}
     proposal = {
         "name": "h200-141gb-112g",
         "gpu_model": "NVIDIA H200",
@@ -51,7 +47,6 @@ def test_what_becomes_of_the_gpus_is_said() -> None:
     assert gpu_lines([node, plain], [proposal]) == [
         "rack-1 has 2 × NVIDIA H200, driver 580.65.06, CUDA 13.0.",
         "GPUs are handed over directly: the engine has no NVIDIA runtime.",
-        "It fell off.\n  reboot",
         "rack-1 has NVIDIA H200, and no instance type offers it. Add one:",
         (
             "  moor operator instance-type add h200-141gb-112g USD --gpu 'NVIDIA H200' --gpu-count 1 --vcpu 16 "

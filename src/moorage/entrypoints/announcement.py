@@ -35,9 +35,9 @@ async def announce(settings: Settings, link: str, say: Say, late_after_s: float 
                 late_at_s = None
             await asyncio.sleep(ASK_EVERY_S)
         wrong, gpus = await _wrong(client), await _gpus(client)
-    say(_how_to_use(settings, link))
     if gpus:
         say("\n".join(("", *gpus)))
+    say(_how_to_use(settings, link))
     if wrong:
         say("\nNot all is well (`moor status` says more):\n" + "\n".join(f"  {line}" for line in wrong))
 
@@ -93,7 +93,8 @@ async def _wrong(client: httpx.AsyncClient) -> list[str]:
 
 
 async def _gpus(client: httpx.AsyncClient) -> list[str]:
-    """What becomes of the machines' GPUs: how they are handed over, or why not, and types that would offer them."""
+    """What becomes of the machines' GPUs: how they are handed over, or why not, and types that would offer them. What is
+    wrong with a machine is among what is wrong with all."""
     try:
         nodes = (await client.get("/api/v1/operator/nodes")).raise_for_status().json()["items"]
         proposals = (
@@ -115,7 +116,6 @@ def gpu_lines(nodes: Sequence[dict[str, Any]], proposals: Sequence[dict[str, Any
             )
         if node["message"] is not None:
             lines.append(node["message"])
-        lines += [f"{one['message']}\n  {one['command']}" for one in node["findings"] if one["broken"]]
     for because in dict.fromkeys(one["because"] for one in proposals):
         lines.append(f"{because} Add one:")
         lines += [f"  {add_command(one)}" for one in proposals if one["because"] == because]
