@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # For a machine with a GPU that reaches no package registry: `pack FOLDER` fetches an engine (Debian's packages) and Moorage's
-# Python packages on a machine that does, as two archives; `unpack FOLDER` puts them in place there. Then, on that machine:
+# Python packages on a machine that does, as two archives; `unpack FOLDER` puts them in place there. DEBIAN_MIRROR is where
+# Debian's packages come from; without it, where the packing machine's own come from. Then, on the machine with the GPU:
 #   PYTHONPATH=/opt/moorage/site:src:bench python3 bench/gpu.py
 set -euo pipefail
 folder="$(realpath -m "${2:?say pack FOLDER or unpack FOLDER}")"
@@ -11,7 +12,9 @@ packages=(docker.io containerd runc docker-cli iptables libip4tc2 libip6tc2 libx
 pack() {
     local root="$folder/work"
     mkdir -p "$root"/{lists/partial,cache/archives/partial,debs,files,engine/bin,engine/lib}
-    echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian $suite main" > "$root/sources.list"
+    local mirror="${DEBIAN_MIRROR:-$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' 'Origin: Debian' 'Label: Debian' | head -n 1)}"
+    [ -n "$mirror" ] || { echo "set DEBIAN_MIRROR: this machine's own packages are not Debian's" >&2; exit 1; }
+    echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $suite main" > "$root/sources.list"
     local apt=(apt-get -o APT::Architecture=amd64 -o APT::Architectures::=amd64 -o Dir::Etc::sourcelist="$root/sources.list"
         -o Dir::Etc::sourceparts=/dev/null -o Dir::State::lists="$root/lists" -o Dir::Cache="$root/cache"
         -o Dir::State::status=/dev/null -o APT::Sandbox::User=root)

@@ -181,9 +181,6 @@ class MemoryLog:
         """As it was last seen before then."""
         return next((used for at_s, used in reversed(self.samples) if at_s <= time_s), 0)
 
-    def most_between(self, since_s: float, until_s: float) -> int:
-        return max((used for at_s, used in self.samples if since_s <= at_s <= until_s), default=0)
-
 
 @contextmanager
 def watched_memory() -> Iterator[MemoryLog]:

@@ -144,7 +144,6 @@ def running(home: Path, handover: str) -> Iterator[Stack]:
 
     try:
         until(ready_or_dead, "Moorage is ready", 150)
-        time.sleep(1)  # what it says of GPUs comes after that line
         yield stack
     finally:
         process.send_signal(signal.SIGTERM)
