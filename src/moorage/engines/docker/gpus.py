@@ -78,8 +78,8 @@ class Gpus:
             if self.clock.monotonic() > deadline:
                 pids = ", ".join(map(str, sorted(users)))
                 raise StartError(
-                    f"Its GPU is used by a process that Moorage did not start (pid {pids}). It starts as soon as that "
-                    "has ended; the operator sees it with `nvidia-smi`.",
+                    f"Its GPU is used by a process that Moorage did not start (pid {pids}). It is tried again; "
+                    "the operator sees that process with `nvidia-smi`.",
                     code="gpu_busy",
                 )
             await self.clock.sleep(_ASK_AGAIN_S)
