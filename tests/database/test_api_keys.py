@@ -10,7 +10,7 @@ from api_support import Api, Asker, assert_problem, bearer, container_body, new_
 from api_support import api_fixture as api_fixture
 
 from moorage.gateway.repository import read_table
-from moorage.identity.api_keys.repository import list_live_keys, note_uses, purge_temporary_keys
+from moorage.identity.api_keys.repository import note_uses, purge_temporary_keys
 from moorage.identity.api_keys.uses import KeyUse
 from moorage.identity.tokens import API_KEY_PREFIX, is_well_formed
 
@@ -332,7 +332,7 @@ async def test_temporary_keys(api: Api) -> None:
 
 async def gateway_keys(api: Api) -> list[str]:
     async with api.database.transaction() as session:
-        return [row.id for row in await list_live_keys(session)]
+        return [entry.key_id for entry in (await read_table(session)).keys.values()]
 
 
 async def test_pages(api: Api) -> None:

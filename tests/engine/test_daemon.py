@@ -201,22 +201,17 @@ async def _get(port: int) -> bytes:
 
 
 async def test_the_engine_gives_way_to_what_it_carries(own_engine: Daemon, docker_world: DockerWorld) -> None:
-    """Its own work comes after everybody else's; the proxy that carries a replica's requests is not part of that."""
+    """Its own work comes after everybody else's, and no request of a replica is part of it."""
     spec = await spec_of(docker_world, "serves")
     started = await docker_world.engine.start(spec)
     engine_pid = own_engine.running_pid()
     assert engine_pid is not None
     (containerd,) = _descendants(engine_pid, "containerd")
-    (proxy,) = {
-        pid for pid in _descendants(engine_pid, "docker-proxy") if str(spec.host_port) in _arguments(pid)
-    }
+    assert not _descendants(engine_pid, "docker-proxy")
     for thread in os.listdir(f"/proc/{engine_pid}/task"):
         assert _priority(int(thread)) == (NICENESS, NICENESS)
     assert _priority(containerd)[1] == 0
-    assert _priority(proxy) == (0, 0)
-    assert os.getsid(proxy) == proxy
     await docker_world.engine.stop(started.engine_id, grace_s=2)
-    await docker_world.until(_holds(lambda: identity_of(proxy) is None))
 
 
 def _priority(pid: int) -> tuple[int, int]:
@@ -224,10 +219,6 @@ def _priority(pid: int) -> tuple[int, int]:
     niceness = os.getpriority(os.PRIO_PROCESS, pid)
     autogroup = Path(f"/proc/{pid}/autogroup")
     return niceness, int(autogroup.read_text().split()[-1]) if autogroup.exists() else niceness
-
-
-def _arguments(pid: int) -> list[str]:
-    return Path(f"/proc/{pid}/cmdline").read_text().split("\0")
 
 
 def _descendants(pid: int, program: str) -> set[int]:

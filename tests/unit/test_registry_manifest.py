@@ -231,3 +231,21 @@ def test_a_large_image_is_read() -> None:
     layers = [{"size": 5, "digest": _DIGEST, "annotations": {"a": "b" * 100}} for _ in range(900)]
     document = json.dumps({"config": _CONFIG, "layers": layers}, indent=8).encode()
     assert isinstance(parse_manifest(document, _OCI_MANIFEST), Manifest)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"Labels": {f"label {n}": "x" * 30 for n in range(9000)}},
+        {"Cmd": ["x" * 300_000]},
+        {"Env": [f"NAME_{n}={'x' * 100}" for n in range(3000)]},
+        {"labels": {"a": "x" * 300_000}},
+    ],
+)
+def test_what_the_engine_would_repeat_for_every_replica_is_short(settings: dict[str, Any]) -> None:
+    document = {"os": "linux", "architecture": "amd64", "config": settings}
+    with pytest.raises(UnusableImageError, match="KiB is the most"):
+        parse_config(encode(document))
+    # An engine written in Go would read it under another name, too.
+    with pytest.raises(ValueError, match="unusual way"):
+        parse_config(encode({**document, "config": {}, "Config": settings}))

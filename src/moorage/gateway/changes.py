@@ -5,8 +5,9 @@ that is safe to stop in, and raises when HAProxy refuses: the caller then reads 
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import TypeVar
 
 from moorage.gateway import commands, render
 from moorage.gateway.config import GatewayConfig
@@ -15,6 +16,7 @@ from moorage.gateway.haproxy import Worker, Workers
 from moorage.gateway.layout import Layout, PlacedServer, Placement, ServerKey, ServerState
 from moorage.gateway.map_values import NO_SLOT, key_value, map_key_of, route_key, route_value
 from moorage.gateway.runtime_socket import HaproxyError
+from moorage.gateway.table import KeyEntry
 from moorage.gateway.workers import AllWorkers, TotalLoad
 from moorage.kit.clock import Clock
 from moorage.kit.ids import ContainerId
@@ -24,6 +26,8 @@ _REPLACE_MAP_FROM = 100
 _DELETE_PATIENCE_S = 1.0
 
 _Servers = dict[ServerKey, PlacedServer]
+NameT = TypeVar("NameT")
+ValueT = TypeVar("ValueT")
 
 
 class Changes:
@@ -42,8 +46,7 @@ class Changes:
     async def keys(self, live: Layout, target: Layout) -> Layout:
         if live.keys == target.keys:
             return live  # A hundred thousand of them are not spelled out because a route changed.
-        before = {map_key_of(key): key_value(entry) for key, entry in live.keys.items()}
-        after = {map_key_of(key): key_value(entry) for key, entry in target.keys.items()}
+        before, after = _entries_that_differ(live.keys, target.keys, _spelled_key)
         path = self._config.map_path(KEYS_MAP)
         revoked = [commands.delete_from_map(path, key) for key in before if key not in after]
         altered = [
@@ -62,7 +65,7 @@ class Changes:
         health_after = {render.slot_name(slot): path for slot, path in target.health_paths.items()}
         await self._map(HEALTH_MAP, health_before, health_before | health_after)
 
-        routes_before, routes_after = _entries_that_differ(live.routes, target.routes)
+        routes_before, routes_after = _entries_that_differ(live.routes, target.routes, _spelled_route)
         # A route that ends or leads nowhere is changed before the servers, any other one after them.
         unchanged = {name: value for name, value in routes_before.items() if name in routes_after}
         nowhere = {name: value for name, value in routes_after.items() if value.endswith(f":{NO_SLOT}")}
@@ -159,14 +162,28 @@ class Changes:
 
 
 def _entries_that_differ(
-    before: Mapping[ContainerId, Placement], after: Mapping[ContainerId, Placement]
+    before: Mapping[NameT, ValueT],
+    after: Mapping[NameT, ValueT],
+    spelled: Callable[[NameT, ValueT], tuple[str, str]],
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Of the map of routes. All of them where many differ, because then the map may be replaced as a whole."""
-    names = before.keys() | after.keys()
-    differing = {name for name in names if before.get(name) != after.get(name)}
+    """Of a map, as HAProxy has it and is to have it. All of them where many differ, because then the map may be replaced
+    as a whole."""
+    # Nearly all are the same objects, which is seen at once.
+    differing = {
+        name for name, value in after.items() if (known := before.get(name)) is not value and known != value
+    }
+    differing |= before.keys() - after.keys()
     if len(differing) >= _REPLACE_MAP_FROM:
-        differing = names
+        differing = before.keys() | after.keys()
     return (
-        {route_key(name): route_value(name, before[name]) for name in differing if name in before},
-        {route_key(name): route_value(name, after[name]) for name in differing if name in after},
+        dict(spelled(name, before[name]) for name in differing if name in before),
+        dict(spelled(name, after[name]) for name in differing if name in after),
     )
+
+
+def _spelled_key(key_hash: str, entry: KeyEntry) -> tuple[str, str]:
+    return map_key_of(key_hash), key_value(entry)
+
+
+def _spelled_route(container_id: ContainerId, placement: Placement) -> tuple[str, str]:
+    return route_key(container_id), route_value(container_id, placement)

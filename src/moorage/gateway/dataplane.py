@@ -123,12 +123,12 @@ class DataPlane:
         if not self.process.alive():
             self._usage.lost()
             self._persisted = None
-            self._persist(self._files.read(self._initial_slots) or Layout(self._initial_slots))
+            await self._persist(self._files.read(self._initial_slots) or Layout(self._initial_slots))
         adopted = await self.process.adopt_or_start(self._config.state_dir / render.CONFIG_FILE)
         info = await self.process.worker.info()
         if adopted and info.get("description") != render.fingerprint(self._config):
             # It was started with other settings, or by a version with other rules.
-            self._persist(await self._read_live())
+            await self._persist(await self._read_live())
             await self._reload()
         if not adopted:
             self._certificates.note_served()
@@ -153,7 +153,7 @@ class DataPlane:
         before = {replica_id for _, replica_id in live.servers}
 
         target = await self._place(table, live, workers, settled[0] if settled is not None else None)
-        self._persist(target)
+        await self._persist(target)
         changes = self._changes(workers)
         keys_before = live.keys
         live = await changes.keys(live, target)
@@ -244,15 +244,19 @@ class DataPlane:
         changes.count = count
         return changes
 
-    def _persist(self, layout: Layout) -> None:
+    async def _persist(self, layout: Layout) -> None:
         layout, before = without_departing(layout), self._persisted
         if layout == before:
             return
-        # A hundred thousand keys are not spelled out because a route changed.
+        # Tens of thousands of keys are not spelled out because a route changed; and by a thread, because they would hold up
+        # whatever else there is to do.
         same_keys = before is not None and before.keys == layout.keys
         keys_text = self._files.written(KEYS_MAP) if same_keys else None
-        self._files.write(render.render_files(self._config, layout, keys_text=keys_text))
+        await asyncio.to_thread(self._write, layout, keys_text)
         self._persisted = layout
+
+    def _write(self, layout: Layout, keys_text: str | None) -> None:
+        self._files.write(render.render_files(self._config, layout, keys_text=keys_text))
 
     async def _read_live(self) -> Layout:
         worker, path_of = self.process.worker, self._config.map_path

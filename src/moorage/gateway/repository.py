@@ -1,8 +1,10 @@
 """The gateway agent's SQL: what it should serve, and what it reports."""
 
+import asyncio
 import json
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
@@ -34,7 +36,7 @@ from moorage.containers.states import ReplicaState
 from moorage.gateway.liveness import Health
 from moorage.gateway.table import GatewayTable, KeyEntry, Route, Server, TrafficLimits
 from moorage.identity.api_keys.models import ApiKeyRow
-from moorage.identity.api_keys.repository import list_live_keys
+from moorage.identity.api_keys.repository import LIVE
 from moorage.kit.database import table_of
 from moorage.kit.ids import ContainerId, GatewayId, ProjectId, ReplicaId
 from moorage.organizations.models import ProjectRow
@@ -57,6 +59,19 @@ _ROUTE_COLUMNS = (
     ContainerRow.settings["limits"].astext,
     ContainerRow.settings["api_path"].astext,
 )
+_LIVE_KEYS = (
+    select(
+        ApiKeyRow.key_hash,
+        ApiKeyRow.project_id,
+        ApiKeyRow.expires_at,
+        ApiKeyRow.id,
+        ProjectRow.organization_id,
+        ApiKeyRow.requests_per_minute,
+    )
+    .join(ProjectRow, ProjectRow.id == ApiKeyRow.project_id)
+    .where(LIVE)
+)
+_KEYS_AT_ONCE = 1000
 KEYS = "keys"
 """The bucket that is not of containers."""
 Fingerprint = Mapping[str, list[Any]]
@@ -127,21 +142,40 @@ async def read_table(
         routes[route.container_id] = route
     if before is not None and KEYS not in changed:
         return GatewayTable(routes, before.keys)
-    keys = {}
-    owners = await session.execute(select(ProjectRow.id, ProjectRow.organization_id))
-    organizations = {row.id: row.organization_id for row in owners}
-    for key in await list_live_keys(session):
-        expires_at_epoch_s = int(key.expires_at.timestamp()) if key.expires_at is not None else 0
-        key_hash = key.key_hash.hex()
-        keys[key_hash] = KeyEntry(
-            key_hash,
-            ProjectId(key.project_id),
-            expires_at_epoch_s,
-            key.id,
-            organizations[key.project_id],
-            key.requests_per_minute or 0,
-        )
-    return GatewayTable(routes, keys)
+    return GatewayTable(routes, await _keys(session, before.keys if before is not None else {}))
+
+
+async def _keys(session: AsyncSession, before: Mapping[str, KeyEntry]) -> dict[str, KeyEntry]:
+    """Some at a time, because tens of thousands at once would hold up everything else. One that is as it was is the same
+    object: then to compare them takes next to nothing."""
+    keys: dict[str, KeyEntry] = {}
+    found = await session.stream(_LIVE_KEYS, execution_options={"yield_per": _KEYS_AT_ONCE})
+    async for some in found.partitions():
+        for row in some:
+            entry = _entry(*row)
+            known = before.get(entry.key_hash_hex)
+            keys[entry.key_hash_hex] = known if known is not None and known == entry else entry
+        await asyncio.sleep(0)
+    return keys
+
+
+def _entry(
+    key_hash: bytes,
+    project_id: str,
+    expires_at: datetime | None,
+    key_id: str,
+    organization_id: str,
+    requests_per_minute: int | None,
+) -> KeyEntry:
+    expires_at_epoch_s = int(expires_at.timestamp()) if expires_at is not None else 0
+    return KeyEntry(
+        key_hash.hex(),
+        ProjectId(project_id),
+        expires_at_epoch_s,
+        key_id,
+        organization_id,
+        requests_per_minute or 0,
+    )
 
 
 _NAMED = (

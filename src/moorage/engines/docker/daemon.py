@@ -20,7 +20,7 @@ from pathlib import Path
 
 from moorage.engines.docker.connection import UNIX_PREFIX, answers
 from moorage.engines.docker.install import SYSTEM_PATH, install_engine
-from moorage.engines.docker.priority import lower, write_proxy
+from moorage.engines.docker.priority import lower
 from moorage.kit.clock import Clock, system_clock
 from moorage.kit.daemon import Daemon, identity_of
 from moorage.kit.errors import SetupError
@@ -174,7 +174,6 @@ class _OwnEngine:
         # Not `dockerd.pid`: that is the daemon's record in our own format.
         self.engine_pid_file = run_dir / "dockerd-self.pid"
         self.containerd_pid_file = self.exec_root / "containerd" / "containerd.pid"
-        self.proxy = run_dir / "docker-proxy"
         self.log_file = settings.log_dir.absolute() / "dockerd.log"
         self._search_path = search_path
         self._clock = clock
@@ -246,12 +245,10 @@ class _OwnEngine:
             *("--bridge", "none"),
             *("--log-level", "warn"),
             *("--max-concurrent-downloads", str(CONCURRENT_DOWNLOADS)),
-            *self._proxy_option(),
+            # The kernel carries requests to the replicas. A proxy would accept what a replica that is gone cannot answer,
+            # and the gateway could not tell such a request, which may go elsewhere, from one that was begun.
+            "--userland-proxy=false",
         ]
-
-    def _proxy_option(self) -> tuple[str, ...]:
-        written = write_proxy(self.proxy, self._search_path)
-        return ("--userland-proxy-path", str(self.proxy)) if written else ()
 
     def _remove_stale_files(self) -> None:
         # dockerd refuses to start while a pid file names any process at all, a zombie included.

@@ -90,7 +90,8 @@ def local_chain(bridge: str, suffix: str, use: LocalUse) -> Chain:
         "-p tcp -m conntrack --ctstate NEW",
         (
             *(f"-A {name} -m owner --uid-owner {user_id} -j RETURN" for user_id in sorted(use.user_ids)),
-            f"-A {name} -d 127.0.0.1/32 -p tcp -m tcp --dport {first}:{last} -j REJECT --reject-with tcp-reset",
+            # Where the sender meant it to go: the engine may have sent it on to the bridge by now, which `-o` does not see.
+            f"-A {name} -p tcp -m conntrack --ctorigdst 127.0.0.1 --ctorigdstport {first}:{last} -j REJECT --reject-with tcp-reset",
             f"-A {name} -o {bridge} -p tcp -j REJECT --reject-with tcp-reset",
         ),
     )

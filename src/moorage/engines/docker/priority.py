@@ -2,8 +2,7 @@
 
 Whatever a container prints, dockerd copies, line for line and outside the container's own limits. On a busy machine that
 work must come after the gateway's and the replicas', so dockerd runs at a lower priority. Not so containerd and its
-shims, which look into no line and must see at once when a container ends, and why; nor dockerd's proxies, each of which
-carries the requests of one replica: they go into sessions of their own.
+shims, which look into no line and must see at once when a container ends, and why.
 
 Two ways of saying the same, because a kernel with autogroups, which most have, weighs a session as a whole and heeds
 niceness only within it; inside a control group, as under systemd, it is the other way round.
@@ -11,8 +10,6 @@ niceness only within it; inside a control group, as under systemd, it is the oth
 
 import contextlib
 import os
-import shlex
-import shutil
 from pathlib import Path
 
 NICENESS = 10
@@ -28,14 +25,3 @@ def lower(pid: int) -> None:
     for thread in Path(f"/proc/{pid}/task").iterdir():
         with contextlib.suppress(ProcessLookupError):
             os.setpriority(os.PRIO_PROCESS, int(thread.name), NICENESS)
-
-
-def write_proxy(path: Path, search_path: str) -> bool:
-    """A `docker-proxy` of ordinary priority, in front of the engine's own. False where a part of it is missing."""
-    programs = [shutil.which(name, path=search_path) for name in ("renice", "setsid", "docker-proxy")]
-    if None in programs:
-        return False
-    renice, setsid, proxy = (shlex.quote(str(program)) for program in programs)
-    path.write_text(f'#!/bin/sh\n{renice} 0 -p $$ >/dev/null\nexec {setsid} {proxy} "$@"\n')
-    path.chmod(0o755)
-    return True

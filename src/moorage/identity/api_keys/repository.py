@@ -11,7 +11,7 @@ from moorage.identity.api_keys.uses import KeyUse
 from moorage.kit.database import delete_portion, notify
 from moorage.kit.pagination import PageRequest
 
-_LIVE = and_(
+LIVE = and_(
     ApiKeyRow.revoked_at.is_(None),
     ApiKeyRow.disabled_at.is_(None),
     or_(ApiKeyRow.expires_at.is_(None), ApiKeyRow.expires_at > func.now()),
@@ -61,7 +61,7 @@ async def find_live_key(session: AsyncSession, key_hash: bytes) -> tuple[ApiKeyR
     query = (
         select(ApiKeyRow, not_(noted))
         .outerjoin(ApiKeyUseRow, ApiKeyUseRow.key_id == ApiKeyRow.id)
-        .where(ApiKeyRow.key_hash == key_hash, _LIVE)
+        .where(ApiKeyRow.key_hash == key_hash, LIVE)
     )
     found = (await session.execute(query)).one_or_none()
     return (found[0], found[1]) if found is not None else None
@@ -113,11 +113,6 @@ async def list_keys(session: AsyncSession, project_id: str, page: PageRequest) -
         query = query.where(tuple_(ApiKeyRow.created_at, ApiKeyRow.id) < (page.after.time, page.after.id))
     newest_first = query.order_by(ApiKeyRow.created_at.desc(), ApiKeyRow.id.desc()).limit(page.limit + 1)
     return list((await session.execute(newest_first)).scalars())
-
-
-async def list_live_keys(session: AsyncSession) -> list[ApiKeyRow]:
-    """For the gateways."""
-    return list((await session.execute(select(ApiKeyRow).where(_LIVE))).scalars())
 
 
 async def revoke_keys_made_by(session: AsyncSession, user_id: str, project_ids: Sequence[str]) -> list[str]:

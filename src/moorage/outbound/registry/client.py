@@ -181,6 +181,8 @@ async def _config(session: RegistrySession, manifest: Manifest) -> tuple[Documen
         raise session.sentences.misbehaves("a configuration that does not have the digest it should")
     try:
         config = await asyncio.to_thread(parse_config, answer.body)
+    except UnusableImageError as exc:
+        raise session.sentences.unusable(str(exc)) from exc
     except ValueError as exc:
         raise session.sentences.misbehaves(f"a configuration that cannot be understood ({exc})") from exc
     return Document(manifest.config_digest, answer.body), config

@@ -44,6 +44,8 @@ _FIELDS = {
 }
 _MAX_LAYER_BYTES = 1 << 50
 _MAX_VALUES = 20_000
+_MAX_SETTINGS_BYTES = 256 << 10
+"""What an image says of the containers made of it: the engine repeats it for every replica, in every list and every event."""
 _MAX_BARE_BYTES = 1 << 20
 """Outside of strings, blanks included: some write it with many."""
 # Which variants a plain machine of that architecture runs; amd64/v3 asks for more than every amd64 has.
@@ -141,8 +143,14 @@ def choose_entry(index: Index, architecture: str) -> IndexEntry | None:
 
 
 def parse_config(body: bytes) -> ImageConfig:
-    document = _object(_json(body), "the image's configuration")
+    document = _spelled_well(_object(_json(body), "the image's configuration"))
     settings = _object(document.get("config") or {}, "the image's configuration")
+    size_bytes = len(json.dumps(settings))
+    if size_bytes > _MAX_SETTINGS_BYTES:
+        raise UnusableImageError(
+            f"has {size_bytes >> 10} KiB of labels, environment and commands; {_MAX_SETTINGS_BYTES >> 10} KiB is the most. "
+            "Build it with less of them"
+        )
     user = settings.get("User")
     return ImageConfig(
         platform=_platform(document) or Platform("", ""),
