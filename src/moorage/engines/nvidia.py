@@ -21,7 +21,7 @@ Answer = TypeVar("Answer")
 Version = tuple[int, ...]
 
 _TIMEOUT_S = 20.0
-"""Where drivers are unloaded while nobody uses them, eight GPUs take half of that to answer."""
+"""Long, because a driver that is unloaded while nobody uses it is loaded first, for one GPU after the other."""
 NO_DRIVER = (
     pynvml.NVML_ERROR_LIBRARY_NOT_FOUND,
     pynvml.NVML_ERROR_DRIVER_NOT_LOADED,

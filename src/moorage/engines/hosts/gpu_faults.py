@@ -53,7 +53,7 @@ def _xids(facts: HostFacts) -> Iterator[HostFinding]:
             yield broken(
                 "xid",
                 f"The GPU at {xid.bus_id} reported Xid {xid.number}: {UNUSABLE_AFTER[xid.number]}.",
-                # A reset alone leaves no word in the log, so the GPU would stay unusable for us.
+                # What is read here ends with the next load of the driver; of a reset alone it knows nothing.
                 "reboot  # if it comes back, exchange the GPU",
             )
         else:
