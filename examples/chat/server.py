@@ -20,6 +20,7 @@ Switches, all environment variables. A value that makes no sense is one line on 
     CHAT_MEMORY_HOG_MB        allocate and touch this much memory before listening, and keep it (0)
     CHAT_HEALTH_STATUS        the status of /health (200)
     CHAT_HEALTH_HANG          `1`: /health accepts the request and never answers (0)
+    CHAT_V1_ONLY              `1`: nothing is at /api/v1, as with most model servers (0)
     CHAT_TOKEN_DELAY_MS       time each token takes, streamed or not (0)
     CHAT_LOG_LINES            print this many numbered lines at the start (0)
     CHAT_FAIL_AFTER_REQUESTS  answer 500 to everything, /health included, once this many requests other than
@@ -59,6 +60,7 @@ class Switches:
         self.memory_hog_mb = self._number("CHAT_MEMORY_HOG_MB", 0, 0, 1_000_000)
         self.health_status = self._number("CHAT_HEALTH_STATUS", 200, 200, 599)
         self.health_hang = self._number("CHAT_HEALTH_HANG", 0, 0, 1) == 1
+        self.v1_only = self._number("CHAT_V1_ONLY", 0, 0, 1) == 1
         self.token_delay_s = self._number("CHAT_TOKEN_DELAY_MS", 0, 0, 600_000, float) / 1000
         self.log_lines = self._number("CHAT_LOG_LINES", 0, 0, 100_000_000)
         self.fail_after_requests = self._number("CHAT_FAIL_AFTER_REQUESTS", None, 0, 1_000_000_000)
@@ -92,7 +94,9 @@ class ChatApplication:
             self._answered += request.path != "/health"
         if failing:
             raise WireError(500, "This server fails now, as CHAT_FAIL_AFTER_REQUESTS asks.")
-        path = request.path.removeprefix("/api") if request.path.startswith("/api/v1/") else request.path
+        path = request.path
+        if path.startswith("/api/v1/") and not self._switches.v1_only:
+            path = path.removeprefix("/api")
         if path == "/echo" or path.startswith("/echo/"):
             self._echo(request, response)
             return

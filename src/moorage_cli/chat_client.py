@@ -13,8 +13,10 @@ from moorage_cli.errors import CliError, ExitCode, UnreachableError
 from moorage_cli.http import http_client
 from moorage_cli.server_sent_events import events_of, lines_of
 
-# The documented path first; vLLM and others serve the second.
-PATHS = ("/api/v1/chat/completions", "/v1/chat/completions")
+PATH = "/api/v1/chat/completions"
+"""The promised one; with the setting api_path it reaches servers that have their API at /v1 as well."""
+OWN_PATH = "/v1/chat/completions"
+"""Of such a server, whose setting was not made: it is asked there, and somebody is told."""
 _TIMEOUT = httpx.Timeout(600.0, connect=5.0)
 _RETRY_PAUSE_S = 0.2
 
@@ -43,10 +45,15 @@ class Reply:
 class ChatClient:
     def __init__(self, endpoint_url: str, key: str, *, key_is_new: bool = False) -> None:
         self._endpoint_url = endpoint_url
-        self._paths = list(PATHS)
+        self._path = PATH
         # A gateway learns of a new key within seconds; until then it refuses it.
         self._patient_until_s = time.monotonic() + (10.0 if key_is_new else 0.0)
         self._http = http_client(endpoint_url, key, _TIMEOUT)
+
+    @property
+    def serves_v1(self) -> bool:
+        """It was not at the promised path, and is asked at its own."""
+        return self._path == OWN_PATH
 
     def close(self) -> None:
         self._http.close()
@@ -55,10 +62,10 @@ class ChatClient:
         """The whole reply; each part of it also goes to `on_text` as it arrives."""
         while True:
             try:
-                return self._ask_once(self._paths[0], body, on_text)
+                return self._ask_once(self._path, body, on_text)
             except _Refused as refused:
-                if refused.status == 404 and len(self._paths) > 1 and not refused.from_gateway:
-                    self._paths.pop(0)
+                if refused.status == 404 and self._path == PATH and not refused.from_gateway:
+                    self._path = OWN_PATH
                 elif refused.status == 401 and time.monotonic() < self._patient_until_s:
                     time.sleep(_RETRY_PAUSE_S)
                 else:

@@ -46,6 +46,7 @@ class DeployOptions:
     port: int | None = None
     health_path: str | None = None
     health_timeout_s: int | None = None
+    api_path: str | None = None
     environment: tuple[str, ...] = ()
     environment_file: Path | None = None
 
@@ -80,6 +81,7 @@ def deploy_body(body: Record, options: DeployOptions, environment: Mapping[str, 
         "image": options.image,
         "start_command": options.start_command,
         "port": options.port,
+        "api_path": options.api_path,
     }
     body.update({key: value for key, value in simple.items() if value is not None})
     if not isinstance(body.get("image"), str) or not body["image"]:

@@ -22,6 +22,7 @@ _NUMBERS = frozenset(
 )
 _TEXTS = frozenset(
     {
+        "api_path",
         "category",
         "image",
         "infrastructure",

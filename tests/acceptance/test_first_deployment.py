@@ -47,6 +47,29 @@ def test_the_official_openai_client(person: Person) -> None:
     chat.delete()
 
 
+def test_a_stock_server_at_the_promised_path(person: Person) -> None:
+    """One that has its API at /v1 and nothing at /api/v1, as vLLM: the official client at the promised address."""
+    env = {"CHAT_V1_ONLY": "1"}
+    stock = person.deploy("stock", env=env, api_path="/v1")
+    plain = person.deploy("without-the-setting", env=env)
+    stock.until_state("RUNNING")
+    plain.until_state("RUNNING")
+    key = person.key()
+    stock.until_answered(key)
+    messages = [{"role": "user", "content": "Ahoy"}]
+    with openai.OpenAI(base_url=f"{stock.url}/api/v1", api_key=key, max_retries=0) as client:
+        assert [model.id for model in client.models.list()] == ["harbour-pilot"]
+        said = client.chat.completions.create(model="chat", messages=messages)  # type: ignore[call-overload]
+        stream = client.chat.completions.create(model="chat", messages=messages, stream=True)  # type: ignore[call-overload]
+        words = [chunk.choices[0].delta.content or "" for chunk in stream]
+    assert "".join(words) == said.choices[0].message.content
+    assert stock.ask(key, "/v1/chat/completions").status_code == 200, "its own path stays"
+    assert plain.ask(key, "/api/v1/chat/completions").status_code == 404, "nothing of it is changed"
+    assert plain.ask(key, "/v1/chat/completions").status_code == 200
+    stock.delete()
+    plain.delete()
+
+
 def test_what_the_container_sees_of_a_request(person: Person) -> None:
     chat = person.deploy("echo")
     chat.until_state("RUNNING")

@@ -1,5 +1,6 @@
 """The operator's area: what is decided there is what customers find."""
 
+import json
 import re
 
 from playwright.sync_api import Browser, Locator, Page, expect
@@ -131,6 +132,49 @@ def test_a_type_is_added_priced_and_no_longer_offered(browser: Browser, world: W
         act("Delete")
         dialog.get_by_role("button", name="Delete").click()
         expect(row).to_have_count(0)
+
+
+def test_what_is_wrong_with_a_machine_is_said_and_a_type_for_its_gpu_is_added_by_a_press(
+    browser: Browser, world: World
+) -> None:
+    gpus = [{"device_id": "GPU-0", "model": "NVIDIA Harbour 9", "memory_bytes": 24 * 2**30}]
+    fault = {
+        "code": "persistence_off",
+        "message": "It is unloaded.",
+        "command": "nvidia-smi -pm 1",
+        "broken": False,
+    }
+    world.do(
+        world.api.execute(
+            "INSERT INTO nodes (name, infrastructure, architecture, cpu_millis, memory_bytes, gpus, gpu_driver, "
+            "cuda_version, gpu_handover, gpu_handover_reason, findings, seen_at) VALUES ('gpu-01', 'operator', 'amd64', "
+            "16000, 68719476736, CAST(:gpus AS jsonb), '580.65', '13.0', 'direct', 'the engine has no CDI', "
+            "CAST(:findings AS jsonb), now() + interval '1 hour')",
+            gpus=json.dumps(gpus),
+            findings=json.dumps([fault]),
+        )
+    )
+    try:
+        with browsing(browser, world, world.operator()) as page:
+            page.goto(f"{world.url}/operator/machines")
+            expect(page.get_by_role("row", name=re.compile("^gpu-01 "))).to_contain_text("Direct")
+            about = page.get_by_role("region", name="gpu-01")
+            expect(about).to_contain_text("GPUs are handed over directly")
+            expect(about).to_contain_text("It is unloaded.")
+            expect(about).to_contain_text("nvidia-smi -pm 1")
+            page.get_by_role("link", name="Instance types").click()
+            proposed = page.get_by_role("region", name="Proposed for GPUs that nothing offers")
+            expect(proposed).to_contain_text("gpu-01 has NVIDIA Harbour 9, and no instance type offers it.")
+            proposed.get_by_role("button", name="Add harbour-9-24gb").click()
+            dialog = page.get_by_role("dialog")
+            expect(dialog.get_by_label("Name")).to_have_value("harbour-9-24gb")
+            dialog.get_by_label("Price per hour in USD").fill("0.5")
+            dialog.get_by_role("button", name="Add").click()
+            expect(page.get_by_role("row").filter(has_text="harbour-9-24gb")).to_contain_text("$0.50")
+            expect(proposed).to_have_count(0)
+    finally:
+        world.do(world.api.execute("DELETE FROM nodes WHERE name = 'gpu-01'"))
+        world.do(world.api.execute("DELETE FROM instance_types WHERE name = 'harbour-9-24gb'"))
 
 
 def test_for_anybody_else_there_is_nothing_there(browser: Browser, world: World) -> None:

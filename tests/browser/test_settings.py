@@ -55,6 +55,26 @@ def test_changes_are_staged_applied_and_taken_back(browser: Browser, world: Worl
         assert world.do(world.api.get(home.admin, draft)).json()["changes"] == []
 
 
+def test_what_a_known_server_wants_is_offered_and_taken_by_a_press(browser: Browser, world: World) -> None:
+    home = world.home("server@example.com", "Slipway", "production")
+    settings = {"image": "local/chat:latest", "registry_provider": "local"}
+    container = world.container(home, "chat", "STOPPED", settings=settings)
+    with browsing(browser, world, home.token) as page:
+        page.goto(f"{world.url}/projects/{home.project_id}/containers/{container}/settings")
+        api_path = page.get_by_role("textbox", name="API path")
+        expect(api_path).to_have_value("/api/v1, as it is asked for")
+        page.get_by_label("Image", exact=True).fill("local/vllm-openai:latest")
+        offered = page.get_by_role("region", name="Pre-flight")
+        expect(offered).to_contain_text("vLLM serves its API at /v1, listens on port 8000")
+        offered.get_by_role("button", name="Use these settings").click()
+        expect(offered.get_by_role("status")).to_have_text("Set so.")
+        expect(api_path).to_have_value("/v1, as vLLM, SGLang, TGI, llama.cpp and Ollama")
+        page.get_by_role("button", name="Save", exact=True).click()
+        expect(page.get_by_text("Saved. The next start uses the new settings.")).to_be_visible()
+    saved = world.do(world.api.get(home.admin, f"/containers/{container}")).json()
+    assert (saved["api_path"], saved["port"], saved["health_check"]["path"]) == ("/v1", 8000, "/health")
+
+
 async def as_the_controller_gives_up(world: World, container_id: str) -> None:
     failure = {
         "reason": "exited",

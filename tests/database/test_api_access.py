@@ -124,6 +124,7 @@ ROUTES = {
     "GET /api/v1/projects/{project_id}/containers": "project",
     "POST /api/v1/projects/{project_id}/containers": "project",
     "POST /api/v1/projects/{project_id}/containers/preflight": "project",
+    "GET /api/v1/projects/{project_id}/containers/proposal": "project",
     "GET /api/v1/containers/{container_id}": "project",
     "PATCH /api/v1/containers/{container_id}": "project",
     "DELETE /api/v1/containers/{container_id}": "project",
@@ -203,6 +204,7 @@ ROUTES = {
     "GET /api/v1/operator/nodes": "operator",
     "POST /api/v1/operator/nodes/{node}/replicas-gone": "operator",
     "GET /api/v1/operator/instance-types": "operator",
+    "GET /api/v1/operator/instance-types/proposals": "operator",
     "POST /api/v1/operator/instance-types": "operator",
     "PATCH /api/v1/operator/instance-types/{instance_type}": "operator",
     "DELETE /api/v1/operator/instance-types/{instance_type}": "operator",
@@ -348,6 +350,8 @@ class Town:
             how["json"] = body if body is not None else good_body(route, f"wanted-{self.made}")
         if route.endswith("/operator/credits"):
             how.setdefault("json", {})["organization_id"] = ids["organization_id"]
+        if route.endswith("/containers/proposal"):
+            how["params"] = {"image": "vllm/vllm-openai:v1"}
         if route == REMOVE_PROJECT:
             named = await self.api.rows("SELECT name FROM projects WHERE id = :id", id=ids["project_id"])
             how["params"] = {"name": named[0][0] if named else "wanted"}

@@ -80,6 +80,29 @@ async def test_machines(api: Api) -> None:
     assert node["state"] == "silent"
 
 
+async def test_a_gpu_that_no_type_offers_is_proposed_and_said(api: Api) -> None:
+    await with_rack(api)
+    await api.execute(
+        "UPDATE nodes SET gpu_handover = 'direct', gpu_handover_reason = 'the engine has no NVIDIA runtime', "
+        """findings = '[{"code": "x", "message": "A fault.", "command": "reboot", "broken": true}]'"""
+    )
+    [node] = (await api.get(api.operator, "/operator/nodes")).json()["items"]
+    assert node["gpu_handover"] == "direct"
+    assert node["message"].endswith("the engine has no NVIDIA runtime.")
+    assert node["findings"] == [{"code": "x", "message": "A fault.", "command": "reboot", "broken": True}]
+    await api.execute("DELETE FROM instance_types WHERE gpu_count > 0")
+    proposals = (await api.get(api.operator, "/operator/instance-types/proposals")).json()["items"]
+    assert [one["gpu_count"] for one in proposals] == [1, 2]
+    wanted = {name: value for name, value in proposals[0].items() if name != "because"}
+    price = wanted["price_per_hour_microusd"] or 1_000_000
+    made = await api.post(
+        api.operator, "/operator/instance-types", wanted | {"price_per_hour_microusd": price}
+    )
+    assert made.status_code == 201, made.text
+    assert made.json()["free"] == 2
+    assert (await api.get(api.operator, "/operator/instance-types/proposals")).json()["items"] == []
+
+
 async def test_create_and_change(api: Api) -> None:
     await with_rack(api)
     created = await api.post(api.operator, "/operator/instance-types", TYPE)

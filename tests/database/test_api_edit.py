@@ -8,6 +8,9 @@ from api_support import SMALL, Api, Home, assert_problem, container_body, new_ho
 from api_support import api_fixture as api_fixture
 
 from moorage.containers.preflight import pinned
+from moorage.gateway.repository import Fingerprint, fingerprint, read_named, read_table
+from moorage.gateway.table import GatewayTable
+from moorage.kit.ids import ContainerId
 
 
 async def stopped(api: Api, home: Home, **changes: Any) -> str:
@@ -52,6 +55,54 @@ async def test_valid(api: Api) -> None:
     records = (await api.get(home.admin, f"/containers/{container_id}/activity")).json()["items"]
     assert (records[0]["kind"], records[0]["actor"]) == ("container.edit", home.user_id)
     assert records[0]["details"] == {"fields": sorted(changes)}
+
+
+async def test_the_apis_path_reaches_the_gateway(api: Api) -> None:
+    home = await new_home(api)
+    path = f"/projects/{home.project_id}/containers"
+    plain = (await api.post(home.admin, path, container_body("plain"))).json()
+    assert plain["api_path"] == "/api/v1"
+    assert_problem(
+        await api.post(home.admin, path, container_body("odd", api_path="/v2")), 422, "invalid_input"
+    )
+    container_id = await stopped(api, home, api_path="/v1")
+
+    async def serves_v1() -> dict[str, bool]:
+        async with api.database.reading() as session:
+            routes = (await read_table(session)).routes
+            before = await fingerprint(session)
+            named = await read_named(session, GatewayTable(), {container_id})
+        assert named.routes[ContainerId(container_id)] == routes[ContainerId(container_id)]
+        fingerprints.append(before)
+        return {name: route.serves_v1 for name, route in routes.items()}
+
+    fingerprints: list[Fingerprint] = []
+    assert await serves_v1() == {plain["id"]: False, container_id: True}
+    assert (await patch(api, home, container_id, {"api_path": "/api/v1"})).json()["api_path"] == "/api/v1"
+    assert await serves_v1() == {plain["id"]: False, container_id: False}
+    assert fingerprints[0] != fingerprints[1], "the agent hears of it"
+
+
+async def test_settings_of_a_container_from_before_there_was_a_path(api: Api) -> None:
+    home = await new_home(api)
+    container_id = await stopped(api, home)
+    await api.execute("UPDATE containers SET settings = settings - 'api_path'")
+    assert (await api.get(home.admin, f"/containers/{container_id}")).json()["api_path"] == "/api/v1"
+    assert (await patch(api, home, container_id, {"port": 9000})).json()["api_path"] == "/api/v1"
+
+
+async def test_a_known_servers_settings_are_proposed(api: Api) -> None:
+    home = await new_home(api)
+    path = f"/projects/{home.project_id}/containers/proposal"
+    known = (await api.get(home.admin, f"{path}?image=vllm/vllm-openai:v1")).json()["proposal"]
+    assert (known["server"], known["api_path"], known["port"], known["health_path"]) == (
+        "vLLM",
+        "/v1",
+        8000,
+        "/health",
+    )
+    assert (await api.get(home.admin, f"{path}?image=acme/chat:1")).json() == {"proposal": None}
+    assert_problem(await api.get(home.admin, f"{path}?image=UPPER"), 422, "invalid_input")
 
 
 async def test_nothing_sent_changes_nothing(api: Api) -> None:

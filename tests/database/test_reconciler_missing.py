@@ -174,7 +174,7 @@ async def test_a_machine_that_is_gone_with_its_name_is_waited_for_in_bounds(worl
         await change(world, "UPDATE replicas SET engine_identity = NULL")
         world.machine.wipe()
         world.machine.name = "another"
-        await alive.reconciler._sweep._refresh_nodes(alive.lease)
+        await alive.reconciler._sweep.refresh_nodes(alive.lease)
         await alive.round(container_id)
         assert [doubt.node for doubt in await doubts(world)] == ["simulated"]
         await wait_is_over(world)

@@ -416,6 +416,7 @@ class EngineContract:
         assert await world.engine.usage(both) == {}
         assert await world.engine.gpu_usage(()) == {}
         assert await world.engine.gpu_usage({"GPU-00000000-0000-0000-0000-000000000000"}) == {}
+        assert await world.engine.gpu_problems(()) == {}
 
     async def test_capacity(self, world: World) -> None:
         (node,) = await world.engine.capacity()

@@ -9,7 +9,7 @@ import pytest
 from moorage.engines.docker.connection import DockerConnection
 from moorage.engines.docker.create import name_of
 from moorage.engines.docker.engine import DockerEngine
-from moorage.engines.profile import MASKED_PATHS, READ_ONLY_PATHS, allowed_system_calls
+from moorage.engines.profile import ALL_GPUS_PATH, MASKED_PATHS, READ_ONLY_PATHS, allowed_system_calls
 from moorage.kit.clock import system_clock
 from moorage.kit.errors import EngineError, SettingsError, StartError
 from tests.engine.conftest import DockerWorld
@@ -40,7 +40,7 @@ async def test_docker_applied_it(docker_world: DockerWorld) -> None:
     assert not host["Binds"]
     assert not host["Devices"]
     assert not host["DeviceRequests"]
-    assert tuple(host["MaskedPaths"]) == MASKED_PATHS
+    assert tuple(host["MaskedPaths"]) == (*MASKED_PATHS, ALL_GPUS_PATH)
     assert tuple(host["ReadonlyPaths"]) == READ_ONLY_PATHS
     assert inspected["Name"] == f"/{name_of(spec.replica_id)}"
     assert inspected["NetworkSettings"]["Ports"]["8000/tcp"] == [

@@ -38,4 +38,5 @@ async def test_a_gpu_that_is_not_there(docker_world: DockerWorld) -> None:
         await docker_world.engine.start(spec)
     assert failed.value.code == "gpu_not_detected"
     assert "no NVIDIA driver" in failed.value.message
-    assert "without NVIDIA's runtime" in failed.value.message
+    assert "the machine has none" in failed.value.message
+    assert "moor doctor host" in failed.value.message

@@ -86,6 +86,25 @@ PREFLIGHT = {
     "exposed_ports": [8000],
     "port": 9000,
     "warnings": ["The image exposes 8000, not 9000."],
+    "proposal": None,
+}
+PROPOSAL = {
+    "server": "vLLM",
+    "api_path": "/v1",
+    "port": 8000,
+    "health_path": "/health",
+    "message": "vLLM serves its API at /v1.",
+}
+TYPE_PROPOSAL = {
+    "name": "h200-141gb-113g",
+    "gpu_model": "NVIDIA H200",
+    "gpu_count": 1,
+    "vcpu_millis": 16_000,
+    "memory_bytes": 113 * 2**30,
+    "disk_bytes": 200 * 2**30,
+    "price_per_hour_microusd": 4_990_000,
+    "infrastructure": "operator",
+    "because": "rack-1 has NVIDIA H200, but is smaller than what h200-141gb promises.",
 }
 NODE = {
     "name": "rack-1",
@@ -95,7 +114,20 @@ NODE = {
     "architecture": "amd64",
     "gpu_driver": "580.65.06",
     "cuda_version": "13.0",
-    "gpus": [{"device_id": "GPU-4711", "model": "NVIDIA H200", "memory_bytes": 150 * 2**30, "in_use": True}],
+    "gpus": [
+        {
+            "device_id": "GPU-4711",
+            "model": "NVIDIA H200",
+            "memory_bytes": 150 * 2**30,
+            "in_use": True,
+            "unusable_because": None,
+        }
+    ],
+    "gpu_handover": "direct",
+    "message": "GPUs are handed over directly: the engine has no NVIDIA runtime.",
+    "findings": [
+        {"code": "x", "message": "Its driver is unloaded.", "command": "nvidia-smi -pm 1", "broken": False}
+    ],
     "total": {"cpu_millis": 16_000, "memory_bytes": 128 * 2**30, "gpus": 1},
     "promised": {"cpu_millis": 16_000, "memory_bytes": 28 * 2**30, "gpus": 1},
     "free": {"cpu_millis": 240_000, "memory_bytes": 100 * 2**30, "gpus": 0},
@@ -191,6 +223,7 @@ def container(container_id: str, name: str, url: str) -> dict[str, Any]:
         "health_check": {"path": "/health", "timeout_s": 60},
         "env": {"CHAT_TOKEN_DELAY_MS": None},
         "infrastructure": "operator",
+        "api_path": "/api/v1",
         "price_per_hour_microusd": 10_000,
         "draft": None,
     }
@@ -315,6 +348,10 @@ class _Handler(BaseHTTPRequestHandler):
                 self._json(200, OPERATOR_STATUS)
             case ["GET", "operator", "health"] if token == OPERATOR_KEY:
                 self._json(200, OPERATOR_HEALTH)
+            case ["GET", "projects", _, "containers", "proposal"]:
+                self._json(200, {"proposal": PROPOSAL if "vllm" in query["image"] else None})
+            case ["GET", "operator", "instance-types", "proposals"]:
+                self._json(200, {"items": [TYPE_PROPOSAL], "next_cursor": None})
             case ["POST", "projects", _, "containers", "preflight"]:
                 self._json(200, PREFLIGHT | {"image": body["image"], "ok": "absent" not in body["image"]})
             case ["POST", "projects", _, "replica-limit-requests"]:

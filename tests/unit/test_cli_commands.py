@@ -441,6 +441,21 @@ def test_a_name_that_is_taken(moor: Moor, fake: FakeMoorage) -> None:
     assert "--name" in result.stderr
 
 
+def test_a_known_image_is_deployed_as_proposed_only_when_somebody_says_so(
+    moor: Moor, fake: FakeMoorage
+) -> None:
+    fake.steps = [{"state": "RUNNING"}]
+    plain = moor("deploy", "--image", "vllm/vllm-openai:v1", "--no-wait")
+    assert "vLLM serves its API at /v1." in plain.stderr
+    assert "--api-path /v1 --port 8000 --health-path /health" in plain.stderr
+    assert "api_path" not in fake.requests[-1][3]
+    moor("deploy", "--image", "vllm/vllm-openai:v1", "--as-proposed", "--port", "9000", "--no-wait")
+    sent = fake.requests[-1][3]
+    assert (sent["api_path"], sent["port"], sent["health_check"]) == ("/v1", 9000, {"path": "/health"})
+    moor("deploy", "--image", "vllm/vllm-openai:v1", "--api-path", "/api/v1", "--no-wait")
+    assert fake.requests[-1][3]["api_path"] == "/api/v1"
+
+
 # Changing containers
 
 

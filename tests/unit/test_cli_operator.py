@@ -1,9 +1,10 @@
 """The operator's commands, and those that ask the operator or a registry for something."""
 
 import json
+import shlex
 from pathlib import Path
 
-from cli_server import FakeMoorage, Moor
+from cli_server import TYPE_PROPOSAL, FakeMoorage, Moor
 
 pytest_plugins = ["cli_fixtures"]
 
@@ -17,7 +18,24 @@ def test_nodes(moor: Moor) -> None:
     assert "0 of 1" in said.stdout
     assert "580.65.06, CUDA up to 13.0" in said.stdout
     assert "rack-1: NVIDIA H200, 150 GiB, GPU-4711, in use" in said.stdout
+    assert "rack-1: GPUs are handed over directly: the engine has no NVIDIA runtime." in said.stdout
+    assert "rack-1: Its driver is unloaded.\n  nvidia-smi -pm 1" in said.stdout
     assert json.loads(moor("nodes", "--json").stdout)[0]["gpus"][0]["device_id"] == "GPU-4711"
+
+
+def test_proposed_instance_types_come_with_the_command_that_adds_them(moor: Moor, fake: FakeMoorage) -> None:
+    said = moor("operator", "instance-type", "proposals").stdout
+    assert "smaller than what h200-141gb promises" in said
+    command = next(line.strip() for line in said.splitlines() if line.startswith("  moor "))
+    assert moor(*shlex.split(command)[1:]).exit_code == 0
+    sent = fake.requests[-1][3]
+    assert {
+        name: sent[name] for name in ("name", "gpu_model", "gpu_count", "vcpu_millis", "memory_bytes")
+    } == {
+        name: TYPE_PROPOSAL[name]
+        for name in ("name", "gpu_model", "gpu_count", "vcpu_millis", "memory_bytes")
+    }
+    assert sent["price_per_hour_microusd"] == 4_990_000
 
 
 def test_the_catalogue(moor: Moor, fake: FakeMoorage) -> None:

@@ -158,6 +158,16 @@ def test_chat_finds_the_other_path(moor: Moor, fake: FakeMoorage) -> None:
     assert fake.requests[-1][1] == "/c/ctr_0/v1/chat/completions"
 
 
+def test_chat_tells_how_to_get_the_promised_path(moor: Moor, fake: FakeMoorage) -> None:
+    fake.add_container()
+    answer = json.dumps({"choices": [{"message": {"content": "Hello"}}]}).encode()
+    fake.chat_answers = [(404, "application/json", b"{}"), (200, "application/json", answer)]
+    assert (
+        "moor edit chat --set api_path=/v1 --apply"
+        in moor("chat", "chat", "Hi", "--key", "k", "--no-stream").stderr
+    )
+
+
 def test_a_conversation_remembers(moor: Moor, fake: FakeMoorage) -> None:
     fake.add_container()
     fake.chat_answers = [streamed("One"), streamed("Two")]

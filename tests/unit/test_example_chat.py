@@ -80,6 +80,12 @@ def server() -> Iterator[Server]:
         yield started
 
 
+def test_a_server_that_has_its_api_at_v1_alone() -> None:
+    with running(CHAT_V1_ONLY="1") as server:
+        assert server.request("GET", "/v1/models")[0] == 200
+        assert server.request("GET", "/api/v1/models")[0] == 404
+
+
 @pytest.mark.parametrize("prefix", ["/api/v1", "/v1"])
 def test_openai_client(server: Server, prefix: str) -> None:
     with openai.OpenAI(
@@ -362,6 +368,7 @@ def test_crash(switches: dict[str, str], exit_code: int) -> None:
         ("CHAT_MEMORY_HOG_MB", "1.5"),
         ("CHAT_HEALTH_STATUS", "0"),
         ("CHAT_HEALTH_HANG", "yes"),
+        ("CHAT_V1_ONLY", "yes"),
         ("CHAT_TOKEN_DELAY_MS", "fast"),
         ("CHAT_LOG_LINES", "-5"),
         ("CHAT_FAIL_AFTER_REQUESTS", "never"),

@@ -8,6 +8,7 @@ import pytest
 
 import moorage
 from moorage.containers.repository import GatewayStatus
+from moorage.engines.base import GpuDevice, HostFinding, NodeCapacity
 from moorage.engines.simulated import SimulatedEngine, SimulatedMachine
 from moorage.entrypoints.health_parts import (
     Certificate,
@@ -18,6 +19,7 @@ from moorage.entrypoints.health_parts import (
     certificate_part,
     disk_part,
     gateway_parts,
+    host_parts,
     machine_parts,
     queue_part,
     reconciler_parts,
@@ -127,6 +129,24 @@ def test_every_reconciler_is_listed_by_its_own_name(tmp_path: Path) -> None:
     assert classes - {"reconcile.driver:Reconciler"} == {
         path.removeprefix("moorage.") for path in RECONCILERS.values()
     }
+
+
+def test_what_a_machines_doctor_found_is_a_part_of_health() -> None:
+    gpu = GpuDevice("GPU-0", "NVIDIA H200", 2**37)
+    well = NodeCapacity(
+        "well", "operator", "amd64", 1, 1, (gpu,), gpu_handover="direct", gpu_handover_reason="so"
+    )
+    found = (
+        HostFinding("gpu_lost", "It fell off the bus.", "reboot", broken=True),
+        HostFinding("persistence_off", "It is unloaded.", "nvidia-smi -pm 1", broken=False),
+    )
+    ill = NodeCapacity("ill", "operator", "amd64", 1, 1, (gpu,), findings=found)
+    plain = NodeCapacity("plain", "operator", "amd64", 1, 1, ())
+    assert [(part.name, part.state, part.what_to_do) for part in host_parts([well, ill, plain])] == [
+        ("host well", State.OK, None),
+        ("host ill", State.FAILING, "On that machine: reboot"),
+        ("host ill", State.WARNING, "On that machine: nvidia-smi -pm 1"),
+    ]
 
 
 def _methods(node: ast.ClassDef) -> set[str]:

@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 
 from moorage.engines.base import ReplicaSpec
 from moorage.engines.docker.create import create_body, host_config
-from moorage.engines.profile import MASKED_PATHS, READ_ONLY_PATHS, allowed_system_calls, profile_for
+from moorage.engines.profile import (
+    ALL_GPUS_PATH,
+    MASKED_PATHS,
+    READ_ONLY_PATHS,
+    allowed_system_calls,
+    profile_for,
+)
 from moorage.kit.ids import ContainerId, InstallationId, OrganizationId, ProjectId, ReplicaId
 
 specs = st.builds(
@@ -68,7 +74,7 @@ def test_default_deny(spec: ReplicaSpec) -> None:
     assert profile.shared_memory_bytes == spec.memory_bytes // 2
     assert profile.cpu_quota_us >= 1000
     assert profile.open_files_limit < 20_000
-    assert profile.gpu_device_ids == spec.gpu_device_ids
+    assert (profile.gpus.device_ids if profile.gpus else ()) == spec.gpu_device_ids
 
 
 @given(specs)
@@ -91,7 +97,7 @@ def test_host_config_grants_nothing(spec: ReplicaSpec) -> None:
 def test_nothing_is_left_to_the_engines_defaults() -> None:
     """Not named would mean Docker's own list, which differs from version to version."""
     config = host_config(profile_for(one_spec(250)))
-    assert config["MaskedPaths"] == list(MASKED_PATHS)
+    assert config["MaskedPaths"] == [*MASKED_PATHS, ALL_GPUS_PATH]
     assert config["ReadonlyPaths"] == list(READ_ONLY_PATHS)
     (filtered,) = [one for one in config["SecurityOpt"] if one.startswith("seccomp=")]
     assert json.loads(filtered.removeprefix("seccomp="))["defaultAction"] == "SCMP_ACT_ERRNO"

@@ -70,6 +70,25 @@ def test_what_could_not_be_executed_is_a_wrong_start_command(line: str, words: s
     )
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 9765.62 GiB. GPU 0 has a total capacity of 139 GiB",
+        "RuntimeError: CUDA error: out of memory",
+        "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization`",
+        "ggml_backend_cuda_buffer_type_alloc_buffer: allocating 4096 MiB on device 0: cudaMalloc failed: out of memory",
+        "CUDA_ERROR_OUT_OF_MEMORY: out of memory",
+    ],
+)
+def test_a_gpus_memory_that_was_too_small_has_a_verdict_of_its_own(line: str) -> None:
+    verdict = verdict_on_exit(1, False, 2**30, 2**30, ("Traceback (most recent call last):", line))
+    assert verdict.reason is Reason.GPU_OUT_OF_MEMORY
+    assert "its GPU's memory was too small" in verdict.message
+    assert line not in verdict.message
+    # Killed for the machine's memory is another matter, and comes first.
+    assert verdict_on_exit(137, True, 2**30, 2**30, (line,)).reason is Reason.OUT_OF_MEMORY
+
+
 def test_what_it_wrote_is_not_repeated() -> None:
     verdict = verdict_on_exit(
         1, False, MEMORY_BYTES, DISK_BYTES, ["chown canary-4711: Operation not permitted"]

@@ -47,6 +47,13 @@ function useFacts(container: Container): [string, ReactNode][] {
         {health.path ? <code>GET {health.path}</code> : "port accepts a connection"}, {health.timeout_s} s
       </span>,
     ],
+    [
+      "API path",
+      <span key="path">
+        <code>{container.api_path}</code>
+        {container.api_path === "/v1" ? ", reached at /api/v1" : null}
+      </span>,
+    ],
     ["Start command", container.start_command ? <code key="start">{container.start_command}</code> : "from the image"],
     ["Environment", variables === 1 ? "1 variable" : `${variables} variables`],
     ["Infrastructure", container.infrastructure.charAt(0).toUpperCase() + container.infrastructure.slice(1)],

@@ -8,7 +8,9 @@ export function replicaRange(container: Pick<Container, "resources">): { min: nu
 }
 
 /** "2 vCPU · 8 GiB", with the GPU before it where there is one. */
-export function hardware(type: InstanceType): string {
+export function hardware(
+  type: Pick<InstanceType, "gpu_model" | "gpu_count" | "vcpu_millis" | "memory_bytes">,
+): string {
   const gpu = type.gpu_model ? `${type.gpu_count > 1 ? `${type.gpu_count} × ` : ""}${gpuName(type.gpu_model)}` : "No GPU";
   return `${gpu} · ${trimmed(type.vcpu_millis / 1000)} vCPU · ${trimmed(type.memory_bytes / 2 ** 30)} GiB`;
 }

@@ -7,7 +7,7 @@ times over (`cpu_overcommit`), because it can be shared. A GPU belongs to one re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from moorage.engines.base import NodeCapacity
+from moorage.engines.base import GpuDevice, NodeCapacity
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def place(
 
 
 def why_no_room(instance_type: InstanceType, nodes: Sequence[NodeCapacity]) -> str:
-    """For a person who waits: is it all taken, closed for now, or is there none at all?"""
+    """For a person who waits: is it all taken, closed for now, broken, too small, or is there none at all?"""
     empty: dict[str, Used] = {}
     what = instance_type.gpu_model or instance_type.name
     opened = [replace(node, closed_because=None) for node in nodes]
@@ -86,7 +86,33 @@ def why_no_room(instance_type: InstanceType, nodes: Sequence[NodeCapacity]) -> s
         )
     if room_for(instance_type, nodes, empty, cpu_overcommit=64.0) > 0:
         return f"Waits for {what}: all of it is in use. It starts as soon as some is free."
-    return f"Waits for {what}: no machine of this installation has it. Choose another instance type, or ask the operator."
+    why = _why_gpus_do_not_help(instance_type, opened) or "no machine of this installation has it"
+    return f"Waits for {what}: {why}. Choose another instance type, or ask the operator."
+
+
+def _why_gpus_do_not_help(instance_type: InstanceType, nodes: Sequence[NodeCapacity]) -> str | None:
+    """There are machines with that GPU, and yet none for this type."""
+    having = [
+        (node, [gpu for gpu in node.gpus if gpu.model == instance_type.gpu_model])
+        for node in nodes
+        if node.infrastructure == instance_type.infrastructure
+    ]
+    having = [(node, gpus) for node, gpus in having if gpus]
+    if not having:
+        return None
+    node, gpus = max(having, key=lambda one: (_usable(one[1]), one[0].memory_bytes, one[0].name))
+    broken = next((gpu.unusable_because for gpu in gpus if gpu.unusable_because is not None), None)
+    if _usable(gpus) < instance_type.gpu_count and broken is not None:
+        return f"{node.name} has it, but {broken}"
+    if _usable(gpus) < instance_type.gpu_count:
+        return f"it wants {instance_type.gpu_count} of them on one machine, and {node.name} has {len(gpus)}"
+    wanted = f"{instance_type.memory_bytes / 2**30:.0f} GiB of memory and {instance_type.vcpu_millis / 1000:g} vCPUs"
+    there = f"{node.memory_bytes / 2**30:.0f} GiB and {node.cpu_millis / 1000:g}"
+    return f"{instance_type.name} wants {wanted}, and {node.name}, which has the GPU, has {there}"
+
+
+def _usable(gpus: Sequence[GpuDevice]) -> int:
+    return sum(gpu.unusable_because is None for gpu in gpus)
 
 
 def _fits(instance_type: InstanceType, node: NodeCapacity, used: Used, cpu_overcommit: float) -> int:
@@ -104,5 +130,7 @@ def _free_gpus(instance_type: InstanceType, node: NodeCapacity, used: Used) -> l
     return [
         gpu.device_id
         for gpu in node.gpus
-        if gpu.model == instance_type.gpu_model and gpu.device_id not in used.gpu_device_ids
+        if gpu.model == instance_type.gpu_model
+        and gpu.unusable_because is None
+        and gpu.device_id not in used.gpu_device_ids
     ]

@@ -49,5 +49,9 @@ class NodeRow(Base):
     images: Mapped[int] = mapped_column(default=0, server_default=text("0"))
     """That were pulled and are kept."""
     images_bytes: Mapped[int] = mapped_column(BigInteger, default=0, server_default=text("0"))
+    gpu_handover: Mapped[str] = mapped_column(default="none", server_default=text("'none'"))
+    gpu_handover_reason: Mapped[str | None]
+    findings: Mapped[list[dict[str, Any]]] = mapped_column(JSONB, default=list, server_default=text("'[]'"))
+    """`base.HostFinding`s: what its doctor found."""
     weaknesses: Mapped[list[str]] = mapped_column(JSONB, default=list, server_default=text("'[]'"))
     seen_at: Mapped[datetime]

@@ -8,7 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from moorage.catalog.capacity import InstanceType
 from moorage.catalog.defaults import default_catalogue
 from moorage.catalog.models import InstanceTypeRow, NodeRow
-from moorage.engines.base import GpuDevice, NodeCapacity
+from moorage.engines.base import GpuDevice, HostFinding, NodeCapacity
 
 
 async def fill_empty_catalogue(session: AsyncSession) -> None:
@@ -50,6 +50,9 @@ async def list_nodes(session: AsyncSession) -> list[NodeCapacity]:
             row.engine_identity,
             row.closed_because,
             tuple(row.weaknesses),
+            row.gpu_handover,
+            row.gpu_handover_reason,
+            tuple(HostFinding(**finding) for finding in row.findings),
         )
         for row in rows.scalars()
     ]
@@ -77,7 +80,7 @@ async def replace_nodes(session: AsyncSession, nodes: Sequence[NodeCapacity]) ->
     nodes = await _by_known_names(session, nodes)
     await session.execute(delete(NodeRow).where(NodeRow.name.not_in([node.name for node in nodes])))
     for node in nodes:
-        values = {**asdict(node), "gpus": [asdict(gpu) for gpu in node.gpus], "seen_at": func.now()}
+        values = {**asdict(node), "seen_at": func.now()}
         upsert = (
             insert(NodeRow).values(values).on_conflict_do_update(index_elements=[NodeRow.name], set_=values)
         )

@@ -53,6 +53,7 @@ def _as_sent(name: str, settings: ContainerSettings, secrets: ContainerSecrets) 
         "limits": asdict(settings.limits),
         "env": dict(secrets.environment),
         "infrastructure": settings.infrastructure,
+        "api_path": settings.api_path,
     }
 
 

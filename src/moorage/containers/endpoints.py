@@ -1,6 +1,6 @@
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 
 from moorage.catalog.repository import keep_instance_type, list_instance_types, list_nodes
 from moorage.containers import repository, service
@@ -12,7 +12,7 @@ from moorage.containers.access import (
     startable_container,
 )
 from moorage.containers.avoidance import AVOID_FOR
-from moorage.containers.preflight import look_ahead
+from moorage.containers.preflight import look_ahead, proposal_json
 from moorage.containers.schemas import (
     MOST_SETTINGS_BYTES,
     Activity,
@@ -22,6 +22,8 @@ from moorage.containers.schemas import (
     FixRead,
     PreflightRequest,
     PreflightResult,
+    ProposalResult,
+    RegistryWrite,
     Replica,
     RestartRequest,
 )
@@ -92,7 +94,9 @@ async def preflight(
     image = validated_image(body.image, body.registry, settings)
     if body.registry.provider is RegistryProvider.LOCAL:
         message = "An image of this machine is looked up when the container starts."
-        return PreflightResult(ok=True, message=message, image=image, port=body.port)
+        return PreflightResult(
+            ok=True, message=message, image=image, port=body.port, proposal=proposal_json(image)
+        )
     nodes = await list_nodes(session)
     await session.commit()
     if not nodes:
@@ -111,6 +115,19 @@ async def preflight(
             settings=settings,
             clock=clock,
         )
+
+
+@router.get("/projects/{project_id}/containers/proposal")
+async def propose_settings(
+    access: Annotated[ProjectAccess, Depends(project_with(Permission.CONTAINER_VIEW))],
+    settings: TheSettings,
+    image: Annotated[str, Query(max_length=500)],
+    provider: RegistryProvider = RegistryProvider.DOCKER_HUB,
+) -> ProposalResult:
+    """What a known model server of that image's name wants. Nobody is asked; the pre-flight knows its ports too."""
+    return ProposalResult(
+        proposal=proposal_json(validated_image(image, RegistryWrite(provider=provider), settings))
+    )
 
 
 @router.get("/projects/{project_id}/containers")

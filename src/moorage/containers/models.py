@@ -83,6 +83,8 @@ class ContainerRow(Base):
     image_ref: Mapped[str | None]
     image_digest: Mapped[str | None]
     port: Mapped[int | None]
+    image_gpu_environment: Mapped[dict[str, str] | None] = mapped_column(JSONB(none_as_null=True))
+    """What it asks of a GPU's driver, in NVIDIA's variables."""
     image_lost_generation: Mapped[int] = mapped_column(default=0)
     """The generation whose image vanished from the engine: what is fetched again is that digest, not what its tag says now."""
 

@@ -4,7 +4,10 @@ The same question is asked by a person who fills in a form and by each pull (`ou
 what every replica of that deployment runs.
 """
 
-from moorage.containers.schemas import PreflightResult
+from collections.abc import Sequence
+
+from moorage.containers.known_images import propose
+from moorage.containers.schemas import PreflightResult, SettingsProposal
 from moorage.containers.spec import chosen_port
 from moorage.kit.clock import Clock
 from moorage.kit.errors import ImageError
@@ -34,7 +37,9 @@ async def look_ahead(
             clock=clock,
         )
     except ImageError as exc:
-        return PreflightResult(ok=False, reason=exc.code, message=exc.message, image=image)
+        return PreflightResult(
+            ok=False, reason=exc.code, message=exc.message, image=image, proposal=proposal_json(image)
+        )
     return PreflightResult(
         ok=True,
         message="The image is there.",
@@ -45,7 +50,13 @@ async def look_ahead(
         exposed_ports=list(facts.exposed_ports),
         port=chosen_port(port, facts.exposed_ports),
         warnings=_warnings(facts, port),
+        proposal=proposal_json(image, facts.exposed_ports),
     )
+
+
+def proposal_json(image: str, exposed_ports: Sequence[int] = ()) -> SettingsProposal | None:
+    proposal = propose(image, exposed_ports)
+    return SettingsProposal.model_validate(proposal, from_attributes=True) if proposal is not None else None
 
 
 def pinned(image: str, digest: str) -> str:

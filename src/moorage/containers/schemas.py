@@ -11,6 +11,7 @@ from moorage.containers.spec import (
     USUAL_IDLE_TIMEOUT_S,
     USUAL_MAX_BODY_BYTES,
     USUAL_REQUEST_TIMEOUT_S,
+    ApiPath,
     RegistryProvider,
     is_encodable,
 )
@@ -86,6 +87,8 @@ class ContainerCreate(_Strict):
     health_check: HealthCheck = HealthCheck()
     limits: EndpointLimits = EndpointLimits()
     env: dict[str, str] = Field(default_factory=dict)
+    api_path: ApiPath = ApiPath.API_V1
+    """What the container itself serves. Only with `/v1` is `/api/v1/…` sent on as `/v1/…`."""
     infrastructure: Literal["operator", "community", "any"] = "operator"
 
 
@@ -101,6 +104,7 @@ class SettingsPatch(_Strict):
     health_check: HealthCheck = HealthCheck()
     limits: EndpointLimits = EndpointLimits()
     env: dict[str, str | None] = Field(default_factory=dict)
+    api_path: ApiPath = ApiPath.API_V1
     infrastructure: Literal["operator", "community", "any"] = "operator"
 
 
@@ -112,6 +116,21 @@ class PreflightRequest(_Strict):
     image: str = Field(max_length=500)
     registry: RegistryWrite = RegistryWrite()
     port: int | None = Field(default=None, ge=1, le=65535)
+
+
+class SettingsProposal(BaseModel):
+    """What a known model server wants; somebody has to say yes."""
+
+    server: str
+    api_path: ApiPath
+    port: int
+    health_path: str
+    message: str
+
+
+class ProposalResult(BaseModel):
+    proposal: SettingsProposal | None
+    """Null for an image of which nothing is known."""
 
 
 class PreflightResult(BaseModel):
@@ -128,6 +147,7 @@ class PreflightResult(BaseModel):
     port: int | None = None
     """Where the container would be expected to listen."""
     warnings: list[str] = []
+    proposal: SettingsProposal | None = None
 
 
 class RegistryRead(BaseModel):
@@ -196,6 +216,7 @@ class Container(BaseModel):
     limits: EndpointLimits
     env: dict[str, None]
     """The names; values are write-only."""
+    api_path: ApiPath
     infrastructure: str
     price_per_hour_microusd: int
     """Of one replica."""

@@ -80,6 +80,7 @@ def container_json(
         limits=EndpointLimits(**asdict(spec.limits)),
         env=dict.fromkeys(spec.environment_names),
         infrastructure=spec.infrastructure,
+        api_path=spec.api_path,
         price_per_hour_microusd=price_per_hour_microusd,
         draft=draft_summary(row),
     )

@@ -36,6 +36,14 @@ class ResourceMode(StrEnum):
     AUTOSCALING = "autoscaling"
 
 
+class ApiPath(StrEnum):
+    """Where the container's own server has its API. The promised address, `/api/v1`, reaches it in either case."""
+
+    API_V1 = "/api/v1"
+    V1 = "/v1"
+    """As vLLM, SGLang, TGI, llama.cpp and Ollama do: `/api/v1/…` is sent on as `/v1/…`, and nothing else is changed."""
+
+
 # The host that an image without one gets, and what an image's own host must look like.
 _PROVIDER_HOSTS: dict[RegistryProvider, tuple[str | None, str]] = {
     RegistryProvider.DOCKER_HUB: ("docker.io", r"docker\.io|index\.docker\.io|registry-1\.docker\.io"),
@@ -97,6 +105,7 @@ class ContainerSettings:
     environment_names: tuple[str, ...] = ()
     infrastructure: str = "operator"
     limits: Limits = field(default_factory=Limits)
+    api_path: ApiPath = ApiPath.API_V1
 
     @property
     def command(self) -> tuple[str, ...] | None:
@@ -114,6 +123,7 @@ class ContainerSettings:
                 "resource_mode": ResourceMode(values["resource_mode"]),
                 "environment_names": tuple(values["environment_names"]),
                 "limits": Limits(**values.get("limits", {})),
+                "api_path": ApiPath(values.get("api_path", ApiPath.API_V1)),
             }
         )
 

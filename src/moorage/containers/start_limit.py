@@ -10,7 +10,13 @@ from moorage.containers.verdict import Verdict
 from moorage.kit.money import format_usd
 
 WINDOW = timedelta(hours=1)
-NOT_ITS_FAULT = (Reason.NODE_LOST, Reason.PORT_TAKEN, Reason.ENGINE_ERROR)
+NOT_ITS_FAULT = (
+    Reason.NODE_LOST,
+    Reason.PORT_TAKEN,
+    Reason.ENGINE_ERROR,
+    Reason.GPU_LOST,
+    Reason.GPU_BUSY,
+)
 """Ends that say nothing about the container itself."""
 
 

@@ -92,9 +92,16 @@ def _put(row: ContainerRow, settings: dict[str, Any], sealed_secrets: bytes) -> 
 
 
 def _image(row: ContainerRow) -> dict[str, Any]:
-    return {"ref": row.image_ref, "digest": row.image_digest, "port": row.port}
+    return {
+        "ref": row.image_ref,
+        "digest": row.image_digest,
+        "port": row.port,
+        "gpu_environment": row.image_gpu_environment,
+    }
 
 
 def _put_image(row: ContainerRow, image: dict[str, Any]) -> None:
     row.image_generation = row.generation
     row.image_ref, row.image_digest, row.port = image["ref"], image["digest"], image["port"]
+    # An earlier version did not keep it.
+    row.image_gpu_environment = image.get("gpu_environment")

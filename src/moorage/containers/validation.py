@@ -117,6 +117,7 @@ def _settings_of(wanted: ContainerCreate, image: str) -> ContainerSettings:
         limits=Limits(**wanted.limits.model_dump()),
         environment_names=tuple(wanted.env),
         infrastructure=wanted.infrastructure,
+        api_path=wanted.api_path,
         **scaling,
     )
 

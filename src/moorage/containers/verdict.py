@@ -24,6 +24,13 @@ _NO_PROCESS = re.compile(
     r"(?:resource temporarily unavailable|errno 11\b|eagain)|blockingioerror: \[errno 11\]",
     re.IGNORECASE,
 )
+_NO_GPU_MEMORY = re.compile(
+    r"cuda out of memory|cuda error: out of memory|cudaerrormemoryallocation|cuda_error_out_of_memory"
+    r"|no available memory for the cache blocks|free memory on device.{0,120}less than desired gpu memory"
+    r"|cudamalloc failed: out of memory|outofmemoryerror: .{0,40}(?:cuda|gpu|hip)",
+    re.IGNORECASE,
+)
+"""As PyTorch, the driver, vLLM and llama.cpp say it."""
 _NOT_PERMITTED = re.compile(r"operation not permitted|errno 1\]|\beperm\b", re.IGNORECASE)
 _PRIVILEGED_CALL = re.compile(
     r"\b(f?l?chown(?:at)?|changing ownership|set(?:e|re|res)?[ug]id|setgroups|initgroups|chroot|mount|capset"
@@ -189,6 +196,12 @@ def _verdict_on_last_lines(last_lines: Sequence[str], exit_code: int, disk_bytes
             "without a #! line."
             if "format" in found[1]
             else "The program that runs the start command was not found in the image. Check the script's first line.",
+        )
+    if any(_NO_GPU_MEMORY.search(line) for line in last_lines):
+        return Verdict(
+            Reason.GPU_OUT_OF_MEMORY,
+            f"The process ended with exit code {exit_code}: its GPU's memory was too small. Use a smaller model, context "
+            "or batch, or an instance type with more GPU memory.",
         )
     if any(_NO_SPACE.search(line) for line in last_lines):
         return Verdict(

@@ -63,6 +63,8 @@ class Image:
     size_bytes: int
     architecture: str
     exposed_ports: tuple[int, ...]
+    gpu_environment: Mapping[str, str] = field(default_factory=dict)
+    """Of its environment, what it says about the driver that it needs (`nvidia.GPU_VARIABLES`)."""
 
 
 @dataclass(frozen=True)
@@ -164,11 +166,36 @@ class GpuUsage:
     power_watts: float | None
 
 
+class GpuHandover(StrEnum):
+    """How a machine's GPUs get into containers; `handover.py` chooses."""
+
+    RUNTIME = "runtime"
+    """NVIDIA's container runtime puts them there."""
+    CDI = "cdi"
+    """The engine does, by the machine's CDI specification."""
+    DIRECT = "direct"
+    """Moorage names the device nodes and the driver's own files, which are mounted read-only."""
+    NONE = "none"
+
+
 @dataclass(frozen=True)
 class GpuDevice:
     device_id: str
     model: str
     memory_bytes: int
+    unusable_because: str | None = None
+    """Why nothing may be started on it: it broke, or cannot be handed over. A clause, for people."""
+
+
+@dataclass(frozen=True)
+class HostFinding:
+    """Something that is wrong with a machine: one sentence, and the command that helps."""
+
+    code: str
+    message: str
+    command: str
+    broken: bool
+    """True: something does not work. False: it works, and may stop working."""
 
 
 @dataclass(frozen=True)
@@ -181,6 +208,7 @@ class NodeCapacity:
     cpu_millis: int
     memory_bytes: int
     gpus: tuple[GpuDevice, ...]
+    """All that are there, also those that nothing may be started on."""
     gpu_driver: str | None = None
     cuda_version: str | None = None
     """The newest CUDA that its driver runs."""
@@ -190,6 +218,11 @@ class NodeCapacity:
     """Why nothing new may start there: it cannot keep containers apart. In words for the operator."""
     weaknesses: tuple[str, ...] = ()
     """What is not as tight there as it could be, in words for the operator."""
+    gpu_handover: str = GpuHandover.NONE
+    gpu_handover_reason: str | None = None
+    """Why this way, or why none; None where there is no GPU."""
+    findings: tuple[HostFinding, ...] = ()
+    """What its doctor found."""
 
 
 class Engine(Protocol):
@@ -274,6 +307,11 @@ class Engine(Protocol):
 
     async def gpu_usage(self, device_ids: Collection[str]) -> Mapping[str, GpuUsage]:
         """The same for GPUs."""
+        ...
+
+    async def gpu_problems(self, device_ids: Collection[str]) -> Mapping[str, str]:
+        """Why each of these can compute nothing any more; those that can are left out. Cheap: it is asked every second
+        or two."""
         ...
 
     async def capacity(self) -> list[NodeCapacity]: ...

@@ -5,8 +5,8 @@ function (`docker/create.py`). Nothing else decides what a container may do, so 
 scale cannot differ.
 
 Deliberately allowed, because users' images need them: uid 0 inside the container and a writable root
-filesystem. Deliberately absent: host namespaces, devices, bind mounts, the engine's socket, added
-capabilities. There is no field for them, so no caller can ask.
+filesystem. Deliberately absent: host namespaces, devices and bind mounts other than those of an assigned GPU, the engine's
+socket, added capabilities. There is no field for them, so no caller can ask.
 """
 
 import json
@@ -16,7 +16,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from moorage.engines.base import ReplicaSpec
+from moorage.engines.base import GpuHandover, ReplicaSpec
 
 CPU_PERIOD_US = 100_000
 PIDS_LIMIT = 4096
@@ -62,8 +62,28 @@ READ_ONLY_PATHS = (
     "/proc/sysrq-trigger",
 )
 """Switches of the machine; to uid 0 inside they would be writable."""
+ALL_GPUS_PATH = "/proc/driver/nvidia"
+"""Tells of every GPU of the machine, to whoever has none of them too."""
 OUT_OF_MEMORY_SCORE_ADJUSTMENT = 500
 """When the machine itself runs out of memory, users' containers go before the database and the gateway."""
+
+
+@dataclass(frozen=True)
+class GpuGrant:
+    """The GPUs of one container, and how they get there. Made from what the machine has (`docker/gpus.py`), never from
+    what a user sent."""
+
+    way: GpuHandover
+    device_ids: tuple[str, ...]
+    cdi_names: tuple[str, ...] = ()
+    device_nodes: tuple[str, ...] = ()
+    """Of a direct hand-over: the assigned GPUs' and the driver's own, and no other GPU's."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Of a direct hand-over: the driver's files by where they are inside, read-only."""
+    library_path: str | None = None
+    """What LD_LIBRARY_PATH has to be, so that those are found."""
+    hidden_paths: tuple[str, ...] = ()
+    """Of a direct hand-over: what tells of the machine's other GPUs. NVIDIA's own tools hide that by themselves."""
 
 
 @dataclass(frozen=True)
@@ -94,17 +114,21 @@ class Profile:
     """None: the engine's own."""
     restart_policy: str
     init: bool
-    gpu_device_ids: tuple[str, ...]
+    gpus: GpuGrant | None
     forced_environment: Mapping[str, str] = field(repr=False)
     """Wins over the image's and the user's environment."""
 
 
-def profile_for(spec: ReplicaSpec, runtime: str | None = None) -> Profile:
+def profile_for(spec: ReplicaSpec, runtime: str | None = None, gpus: GpuGrant | None = None) -> Profile:
+    """`gpus`: what the machine grants of its GPUs; without it, those of the spec go by way of NVIDIA's runtime."""
+    if spec.gpu_device_ids and gpus is None:
+        gpus = GpuGrant(GpuHandover.RUNTIME, spec.gpu_device_ids)
+    assert (gpus.device_ids if gpus else ()) == spec.gpu_device_ids, "granted is what was assigned"
     return Profile(
         dropped_capabilities=("ALL",),
         no_new_privileges=True,
         system_calls=allowed_system_calls(),
-        masked_paths=MASKED_PATHS,
+        masked_paths=(*MASKED_PATHS, *_masked_of_gpus(gpus)),
         read_only_paths=READ_ONLY_PATHS,
         memory_bytes=spec.memory_bytes,
         cpu_period_us=CPU_PERIOD_US,
@@ -126,8 +150,8 @@ def profile_for(spec: ReplicaSpec, runtime: str | None = None) -> Profile:
         # command would show as an exit some time later, not as the error that it is. Kubernetes has no
         # such process either. The price: a program without a SIGTERM handler uses its whole grace period.
         init=False,
-        gpu_device_ids=spec.gpu_device_ids,
-        forced_environment=_gpu_environment(spec.gpu_device_ids),
+        gpus=gpus,
+        forced_environment=_gpu_environment(gpus),
     )
 
 
@@ -146,7 +170,16 @@ def allowed_system_calls() -> Mapping[str, Any]:
     return {**profile, "syscalls": rules}
 
 
-def _gpu_environment(gpu_device_ids: tuple[str, ...]) -> Mapping[str, str]:
+def _masked_of_gpus(gpus: GpuGrant | None) -> tuple[str, ...]:
+    if gpus is None:
+        return (ALL_GPUS_PATH,)
+    return gpus.hidden_paths
+
+
+def _gpu_environment(gpus: GpuGrant | None) -> Mapping[str, str]:
     # Where NVIDIA's runtime is the engine's default it shows a container the GPUs that this variable names,
     # and CUDA's base images set it to "all". "void" is NVIDIA's word for none.
-    return {"NVIDIA_VISIBLE_DEVICES": ",".join(gpu_device_ids) or "void"}
+    if gpus is None:
+        return {"NVIDIA_VISIBLE_DEVICES": "void"}
+    path = {"LD_LIBRARY_PATH": gpus.library_path} if gpus.library_path is not None else {}
+    return {"NVIDIA_VISIBLE_DEVICES": ",".join(gpus.device_ids), **path}

@@ -11,6 +11,7 @@ from datetime import timedelta
 from moorage.engines.base import (
     IMAGE_GONE,
     DiskSpace,
+    GpuHandover,
     GpuUsage,
     Image,
     ImageRequest,
@@ -79,6 +80,7 @@ class SimulatedEngine:
             size_bytes=image.size_bytes,
             architecture=image.architecture,
             exposed_ports=image.exposed_ports,
+            gpu_environment=image.gpu_environment,
         )
 
     async def pulled_images(self) -> list[PulledImage]:
@@ -251,6 +253,9 @@ class SimulatedEngine:
             if device_id in device_ids
         }
 
+    async def gpu_problems(self, device_ids: Collection[str]) -> Mapping[str, str]:
+        return {one: why for one, why in self._machine.gpu_problems.items() if one in device_ids}
+
     async def capacity(self) -> list[NodeCapacity]:
         machine = self._machine
         return [
@@ -260,8 +265,14 @@ class SimulatedEngine:
                 ARCHITECTURE,
                 machine.cpu_millis,
                 machine.memory_bytes,
-                (),
+                tuple(
+                    replace(gpu, unusable_because=machine.gpu_problems.get(gpu.device_id))
+                    for gpu in machine.gpus
+                ),
+                gpu_driver=machine.gpu_driver,
+                cuda_version=machine.cuda_version,
                 engine_identity=machine.engine_identity,
+                gpu_handover=GpuHandover.DIRECT if machine.gpus else GpuHandover.NONE,
             )
         ]
 

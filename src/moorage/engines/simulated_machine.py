@@ -14,6 +14,7 @@ from typing import Any
 
 from moorage.engines.base import (
     DiskSpace,
+    GpuDevice,
     GpuUsage,
     LogChunk,
     LogStream,
@@ -64,6 +65,7 @@ class SimulatedImage:
     size_bytes: int = 1_000_000
     architecture: str = ARCHITECTURE
     exposed_ports: tuple[int, ...] = ()
+    gpu_environment: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,11 @@ class SimulatedMachine:
     cpu_millis: int = 8000
     memory_bytes: int = 32 * 1024**3
     disk_space: DiskSpace | None = None
+    gpus: tuple[GpuDevice, ...] = ()
+    gpu_driver: str | None = None
+    cuda_version: str | None = None
+    gpu_problems: dict[str, str] = field(default_factory=dict)
+    """By device: why it computes nothing any more."""
     online: bool = True
     """Whether public addresses can be reached from it."""
     pulled: set[str] = field(default_factory=set)

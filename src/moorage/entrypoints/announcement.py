@@ -5,7 +5,8 @@ difference in the ledger) is said, and keeps nobody from using the rest.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import httpx
@@ -14,6 +15,7 @@ from moorage.entrypoints.health_parts import SILENT_AFTER, State
 from moorage.entrypoints.reconcilers import RECONCILERS
 from moorage.kit.clock import system_clock
 from moorage.kit.settings import Settings
+from moorage_cli.commands.operator_types import add_command
 
 LATE_AFTER_S = 120.0
 ASK_EVERY_S = 0.1
@@ -32,7 +34,9 @@ async def announce(settings: Settings, link: str, say: Say, late_after_s: float 
                 )
                 late_at_s = None
             await asyncio.sleep(ASK_EVERY_S)
-        wrong = await _wrong(client)
+        wrong, gpus = await _wrong(client), await _gpus(client)
+    if gpus:
+        say("\n".join(("", *gpus)))
     say(_how_to_use(settings, link))
     if wrong:
         say("\nNot all is well (`moor status` says more):\n" + "\n".join(f"  {line}" for line in wrong))
@@ -86,6 +90,36 @@ async def _wrong(client: httpx.AsyncClient) -> list[str]:
     except (httpx.HTTPError, ValueError) as exc:
         return [f"health: {exc!r}"]
     return [f"{one['name']}: {one['message']}" for one in health["parts"] if one["state"] == State.FAILING]
+
+
+async def _gpus(client: httpx.AsyncClient) -> list[str]:
+    """What becomes of the machines' GPUs: how they are handed over, or why not, and types that would offer them. What is
+    wrong with a machine is among what is wrong with all."""
+    try:
+        nodes = (await client.get("/api/v1/operator/nodes")).raise_for_status().json()["items"]
+        proposals = (
+            (await client.get("/api/v1/operator/instance-types/proposals")).raise_for_status().json()["items"]
+        )
+    except (httpx.HTTPError, ValueError) as exc:
+        return [f"GPUs: {exc!r}"]
+    return gpu_lines(nodes, proposals)
+
+
+def gpu_lines(nodes: Sequence[dict[str, Any]], proposals: Sequence[dict[str, Any]]) -> list[str]:
+    lines = []
+    for node in nodes:
+        models = Counter(gpu["model"] for gpu in node["gpus"])
+        named = ", ".join(f"{count} × {model}" for model, count in models.items())
+        if named:
+            lines.append(
+                f"{node['name']} has {named}, driver {node['gpu_driver']}, CUDA {node['cuda_version']}."
+            )
+        if node["message"] is not None:
+            lines.append(node["message"])
+    for because in dict.fromkeys(one["because"] for one in proposals):
+        lines.append(f"{because} Add one:")
+        lines += [f"  {add_command(one)}" for one in proposals if one["because"] == because]
+    return lines
 
 
 def _how_to_use(settings: Settings, link: str) -> str:

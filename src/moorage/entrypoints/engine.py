@@ -1,7 +1,9 @@
 """The Docker engine as the settings ask for it: the same one for the controller and for `moor up`, which tries it."""
 
+from moorage.engines.docker.connection import UNIX_PREFIX
 from moorage.engines.docker.engine import DockerEngine
 from moorage.engines.docker.firewall import LocalUse
+from moorage.engines.hosts.host import HostReader
 from moorage.kit.clock import system_clock
 from moorage.kit.home import user_ids_of_ours
 from moorage.kit.ids import InstallationId
@@ -20,4 +22,9 @@ def docker_engine(
         local_use=LocalUse(settings.replica_port_range, user_ids_of_ours()),
         isolation_required=settings.isolation == "required",
         pulls=pulls,
+        host=HostReader(
+            wanted=settings.gpu_handover,
+            sandbox=settings.container_runtime,
+            is_local=docker_host.startswith(UNIX_PREFIX),
+        ),
     )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from moorage.catalog.handover_words import handover_sentence
 from moorage.containers.operator.endpoints import SILENT_AFTER_S
 from moorage.containers.reconciler.doubt_repository import Doubt
 from moorage.containers.repository import GatewayStatus
@@ -176,6 +177,19 @@ def isolation_parts(nodes: Sequence[NodeCapacity]) -> list[Part]:
             parts.append(Part(title, State.WARNING, message, None, "Run Moorage as root on this machine."))
         else:
             parts.append(Part(title, State.OK, "Containers are kept apart."))
+    return parts
+
+
+def host_parts(nodes: Sequence[NodeCapacity]) -> list[Part]:
+    """What each machine's doctor found; of a machine with GPUs also that it found nothing."""
+    parts = []
+    for node in nodes:
+        title = f"host {node.name}"
+        for finding in node.findings:
+            state = State.FAILING if finding.broken else State.WARNING
+            parts.append(Part(title, state, finding.message, None, f"On that machine: {finding.command}"))
+        if node.gpus and not node.findings:
+            parts.append(Part(title, State.OK, handover_sentence(node) or "Nothing is wrong with it."))
     return parts
 
 

@@ -13,6 +13,8 @@ from moorage.kit.logging import configure_logging
 from moorage.kit.parent import end_with_parent
 from moorage.kit.settings import load_settings, masked
 from moorage_cli.app import app
+from moorage_cli.commands import doctor
+from moorage_cli.session import Session
 
 EXIT_WRONG_USE = 2
 
@@ -128,7 +130,14 @@ def sign_in_link() -> None:
     typer.echo(asyncio.run(make()))
 
 
+def _look_at_host(session: Session) -> None:
+    from moorage.entrypoints.host_doctor import look_at_host
+
+    look_at_host(session)
+
+
 def main() -> None:
+    doctor.look_at_host = _look_at_host
     # A traceback in a log file is for reading, not for a terminal's frames and colours.
     app.pretty_exceptions_enable = False
     try:

@@ -70,6 +70,7 @@ async def _of_the_database(session: AsyncSession, settings: Settings) -> list[Pa
         *parts.machine_parts(await nodes_seen_s_ago(session), now),
         *parts.doubt_parts(await list_doubts(session), settings.missing_replicas_wait_s),
         *parts.isolation_parts(await list_nodes(session)),
+        *parts.host_parts(await list_nodes(session)),
         *parts.image_parts(await images_of_nodes(session), settings.unused_images_kept_s),
         *parts.gateway_parts(await list_gateways(session)),
         *parts.reconciler_parts(tuple(RECONCILERS), await reconciler_statuses(session), now),

@@ -26,6 +26,7 @@ from moorage.gateway.map_values import (
     PROJECT,
     RETRY,
     ROUTE_LIMITS,
+    ROUTE_SERVES_V1,
     ROUTE_SLOT,
 )
 from moorage.gateway.request_log import LOG_FORMAT
@@ -48,6 +49,7 @@ _RANDOM = "%[rand,bytes(4,4),hex]"
 _REQUEST_ID = f"req_%Ts-{_RANDOM}{_RANDOM}"
 """A second and 64 random bits: among 10,000 requests of one second no two are alike (1 in 10¹¹). A UUID, which HAProxy
 prints by way of printf, costs eight times as much as a header."""
+_PROMISED, _STOCK = "/api/v1/", "/v1/"
 _RATE_WINDOW_S = 10
 _OWN_RATE_WINDOW_S = 60
 
@@ -258,4 +260,6 @@ def _what_the_container_sees(config: GatewayConfig) -> str:
     http-request del-header x-request-id
     http-request set-uri %[pathq] unless {{ url -m beg / }}
     # The slash is our own, because nothing at all may follow the prefix; behind a prefix there is always one.
-    http-request set-path /%[path,bytes({_PREFIX_LENGTH + 1})]{unless_by_host}"""
+    http-request set-path /%[path,bytes({_PREFIX_LENGTH + 1})]{unless_by_host}
+    # Of a server that has its API at /v1, the promised /api/v1/… leads there. Nothing else is changed, of nobody.
+    http-request set-path %[path,bytes({len(_PROMISED) - len(_STOCK)})] if {{ {ROUTE_SERVES_V1} }} {{ path -m beg {_PROMISED} }}"""

@@ -41,6 +41,7 @@ class Placement:
     slot: int | None
     """None: not running, answered by the gateway itself."""
     limits: TrafficLimits = field(default_factory=TrafficLimits)
+    serves_v1: bool = False
 
     def __post_init__(self) -> None:
         check_project_id(self.project_id)
@@ -113,8 +114,9 @@ def place(table: GatewayTable, live: Layout, busy_slots: Set[int]) -> Layout:
             taken.add(slot)
             if route.health_path is not None:
                 health_paths[slot] = route.health_path
-        limits = route.limits if slot is not None else USUAL_LIMITS
-        routes[container_id] = Placement(route.project_id, slot, limits)
+        running = slot is not None
+        limits = route.limits if running else USUAL_LIMITS
+        routes[container_id] = Placement(route.project_id, slot, limits, running and route.serves_v1)
         for placed in _placed_servers(route, slot, live, where):
             servers[placed.key] = placed
 

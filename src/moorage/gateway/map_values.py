@@ -3,6 +3,8 @@
     keys    <sha256>       <project>:<expires at>:<key>:<organization>[:<requests per minute>]
     routes  /c/<container> <project>:<container>:<slot>[:<body bytes>:<silent ms>:<idle ms>:<once or retry>]
 
+Of a container whose server has its API at `/v1`, a slash stands before the slot and not a colon.
+
 Ids have one length and the time is padded to one, so the rules cut a value at fixed places: that costs a tenth of looking
 for the n-th colon, and every request does it seven times.
 """
@@ -26,6 +28,7 @@ _KEY_AT = _EXPIRY_AT + _EXPIRY_LENGTH + 1
 _ORGANIZATION_AT = _KEY_AT + ID_LENGTH + 1
 _OWN_RATE_AT = _ORGANIZATION_AT + ID_LENGTH + 1
 _SLOT_AT = 2 * (ID_LENGTH + 1)
+_BEFORE_SLOT, _BEFORE_SLOT_V1 = ":", "/"
 
 # Converters: what the rules append to a value to get a part of it.
 PROJECT = f"bytes(0,{ID_LENGTH})"
@@ -39,6 +42,8 @@ KEY_LENGTH_WITHOUT_RATE = _OWN_RATE_AT - 1
 ROUTE_SLOT = f"bytes({_SLOT_AT}),field(1,:)"
 ROUTE_LIMITS = f"bytes({_SLOT_AT}),field(2,:,4)"
 """Not there where they are the usual ones."""
+ROUTE_SERVES_V1 = f"var(txn.route),bytes({_SLOT_AT - 1},1) -m str {_BEFORE_SLOT_V1}"
+"""A condition."""
 RETRY = "retry"
 NO_SLOT = "-"
 PATH_PREFIX = "/c/"
@@ -83,7 +88,9 @@ def route_key(container_id: str) -> str:
 def route_value(container_id: str, placement: Placement) -> str:
     """The id again, because the log takes it from here: what stands in the path is the client's. Limits only where
     they are not the usual ones, which the rules know."""
-    value = f"{placement.project_id}:{container_id}:{NO_SLOT if placement.slot is None else placement.slot}"
+    before_slot = _BEFORE_SLOT_V1 if placement.serves_v1 else _BEFORE_SLOT
+    slot = NO_SLOT if placement.slot is None else placement.slot
+    value = f"{placement.project_id}:{container_id}{before_slot}{slot}"
     limits = placement.limits
     if limits == USUAL_LIMITS:
         return value
@@ -92,13 +99,24 @@ def route_value(container_id: str, placement: Placement) -> str:
     return f"{value}:{limits.max_body_bytes}:{request_ms}:{idle_ms}:{retry}"
 
 
+def owner_of(value: str) -> tuple[str, str]:
+    """The project and the container of a route."""
+    return value[:ID_LENGTH], value[ID_LENGTH + 1 : _SLOT_AT - 1]
+
+
 def routes_from(entries: dict[str, str]) -> dict[ContainerId, Placement]:
     routes = {}
     for key, value in entries.items():
         # An HAProxy that an earlier version started may not repeat the container's id, nor have the prefix.
-        project_id, *named, slot = value.split(":")[:3]
-        limits = _limits_from(value.split(":")[3:]) if named else USUAL_LIMITS
-        placement = Placement(check_project_id(project_id), None if slot == NO_SLOT else int(slot), limits)
+        parts = value.replace(_BEFORE_SLOT_V1, _BEFORE_SLOT, 1).split(":")
+        project_id, *named, slot = parts[:3]
+        limits = _limits_from(parts[3:]) if named else USUAL_LIMITS
+        placement = Placement(
+            check_project_id(project_id),
+            None if slot == NO_SLOT else int(slot),
+            limits,
+            _BEFORE_SLOT_V1 in value,
+        )
         routes[check_container_id(key.removeprefix(PATH_PREFIX))] = placement
     return routes
 

@@ -31,7 +31,7 @@ from sqlalchemy.orm import InstrumentedAttribute
 
 from moorage.containers.models import ContainerRow, GatewayRow, ReplicaRouteRow, ReplicaRow
 from moorage.containers.repository import mark_due, marking_due
-from moorage.containers.spec import Limits
+from moorage.containers.spec import ApiPath, Limits
 from moorage.containers.states import ReplicaState
 from moorage.gateway.liveness import Health
 from moorage.gateway.table import GatewayTable, KeyEntry, Route, Server, TrafficLimits
@@ -57,6 +57,7 @@ _ROUTE_COLUMNS = (
     ContainerRow.project_id,
     ContainerRow.settings["health_path"].astext,
     ContainerRow.settings["limits"].astext,
+    ContainerRow.settings["api_path"].astext,
 )
 _LIVE_KEYS = (
     select(
@@ -80,7 +81,7 @@ UNKNOWN: list[Any] = []
 _ServerValues = tuple[str, str, int, bool]
 _REPORTED = ("draining", "in_flight", "changed_at", "failure", "failure_status", "answered")
 _RouteValues = Sequence[Any]
-"""The project, the health path, and the limits as they are stored."""
+"""The project, the health path, the limits as they are stored, and the API's path."""
 _ROWS_PER_STATEMENT = 1000
 """Postgres takes at most 32,767 values in one statement."""
 
@@ -187,10 +188,10 @@ _NAMED = (
 async def read_named(session: AsyncSession, before: GatewayTable, named: Set[str]) -> GatewayTable:
     """The table with these containers read again, in one statement: a deployment waits for it."""
     found: dict[str, tuple[_RouteValues, list[_ServerValues]]] = {}
-    for container_id, project_id, health_path, limits, *server in await session.execute(
+    for container_id, project_id, health_path, limits, api_path, *server in await session.execute(
         _NAMED, {"ids": list(named)}
     ):
-        _, servers = found.setdefault(container_id, ((project_id, health_path, limits), []))
+        _, servers = found.setdefault(container_id, ((project_id, health_path, limits, api_path), []))
         if server[0] is not None:
             servers.append((server[0], server[1], server[2], server[3]))
     routes = {name: route for name, route in before.routes.items() if name not in named}
@@ -317,8 +318,12 @@ def _hash(*columns: ColumnElement[Any]) -> ColumnElement[int]:
 
 def _says(route: Route, settings: _RouteValues, wanted: list[_ServerValues]) -> bool:
     held = [(server.replica_id, server.host, server.port, server.draining) for server in route.servers]
-    project_id, health_path, limits = settings
-    same = (route.project_id, route.health_path) == (project_id, health_path)
+    project_id, health_path, limits, api_path = settings
+    same = (route.project_id, route.health_path, route.serves_v1) == (
+        project_id,
+        health_path,
+        api_path == ApiPath.V1,
+    )
     return same and held == wanted and (route.max_concurrency, route.limits) == _limits(limits)
 
 
@@ -327,8 +332,15 @@ def _route(container_id: str, settings: _RouteValues, wanted: list[_ServerValues
         Server(ReplicaId(replica_id), host, port, draining=draining)
         for replica_id, host, port, draining in wanted
     )
-    project_id, health_path, limits = settings
-    return Route(ContainerId(container_id), ProjectId(project_id), servers, health_path, *_limits(limits))
+    project_id, health_path, limits, api_path = settings
+    return Route(
+        ContainerId(container_id),
+        ProjectId(project_id),
+        servers,
+        health_path,
+        *_limits(limits),
+        serves_v1=api_path == ApiPath.V1,
+    )
 
 
 @lru_cache(maxsize=1000)

@@ -6,6 +6,7 @@ All that is in it was made by HAProxy or stood in our maps: nothing that a clien
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from moorage.gateway.map_values import owner_of
 from moorage.telemetry.requests.record import Ending, RequestRecord
 
 LOG_FORMAT = "%ID %Ts %ms %Th %Ti %TR %Tw %Tc %Tr %Ta %ST %U %B %ts %s %[var(txn.key)] %[var(txn.route)] %[var(sess.client)]"
@@ -122,7 +123,7 @@ def parse(line: bytes) -> LoggedRequest | None:
     project_id, _, key_id, *_ = key.decode().split(":")
     container_id = None
     if route != _NOTHING:
-        routes_project, container_id, *_ = route.decode().split(":")
+        routes_project, container_id = owner_of(route.decode())
         if routes_project != project_id:
             # Somebody else's container, which for this project does not exist.
             container_id = None

@@ -82,6 +82,8 @@ class Route:
     max_concurrency: int = 100
     """Requests that one replica works on at a time; more wait in the container's queue."""
     limits: TrafficLimits = field(default_factory=TrafficLimits)
+    serves_v1: bool = False
+    """Its server has its API at `/v1`: `/api/v1/…` is sent on as `/v1/…`."""
 
     def __post_init__(self) -> None:
         check_container_id(self.container_id)

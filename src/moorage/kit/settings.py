@@ -65,6 +65,9 @@ class Settings(BaseSettings):
     container_runtime: str | None = Field(default=None, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")
     """The engine's runtime for containers, e.g. `runsc` for gVisor's, which must be set up there; by default the
     engine's own. With a network stack of its own, as gVisor's, a verdict cannot say where a server listens instead."""
+    gpu_handover: Literal["auto", "runtime", "cdi", "direct"] = "auto"
+    """How GPUs get into containers: by NVIDIA's runtime, by CDI, or directly, as device nodes and the driver's files.
+    By default the first of these that works on the machine; `moor nodes` says which, and why."""
     install_engine: bool = True
     """Whether `moor up` may install Debian's `docker.io` where no engine is found."""
     isolation: Literal["required", "waived"] = "required"

@@ -56,8 +56,10 @@ def live_hours(container_id: Any) -> Any:
     hour = HourRow
     # A paid one without `due_at` has been followed by another, or could not be: nothing new can count on it.
     live = (hour.state == "held") | hour.due_at.is_not(None)
+    # Of one that is paused, time passes for nobody.
+    paused_for = func.coalesce(func.clock_timestamp() - hour.paused_at, text("interval '0'"))
     row = func.jsonb_build_array(
-        hour.id, hour.slot, hour.instance_type, func.extract("epoch", hour.expires_at)
+        hour.id, hour.slot, hour.instance_type, func.extract("epoch", hour.expires_at + paused_for)
     )
     query = select(func.coalesce(func.jsonb_agg(row), text("'[]'::jsonb")))
     return query.where(hour.container_id == container_id, live).correlate_except(hour).scalar_subquery()

@@ -118,6 +118,7 @@ class HourRow(Base):
             "(state = 'paid') = (bought_at IS NOT NULL) AND (bought_at IS NULL) = (expires_at IS NULL)",
             name="paid_has_times",
         ),
+        CheckConstraint("paused_at IS NULL OR state = 'paid'", name="paused_is_paid"),
         # A slot waits for one hour at a time, and an hour is renewed once, whoever tries and however often.
         Index(
             "uq_hours_held_slot", "container_id", "slot", unique=True, postgresql_where=text("state = 'held'")
@@ -149,6 +150,9 @@ class HourRow(Base):
     held_at: Mapped[CreatedAt]
     bought_at: Mapped[datetime | None]
     expires_at: Mapped[datetime | None]
+    paused_at: Mapped[datetime | None]
+    """Since when its slot is down through no fault of its owner: what was left of it then is left when it serves again
+    (`pauses_repository.py`)."""
     renews: Mapped[str | None]
     """The hour that this one follows without a gap in service."""
     due_at: Mapped[datetime | None]

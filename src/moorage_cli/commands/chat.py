@@ -1,5 +1,6 @@
 """`moor chat`."""
 
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -51,6 +52,11 @@ def chat(
             _exchange(session, client, body, [*messages, {"role": "user", "content": message}])
         else:
             _converse(session, client, body, messages)
+        if client.serves_v1 and found["api_path"] != "/v1":
+            session.output.note(
+                f"It serves /v1, so {found['endpoint_url']}/api/v1 does not reach it. "
+                f"`moor edit {shlex.quote(found['name'])} --set api_path=/v1 --apply` changes that."
+            )
 
 
 @contextmanager

@@ -231,6 +231,10 @@ def _description(container: Record) -> list[tuple[str, str | Text]]:
         ("registry", " as ".join(part for part in (registry["provider"], registry["username"]) if part)),
         ("command", container["start_command"] or ""),
         ("port", str(container["port"] or "")),
+        (
+            "api path",
+            f"{container['api_path']}, reached at /api/v1" if container["api_path"] == "/v1" else "",
+        ),
         ("health check", f"{health['path'] or 'port accepts a connection'}, within {health['timeout_s']} s"),
         ("environment", ", ".join(container["env"])),
         ("infrastructure", container["infrastructure"]),

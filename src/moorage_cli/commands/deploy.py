@@ -18,6 +18,7 @@ from moorage_cli.container_file import (
 )
 from moorage_cli.errors import ApiError
 from moorage_cli.project_choice import NoProjectError, create_project
+from moorage_cli.proposals import with_proposal
 from moorage_cli.session import Session
 
 
@@ -58,6 +59,14 @@ def deploy(
         str | None, typer.Option(help="Answers 200 once it is ready, e.g. /health.")
     ] = None,
     health_timeout: Annotated[int | None, typer.Option(help="Seconds it may take to get ready.")] = None,
+    api_path: Annotated[
+        str | None,
+        typer.Option(help="What its server serves: /api/v1, or /v1 as vLLM does.", show_default="/api/v1"),
+    ] = None,
+    as_proposed: Annotated[
+        bool,
+        typer.Option("--as-proposed", help="Take what is known of its image: API path, port, health path."),
+    ] = False,
     env: Annotated[
         list[str] | None,
         typer.Option("-e", "--env", metavar="KEY=VALUE", help="Repeatable; KEY alone takes yours."),
@@ -79,12 +88,14 @@ def deploy(
         port=port,
         health_path=health_path,
         health_timeout_s=health_timeout,
+        api_path=api_path,
         environment=tuple(env or ()),
         environment_file=env_file,
     )
     from_file = load_container_file(file, session.environment) if file is not None else {}
     body = deploy_body(from_file, options, session.environment)
-    container = _create(session, body)
+    project = _project(session)
+    container = _create(session, project, with_proposal(session, project, body, as_proposed=as_proposed))
     _announce(session, container)
     if no_wait:
         if session.output.as_json:
@@ -96,8 +107,7 @@ def deploy(
     report_deployment(session, wait_for_deployment(session, container))
 
 
-def _create(session: Session, body: Record) -> Record:
-    project = _project(session)
+def _create(session: Session, project: Record, body: Record) -> Record:
     try:
         created: Record = session.client.post(f"/projects/{project['id']}/containers", body)
     except ApiError as exc:

@@ -1,6 +1,11 @@
-"""`moor doctor`: what a container's network looks like from inside."""
+"""`moor doctor`: what a container's network looks like from inside; `moor doctor host`: what is wrong with this machine.
+
+The second needs Moorage's own code, because it looks at the machine itself, also when nothing of Moorage runs there: the
+server's `moor` brings it (`look_at_host`).
+"""
 
 import time
+from collections.abc import Callable
 
 import typer
 
@@ -9,6 +14,9 @@ from moorage_cli.command import ContainerArgument, command
 from moorage_cli.errors import CliError
 from moorage_cli.session import Session
 
+HOST = "host"
+look_at_host: Callable[[Session], None] | None = None
+"""Set where Moorage itself is installed."""
 _LONGEST_S = 60.0
 _PAUSE_S = 0.3
 _OUTCOMES = {
@@ -24,7 +32,13 @@ def register(app: typer.Typer) -> None:
 
 
 def doctor(session: Session, container: ContainerArgument) -> None:
-    """Test names and connections from inside a container's network."""
+    """Test names and connections from inside a container's network; `moor doctor host` looks at this machine instead:
+    its driver, GPUs, engine and disk. A container that is named host is reached by its id."""
+    if container == HOST:
+        if look_at_host is None:
+            raise CliError("Only the machine's own `moor` can look at it: run it there.", code="not_here")
+        look_at_host(session)
+        return
     found = session.container(container)
     path = f"/containers/{found['id']}/doctor"
     diagnosis: Record = session.client.post(path)

@@ -27,17 +27,26 @@ def nodes(session: Session) -> None:
             f"{shown_bytes(one['free']['memory_bytes'])} of {shown_bytes(one['total']['memory_bytes'])}",
             f"{one['free']['gpus']} of {one['total']['gpus']}" if one["gpus"] else "-",
             _driver(one),
+            one["gpu_handover"] if one["gpus"] else "-",
         ]
         for one in items
     ]
-    columns = ("NAME", "STATE", "KIND", "VCPU FREE", "MEMORY FREE", "GPUS FREE", "DRIVER")
+    columns = ("NAME", "STATE", "KIND", "VCPU FREE", "MEMORY FREE", "GPUS FREE", "DRIVER", "HAND-OVER")
     session.output.table(columns, rows, "No machine has reported yet.")
     for one in items:
         for gpu in one["gpus"]:
-            use = "in use" if gpu["in_use"] else "free"
+            use = gpu["unusable_because"] or ("in use" if gpu["in_use"] else "free")
             session.output.line(
                 f"{one['name']}: {gpu['model']}, {shown_bytes(gpu['memory_bytes'])}, {gpu['device_id']}, {use}"
             )
+
+    for one in items:
+        if one["message"] is not None:
+            session.output.line(f"{one['name']}: {one['message']}")
+        for finding in one["findings"]:
+            style = "red" if finding["broken"] else "yellow"
+            session.output.line(f"{one['name']}: {finding['message']}", style=style)
+            session.output.line(f"  {finding['command']}")
 
 
 def _promisable_cpu(node: Record) -> float:

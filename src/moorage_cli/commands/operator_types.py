@@ -1,5 +1,6 @@
 """`moor operator instance-type …`: the catalogue, for the operator."""
 
+import shlex
 from typing import Annotated
 
 import typer
@@ -39,6 +40,34 @@ def list_types(session: Session) -> None:
     columns = ("NAME", "OFFERED", "GPU", "VCPU", "MEMORY", "USD/HOUR", "FREE")
     session.output.table(
         columns, rows, "There are no instance types. Add one: moor operator instance-type add"
+    )
+
+
+@command(app, "proposals")
+def proposals(session: Session) -> None:
+    """List types for GPUs that are there and that nothing offers, with the commands that add them."""
+    items = list(session.client.pages(f"{_PATH}/proposals"))
+    if session.output.as_json:
+        session.output.result(items)
+        return
+    if not items:
+        session.output.line("Every GPU that is there is offered by an instance type.")
+    for because in dict.fromkeys(one["because"] for one in items):
+        session.output.line(because)
+        for one in items:
+            if one["because"] == because:
+                session.output.line(f"  {add_command(one)}")
+
+
+def add_command(proposal: Record) -> str:
+    """What adds a proposed type; a price that nobody knows is left to be written."""
+    price = proposal["price_per_hour_microusd"]
+    gibibytes = {name: proposal[f"{name}_bytes"] / _GIBIBYTE for name in ("memory", "disk")}
+    return (
+        f"moor operator instance-type add {proposal['name']} {shown_price(price) if price is not None else 'USD'} "
+        f"--gpu {shlex.quote(proposal['gpu_model'])} --gpu-count {proposal['gpu_count']} "
+        f"--vcpu {proposal['vcpu_millis'] / 1000:g} --memory {gibibytes['memory']:g} --disk {gibibytes['disk']:g}"
+        + (" --community" if proposal["infrastructure"] == "community" else "")
     )
 
 

@@ -10,6 +10,7 @@ from moorage_cli.client import Record
 from moorage_cli.command import command
 from moorage_cli.container_file import DeployOptions, registry_of
 from moorage_cli.errors import CliError
+from moorage_cli.proposals import options_of
 from moorage_cli.session import Session
 
 
@@ -46,6 +47,9 @@ def preflight(
         ("port", str(found["port"] or "")),
     ]
     session.output.pairs([(name, value) for name, value in pairs if value])
+    if found["proposal"] is not None:
+        session.output.line(found["proposal"]["message"])
+        session.output.line(f"Deploy it with {options_of(found['proposal'])}, or with --as-proposed.")
     for warning in found["warnings"]:
         session.output.line(warning, style="yellow")
     session.output.line(found["message"])

@@ -1,6 +1,6 @@
-import { NumberInput, TextInput } from "@mantine/core";
+import { NumberInput, Select, TextInput } from "@mantine/core";
 
-import type { FieldsProps } from "./draft";
+import type { ApiPath, FieldsProps } from "./draft";
 import { EnvEditor } from "./EnvEditor";
 import classes from "./Form.module.css";
 
@@ -54,6 +54,18 @@ export function AdvancedFields({ draft, change, errors }: FieldsProps) {
           onChange={(value) => typeof value === "number" && change({ healthTimeout: value })}
         />
       </div>
+      <Select
+        label="API path"
+        description="Where its server has its API. Either way, clients use /api/v1."
+        data={[
+          { value: "/api/v1", label: "/api/v1, as it is asked for" },
+          { value: "/v1", label: "/v1, as vLLM, SGLang, TGI, llama.cpp and Ollama" },
+        ]}
+        allowDeselect={false}
+        value={draft.apiPath}
+        error={errors["api_path"]}
+        onChange={(value) => value && change({ apiPath: value as ApiPath })}
+      />
       <EnvEditor env={draft.env} change={(env) => change({ env })} error={errors["env"]} />
     </div>
   );

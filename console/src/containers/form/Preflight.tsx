@@ -1,8 +1,10 @@
+import { Button } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { keepPreviousData, queryOptions, useQuery } from "@tanstack/react-query";
 import { Check, CircleAlert } from "lucide-react";
+import type { ReactNode } from "react";
 
-import { api, body } from "@/api/client";
+import { api, body, type Schemas } from "@/api/client";
 import { messageOf, Problem } from "@/api/problem";
 import { size } from "@/components/sizes";
 
@@ -28,8 +30,15 @@ const preflightQuery = (projectId: string, draft: Pick<Draft, "image" | "port"> 
     placeholderData: keepPreviousData,
   });
 
+interface PreflightProps {
+  projectId: string;
+  draft: Draft;
+  /** Where settings can be changed: what a known server wants is offered there. */
+  change?: (changes: Partial<Draft>) => void;
+}
+
 /** Asks the image's registry while it is being typed: whether it is there, fits the machines, and where it listens. */
-export function Preflight({ projectId, draft }: { projectId: string; draft: Draft }) {
+export function Preflight({ projectId, draft, change }: PreflightProps) {
   const asked = { image: draft.image.trim(), port: draft.port, registry: registryOf(draft) };
   const [paused] = useDebouncedValue(JSON.stringify(asked), TYPING_PAUSE_MS);
   const { data: found, error, isFetching } = useQuery(preflightQuery(projectId, JSON.parse(paused) as typeof asked));
@@ -39,7 +48,8 @@ export function Preflight({ projectId, draft }: { projectId: string; draft: Draf
   }
   if (error) return <NotFound title={fieldError(error)} />;
   if (!found) return null;
-  if (!found.ok) return <NotFound title={found.message} />;
+  const proposed = found.proposal && change ? <Proposed proposal={found.proposal} draft={draft} change={change} /> : null;
+  if (!found.ok) return <NotFound title={found.message}>{proposed}</NotFound>;
   const facts: [string, string][] = [
     ["Image found", found.image],
     ...(found.platforms?.length ? ([[found.platforms.join(", "), "platforms of the image"]] as [string, string][]) : []),
@@ -62,6 +72,7 @@ export function Preflight({ projectId, draft }: { projectId: string; draft: Draf
           ))}
         </ul>
       ) : null}
+      {proposed}
       {(found.warnings ?? []).map((warning) => (
         <p key={warning} className={classes.warning}>
           {warning}
@@ -71,13 +82,42 @@ export function Preflight({ projectId, draft }: { projectId: string; draft: Draf
   );
 }
 
-function NotFound({ title }: { title: string }) {
+interface ProposedProps {
+  proposal: Schemas["SettingsProposal"];
+  draft: Draft;
+  change: (changes: Partial<Draft>) => void;
+}
+
+/** Known of the image, and taken only when somebody says so. */
+function Proposed({ proposal, draft, change }: ProposedProps) {
+  const wanted: Partial<Draft> = {
+    apiPath: proposal.api_path,
+    port: draft.port ?? proposal.port,
+    healthPath: draft.healthPath || proposal.health_path,
+  };
+  const isTaken = Object.entries(wanted).every(([name, value]) => draft[name as keyof Draft] === value);
+  return (
+    <div className={classes.proposal}>
+      <p>{proposal.message}</p>
+      {isTaken ? (
+        <span role="status">Set so.</span>
+      ) : (
+        <Button variant="default" size="xs" onClick={() => change(wanted)}>
+          Use these settings
+        </Button>
+      )}
+    </div>
+  );
+}
+
+function NotFound({ title, children }: { title: string; children?: ReactNode }) {
   return (
     <section className={classes.preflight} aria-label="Pre-flight">
       <header>
         <CircleAlert size={16} strokeWidth={1.5} aria-hidden /> <strong>{title}</strong>
       </header>
       <p>You can go on; it is asked again before the container starts.</p>
+      {children}
     </section>
   );
 }

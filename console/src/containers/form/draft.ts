@@ -3,6 +3,7 @@ import type { Schemas } from "@/api/client";
 import type { Container } from "@/api/queries";
 
 export type Provider = Schemas["RegistryProvider"];
+export type ApiPath = Schemas["ApiPath"];
 
 export interface Variable {
   name: string;
@@ -29,6 +30,7 @@ export interface Draft {
   port: number | null;
   healthPath: string;
   healthTimeout: number;
+  apiPath: ApiPath;
   env: Variable[];
 }
 
@@ -51,6 +53,7 @@ export const EMPTY: Draft = {
   port: null,
   healthPath: "",
   healthTimeout: 300,
+  apiPath: "/api/v1",
   env: [],
 };
 
@@ -106,6 +109,7 @@ export function toCreate(draft: Draft): Schemas["ContainerCreate"] {
     health_check: { path: draft.healthPath.trim() || null, timeout_s: draft.healthTimeout },
     env: Object.fromEntries(draft.env.filter((one) => one.name).map((one) => [one.name, one.value ?? ""])),
     infrastructure: draft.infrastructure,
+    api_path: draft.apiPath,
   };
   return body as Schemas["ContainerCreate"];
 }
@@ -156,6 +160,7 @@ export function fromContainer(container: Container): Draft {
     port: container.port,
     healthPath: health.path ?? "",
     healthTimeout: health.timeout_s,
+    apiPath: container.api_path,
     env: Object.keys(container.env).map((name) => ({ name, value: null })),
   };
 }
@@ -166,7 +171,7 @@ export type Step = (typeof STEPS)[number];
 /** Where an error of the API belongs, so that the form opens at the right place. */
 export function stepOf(field: string): Step {
   if (/^(resources|infrastructure)/.test(field)) return "resources";
-  if (/^(start_command|port|health_check|env)/.test(field)) return "advanced";
+  if (/^(start_command|port|health_check|api_path|env)/.test(field)) return "advanced";
   return "base";
 }
 

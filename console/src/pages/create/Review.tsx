@@ -41,6 +41,10 @@ export function Review({ draft, go }: { draft: Draft; go: (step: Step) => void }
           {draft.healthPath ? <code>GET {draft.healthPath}</code> : "the port accepts a connection"},{" "}
           {draft.healthTimeout} s to become ready
         </Line>
+        <Line name="API path">
+          <code>{draft.apiPath}</code>
+          {draft.apiPath === "/v1" ? ", reached at /api/v1" : null}
+        </Line>
         <Line name="Environment">{names.length ? <code>{names.join(", ")}</code> : "none"}</Line>
       </Section>
     </>

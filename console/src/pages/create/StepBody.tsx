@@ -31,7 +31,7 @@ export function StepBody({ step, projectId, go, ...fields }: StepBodyProps) {
           <div className={classes.card}>
             <BaseFields {...fields} />
           </div>
-          <Preflight projectId={projectId} draft={fields.draft} />
+          <Preflight projectId={projectId} draft={fields.draft} change={fields.change} />
         </>
       );
     case "resources":

@@ -1,6 +1,7 @@
 import { Group, NumberInput, Select, TextInput } from "@mantine/core";
 import { useState } from "react";
 
+import type { Schemas } from "@/api/client";
 import { messageOf, Problem } from "@/api/problem";
 import { FormDialog } from "@/components/FormDialog";
 import { MoneyInput } from "@/components/MoneyInput";
@@ -9,15 +10,20 @@ import { decisions, useDecision } from "./queries";
 
 const GIB = 2 ** 30;
 
-export function AddInstanceType({ close }: { close: () => void }) {
-  const [name, setName] = useState("");
-  const [gpuModel, setGpuModel] = useState("");
-  const [gpus, setGpus] = useState(1);
-  const [vcpu, setVcpu] = useState(8);
-  const [memory, setMemory] = useState(32);
-  const [disk, setDisk] = useState(100);
-  const [price, setPrice] = useState<number | null>(null);
-  const [infrastructure, setInfrastructure] = useState<"operator" | "community">("operator");
+export type Proposal = Schemas["InstanceTypeProposal"];
+
+/** Filled in with a proposal, where there is one. */
+export function AddInstanceType({ close, proposal }: { close: () => void; proposal: Proposal | null }) {
+  const [name, setName] = useState(proposal?.name ?? "");
+  const [gpuModel, setGpuModel] = useState(proposal?.gpu_model ?? "");
+  const [gpus, setGpus] = useState(proposal?.gpu_count ?? 1);
+  const [vcpu, setVcpu] = useState(proposal ? proposal.vcpu_millis / 1000 : 8);
+  const [memory, setMemory] = useState(proposal ? proposal.memory_bytes / GIB : 32);
+  const [disk, setDisk] = useState(proposal ? proposal.disk_bytes / GIB : 100);
+  const [price, setPrice] = useState<number | null>(proposal?.price_per_hour_microusd ?? null);
+  const [infrastructure, setInfrastructure] = useState(
+    (proposal?.infrastructure ?? "operator") as "operator" | "community",
+  );
   const hasGpu = gpuModel.trim() !== "";
   const add = useDecision(
     () =>
@@ -83,6 +89,7 @@ export function AddInstanceType({ close }: { close: () => void }) {
         <MoneyInput
           label="Price per hour in USD"
           digits={6}
+          initialMicrousd={proposal?.price_per_hour_microusd ?? null}
           change={setPrice}
           error={fields["price_per_hour_microusd"]}
         />

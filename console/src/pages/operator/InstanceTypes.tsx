@@ -8,15 +8,16 @@ import { Card, Page } from "@/components/Page";
 import { Table } from "@/components/Table";
 import { hardware } from "@/containers/resources";
 
-import { AddInstanceType } from "./AddInstanceType";
+import { AddInstanceType, type Proposal } from "./AddInstanceType";
 import { InstanceTypeActions } from "./InstanceTypeActions";
 import classes from "./Operator.module.css";
-import { catalogueQuery } from "./queries";
+import { catalogueQuery, proposalsQuery } from "./queries";
 
 /** The catalogue: what can be rented, and for how much. */
 export function InstanceTypes() {
   const { data: types } = useSuspenseQuery(catalogueQuery);
-  const [adding, setAdding] = useState(false);
+  const { data: proposals } = useSuspenseQuery(proposalsQuery);
+  const [adding, setAdding] = useState<Proposal | boolean>(false);
   return (
     <Page
       title="Instance types"
@@ -27,6 +28,22 @@ export function InstanceTypes() {
         </Button>
       }
     >
+      {proposals.length > 0 ? (
+        <Card title="Proposed for GPUs that nothing offers">
+          <ul className={classes.proposals}>
+            {proposals.map((one) => (
+              <li key={one.name}>
+                <span className={classes.name}>{one.name}</span>
+                <span className={classes.quiet}>{hardware(one)}</span>
+                <span className={classes.quiet}>{one.because}</span>
+                <Button variant="default" size="xs" onClick={() => setAdding(one)} aria-label={`Add ${one.name}`}>
+                  Add
+                </Button>
+              </li>
+            ))}
+          </ul>
+        </Card>
+      ) : null}
       <Card flush label="Instance types">
         <Table
           rows={types}
@@ -48,7 +65,9 @@ export function InstanceTypes() {
           ]}
         />
       </Card>
-      {adding ? <AddInstanceType close={() => setAdding(false)} /> : null}
+      {adding ? (
+        <AddInstanceType proposal={adding === true ? null : adding} close={() => setAdding(false)} />
+      ) : null}
     </Page>
   );
 }

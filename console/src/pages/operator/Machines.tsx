@@ -1,6 +1,7 @@
 import { useSuspenseQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 
+import { Copy } from "@/components/Copy";
 import { Meter } from "@/components/Meter";
 import { Card, Page } from "@/components/Page";
 import { Table } from "@/components/Table";
@@ -11,6 +12,7 @@ import classes from "./Operator.module.css";
 import { type Machine, machinesQuery } from "./queries";
 
 const GIB = 2 ** 30;
+const HANDOVERS = { runtime: "NVIDIA runtime", cdi: "CDI", direct: "Direct", none: "–" };
 
 /** What there is, what is promised to replicas, and what is free. */
 export function Machines() {
@@ -30,6 +32,7 @@ export function Machines() {
             { head: "Kind", wide: true, cell: (row) => (row.infrastructure === "community" ? "Community" : "Operator") },
             { head: "GPUs", wide: true, cell: (row) => gpusOf(row) },
             { head: "Driver", wide: true, cell: (row) => row.gpu_driver ?? "none" },
+            { head: "Hand-over", wide: true, cell: (row) => HANDOVERS[row.gpu_handover] },
             {
               head: "vCPU promised",
               wide: true,
@@ -50,7 +53,36 @@ export function Machines() {
           ]}
         />
       </Card>
+      {machines.map((machine) => (
+        <About key={machine.name} machine={machine} />
+      ))}
     </Page>
+  );
+}
+
+/** How its GPUs get into containers, and what is wrong with it: each with the command that helps. */
+function About({ machine }: { machine: Machine }) {
+  const broken = machine.gpus.filter((gpu) => gpu.unusable_because);
+  if (!machine.message && machine.findings.length === 0) return null;
+  return (
+    <Card title={machine.name}>
+      {machine.message ? <p className={classes.quiet}>{machine.message}</p> : null}
+      {broken.map((gpu) => (
+        <p key={gpu.device_id} className={classes.quiet} data-tone="bad">
+          {gpuName(gpu.model)} {gpu.device_id}: {gpu.unusable_because}.
+        </p>
+      ))}
+      <ul className={classes.findings}>
+        {machine.findings.map((finding) => (
+          <li key={finding.code + finding.message}>
+            <span data-tone={finding.broken ? "bad" : "warn"}>{finding.broken ? "Broken" : "At risk"}</span>
+            <span>{finding.message}</span>
+            <code>{finding.command}</code>
+            <Copy text={finding.command} label="Copy the command" />
+          </li>
+        ))}
+      </ul>
+    </Card>
   );
 }
 

@@ -58,6 +58,12 @@ export const catalogueQuery = queryOptions({
   refetchInterval: LIVE_MS,
 });
 
+export const proposalsQuery = queryOptions({
+  queryKey: ["operator", "instance-type-proposals"],
+  queryFn: async () => (await body(api.GET("/api/v1/operator/instance-types/proposals"))).items,
+  refetchInterval: LIVE_MS,
+});
+
 export const healthQuery = queryOptions({
   queryKey: ["operator", "health"],
   queryFn: () => body(api.GET("/api/v1/operator/health")),

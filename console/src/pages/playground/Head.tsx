@@ -26,7 +26,10 @@ export function Head({ container, parameters, turns, clear }: HeadProps) {
   return (
     <header className={classes.head}>
       <h1 className="visually-hidden">Playground</h1>
-      <code>POST …/c/{container.id}/api/v1/chat/completions</code>
+      <code>
+        POST …/c/{container.id}/api/v1/chat/completions
+        {container.api_path === "/v1" ? " → /v1/chat/completions" : null}
+      </code>
       <Copy text={curl} label="Copy as curl" withLabel />
       <Button variant="default" size="xs" leftSection={<Plus size={14} strokeWidth={1.5} />} onClick={clear}>
         New chat

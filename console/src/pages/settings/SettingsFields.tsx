@@ -22,7 +22,7 @@ export function SettingsFields({ container, ...fields }: FieldsProps & { contain
         <BaseFields {...fields} />
       </Card>
       {draft.image !== container.image || draft.provider !== container.registry.provider ? (
-        <Preflight projectId={container.project_id} draft={draft} />
+        <Preflight projectId={container.project_id} draft={draft} change={fields.change} />
       ) : null}
       <ResourceFields {...fields} />
       <Card title="Advanced">

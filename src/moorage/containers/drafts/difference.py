@@ -57,6 +57,7 @@ def _flat(settings: ContainerSettings, secrets: ContainerSecrets) -> dict[str, V
         "health_check.path": settings.health_path,
         "health_check.timeout_s": settings.health_timeout_s,
         **{f"env.{name}": _Secret(value) for name, value in secrets.environment.items()},
+        "api_path": settings.api_path,
         "infrastructure": settings.infrastructure,
     }
 

@@ -5,7 +5,9 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.catalog import instance_types
 from moorage.catalog.capacity import Used
+from moorage.catalog.handover_words import handover_sentence
 from moorage.catalog.models import InstanceTypeRow
+from moorage.catalog.proposals import propose
 from moorage.catalog.repository import find_instance_type, list_instance_types, list_nodes, nodes_seen_s_ago
 from moorage.containers.capacity_repository import load_room, used_capacity
 from moorage.containers.instance_type_endpoints import InstanceTypeRead, instance_type_json
@@ -13,12 +15,14 @@ from moorage.containers.operator.schemas import (
     Amounts,
     DoubtRead,
     GpuRead,
+    HostFindingRead,
     InstanceTypePatch,
+    InstanceTypeProposal,
     InstanceTypeWrite,
     NodeRead,
 )
 from moorage.containers.reconciler.doubt_repository import say_gone
-from moorage.engines.base import NodeCapacity
+from moorage.engines.base import GpuHandover, NodeCapacity
 from moorage.identity.authentication import TheOperator
 from moorage.kit.errors import ConflictError, NotFoundError
 from moorage.kit.pagination import Page
@@ -79,6 +83,17 @@ async def list_catalogue(
     )
 
 
+@router.get("/operator/instance-types/proposals")
+async def propose_instance_types(
+    _: TheOperator, session: TheSession, settings: TheSettings
+) -> Page[InstanceTypeProposal]:
+    """For GPUs that are there and that no type offers, or only with sizes that no machine has. Nothing is added."""
+    proposals = propose(
+        await list_instance_types(session), await list_nodes(session), settings.cpu_overcommit
+    )
+    return Page(items=[InstanceTypeProposal(**vars(one)) for one in proposals])
+
+
 @router.post("/operator/instance-types", status_code=201)
 async def create_instance_type(
     body: InstanceTypeWrite, operator: TheOperator, session: TheSession, settings: TheSettings
@@ -123,12 +138,15 @@ def _node(node: NodeCapacity, used: Used, seen_s_ago: float, cpu_overcommit: flo
         gpu_driver=node.gpu_driver,
         cuda_version=node.cuda_version,
         gpus=[GpuRead(**vars(gpu), in_use=gpu in gpus_in_use) for gpu in node.gpus],
+        gpu_handover=GpuHandover(node.gpu_handover),
+        message=handover_sentence(node),
+        findings=[HostFindingRead(**vars(finding)) for finding in node.findings],
         total=Amounts(cpu_millis=node.cpu_millis, memory_bytes=node.memory_bytes, gpus=len(node.gpus)),
         promised=Amounts(cpu_millis=used.cpu_millis, memory_bytes=used.memory_bytes, gpus=len(gpus_in_use)),
         free=Amounts(
             cpu_millis=max(int(node.cpu_millis * cpu_overcommit) - used.cpu_millis, 0),
             memory_bytes=max(node.memory_bytes - used.memory_bytes, 0),
-            gpus=len(node.gpus) - len(gpus_in_use),
+            gpus=sum(gpu.unusable_because is None and gpu not in gpus_in_use for gpu in node.gpus),
         ),
         cpu_overcommit=cpu_overcommit,
     )

@@ -6,6 +6,7 @@ from typing import Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from moorage.containers.schemas import Text
+from moorage.engines.base import GpuHandover
 
 _LARGEST = 2**50
 
@@ -15,12 +16,24 @@ class GpuRead(BaseModel):
     model: str
     memory_bytes: int
     in_use: bool
+    unusable_because: str | None
+    """Why nothing may be started on it."""
 
 
 class Amounts(BaseModel):
     cpu_millis: int
     memory_bytes: int
     gpus: int
+
+
+class HostFindingRead(BaseModel):
+    """Something that is wrong with a machine, and the command that helps, to be run there."""
+
+    code: str
+    message: str
+    command: str
+    broken: bool
+    """True: something does not work. False: it works, and may stop working."""
 
 
 class NodeRead(BaseModel):
@@ -34,6 +47,11 @@ class NodeRead(BaseModel):
     cuda_version: str | None
     """The newest that the driver runs."""
     gpus: list[GpuRead]
+    gpu_handover: GpuHandover
+    """How its GPUs get into containers."""
+    message: str | None
+    """Why that way, or what is missing; null where there is no GPU."""
+    findings: list[HostFindingRead]
     total: Amounts
     promised: Amounts
     """To replicas. CPU is promised `cpu_overcommit` times over, memory and GPUs once."""
@@ -52,6 +70,21 @@ class DoubtRead(BaseModel):
     """So many replicas should be there."""
     gone_at: datetime | None
     """When the operator said that they are gone."""
+
+
+class InstanceTypeProposal(BaseModel):
+    """An instance type for a GPU that is there and that nothing offers; its fields are those of a new one."""
+
+    name: str
+    gpu_model: str
+    gpu_count: int
+    vcpu_millis: int
+    memory_bytes: int
+    disk_bytes: int
+    price_per_hour_microusd: int | None
+    """Null: set one."""
+    infrastructure: str
+    because: str
 
 
 class InstanceTypeWrite(BaseModel):

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 
+from moorage.catalog.driver_fit import why_no_driver
+from moorage.catalog.repository import find_instance_type, list_nodes
 from moorage.containers.models import ContainerRow, ReplicaRow
 from moorage.containers.preflight import pinned
 from moorage.containers.reconciler import repository, trials
@@ -26,6 +28,7 @@ from moorage.engines.base import (
     PullProgress,
     ReplicaSpec,
 )
+from moorage.engines.nvidia import GPU_VARIABLES
 from moorage.kit.clock import Clock
 from moorage.kit.crypto import Keyring
 from moorage.kit.database import Database
@@ -79,7 +82,27 @@ class EngineCalls:
             return Verdict(Reason.PULL_TIMEOUT, f"The image was not pulled within {limit_s} s.")
         finally:
             self.pull_progress.pop(row.id, None)
-        return FoundImage(image.engine_ref, image.digest, chosen_port(settings.port, image.exposed_ports))
+        port = chosen_port(settings.port, image.exposed_ports)
+        found = FoundImage(image.engine_ref, image.digest, port, self._gpu_environment(row, image))
+        return await self._usable(found, settings)
+
+    async def _usable(self, found: FoundImage, settings: ContainerSettings) -> FoundImage | Verdict:
+        """Not where the driver of every machine that has the GPU is too old for it: it would wait for ever."""
+        if not found.gpu_environment:
+            return found
+        async with self.database.reading() as session:
+            wanted = await find_instance_type(session, settings.instance_type)
+            if wanted is None or not wanted.gpu_count:
+                return found
+            because = why_no_driver(wanted, await list_nodes(session), found.gpu_environment)
+        return found if because is None else Verdict(Reason.GPU_DRIVER_MISMATCH, because)
+
+    def _gpu_environment(self, row: ContainerRow, image: Image) -> dict[str, str]:
+        """The image's, with what the user says of the same."""
+        said = {
+            name: value for name, value in self._secrets(row).environment.items() if name in GPU_VARIABLES
+        }
+        return {**image.gpu_environment, **said}
 
     async def start(self, loaded: Loaded, replica: ReplicaRow, lease: Lease) -> None:
         lease.check()

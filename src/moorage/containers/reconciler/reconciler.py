@@ -18,6 +18,7 @@ from typing import Any
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.catalog.capacity import Used, place, room_for, why_no_room
+from moorage.catalog.driver_fit import too_old_for
 from moorage.catalog.repository import list_instance_types
 from moorage.containers import capacity_repository
 from moorage.containers.avoidance import Avoidance, avoided_nodes, why_no_other_room
@@ -32,10 +33,12 @@ from moorage.containers.reconciler.doubts import Doubted, Doubts
 from moorage.containers.reconciler.engine_calls import EngineCalls
 from moorage.containers.reconciler.failure_mail import tell_of_failure
 from moorage.containers.reconciler.funding import Funding
+from moorage.containers.reconciler.gpu_watch import GpuWatch
 from moorage.containers.reconciler.image_cleaning import ImageCleaning
 from moorage.containers.reconciler.loading_repository import NO_ROUTE, Loaded, load
 from moorage.containers.reconciler.observation import Observer, Seen
 from moorage.containers.reconciler.operations import Operations
+from moorage.containers.reconciler.outages import record_outages
 from moorage.containers.reconciler.places import Kind
 from moorage.containers.reconciler.presence import record_presence
 from moorage.containers.reconciler.repository import FoundImage
@@ -73,6 +76,7 @@ class ContainersReconciler:
     _doubts: Doubts = field(init=False)
     _sweep: Sweep = field(init=False)
     _disk_watch: DiskWatch = field(init=False)
+    _gpu_watch: GpuWatch = field(init=False)
     _image_cleaning: ImageCleaning = field(init=False)
     _observer: Observer = field(init=False)
     _funding: Funding = field(init=False)
@@ -84,6 +88,13 @@ class ContainersReconciler:
         self._sweep = Sweep(self.database, self.engine, self.clock, self._doubts)
         self._disk_watch = DiskWatch(
             self.database, self.engine, self.clock, lambda container_id: self.ask(container_id)
+        )
+        self._gpu_watch = GpuWatch(
+            self.database,
+            self.engine,
+            self.clock,
+            lambda container_id: self.ask(container_id),
+            self._sweep.refresh_nodes,
         )
         self._image_cleaning = ImageCleaning(self.database, self.engine, self.settings, self.clock)
         self._observer = Observer(self.engine, lambda container_id: self.ask(container_id))
@@ -102,6 +113,7 @@ class ContainersReconciler:
         image, (seen, doubted, room) = await asyncio.gather(
             self._local_image(loaded, lease), self._surroundings(loaded, lease)
         )
+        room = self._with_its_driver(loaded, room)
         probes = self._observer.remember(loaded, seen)
         self._operations.keep_only(key, {key, *(row.id for row in loaded.replicas)})
         view = self._container_view(loaded, room, doubted, await self._larger_type(loaded, seen, room))
@@ -115,6 +127,7 @@ class ContainersReconciler:
             if plan.create_slots:
                 await capacity_repository.lock_capacity(session)  # before the account: docs/locking.md
             funded = await self._funding.fund(session, loaded, plan, as_asked=as_asked)
+            await record_outages(session, loaded, plan, funded, self.settings)
             await repository.move_replicas(session, plan, funded, probes)
             created = await self._admit(session, loaded, room, funded.create_slots)
             await trials.advance(session, loaded, plan)
@@ -149,6 +162,7 @@ class ContainersReconciler:
         watches: dict[str, Callable[[], Awaitable[None]]] = {
             "sweep": partial(self._sweep.run, lease),
             "disk": partial(self._disk_watch.run, lease),
+            "gpus": partial(self._gpu_watch.run, lease),
             "images": partial(self._image_cleaning.run, lease),
             "events": self._watch,
         }
@@ -196,6 +210,13 @@ class ContainersReconciler:
         avoided = self._avoided(loaded)
         return replace(room, nodes=[node for node in room.nodes if node.name not in avoided])
 
+    def _with_its_driver(self, loaded: Loaded, room: Room) -> Room:
+        """Without machines whose driver cannot run what is in its image, which this pass may have found out."""
+        asked = loaded.container.image_gpu_environment
+        if not asked or not loaded.instance_type.gpu_count:
+            return room
+        return replace(room, nodes=[node for node in room.nodes if too_old_for(node, asked) is None])
+
     def _avoided(self, loaded: Loaded) -> tuple[str, ...]:
         row = loaded.container
         return avoided_nodes(
@@ -238,6 +259,7 @@ class ContainersReconciler:
             row.failure_fix = None
         else:
             row.image_generation, row.image_ref, row.port = row.generation, found.ref, found.port
+            row.image_gpu_environment = dict(found.gpu_environment)
         return found
 
     async def _observe(self, loaded: Loaded, lease: Lease) -> tuple[Seen, Doubted]:
@@ -328,7 +350,7 @@ class ContainersReconciler:
                 failing_since=loaded.routes.get(row.id, NO_ROUTE).failing_since,
                 failing=loaded.routes.get(row.id, NO_ROUTE).failing,
                 unfunded=row.unfunded_at is not None,
-                evicted=self._disk_watch.evicted.get(row.id),
+                evicted=self._disk_watch.evicted.get(row.id) or self._gpu_watch.evicted.get(row.id),
                 probing=row.id in seen.probing,
                 doubted=row.id in doubted.replica_ids,
                 replaced=row.ended_badly,

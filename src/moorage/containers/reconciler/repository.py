@@ -1,7 +1,7 @@
 """The containers reconciler's SQL: what is due, what a pass writes, and what the sweeps look at."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from moorage.catalog.models import InstanceTypeRow
 from moorage.containers.activity import SYSTEM, record_activity
 from moorage.containers.attention import ABSENT_AFTER, LONGEST_LOOK
+from moorage.containers.capacity_repository import HOLDS_RESOURCES
 from moorage.containers.channels import ROUTES
 from moorage.containers.models import ContainerRow, GatewayRow, ReplicaRouteRow, ReplicaRow
 from moorage.containers.probe_history import ProbeRun
@@ -58,6 +59,18 @@ class FoundImage:
     """The engine's own name for it, which pins its content."""
     digest: str | None
     port: int
+    gpu_environment: Mapping[str, str] = field(default_factory=dict)
+    """What it asks of a GPU's driver."""
+
+
+@dataclass(frozen=True)
+class GpuUser:
+    """A replica that has GPUs."""
+
+    replica_id: str
+    container_id: str
+    node: str
+    device_ids: tuple[str, ...]
 
 
 # Made once: asked after every change.
@@ -143,6 +156,7 @@ def image_columns(container: ContainerRow, found: FoundImage | Verdict) -> dict[
         "image_ref": found.ref,
         "image_digest": found.digest,
         "port": found.port,
+        "image_gpu_environment": dict(found.gpu_environment),
     }
 
 
@@ -231,6 +245,19 @@ async def list_disks(session: AsyncSession) -> list[Disk]:
         .where(ReplicaRow.state != ReplicaState.REMOVED, ReplicaRow.engine_id.is_not(None))
     )
     return [Disk(*row) for row in await session.execute(query)]
+
+
+async def list_gpu_users(session: AsyncSession) -> list[GpuUser]:
+    """Of all that hold some."""
+    row = ReplicaRow
+    query = select(row.id, row.container_id, row.node, row.gpu_device_ids).where(
+        # Says nothing new, but lets Postgres use the small index of those that are not removed.
+        text("replicas.state <> 'removed'"),
+        row.state.in_(HOLDS_RESOURCES),
+        func.cardinality(row.gpu_device_ids) > 0,
+    )
+    found = await session.execute(query)
+    return [GpuUser(one, container, node, tuple(devices)) for one, container, node, devices in found]
 
 
 async def image_refs_in_use(session: AsyncSession) -> set[str]:

@@ -41,7 +41,7 @@ class Sweep:
             lease.check()
             self._hurried.clear()
             await self.engine.prepare()
-            await self._refresh_nodes(lease)
+            await self.refresh_nodes(lease)
             await self._compare(lease)
             await self.release_ports(lease)
             await self._pause()
@@ -66,7 +66,7 @@ class Sweep:
             await lease.guard(session)
             await repository.release_ports(session)
 
-    async def _refresh_nodes(self, lease: Lease) -> None:
+    async def refresh_nodes(self, lease: Lease) -> None:
         nodes = await self.engine.capacity()
         async with self.database.transaction() as session:
             await lease.guard(session)

@@ -32,7 +32,12 @@ async def record_image(session: AsyncSession, before: ContainerRow, found: Found
         trial.cancel(row)
         await _give_up(session, row, found, "Nothing was stopped: the settings from before stay.")
     else:
-        row.trial_image = {"ref": found.ref, "digest": found.digest, "port": found.port}
+        row.trial_image = {
+            "ref": found.ref,
+            "digest": found.digest,
+            "port": found.port,
+            "gpu_environment": dict(found.gpu_environment),
+        }
 
 
 async def advance(session: AsyncSession, loaded: Loaded, plan: Plan) -> None:

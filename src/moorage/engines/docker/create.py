@@ -4,8 +4,8 @@ import hashlib
 import json
 from typing import Any
 
-from moorage.engines.base import ReplicaSpec
-from moorage.engines.profile import Profile, profile_for
+from moorage.engines.base import GpuHandover, ReplicaSpec
+from moorage.engines.profile import GpuGrant, Profile, profile_for
 from moorage.kit.ids import InstallationId
 
 LABEL_INSTALLATION = "moorage.installation"
@@ -34,9 +34,10 @@ def create_body(
     dns: tuple[str, ...],
     runtime: str | None = None,
     bounds_disk: bool = False,
+    gpus: GpuGrant | None = None,
 ) -> dict[str, Any]:
     """`bounds_disk`: the engine's storage can."""
-    profile = profile_for(spec, runtime)
+    profile = profile_for(spec, runtime, gpus)
     environment = {"PORT": str(spec.port)} | dict(spec.environment) | dict(profile.forced_environment)
     body: dict[str, Any] = {
         "Image": spec.image,
@@ -97,11 +98,35 @@ def host_config(profile: Profile) -> dict[str, Any]:
     }
     if profile.runtime is not None:
         body["Runtime"] = profile.runtime
-    if profile.gpu_device_ids:
-        body["DeviceRequests"] = [
-            {"Driver": "nvidia", "DeviceIDs": list(profile.gpu_device_ids), "Capabilities": [["gpu"]]}
-        ]
-    return body
+    return body | (_gpus(profile.gpus) if profile.gpus is not None else {})
+
+
+def _gpus(grant: GpuGrant) -> dict[str, Any]:
+    match grant.way:
+        case GpuHandover.RUNTIME:
+            request = {"Driver": "nvidia", "DeviceIDs": list(grant.device_ids), "Capabilities": [["gpu"]]}
+            return {"DeviceRequests": [request]}
+        case GpuHandover.CDI:
+            return {"DeviceRequests": [{"Driver": "cdi", "DeviceIDs": list(grant.cdi_names)}]}
+        case GpuHandover.DIRECT:
+            return {
+                "Devices": [
+                    # To read and write; nobody inside makes nodes of its own.
+                    {"PathOnHost": node, "PathInContainer": node, "CgroupPermissions": "rw"}
+                    for node in grant.device_nodes
+                ],
+                "Mounts": [
+                    {
+                        "Type": "bind",
+                        "Source": source,
+                        "Target": target,
+                        "ReadOnly": True,
+                        "BindOptions": {"Propagation": "rprivate"},
+                    }
+                    for target, source in grant.files.items()
+                ],
+            }
+    raise ValueError(f"no GPU is handed over by way of {grant.way}")
 
 
 def labels(spec: ReplicaSpec, installation_id: InstallationId) -> dict[str, str]:

@@ -73,6 +73,12 @@ async def ensure_engine(settings: Settings, progress: Progress) -> str:
     return host
 
 
+def known_host(settings: Settings) -> str:
+    """Where the engine of this installation is, or would be; nothing is started."""
+    chosen = settings.docker_host or _chosen(settings)
+    return _OwnEngine(settings, SYSTEM_PATH, system_clock).host if chosen == _OWN else chosen or SYSTEM_HOST
+
+
 def _chosen(settings: Settings) -> str | None:
     """The engine of the last start; before that was written down, data of an engine of ours told of it."""
     own = _OwnEngine(settings, SYSTEM_PATH, system_clock)

@@ -27,7 +27,7 @@ from moorage.engines.base import (
 )
 from moorage.engines.diagnosis import NetworkDiagnosis, NetworkQuestions
 from moorage.engines.docker import images
-from moorage.engines.docker.connection import CALL_TIMEOUT_S, DockerConnection, json_messages
+from moorage.engines.docker.connection import CALL_TIMEOUT_S, UNIX_PREFIX, DockerConnection, json_messages
 from moorage.engines.docker.create import (
     LABEL_CONTAINER,
     LABEL_INSTALLATION,
@@ -46,7 +46,7 @@ from moorage.engines.docker.disk import (
 )
 from moorage.engines.docker.failures import is_about_gpus, is_about_storage_options, start_failure
 from moorage.engines.docker.firewall import LocalUse
-from moorage.engines.docker.gpus import check_driver, engine_has_gpu_support, lost_gpu, no_gpu
+from moorage.engines.docker.gpus import Gpus, lost_gpu
 from moorage.engines.docker.isolation import Isolation
 from moorage.engines.docker.logs import LogPosition, read_logs
 from moorage.engines.docker.network import BridgeNetwork, NetworkIsolation
@@ -54,8 +54,9 @@ from moorage.engines.docker.observe import observed_replica
 from moorage.engines.docker.processes import process_limit_reached_by
 from moorage.engines.docker.sockets import listening_sockets_of
 from moorage.engines.docker.usage import UsageFiles, usage_files_of
-from moorage.engines.nvidia import find_gpus
+from moorage.engines.hosts.host import GpuHost, HostReader
 from moorage.engines.nvidia_usage import read_gpu_usage
+from moorage.engines.profile import GpuGrant
 from moorage.kit.clock import Clock
 from moorage.kit.errors import EngineError, SettingsError
 from moorage.kit.ids import ContainerId, InstallationId, ReplicaId
@@ -81,9 +82,12 @@ class DockerEngine:
         local_use: LocalUse | None = None,
         isolation_required: bool = True,
         pulls: PullProxy | None = None,
+        host: HostReader | None = None,
     ) -> None:
         """Without `pulls` there are the images of this machine and no others."""
         self._connection = DockerConnection(docker_host)
+        is_local = docker_host.startswith(UNIX_PREFIX)
+        self._gpus = Gpus(self._connection, host or HostReader(sandbox=runtime, is_local=is_local), clock)
         self._installation_id = installation_id
         self._clock = clock
         self._dns = dns
@@ -125,12 +129,12 @@ class DockerEngine:
         return await images.remove_image(self._connection, engine_ref)
 
     async def start(self, spec: ReplicaSpec) -> ObservedReplica:
-        if spec.gpu_device_ids:
-            await check_driver(self._connection, spec)
         await self._require_isolation(spec)
         engine_id, adopted = await self._create_or_adopt(spec)
         if adopted is not None and adopted.phase is not ReplicaPhase.CREATED:
             return adopted  # an earlier call started it; nothing is ever started twice
+        if spec.gpu_device_ids:
+            await self._gpus.wait_until_free(spec.gpu_device_ids)
         async with self._connection.call(f"start replica {spec.replica_id}", _START_TIMEOUT_S) as docker:
             try:
                 await docker.containers.container(engine_id).start()
@@ -142,12 +146,12 @@ class DockerEngine:
             # Outside the handler, so that the engine's own words, which may quote an environment value, are
             # not chained to it.
             if is_about_gpus(failure):
-                raise await no_gpu(self._connection, spec)
+                raise await self._gpus.missing()
             raise start_failure(spec, inspected, failure)
         if inspected is None:
             raise EngineError(f"start replica {spec.replica_id}: it vanished after it was started")
         if spec.gpu_device_ids and lost_gpu(inspected):
-            raise await no_gpu(self._connection, spec)
+            raise await self._gpus.missing()
         return observed_replica(inspected)
 
     async def stop(self, engine_id: str, grace_s: float) -> None:
@@ -268,10 +272,18 @@ class DockerEngine:
     async def gpu_usage(self, device_ids: Collection[str]) -> Mapping[str, GpuUsage]:
         return await read_gpu_usage(device_ids)
 
+    async def gpu_problems(self, device_ids: Collection[str]) -> Mapping[str, str]:
+        return await self._gpus.problems(device_ids)
+
+    async def examine_host(self) -> GpuHost:
+        """This machine's GPUs and what is wrong with them, for its doctor."""
+        return await self._gpus.examine()
+
     async def capacity(self) -> list[NodeCapacity]:
         async with self._connection.call("ask for the machine's size") as docker:
             information = await docker.system.info()
-        machine = await find_gpus() if engine_has_gpu_support(information) else None
+        host = await self._gpus.look(information)
+        machine = host.machine
         architecture = str(information["Architecture"])
         return [
             NodeCapacity(
@@ -280,12 +292,15 @@ class DockerEngine:
                 architecture=_ARCHITECTURES.get(architecture, architecture),
                 cpu_millis=int(information["NCPU"]) * 1000,
                 memory_bytes=int(information["MemTotal"]),
-                gpus=machine.gpus if machine is not None else (),
+                gpus=host.devices,
                 gpu_driver=machine.driver if machine is not None else None,
                 cuda_version=".".join(map(str, machine.cuda)) if machine is not None else None,
                 engine_identity=information.get("ID") or None,
                 closed_because=self._isolation.closed_because,
                 weaknesses=self._isolation.weaknesses,
+                gpu_handover=host.handover.way,
+                gpu_handover_reason=host.handover.reason,
+                findings=host.findings,
             )
         ]
 
@@ -310,11 +325,15 @@ class DockerEngine:
         storage = await self._known_storage()
         if (earlier := await self._inspect_by_id_as_name(spec.replica_id)) is not None:
             return str(earlier["Id"]), observed_replica(earlier)
+        # What is there already is adopted as it is; the machine may have changed since.
+        if spec.gpu_device_ids and (started := await self.inspect(spec.replica_id)) is not None:
+            return started.engine_id, started
+        grant = await self._gpus.grant(spec) if spec.gpu_device_ids else None
         deadline = self._clock.monotonic() + _NAME_TIMEOUT_S
         while self._clock.monotonic() < deadline:
             async with self._connection.call(what) as docker:
                 try:
-                    body = self._create_body(spec, bounds_disk=storage.bounds_disk)
+                    body = self._create_body(spec, grant, bounds_disk=storage.bounds_disk)
                     created = await docker.containers.create(body, name=name_of(spec.replica_id))
                     return str(created.id), None
                 except DockerError as exc:
@@ -340,7 +359,7 @@ class DockerEngine:
                 self._storage = storage_of(await docker.system.info())
         return self._storage
 
-    def _create_body(self, spec: ReplicaSpec, *, bounds_disk: bool) -> dict[str, Any]:
+    def _create_body(self, spec: ReplicaSpec, grant: GpuGrant | None, *, bounds_disk: bool) -> dict[str, Any]:
         return create_body(
             spec,
             installation_id=self._installation_id,
@@ -348,6 +367,7 @@ class DockerEngine:
             dns=self._dns,
             runtime=self._runtime,
             bounds_disk=bounds_disk,
+            gpus=grant,
         )
 
     async def _find_usage_files(self, engine_id: str) -> UsageFiles | None:

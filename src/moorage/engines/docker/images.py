@@ -18,6 +18,7 @@ from aiodocker.exceptions import DockerError
 
 from moorage.engines.base import Image, ImageRequest, PulledImage, PullProgress
 from moorage.engines.docker.connection import DockerConnection, json_messages
+from moorage.engines.nvidia import gpu_environment
 from moorage.kit.errors import EngineError, ImageError
 from moorage.outbound.pulls.proxy import PullProxy
 from moorage.outbound.pulls.ticket import PULL_FOLDER, PullOrder, Ticket
@@ -296,4 +297,5 @@ def _image(inspected: Mapping[str, Any], digest: str | None) -> Image:
         size_bytes=int(inspected["Size"]),
         architecture=str(inspected.get("Architecture") or ""),
         exposed_ports=tuple(ports),
+        gpu_environment=gpu_environment((inspected.get("Config") or {}).get("Env")),
     )

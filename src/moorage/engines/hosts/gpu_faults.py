@@ -1,0 +1,123 @@
+"""What is wrong with a GPU itself: lost, worn out, in a mode in which it does not compute. Pure; part of `doctor.py`."""
+
+from collections.abc import Iterator
+
+from moorage.engines.base import HostFinding
+from moorage.engines.hosts.facts import HostFacts
+from moorage.engines.hosts.findings import broken, risky
+from moorage.engines.hosts.kernel_log import FALLEN_OFF_THE_BUS, UNUSABLE_AFTER, is_of
+from moorage.engines.nvidia import Gpu
+
+
+def unusable_because(gpu: Gpu, facts: HostFacts) -> str | None:
+    """Why nothing may be started on this GPU; None where it is well enough."""
+    if gpu.sliced:
+        return "it is in MIG mode, and slices of a GPU are not offered"
+    if gpu.prohibited:
+        return "its compute mode is 'prohibited'"
+    if gpu.rows_failed:
+        return "its memory is worn out: no spare row is left"
+    if gpu.fabric_pending:
+        return "the fabric manager has not set up its NVLink switches"
+    fatal = [xid.number for xid in facts.xids if xid.number in UNUSABLE_AFTER and is_of(xid, gpu.bus_id)]
+    return f"{UNUSABLE_AFTER[fatal[-1]]} (Xid {fatal[-1]})" if fatal else None
+
+
+def gpu_faults(facts: HostFacts) -> Iterator[HostFinding]:
+    yield from _lost(facts)
+    yield from _xids(facts)
+    yield from _memory_errors(facts)
+    yield from _modes(facts)
+
+
+def _lost(facts: HostFacts) -> Iterator[HostFinding]:
+    command = "reboot  # if it happens again: nvidia-smi -q -d TEMPERATURE,POWER, then reseat or exchange it"
+    by_log = dict.fromkeys(xid.bus_id for xid in facts.xids if xid.number == FALLEN_OFF_THE_BUS)
+    for bus_id in by_log:
+        yield broken(
+            "gpu_lost",
+            f"The GPU at {bus_id} has fallen off the bus: power, heat or the slot is at fault.",
+            command,
+        )
+    machine = facts.nvml.machine
+    if machine is not None and not by_log:
+        for index in machine.lost:
+            yield broken("gpu_lost", f"GPU {index} does not answer its driver any more.", command)
+
+
+def _xids(facts: HostFacts) -> Iterator[HostFinding]:
+    for xid in facts.xids:
+        if xid.number == FALLEN_OFF_THE_BUS:
+            continue  # `_lost` says it.
+        if xid.number in UNUSABLE_AFTER:
+            yield broken(
+                "xid",
+                f"The GPU at {xid.bus_id} reported Xid {xid.number}: {UNUSABLE_AFTER[xid.number]}.",
+                # What is read here ends with the next load of the driver; of a reset alone it knows nothing.
+                "reboot  # if it comes back, exchange the GPU",
+            )
+        else:
+            yield risky(
+                "xid_of_a_program",
+                f"The GPU at {xid.bus_id} reported Xid {xid.number}, as a rule the fault of a program.",
+                f"dmesg | grep 'Xid (PCI:{xid.bus_id}'",
+            )
+
+
+def _memory_errors(facts: HostFacts) -> Iterator[HostFinding]:
+    for gpu in gpus_of(facts):
+        if gpu.rows_failed:
+            yield broken(
+                "ecc_worn_out",
+                f"The memory of {_named(gpu)} is worn out: no spare row is left.",
+                f"nvidia-smi -q -d ROW_REMAPPER -i {gpu.index}  # exchange the GPU",
+            )
+        elif gpu.rows_pending:
+            yield risky(
+                "ecc_reset_pending",
+                f"{_named(gpu)} found bad memory, and leaves it out only after a reset.",
+                f"nvidia-smi --gpu-reset -i {gpu.index}",
+            )
+        elif gpu.uncorrected_errors:
+            yield risky(
+                "ecc_errors",
+                f"{_named(gpu)} had {gpu.uncorrected_errors} memory errors that could not be corrected.",
+                f"nvidia-smi --gpu-reset -i {gpu.index}",
+            )
+
+
+def _modes(facts: HostFacts) -> Iterator[HostFinding]:
+    for gpu in gpus_of(facts):
+        if gpu.prohibited:
+            yield broken(
+                "compute_prohibited",
+                f"{_named(gpu)} lets nobody compute: its compute mode is 'prohibited'.",
+                f"nvidia-smi -c 0 -i {gpu.index}",
+            )
+        if gpu.sliced:
+            yield broken(
+                "mig_mode",
+                f"{_named(gpu)} is in MIG mode, and slices of a GPU are not offered.",
+                f"nvidia-smi -mig 0 -i {gpu.index}",
+            )
+        if gpu.fabric_pending:
+            yield broken(
+                "fabric_not_ready",
+                f"{_named(gpu)} cannot compute until the fabric manager has set up its NVLink switches.",
+                "systemctl enable --now nvidia-fabricmanager",
+            )
+    idle = [gpu for gpu in gpus_of(facts) if gpu.persistent is False]
+    if idle:
+        yield risky(
+            "persistence_off",
+            f"The driver of {_named(idle[0])} is unloaded whenever nobody uses it, so starts are slow and settings get lost.",
+            "nvidia-smi -pm 1",
+        )
+
+
+def gpus_of(facts: HostFacts) -> tuple[Gpu, ...]:
+    return facts.nvml.machine.gpus if facts.nvml.machine is not None else ()
+
+
+def _named(gpu: Gpu) -> str:
+    return f"{gpu.model} {gpu.index}"

@@ -1,0 +1,127 @@
+"""How GPUs get from a machine into containers: the first way that works there, and why that one. Pure.
+
+1. `runtime`: NVIDIA's container runtime, where the engine has it. The usual way.
+2. `cdi`: the engine itself, by the machine's CDI specification.
+3. `direct`: the device nodes of the assigned GPUs and the driver's own files, read-only. It needs nothing but the
+   driver, so a machine with a driver and any engine is enough.
+
+In none of them does a container get more than the GPUs it was assigned, and its profile stays the same.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from moorage.engines.base import GpuHandover
+from moorage.engines.hosts.facts import NVIDIA_RUNTIME, HostFacts
+from moorage.engines.nvidia import Gpu, NvmlFailure
+
+AUTOMATIC = "auto"
+
+
+@dataclass(frozen=True)
+class Handover:
+    way: GpuHandover
+    reason: str | None
+    """A clause that tells why, or what is missing. None where there is no GPU at all."""
+
+
+def choose_handover(facts: HostFacts, wanted: str = AUTOMATIC) -> Handover:
+    """`wanted`: the operator's choice; then only that way is looked at."""
+    if facts.nvml.machine is None or not facts.nvml.machine.gpus:
+        return Handover(GpuHandover.NONE, _unseen(facts))
+    if (refused := sandbox_without_gpus(facts)) is not None:
+        return Handover(GpuHandover.NONE, refused)
+    obstacles: dict[GpuHandover, str | None] = {
+        GpuHandover.RUNTIME: runtime_obstacle(facts),
+        GpuHandover.CDI: _cdi_obstacle(facts),
+        GpuHandover.DIRECT: direct_obstacle(facts),
+    }
+    if wanted != AUTOMATIC:
+        way = GpuHandover(wanted)
+        obstacle = obstacles[way]
+        if obstacle is not None:
+            return Handover(GpuHandover.NONE, f"MOORAGE_GPU_HANDOVER is {wanted}, and {obstacle}")
+        return Handover(way, f"MOORAGE_GPU_HANDOVER is {wanted}")
+    way = next((way for way, obstacle in obstacles.items() if obstacle is None), GpuHandover.NONE)
+    before = [
+        obstacle for way_before, obstacle in obstacles.items() if obstacle and _comes_before(way_before, way)
+    ]
+    return Handover(way, " and ".join(before) or "the engine has NVIDIA's runtime")
+
+
+def cdi_names(gpus: tuple[Gpu, ...], known: frozenset[str]) -> Mapping[str, str] | None:
+    """How the specification names each GPU, by its id or its index; None where one is not in it."""
+    names: dict[str, str] = {}
+    for gpu in gpus:
+        name = next((name for name in (gpu.device_id, str(gpu.index)) if name in known), None)
+        if name is None:
+            return None
+        names[gpu.device_id] = f"nvidia.com/gpu={name}"
+    return names
+
+
+def runtime_obstacle(facts: HostFacts) -> str | None:
+    if NVIDIA_RUNTIME not in facts.engine.runtimes:
+        return "the engine has no NVIDIA runtime"
+    if facts.engine.is_local and not facts.has_runtime_program:
+        return f"the engine's NVIDIA runtime {facts.engine.nvidia_runtime_path} is not there"
+    if facts.engine.is_local and "nvidia-container-runtime-hook" not in facts.toolkit:
+        return "the engine's NVIDIA runtime lacks its program nvidia-container-runtime-hook"
+    return None
+
+
+def direct_obstacle(facts: HostFacts) -> str | None:
+    machine = facts.nvml.machine
+    if not facts.engine.is_local:
+        return "the engine is on another machine"
+    if machine is None:
+        return "no NVIDIA driver answers"
+    if nodes := facts.files.missing_nodes(tuple(gpu.minor for gpu in machine.gpus)):
+        return f"the device node /dev/{nodes[0]} is missing"
+    if any(gpu.minor is None for gpu in machine.gpus):
+        return "the driver does not say which device node a GPU has"
+    if missing := facts.files.missing_libraries:
+        return f"the driver's library {missing[0]} was not found"
+    return None
+
+
+def sandbox_without_gpus(facts: HostFacts) -> str | None:
+    """gVisor hands a GPU through only where it was told to."""
+    sandbox = facts.engine.sandbox
+    runtime = facts.engine.runtimes.get(sandbox or "", {})
+    is_gvisor = "runsc" in (sandbox or "") or "runsc" in str(runtime.get("path") or "")
+    arguments = [str(one) for one in runtime.get("runtimeArgs") or ()]
+    if is_gvisor and not any(one.startswith("--nvproxy") and not one.endswith("=false") for one in arguments):
+        return f"the sandbox {sandbox} was set up without --nvproxy"
+    return None
+
+
+def _cdi_obstacle(facts: HostFacts) -> str | None:
+    machine = facts.nvml.machine
+    if not facts.engine.has_cdi:
+        return "no CDI"
+    if machine is None or cdi_names(machine.gpus, facts.engine.cdi_names) is None:
+        return "its CDI specification does not name the GPUs"
+    return None
+
+
+_ORDER = (GpuHandover.RUNTIME, GpuHandover.CDI, GpuHandover.DIRECT, GpuHandover.NONE)
+
+
+def _comes_before(one: GpuHandover, other: GpuHandover) -> bool:
+    return _ORDER.index(one) < _ORDER.index(other)
+
+
+def _unseen(facts: HostFacts) -> str | None:
+    """A GPU is in the machine, or was, and nothing can be done with it."""
+    if facts.nvml.failure is NvmlFailure.SILENT:
+        return "the driver does not answer"
+    if facts.nvml.failure is NvmlFailure.MISMATCH:
+        return "the driver and its library are of different versions"
+    if facts.nvml.failure is NvmlFailure.OTHER:
+        return facts.nvml.words or "the driver fails"
+    if facts.pci and facts.files.module_version is None:
+        return "no NVIDIA driver is loaded"
+    if facts.pci or facts.files.module_version is not None:
+        return "the driver's library was not found" if facts.nvml.failure else "the driver shows none"
+    return None

@@ -1,0 +1,258 @@
+"""GPUs in a container's life: one replica each, several for one, a GPU that breaks, an image that wants a newer driver."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from reconciler_support import KEYRING, SETTINGS, WatchedEngine, World, driven, eventually, life, new_world
+from sqlalchemy import text
+
+from moorage.catalog.models import InstanceTypeRow
+from moorage.catalog.repository import replace_nodes
+from moorage.containers import service
+from moorage.containers.schemas import AutoscalingResources, ContainerCreate, HealthCheck, RegistryWrite
+from moorage.containers.spec import RegistryProvider
+from moorage.engines.base import GpuDevice
+from moorage.engines.simulated_machine import SimulatedImage
+from moorage.kit.clock import system_clock
+from moorage.kit.database import Database
+from moorage.ledger.check_repository import find_differences, find_slots_paid_wrongly
+
+MODEL = "NVIDIA H200"
+CUDA = "local/cuda:latest"
+SEEN_WITHIN_S = 10.0
+
+
+@pytest.fixture
+async def world(database: Database) -> World:
+    return await with_gpus(await new_world(database), 2)
+
+
+async def with_gpus(world: World, count: int) -> World:
+    world.machine.gpus = tuple(GpuDevice(f"GPU-{index}", MODEL, 141 * 2**30) for index in range(count))
+    world.machine.gpu_driver, world.machine.cuda_version = "550.54.14", "12.4"
+    async with world.database.transaction() as session:
+        for gpus in (1, 2):
+            session.add(
+                InstanceTypeRow(
+                    name=f"gpu-{gpus}",
+                    position=100 + gpus,
+                    gpu_model=MODEL,
+                    gpu_count=gpus,
+                    vcpu_millis=1000,
+                    memory_bytes=2**30,
+                    disk_bytes=2**34,
+                    price_per_hour_microusd=1_000_000,
+                )
+            )
+    await refresh(world)
+    return world
+
+
+async def refresh(world: World) -> None:
+    async with world.database.transaction() as session:
+        await replace_nodes(session, await WatchedEngine(world.machine).capacity())
+
+
+async def create(
+    world: World,
+    instance_type: str = "gpu-1",
+    replicas: int = 1,
+    image: str = "local/chat:latest",
+    **more: object,
+) -> str:
+    wanted = ContainerCreate.model_validate(
+        {
+            "name": f"on-a-gpu-{replicas}-{instance_type}-{image.replace('/', '-').replace(':', '-')}",
+            "image": image,
+            "registry": RegistryWrite(provider=RegistryProvider.LOCAL),
+            "resources": AutoscalingResources(
+                mode="autoscaling", instance_type=instance_type, min_replicas=replicas, max_replicas=replicas
+            ),
+            "health_check": HealthCheck(path="/health"),
+            **more,
+        }
+    )
+    async with world.database.transaction() as session:
+        row = await service.create_container(
+            session,
+            world.actor,
+            world.project,
+            wanted,
+            keyring=KEYRING,
+            settings=SETTINGS,
+            clock=system_clock,
+        )
+        return row.id
+
+
+async def routed(world: World, container_id: str) -> list[str]:
+    """The GPUs of what serves, in the order of slots."""
+    return [one for row in await world.replicas(container_id, "routed") for one in row.gpu_device_ids]
+
+
+async def state_of(world: World, container_id: str, state: str) -> None:
+    async def reached() -> bool:
+        return (await world.container(container_id)).state == state
+
+    await eventually(reached, f"{container_id} is {state}")
+
+
+async def hour(world: World, container_id: str) -> tuple[timedelta, bool, int]:
+    """What is left of its only paid hour, whether it pauses, and how many were paid."""
+    query = text(
+        "SELECT expires_at - coalesce(paused_at, now()), paused_at IS NOT NULL, count(*) OVER () FROM hours "
+        "WHERE container_id = :id AND state = 'paid' ORDER BY bought_at DESC LIMIT 1"
+    )
+    async with world.database.transaction() as session:
+        left, paused, paid = (await session.execute(query, {"id": container_id})).one()
+        return left, paused, paid
+
+
+async def test_each_replica_has_a_gpu_of_its_own(world: World) -> None:
+    async with driven(world, WatchedEngine(world.machine)):
+        container_id = await create(world, replicas=2)
+
+        async def both() -> bool:
+            return sorted(await routed(world, container_id)) == ["GPU-0", "GPU-1"]
+
+        await eventually(both, "two replicas on two GPUs")
+        other = await create(world)
+
+        async def waits() -> bool:
+            return (await world.container(other)).reason == "no_capacity"
+
+        await eventually(waits, "a third has none")
+        assert "all of it is in use" in ((await world.container(other)).message or "")
+    specs = {spec.gpu_device_ids for spec in world.machine.running()}
+    assert specs == {("GPU-0",), ("GPU-1",)}
+
+
+async def test_one_replica_may_have_several(world: World) -> None:
+    async with driven(world, WatchedEngine(world.machine)):
+        container_id = await create(world, "gpu-2")
+        await state_of(world, container_id, "RUNNING")
+    assert [spec.gpu_device_ids for spec in world.machine.running()] == [("GPU-0", "GPU-1")]
+
+
+async def test_a_gpu_that_breaks_is_left_within_seconds_and_the_time_is_not_billed(world: World) -> None:
+    async with driven(world, WatchedEngine(world.machine)):
+        container_id = await create(world)
+        await state_of(world, container_id, "RUNNING")
+        (broken,) = await routed(world, container_id)
+        (other,) = {"GPU-0", "GPU-1"} - {broken}
+        began_s = system_clock.monotonic()
+        world.machine.gpu_problems[broken] = "it has fallen off the bus"
+
+        async def moved() -> bool:
+            return await routed(world, container_id) == [other]
+
+        await eventually(moved, "it serves on the other GPU", SEEN_WITHIN_S)
+        print(f"\nreplaced {system_clock.monotonic() - began_s:.1f} s after the GPU broke")
+        first = next(row for row in await world.replicas(container_id) if row.gpu_device_ids == [broken])
+        assert (first.reason, first.ended_badly) == ("gpu_lost", True)
+        assert "it has fallen off the bus" in (first.message or "")
+        _, paused, paid = await hour(world, container_id)
+        assert (paused, paid) == (False, 1)
+
+
+async def test_while_no_other_gpu_is_free_the_hour_waits_with_it(database: Database) -> None:
+    world = await with_gpus(await new_world(database), 1)
+    async with driven(world, WatchedEngine(world.machine)):
+        container_id = await create(world)
+        await state_of(world, container_id, "RUNNING")
+        world.machine.gpu_problems["GPU-0"] = "it has fallen off the bus"
+        await state_of(world, container_id, "PENDING")
+        row = await world.container(container_id)
+        assert row.reason == "no_capacity"
+        assert "has it, but it has fallen off the bus" in (row.message or "")
+        left, paused, paid = await hour(world, container_id)
+        assert (paused, paid) == (True, 1)
+        # A day passes; the GPU is exchanged.
+        async with world.database.transaction() as session:
+            await session.execute(
+                text(
+                    "UPDATE hours SET paused_at = paused_at - interval '1 day', expires_at = expires_at - interval "
+                    "'1 day', bought_at = bought_at - interval '1 day', due_at = due_at - interval '1 day' "
+                    "WHERE container_id = :id"
+                ),
+                {"id": container_id},
+            )
+        world.machine.gpu_problems.clear()
+        await refresh(world)
+        await state_of(world, container_id, "RUNNING")
+        left_after, paused, paid = await hour(world, container_id)
+        assert (paused, paid) == (False, 1), "nothing was bought anew"
+        assert abs((left_after - left).total_seconds()) < 30, "and nothing of it was lost"
+        async with world.database.transaction() as session:
+            assert await find_differences(session) == []
+            assert await find_slots_paid_wrongly(session) == []
+
+
+async def test_an_hour_that_nobody_came_back_for_stays_over(database: Database) -> None:
+    world = await with_gpus(await new_world(database), 1)
+    async with driven(world, WatchedEngine(world.machine)):
+        container_id = await create(world)
+        await state_of(world, container_id, "RUNNING")
+        world.machine.gpu_problems["GPU-0"] = "it has fallen off the bus"
+        await state_of(world, container_id, "PENDING")
+        # A month passes, and renewals end the hour.
+        async with world.database.transaction() as session:
+            await session.execute(
+                text("UPDATE hours SET due_at = NULL WHERE container_id = :id"), {"id": container_id}
+            )
+        world.machine.gpu_problems.clear()
+        await refresh(world)
+        await state_of(world, container_id, "RUNNING")
+        left, paused, paid = await hour(world, container_id)
+        assert (paused, paid) == (False, 2)
+        assert left > timedelta(0)
+        async with world.database.transaction() as session:
+            assert await find_slots_paid_wrongly(session) == []
+
+
+async def test_an_image_that_no_driver_here_runs_fails_before_anything_starts(world: World) -> None:
+    world.machine.images = {
+        **world.machine.images,
+        CUDA: SimulatedImage(exposed_ports=(8000,), gpu_environment={"NVIDIA_REQUIRE_CUDA": "cuda>=13.0"}),
+    }
+    async with life(world, WatchedEngine(world.machine)) as alive:
+        container_id = await create(world, image=CUDA)
+        for _ in range(3):
+            await alive.round(container_id)
+        row = await world.container(container_id)
+        assert (row.state, row.reason) == ("FAILED", "gpu_driver_mismatch")
+        assert "asks for cuda>=13.0" in (row.message or "")
+        assert "550.54.14, which runs CUDA 12.4 at most" in (row.message or "")
+        assert await world.replicas(container_id) == []
+        # The owner knows better, and says so.
+        allowed = await create(world, "gpu-2", image=CUDA, env={"NVIDIA_DISABLE_REQUIRE": "1"})
+        for _ in range(4):
+            await alive.round(allowed)
+        assert (await world.container(allowed)).state == "RUNNING"
+        # Without a GPU the image may run where it likes.
+        plain = await create(world, "cpu-nano", image=CUDA)
+        for _ in range(4):
+            await alive.round(plain)
+        assert (await world.container(plain)).state == "RUNNING"
+
+
+async def test_placement_passes_over_machines_whose_driver_is_too_old(world: World) -> None:
+    world.machine.images = {
+        **world.machine.images,
+        CUDA: SimulatedImage(exposed_ports=(8000,), gpu_environment={"NVIDIA_REQUIRE_CUDA": "cuda>=13.0"}),
+    }
+    (old,) = await WatchedEngine(world.machine).capacity()
+    world.machine.gpu_driver, world.machine.cuda_version = "580.82.07", "13.0"
+    (new,) = await WatchedEngine(world.machine).capacity()
+    gpu = GpuDevice("GPU-new", MODEL, 141 * 2**30)
+    newer = replace(new, name="newer", engine_identity="another", gpus=(gpu,))
+    async with world.database.transaction() as session:
+        await replace_nodes(session, [old, newer])
+    async with life(world, WatchedEngine(world.machine)) as alive:
+        container_id = await create(world, image=CUDA)
+        for _ in range(4):
+            await alive.round(container_id)
+        (replica,) = await world.replicas(container_id)
+        # The old machine has more of them free, and would have been chosen.
+        assert (replica.node, replica.gpu_device_ids) == ("newer", ["GPU-new"])

@@ -1,0 +1,163 @@
+"""What NVIDIA's library and the kernel's log say of GPUs that are in use: who broke, and who computes on them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pynvml
+import pytest
+from gpu_machines import H200, FakeHost, nvml
+
+from moorage.engines import nvidia_usage
+from moorage.engines.docker.connection import DockerConnection
+from moorage.engines.docker.gpus import Gpus
+from moorage.engines.hosts.host import HostReader
+from moorage.engines.nvidia import NvmlAnswer, NvmlFailure, ask_nvml
+from moorage.kit.clock import system_clock
+from moorage.kit.errors import EngineError
+
+NO_ROWS = (0, 0, 0, 0)
+NO_SPARE_ROW = (0, 9, 0, 1)
+
+
+@dataclass
+class Library:
+    """NVIDIA's library on a machine with these GPUs. A number instead of an answer is the error it gives."""
+
+    gpus: dict[str, Any]
+    """By id: its memory rows."""
+    loads: int | None = None
+    """The error with which it does not."""
+    users: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+    def answer(self, device_id: str) -> Any:
+        if isinstance(self.gpus[device_id], int):
+            raise pynvml.NVMLError(self.gpus[device_id])
+        return self.gpus[device_id]
+
+    def load(self) -> None:
+        if self.loads is not None:
+            raise pynvml.NVMLError(self.loads)
+
+    def find(self, device_id: str) -> str:
+        if device_id not in self.gpus:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND)
+        return device_id
+
+    def unsupported(self, *_: object) -> Any:
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+
+    def memory(self, device_id: str) -> SimpleNamespace:
+        self.answer(device_id)
+        return SimpleNamespace(total=141 * 2**30)
+
+
+@pytest.fixture
+def library(monkeypatch: pytest.MonkeyPatch) -> Library:
+    library = Library({"GPU-0": NO_ROWS, "GPU-1": NO_ROWS})
+    answers: dict[str, Any] = {
+        "nvmlInit": library.load,
+        "nvmlShutdown": lambda: None,
+        "nvmlSystemGetCudaDriverVersion_v2": lambda: 13000,
+        "nvmlSystemGetDriverVersion": lambda: "580.159.04",
+        "nvmlDeviceGetCount": lambda: len(library.gpus),
+        "nvmlDeviceGetHandleByIndex": lambda index: list(library.gpus)[index],
+        "nvmlDeviceGetHandleByUUID": library.find,
+        "nvmlDeviceGetUUID": lambda handle: handle,
+        "nvmlDeviceGetName": lambda handle: "NVIDIA H200",
+        "nvmlDeviceGetMemoryInfo": library.memory,
+        "nvmlDeviceGetRemappedRows": library.answer,
+        "nvmlDeviceGetComputeRunningProcesses": lambda handle: [
+            SimpleNamespace(pid=pid) for pid in library.users.get(handle, ())
+        ],
+    }
+    for name in (
+        "MinorNumber", "PciInfo", "TotalEccErrors", "RetiredPagesPendingStatus", "PersistenceMode", "ComputeMode",
+        "MigMode", "GpuFabricInfo",
+    ):  # fmt: skip
+        answers[f"nvmlDeviceGet{name}"] = library.unsupported
+    for name, answer in answers.items():
+        monkeypatch.setattr(pynvml, name, answer)
+    monkeypatch.setattr(nvidia_usage, "_loaded", False)
+    return library
+
+
+@pytest.mark.parametrize(
+    ("rows", "because"),
+    [
+        (NO_ROWS, None),
+        (NO_SPARE_ROW, "its memory is worn out: no spare row is left"),
+        (pynvml.NVML_ERROR_GPU_IS_LOST, "it has fallen off the bus"),
+        (pynvml.NVML_ERROR_RESET_REQUIRED, "it needs a reset"),
+    ],
+)
+async def test_a_gpu_that_broke_and_not_its_neighbour(
+    library: Library, rows: Any, because: str | None
+) -> None:
+    library.gpus["GPU-0"] = rows
+    found = await nvidia_usage.read_gpu_problems(("GPU-0", "GPU-1"))
+    assert found == ({} if because is None else {"GPU-0": because})
+
+
+async def test_a_gpu_that_is_gone_and_comes_back(library: Library) -> None:
+    rows = library.gpus.pop("GPU-0")
+    assert await nvidia_usage.read_gpu_problems(("GPU-0",)) == {
+        "GPU-0": "the driver does not know it any more"
+    }
+    library.gpus["GPU-0"] = rows
+    assert await nvidia_usage.read_gpu_problems(("GPU-0",)) == {}
+
+
+async def test_a_driver_that_is_gone_takes_all_of_them(library: Library) -> None:
+    library.loads = pynvml.NVML_ERROR_DRIVER_NOT_LOADED
+    found = await nvidia_usage.read_gpu_problems(("GPU-0", "GPU-1"))
+    assert found == dict.fromkeys(("GPU-0", "GPU-1"), "the NVIDIA driver is not loaded any more")
+
+
+async def test_what_is_not_known_is_no_fault_of_a_gpu(library: Library) -> None:
+    library.loads = pynvml.NVML_ERROR_TIMEOUT
+    with pytest.raises(EngineError):
+        await nvidia_usage.read_gpu_problems(("GPU-0",))
+
+
+async def test_who_computes_on_a_gpu(library: Library) -> None:
+    library.users = {"GPU-0": (7, 8), "GPU-1": (9,)}
+    assert await nvidia_usage.read_gpu_users(("GPU-0",)) == {7, 8}
+    assert await nvidia_usage.read_gpu_users(()) == frozenset()
+
+
+async def test_one_that_does_not_answer_hides_no_other(library: Library) -> None:
+    library.gpus["GPU-0"] = pynvml.NVML_ERROR_GPU_IS_LOST
+    machine = (await ask_nvml()).machine
+    assert machine is not None
+    assert ([gpu.device_id for gpu in machine.gpus], machine.lost) == (["GPU-1"], (0,))
+
+
+@pytest.mark.parametrize(
+    ("error", "failure"),
+    [
+        (pynvml.NVML_ERROR_LIBRARY_NOT_FOUND, NvmlFailure.NO_LIBRARY),
+        (pynvml.NVML_ERROR_DRIVER_NOT_LOADED, NvmlFailure.NO_DRIVER),
+        (pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH, NvmlFailure.MISMATCH),
+        (pynvml.NVML_ERROR_UNKNOWN, NvmlFailure.OTHER),
+    ],
+)
+async def test_why_the_library_tells_nothing(library: Library, error: int, failure: NvmlFailure) -> None:
+    library.loads = error
+    assert (await ask_nvml()).failure is failure
+
+
+async def test_a_fatal_word_in_the_kernels_log_is_a_problem_too(library: Library, tmp_path: Path) -> None:
+    host = FakeHost(tmp_path)
+    other = replace(H200, device_id="GPU-1", index=1, minor=1, bus_id="00000000:4C:00.0")
+
+    async def ask() -> NvmlAnswer:
+        return nvml(H200, other)
+
+    gpus = Gpus(DockerConnection("unix:///nowhere.sock"), HostReader(tmp_path, ask), system_clock)
+    await gpus.look(host.information)
+    host.log("NVRM: Xid (PCI:0000:4c:00): 31, MMU Fault", "NVRM: Xid (PCI:0000:3b:00): 119, Timeout")
+    assert await gpus.problems(("GPU-0", "GPU-1")) == {"GPU-0": "its own processor does not answer (Xid 119)"}
+    assert await gpus.problems(("GPU-1",)) == {}

@@ -1,0 +1,228 @@
+"""Which way a machine's GPUs go, why, and what a container gets of them."""
+
+import asyncio
+from collections.abc import Collection
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from gpu_machines import H200, LIBRARIES, VERSION, FakeHost, nvml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moorage.engines.base import GpuHandover, ReplicaSpec
+from moorage.engines.docker.connection import DockerConnection
+from moorage.engines.docker.create import create_body
+from moorage.engines.docker.gpus import LIBRARIES_INSIDE, Gpus, _grant
+from moorage.engines.hosts.host import GpuHost, HostReader
+from moorage.kit.clock import VirtualClock
+from moorage.kit.errors import StartError
+from moorage.kit.ids import ContainerId, InstallationId, OrganizationId, ProjectId, ReplicaId
+
+
+async def test_the_runtime_comes_first(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path)
+    host.with_toolkit()
+    host.with_cdi("0")
+    found = (await host.read()).handover
+    assert found.way is GpuHandover.RUNTIME
+    assert found.reason == "the engine has NVIDIA's runtime"
+
+
+@pytest.mark.parametrize("name", ["0", "GPU-0"])
+async def test_then_cdi_by_the_names_of_its_specification(tmp_path: Path, name: str) -> None:
+    host = FakeHost(tmp_path)
+    host.with_cdi(name, "all")
+    found = await host.read()
+    assert (found.handover.way, found.handover.reason) == (
+        GpuHandover.CDI,
+        "the engine has no NVIDIA runtime",
+    )
+    assert found.cdi == {"GPU-0": f"nvidia.com/gpu={name}"}
+
+
+async def test_a_newer_engine_tells_its_cdi_devices_itself(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path)
+    host.information["DiscoveredDevices"] = [{"Source": "cdi", "ID": "nvidia.com/gpu=GPU-0"}]
+    assert (await host.read()).handover.way is GpuHandover.CDI
+
+
+async def test_a_specification_in_yaml_is_read_and_a_broken_one_is_none(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path)
+    host.information["CDISpecDirs"] = ["/etc/cdi"]
+    host.write("etc/cdi/nvidia.yaml", 'cdiVersion: "0.6.0"\nkind: nvidia.com/gpu\ndevices:\n  - name: "0"\n')
+    assert (await host.read()).handover.way is GpuHandover.CDI
+    host.write("etc/cdi/nvidia.yaml", "kind: [nvidia.com/gpu\n")
+    assert (await host.read()).handover.way is GpuHandover.DIRECT
+
+
+async def test_then_directly_and_it_says_why(tmp_path: Path) -> None:
+    found = (await FakeHost(tmp_path).read()).handover
+    assert (found.way, found.reason) == (GpuHandover.DIRECT, "the engine has no NVIDIA runtime and no CDI")
+
+
+async def test_a_runtime_whose_program_is_gone_is_not_taken(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path)
+    host.with_toolkit()
+    host.remove("usr/bin/nvidia-container-runtime")
+    assert (await host.read()).handover.way is GpuHandover.DIRECT
+
+
+async def test_what_is_missing_is_said_where_no_way_works(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path)
+    host.remove("dev/nvidia-uvm")
+    found = await host.read()
+    assert found.handover.way is GpuHandover.NONE
+    assert (
+        found.handover.reason
+        == "the engine has no NVIDIA runtime and no CDI and the device node /dev/nvidia-uvm is missing"
+    )
+    assert (
+        found.devices[0].unusable_because
+        == f"it cannot be handed over to containers: {found.handover.reason}"
+    )
+
+
+async def test_the_operator_may_choose(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path, wanted="cdi")
+    found = (await host.read()).handover
+    assert (found.way, found.reason) == (GpuHandover.NONE, "MOORAGE_GPU_HANDOVER is cdi, and no CDI")
+    host.with_toolkit()
+    host.wanted = "direct"
+    assert (await host.read()).handover.way is GpuHandover.DIRECT
+
+
+async def test_the_libraries_are_those_of_the_loaded_driver(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path)
+    host.libraries("535.10.01", "usr/local/nvidia/lib64")
+    files = (await host.read()).files
+    assert files.folder == str(tmp_path / LIBRARIES)
+    assert files.libraries["libcuda.so.1"] == str(tmp_path / LIBRARIES / f"libcuda.so.{VERSION}")
+    assert not any("glcore" in name for name in files.libraries), "nothing that draws"
+
+
+async def test_a_folder_that_only_the_linker_knows_is_found(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path)
+    for file in (tmp_path / LIBRARIES).iterdir():
+        file.unlink()
+    host.libraries(VERSION, "opt/driver")
+    host.write("etc/ld.so.conf.d/nvidia.conf", "# the driver\n/opt/driver\n")
+    assert (await host.read()).handover.way is GpuHandover.DIRECT
+
+
+def spec_with(*device_ids: str, **environment: str) -> ReplicaSpec:
+    return ReplicaSpec(
+        ReplicaId("rep_a"), ContainerId("ctr_a"), ProjectId("prj_a"), OrganizationId("org_a"), 0, 1, "sha256:00",
+        None, environment, 8000, 20000, 1000, 2**30, 2**30, device_ids,
+    )  # fmt: skip
+
+
+async def eight(root: Path) -> GpuHost:
+    host = FakeHost(root)
+    host.nodes(*(f"nvidia{index}" for index in range(8)))
+    host.answer = nvml(
+        *(
+            replace(
+                H200, device_id=f"GPU-{index}", index=index, minor=7 - index, bus_id=f"00000000:0{index}:00.0"
+            )
+            for index in range(8)
+        )
+    )
+    return await host.read()
+
+
+async def test_directly_a_container_gets_its_gpus_and_the_driver_and_nothing_else(tmp_path: Path) -> None:
+    host = await eight(tmp_path)
+    spec = spec_with("GPU-2", "GPU-5")
+    body = create_body(
+        spec,
+        installation_id=InstallationId("ins_a"),
+        network="bridge",
+        dns=(),
+        gpus=_grant(host, spec, {"LD_LIBRARY_PATH": "/opt/lib"}),
+    )
+    config = body["HostConfig"]
+    nodes = [device["PathOnHost"] for device in config["Devices"]]
+    # By its minor number, which need not be its index.
+    assert nodes == [
+        "/dev/nvidia5",
+        "/dev/nvidia2",
+        "/dev/nvidiactl",
+        "/dev/nvidia-uvm",
+        "/dev/nvidia-uvm-tools",
+    ]
+    assert all(device["CgroupPermissions"] == "rw" for device in config["Devices"])
+    assert all(mount["ReadOnly"] and mount["Type"] == "bind" for mount in config["Mounts"])
+    assert {mount["Target"].rpartition("/")[0] for mount in config["Mounts"]} == {LIBRARIES_INSIDE}
+    assert f"LD_LIBRARY_PATH=/opt/lib:{LIBRARIES_INSIDE}" in body["Env"]
+    assert "NVIDIA_VISIBLE_DEVICES=GPU-2,GPU-5" in body["Env"]
+    hidden = [path for path in config["MaskedPaths"] if path.startswith("/proc/driver/nvidia")]
+    # Every other GPU's; its own the driver's libraries may read.
+    assert hidden == [f"/proc/driver/nvidia/gpus/0000:0{index}:00.0" for index in (0, 1, 3, 4, 6, 7)]
+    assert config["CapDrop"] == ["ALL"]
+    assert not config["Privileged"]
+    assert "DeviceRequests" not in config
+
+
+def test_without_a_gpu_there_is_no_device_no_mount_and_no_word_of_the_others() -> None:
+    body = create_body(spec_with(), installation_id=InstallationId("ins_a"), network="bridge", dns=())
+    assert "Devices" not in body["HostConfig"]
+    assert "Mounts" not in body["HostConfig"]
+    assert "/proc/driver/nvidia" in body["HostConfig"]["MaskedPaths"]
+
+
+async def test_by_cdi_a_container_gets_the_devices_by_name(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path)
+    host.with_cdi("0")
+    spec = spec_with("GPU-0")
+    body = create_body(
+        spec,
+        installation_id=InstallationId("ins_a"),
+        network="bridge",
+        dns=(),
+        gpus=_grant(await host.read(), spec, {}),
+    )
+    assert body["HostConfig"]["DeviceRequests"] == [{"Driver": "cdi", "DeviceIDs": ["nvidia.com/gpu=0"]}]
+
+
+async def test_a_replica_waits_until_the_one_before_has_given_back_its_gpu() -> None:
+    asked: list[frozenset[int]] = [frozenset({42}), frozenset({42}), frozenset()]
+    clock = VirtualClock()
+
+    async def users(_: Collection[str]) -> frozenset[int]:
+        return asked.pop(0)
+
+    gpus = Gpus(DockerConnection("unix:///nowhere.sock"), HostReader(), clock, users)
+    waiting = asyncio.create_task(gpus.wait_until_free(("GPU-0",)))
+    while not waiting.done():
+        await clock.advance(0.1)
+    await waiting
+    assert asked == []
+
+
+async def test_a_gpu_that_somebody_else_uses_is_said_to_be_busy() -> None:
+    clock = VirtualClock()
+
+    async def users(_: Collection[str]) -> frozenset[int]:
+        return frozenset({42, 7})
+
+    gpus = Gpus(DockerConnection("unix:///nowhere.sock"), HostReader(), clock, users)
+    waiting = asyncio.create_task(gpus.wait_until_free(("GPU-0",)))
+    while not waiting.done():
+        await clock.advance(1.0)
+    with pytest.raises(StartError) as busy:
+        await waiting
+    assert busy.value.code == "gpu_busy"
+    assert "pid 7, 42" in busy.value.message
+
+
+@given(st.text(max_size=40))
+def test_a_cdi_file_of_anything_breaks_nothing(text: str) -> None:
+    import tempfile
+
+    from moorage.engines.hosts.facts import engine_facts
+
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("a.json", "a.yaml"):
+            (Path(folder) / name).write_text(text, errors="replace")
+        engine_facts(Path(folder), {"CDISpecDirs": ["/"]}, is_local=True, sandbox=None)

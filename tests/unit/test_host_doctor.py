@@ -1,0 +1,296 @@
+"""Broken machines, each made of files and answers, and the one sentence and command that each gets."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from gpu_machines import H200, NO_NVML, FakeHost, nvml
+
+from moorage.engines.base import DiskSpace
+from moorage.engines.hosts.doctor import diagnose
+from moorage.engines.hosts.host import HostReader
+from moorage.engines.nvidia import NvmlAnswer, NvmlFailure
+
+Break = Callable[[FakeHost], None]
+BROKEN: dict[str, tuple[Break, str, str]] = {}
+"""By the finding's code: how the machine is broken, words of its sentence, words of the command."""
+
+
+def broken(code: str, sentence: str, command: str) -> Callable[[Break], Break]:
+    def register(change: Break) -> Break:
+        BROKEN[code] = change, sentence, command
+        return change
+
+    return register
+
+
+@broken("driver_missing", "no NVIDIA driver for the kernel", "apt-get install nvidia-driver")
+def _(host: FakeHost) -> None:
+    host.without_driver()
+    host.pci(driver=None)
+
+
+@broken("driver_not_loaded", "installed but not loaded", "modprobe nvidia")
+def _(host: FakeHost) -> None:
+    host.without_driver()
+    host.pci(driver=None)
+    host.write("lib/modules/6.18.44/modules.dep", "updates/dkms/nvidia.ko.xz: kernel/drivers/i2c.ko\n")
+
+
+@broken("driver_nouveau", "held by the driver nouveau", "blacklist nouveau")
+def _(host: FakeHost) -> None:
+    host.without_driver()
+    host.pci(driver="nouveau")
+
+
+@broken("driver_vfio", "reserved for virtual machines", "driverctl unset-override 0000:3b:00.0")
+def _(host: FakeHost) -> None:
+    host.without_driver()
+    host.pci(driver="vfio-pci")
+
+
+@broken("driver_library_mismatch", "driver is 580.159.04, but its libraries are 580.95.05", "reboot")
+def _(host: FakeHost) -> None:
+    for name in ("libcuda", "libnvidia-ml", "libnvidia-ptxjitcompiler"):
+        host.remove(f"usr/lib/x86_64-linux-gnu/{name}.so.580.159.04")
+    host.libraries("580.95.05")
+    host.answer = NO_NVML["mismatch"]
+
+
+@broken(
+    "library_missing", "its libraries (libcuda, libnvidia-ml) are not installed", "apt-get install libcuda1"
+)
+def _(host: FakeHost) -> None:
+    for name in ("libcuda", "libnvidia-ml", "libnvidia-ptxjitcompiler"):
+        for ending in ("so.580.159.04", "so.1", "so"):
+            host.remove(f"usr/lib/x86_64-linux-gnu/{name}.{ending}")
+    host.answer = NO_NVML["library"]
+
+
+@broken("device_nodes_missing", "/dev/nvidia-uvm is missing", "nvidia-modprobe -c 0 -u")
+def _(host: FakeHost) -> None:
+    host.remove("dev/nvidia-uvm")
+
+
+@broken("toolkit_missing", "cannot be handed over to containers", "apt-get install nvidia-container-toolkit")
+def _(host: FakeHost) -> None:
+    host.remove("usr/lib/x86_64-linux-gnu/libnvidia-ptxjitcompiler.so.1")
+    host.remove("usr/lib/x86_64-linux-gnu/libnvidia-ptxjitcompiler.so")
+    host.remove("usr/lib/x86_64-linux-gnu/libnvidia-ptxjitcompiler.so.580.159.04")
+
+
+@broken(
+    "toolkit_broken", "/usr/bin/nvidia-container-runtime is not there", "--reinstall nvidia-container-toolkit"
+)
+def _(host: FakeHost) -> None:
+    host.with_toolkit()
+    host.remove("usr/bin/nvidia-container-runtime")
+
+
+@broken("gpu_vanishes_on_reload", "at the next `systemctl daemon-reload`", "create-dev-char-symlinks")
+def _(host: FakeHost) -> None:
+    host.information["CgroupDriver"] = "systemd"
+    host.with_toolkit()
+    # Nodes of a test have no number of their own: a link to one that has stands for it.
+    host.remove("dev/nvidiactl")
+    (host.root / "dev/nvidiactl").symlink_to("/dev/null")
+
+
+@broken("xid", "reported Xid 119: its own processor does not answer", "reboot")
+def _(host: FakeHost) -> None:
+    host.log("NVRM: Xid (PCI:0000:3b:00): 119, pid=7, name=python3, Timeout waiting for RPC from GSP!")
+
+
+@broken("gpu_lost", "at 0000:3b:00 has fallen off the bus", "reboot")
+def _(host: FakeHost) -> None:
+    host.log("NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, name=python3, GPU has fallen off the bus.")
+
+
+@broken("ecc_errors", "had 3 memory errors that could not be corrected", "nvidia-smi --gpu-reset -i 0")
+def _(host: FakeHost) -> None:
+    host.answer = nvml(replace(H200, uncorrected_errors=3))
+
+
+@broken("ecc_reset_pending", "leaves it out only after a reset", "nvidia-smi --gpu-reset -i 0")
+def _(host: FakeHost) -> None:
+    host.answer = nvml(replace(H200, rows_pending=True))
+
+
+@broken("ecc_worn_out", "worn out: no spare row is left", "ROW_REMAPPER")
+def _(host: FakeHost) -> None:
+    host.answer = nvml(replace(H200, rows_failed=True))
+
+
+@broken("persistence_off", "unloaded whenever nobody uses it", "nvidia-smi -pm 1")
+def _(host: FakeHost) -> None:
+    host.answer = nvml(replace(H200, persistent=False))
+
+
+@broken("driver_too_old", "asks for cuda>=13.2; the driver 580.159.04 runs CUDA 13.0", "a newer driver")
+def _(host: FakeHost) -> None:
+    host.images["vllm/vllm-openai:v1"] = {"NVIDIA_REQUIRE_CUDA": "cuda>=13.2"}
+
+
+@broken("cgroup_driver", "two keepers of the same groups", "native.cgroupdriver=systemd")
+def _(host: FakeHost) -> None:
+    (host.root / "run/systemd/system").mkdir(parents=True)
+
+
+@broken("kvm_missing", "there is no /dev/kvm", "modprobe kvm_intel")
+def _(host: FakeHost) -> None:
+    host.sandbox = "kata"
+    host.information["Runtimes"]["kata"] = {"path": "/usr/bin/kata-runtime"}
+
+
+@broken("nvproxy_missing", "set up without --nvproxy", "runsc install")
+def _(host: FakeHost) -> None:
+    host.sandbox = "runsc"
+    host.information["Runtimes"]["runsc"] = {"path": "/usr/bin/runsc", "runtimeArgs": ["--platform=systrap"]}
+
+
+@broken("driver_hangs", "does not answer: a GPU hangs", "dmesg")
+def _(host: FakeHost) -> None:
+    host.answer = NO_NVML["silent"]
+
+
+@broken("driver_fails", "The NVIDIA driver fails: Unknown Error", "nvidia-smi")
+def _(host: FakeHost) -> None:
+    host.answer = NvmlAnswer(failure=NvmlFailure.OTHER, words="Unknown Error")
+
+
+@broken("compute_prohibited", "compute mode is 'prohibited'", "nvidia-smi -c 0")
+def _(host: FakeHost) -> None:
+    host.answer = nvml(replace(H200, prohibited=True))
+
+
+@broken("mig_mode", "is in MIG mode", "nvidia-smi -mig 0")
+def _(host: FakeHost) -> None:
+    host.answer = nvml(replace(H200, sliced=True))
+
+
+@broken("fabric_not_ready", "until the fabric manager", "nvidia-fabricmanager")
+def _(host: FakeHost) -> None:
+    host.answer = nvml(replace(H200, fabric_pending=True))
+
+
+@pytest.mark.parametrize("code", BROKEN)
+async def test_a_broken_machine_gets_its_sentence_and_its_command(code: str, tmp_path: Path) -> None:
+    host = FakeHost(tmp_path)
+    change, sentence, command = BROKEN[code]
+    change(host)
+    found = {finding.code: finding for finding in await host.findings()}
+    assert code in found, sorted(found)
+    assert sentence in found[code].message
+    assert command in found[code].command
+    assert found[code].message.count(". ") == 0, "one sentence"
+    assert len(found) == 1 or code in (
+        "device_nodes_missing",
+        "library_missing",
+        "driver_library_mismatch",
+    ), found
+
+
+def test_there_are_enough_of_them() -> None:
+    print(f"\n{len(BROKEN)} broken machines")
+    assert len(BROKEN) >= 12
+
+
+async def test_a_machine_that_is_well_has_no_findings(tmp_path: Path) -> None:
+    assert await FakeHost(tmp_path).findings() == ()
+
+
+async def test_a_machine_without_a_gpu_has_none_either(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path)
+    host.without_driver()
+    for name in ("vendor", "class", "driver"):
+        host.remove(f"sys/bus/pci/devices/0000:3b:00.0/{name}")
+    host.answer = NO_NVML["library"]
+    assert await host.findings() == ()
+
+
+async def test_a_full_disk(tmp_path: Path) -> None:
+    facts = (await FakeHost(tmp_path).read()).facts
+    full = replace(facts, disk=DiskSpace(100 * 2**30, 4 * 2**30))
+    (finding,) = diagnose(full)
+    assert (finding.code, finding.broken) == ("disk_full", True)
+    assert "4.0 GiB left (4%)" in finding.message
+    assert finding.command == "docker system prune"
+    assert diagnose(replace(facts, disk=DiskSpace(100 * 2**30, 6 * 2**30))) == ()
+
+
+async def test_faults_of_programs_do_not_break_a_gpu(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path)
+    host.log("NVRM: Xid (PCI:0000:3b:00): 31, pid=7, name=python3, MMU Fault")
+    found = await host.read()
+    assert [(one.code, one.broken) for one in found.findings] == [("xid_of_a_program", False)]
+    assert [device.unusable_because for device in found.devices] == [None]
+
+
+async def test_a_fatal_error_keeps_replicas_away_until_the_driver_is_loaded_anew(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path)
+    other = replace(H200, device_id="GPU-1", index=1, minor=1, bus_id="00000000:4C:00.0")
+    host.nodes("nvidia1")
+    host.answer = nvml(H200, other)
+    host.log("NVRM: Xid (PCI:0000:4c:00): 95, Uncontained ECC error")
+    devices = (await host.read()).devices
+    assert devices[0].unusable_because is None
+    assert "Xid 95" in (devices[1].unusable_because or "")
+    host.log(
+        "NVRM: Xid (PCI:0000:4c:00): 95, Uncontained", "NVRM: loading NVIDIA UNIX x86_64 Kernel Module 580"
+    )
+    assert [one.unusable_because for one in (await host.read()).devices] == [None, None]
+
+
+async def test_while_the_driver_is_silent_its_gpus_are_there_and_not_used(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path)
+    answers = [nvml(), NO_NVML["silent"]]
+
+    async def ask() -> NvmlAnswer:
+        return answers.pop(0)
+
+    reader = HostReader(tmp_path, ask)
+    assert [one.unusable_because for one in (await reader.read(host.information)).devices] == [None]
+    silent = await reader.read(host.information)
+    assert [one.device_id for one in silent.devices] == ["GPU-0"]
+    assert "does not answer" in (silent.devices[0].unusable_because or "")
+
+
+async def test_a_gpu_that_stops_answering_is_still_there_and_not_used(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path)
+    other = replace(H200, device_id="GPU-1", index=1, minor=1, bus_id="00000000:4C:00.0")
+    host.nodes("nvidia1")
+    # First all is well, then one is lost, at last the machine was started anew without it.
+    answers = [nvml(H200, other), nvml(H200, lost=(1,)), nvml(H200, lost=(1,)), nvml(H200)]
+
+    async def ask() -> NvmlAnswer:
+        return answers.pop(0)
+
+    reader = HostReader(tmp_path, ask)
+    assert [one.unusable_because for one in (await reader.read(host.information)).devices] == [None, None]
+    for _ in range(2):
+        lost = await reader.read(host.information)
+        assert [one.unusable_because for one in lost.devices] == [None, "it does not answer any more"]
+        assert lost.machine is not None
+        assert [gpu.device_id for gpu in lost.machine.gpus] == ["GPU-0"], "it is not granted to anybody"
+        (finding,) = lost.findings
+        assert (finding.code, finding.message) == ("gpu_lost", "GPU 1 does not answer its driver any more.")
+    assert [one.device_id for one in (await reader.read(host.information)).devices] == ["GPU-0"]
+
+
+def test_the_command_works_where_nothing_of_moorage_runs(tmp_path: Path) -> None:
+    environment = {
+        **os.environ,
+        "MOORAGE_HOME": str(tmp_path),
+        "MOORAGE_DOCKER_HOST": f"unix://{tmp_path}/none.sock",
+    }
+    command = [sys.executable, "-m", "moorage.entrypoints.moor", "doctor", "host", "--json"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1, done.stderr
+    said = json.loads(done.stdout)
+    assert said["findings"][0]["code"] == "engine_missing"
+    assert json.loads(done.stderr)["error"]["code"] == "host_broken"

@@ -1,0 +1,92 @@
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moorage.catalog.capacity import InstanceType, room_for, why_no_room
+from moorage.catalog.defaults import default_catalogue
+from moorage.catalog.proposals import propose
+from moorage.engines.base import GpuDevice, NodeCapacity
+
+GIB = 2**30
+H200 = 143771 * 2**20
+
+
+def node(
+    gpus: int = 1, memory_gib: int = 126, model: str = "NVIDIA H200", because: str | None = None
+) -> NodeCapacity:
+    devices = tuple(GpuDevice(f"GPU-{index}", model, H200, because) for index in range(gpus))
+    return NodeCapacity("here", "operator", "amd64", 16000, memory_gib * GIB, devices)
+
+
+def test_a_type_that_is_larger_than_every_machine_gets_one_that_fits() -> None:
+    (proposal,) = propose(default_catalogue(), [node()], 4.0)
+    assert (proposal.name, proposal.gpu_count) == ("h200-141gb-113g", 1)
+    assert (proposal.memory_bytes, proposal.vcpu_millis) == (113 * GIB, 16000)
+    assert proposal.price_per_hour_microusd == 4_990_000
+    assert proposal.because == "here has NVIDIA H200, but is smaller than what h200-141gb promises."
+
+
+def test_a_gpu_that_no_type_names_gets_one_without_a_price() -> None:
+    (proposal,) = propose(default_catalogue(), [node(model="NVIDIA RTX PRO 6000")], 4.0)
+    assert (proposal.name, proposal.price_per_hour_microusd) == ("rtx-pro-6000-141gb", None)
+    assert proposal.because == "here has NVIDIA RTX PRO 6000, and no instance type offers it."
+
+
+def test_a_machine_with_several_gets_types_of_several() -> None:
+    proposals = propose(default_catalogue(), [node(gpus=4, memory_gib=400)], 4.0)
+    assert [(one.name, one.gpu_count) for one in proposals] == [
+        ("h200-141gb-90g", 1),
+        ("h200-141gb-x2", 2),
+        ("h200-141gb-x4", 4),
+    ]
+    assert proposals[2].price_per_hour_microusd == 4 * 4_990_000
+
+
+def test_what_is_offered_and_fits_needs_no_proposal() -> None:
+    assert propose(default_catalogue(), [node(memory_gib=256)], 4.0) == []
+    assert propose(default_catalogue(), [node(gpus=0)], 4.0) == []
+
+
+def test_a_small_machine_beside_a_large_one_gets_its_own() -> None:
+    eight = InstanceType("h200-x8", "NVIDIA H200", 8, 16000, 512 * GIB, GIB, 1, "operator")
+    large, small = replace(node(gpus=8, memory_gib=1024), name="large"), replace(node(), name="small")
+    assert propose([eight], [large], 4.0) == []
+    (proposal,) = propose([eight], [large, small], 4.0)
+    assert proposal.gpu_count == 1
+    assert proposal.because == "small has NVIDIA H200, but is smaller than what h200-x8 promises."
+    both = propose([], [large, small], 4.0)
+    assert both[0].because == "large, small have NVIDIA H200, and no instance type offers it."
+
+
+@given(
+    st.integers(1, 16), st.integers(8, 2048), st.sampled_from(["NVIDIA H200", "NVIDIA A100-SXM4-80GB", "Odd"])
+)
+def test_each_proposal_fits_where_it_came_from(gpus: int, memory_gib: int, model: str) -> None:
+    nodes = [node(gpus, memory_gib, model)]
+    proposals = propose(default_catalogue(), nodes, 1.0)
+    names = [one.name for one in proposals]
+    assert len(set(names)) == len(names)
+    for one in proposals:
+        offered = InstanceType(
+            one.name,
+            one.gpu_model,
+            one.gpu_count,
+            one.vcpu_millis,
+            one.memory_bytes,
+            one.disk_bytes,
+            1,
+            "operator",
+        )
+        # A machine with more GPUs than processors cannot give each one.
+        assert room_for(offered, nodes, {}, 1.0) or one.vcpu_millis > 16000
+        assert one.name not in {known.name for known in default_catalogue()}
+
+
+def test_a_person_learns_why_a_gpu_that_is_there_does_not_help() -> None:
+    h200 = next(one for one in default_catalogue() if one.name == "h200-141gb")
+    assert "wants 180 GiB of memory and 16 vCPUs, and here, which has the GPU, has 126 GiB" in why_no_room(
+        h200, [node()]
+    )
+    lost = why_no_room(h200, [node(memory_gib=256, because="it has fallen off the bus")])
+    assert "here has it, but it has fallen off the bus" in lost
