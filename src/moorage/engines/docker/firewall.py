@@ -9,6 +9,7 @@ What users of this machine send passes OUTPUT. Replicas listen on loopback ports
 belongs to everybody who has an account here: without the third chain they would reach every replica without a key.
 """
 
+import asyncio
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +20,8 @@ from moorage.outbound.networks import NOT_PUBLIC
 _DOCKER_USER_JUMP = "-A FORWARD -j DOCKER-USER"
 _HARMLESS_BEFORE = (" -j MOOR-", " -j DOCKER-ISOLATION-STAGE-1")
 """The second drops or returns, and comes first once Docker was restarted."""
+_LOOKS = 10
+_BETWEEN_LOOKS_S = 0.2
 _REPLIES = "-m conntrack --ctstate RELATED,ESTABLISHED"
 
 
@@ -96,11 +99,7 @@ async def withdraw(bridge: str, suffix: str) -> None:
 
 
 async def _enforce(program: str, wanted: tuple[Chain, ...]) -> None:
-    present = await iptables.present_rules(program)
-    if program == "iptables" and _DOCKER_USER_JUMP not in present:
-        raise FirewallUnusableError(
-            "the Docker engine does not manage this machine's firewall (there is no DOCKER-USER chain)"
-        )
+    present = await _rules_with_dockers() if program == "iptables" else await iptables.present_rules(program)
     changes: list[str] = []
     if program == "iptables" and not _docker_user_is_in_front(present):
         # Where Docker itself puts it at each start; a firewall program that was reloaded since got before it.
@@ -112,6 +111,18 @@ async def _enforce(program: str, wanted: tuple[Chain, ...]) -> None:
         changes += chain.put_first(present)
     if changes:
         await iptables.restore(program, changes)
+
+
+async def _rules_with_dockers() -> list[str]:
+    """An engine that starts, this one or another on the machine, takes its chains away and brings them back."""
+    for _ in range(_LOOKS):
+        present = await iptables.present_rules("iptables")
+        if _DOCKER_USER_JUMP in present:
+            return present
+        await asyncio.sleep(_BETWEEN_LOOKS_S)
+    raise FirewallUnusableError(
+        "the Docker engine does not manage this machine's firewall (there is no DOCKER-USER chain)"
+    )
 
 
 def is_enforced(chain: Chain, present: list[str]) -> bool:
