@@ -68,7 +68,7 @@ def local_chain(bridge: str, suffix: str, use: LocalUse) -> Chain:
         "-p tcp -m conntrack --ctstate NEW",
         (
             *(f"-A {name} -m owner --uid-owner {user_id} -j RETURN" for user_id in sorted(use.user_ids)),
-            # Where the sender meant it to go: the engine may have sent it on to the bridge by now, which `-o` does not see.
+            # Where the sender meant it to go: an engine without proxies has sent it on to the bridge by now, unseen by `-o`.
             f"-A {name} -p tcp -m conntrack --ctorigdst 127.0.0.1 --ctorigdstport {first}:{last} -j REJECT --reject-with tcp-reset",
             f"-A {name} -o {bridge} -p tcp -j REJECT --reject-with tcp-reset",
         ),

@@ -31,17 +31,13 @@ class Chain:
     def jump(self) -> str:
         return f"-A {self.entered_from} {self.condition} -j {self.name}"
 
-    def is_in(self, present: list[str]) -> bool:
-        """Whether these are exactly its rules, and entered once."""
-        rules = tuple(line for line in present if line.startswith(f"-A {self.name} "))
-        return rules == self.rules and present.count(self.jump) == 1
-
     def is_first_in(self, present: list[str]) -> bool:
-        """Entered before anything but what other installations of Moorage put there: each of them concerns its own bridge
-        and ports only."""
+        """Whether these are exactly its rules, entered before anything but what other installations of Moorage put
+        there: each of them concerns its own bridge and ports only."""
+        rules = tuple(line for line in present if line.startswith(f"-A {self.name} "))
         origin = [line for line in present if line.startswith(f"-A {self.entered_from} ")]
         foreign = [line for line in origin if " -j MOOR-" not in line or line == self.jump]
-        return self.is_in(present) and foreign[:1] == [self.jump]
+        return rules == self.rules and foreign[:1] == [self.jump] and origin.count(self.jump) == 1
 
     def put_first(self, present: list[str]) -> list[str]:
         """As `iptables-restore` reads it."""
@@ -58,27 +54,27 @@ def is_installed(program: str) -> bool:
     return shutil.which(program, path=_SEARCH_PATH) is not None
 
 
-async def present_rules(program: str, table: str = "filter") -> list[str]:
-    return (await run(program, "-w", _LOCK_WAIT_S, "-t", table, "-S")).splitlines()
+async def present_rules(program: str) -> list[str]:
+    return (await run(program, "-w", _LOCK_WAIT_S, "-S")).splitlines()
 
 
-async def restore(program: str, changes: list[str], table: str = "filter") -> None:
+async def restore(program: str, changes: list[str]) -> None:
     """All of them or none."""
     # Chains must be declared before rules that jump to them.
     ordered = sorted(changes, key=lambda line: not line.startswith(":"))
-    text = "\n".join([f"*{table}", *ordered, "COMMIT", ""])
+    text = "\n".join(["*filter", *ordered, "COMMIT", ""])
     await run(f"{program}-restore", "--noflush", "-w", _LOCK_WAIT_S, standard_input=text)
 
 
-async def remove_chains(program: str, names: Iterable[str], table: str = "filter") -> None:
-    present = await present_rules(program, table)
+async def remove_chains(program: str, names: Iterable[str]) -> None:
+    present = await present_rules(program)
     there = [name for name in sorted(names) if f"-N {name}" in present]
     jumps = [line for line in present if line.rpartition(" -j ")[2] in there]
     changes = [f"-D{line.removeprefix('-A')}" for line in jumps]
     for name in there:
         changes += [f"-F {name}", f"-X {name}"]
     if changes:
-        await restore(program, changes, table)
+        await restore(program, changes)
 
 
 async def run(program: str, *arguments: str, standard_input: str = "") -> str:

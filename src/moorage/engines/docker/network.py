@@ -13,7 +13,7 @@ from typing import Any
 
 from aiodocker.exceptions import DockerError
 
-from moorage.engines.docker import firewall, kernel_path
+from moorage.engines.docker import firewall
 from moorage.engines.docker.connection import DockerConnection
 from moorage.engines.docker.create import LABEL_INSTALLATION
 from moorage.engines.docker.host_limits import raise_limits
@@ -65,9 +65,6 @@ class BridgeNetwork:
             weaknesses.append(open_because)
         await self._ensure_network(connection)
         reason = reason or self._why_not_isolated()
-        # Only behind the rules that keep everybody else from this way.
-        if reason is None and local_use is not None and not weaknesses:
-            weaknesses += await self._why_through_proxies(local_use)
         if self.is_on_this_machine() and (low := raise_limits()):
             weaknesses.append(
                 f"one container can take what all share: the kernel's {', '.join(low)} may not be raised here"
@@ -85,7 +82,6 @@ class BridgeNetwork:
             except DockerError as exc:
                 if exc.status != 404:
                     raise
-        await kernel_path.withdraw(self.bridge, self.suffix)
         await firewall.withdraw(self.bridge, self.suffix)
 
     async def _ensure_network(self, connection: DockerConnection) -> None:
@@ -132,13 +128,6 @@ class BridgeNetwork:
         except FirewallUnusableError as exc:
             return f"every user of this machine reaches replicas without a key, on loopback ({exc.message})"
         return None
-
-    async def _why_through_proxies(self, local_use: firewall.LocalUse) -> list[str]:
-        try:
-            await kernel_path.open_up(self.bridge, self.suffix, local_use.ports)
-        except FirewallUnusableError as exc:
-            return [f"requests just after a replica was killed are lost, in Docker's proxies ({exc.message})"]
-        return []
 
     def _why_not_isolated(self) -> str | None:
         if not self.is_on_this_machine():
