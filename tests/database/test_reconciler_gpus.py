@@ -189,6 +189,55 @@ async def test_while_no_other_gpu_is_free_the_hour_waits_with_it(database: Datab
             assert await find_slots_paid_wrongly(session) == []
 
 
+async def test_a_process_that_dies_of_its_gpu_before_anybody_looked(database: Database) -> None:
+    """As real ones do: the driver fails every call at once, and the engine tells of the end before the watch looks."""
+    world = await with_gpus(await new_world(database), 2)
+    async with life(world, WatchedEngine(world.machine)) as alive:
+        container_id = await create(world)
+        for _ in range(4):
+            await alive.round(container_id)
+        (broken,) = await routed(world, container_id)
+        (other,) = {"GPU-0", "GPU-1"} - {broken}
+        (first,) = await world.replicas(container_id, "routed")
+        world.machine.gpu_problems[broken] = "it has fallen off the bus"
+        world.machine.end(first.id, exit_code=134)
+        await alive.round(container_id)
+        (ended,) = [row for row in await world.replicas(container_id) if row.id == first.id]
+        assert (ended.reason, ended.ended_badly) == ("gpu_lost", True)
+        assert "it has fallen off the bus" in (ended.message or "")
+        _, paused, paid = await hour(world, container_id)
+        assert (paused, paid) == (True, 1)
+
+        async def serves() -> bool:
+            await alive.round(container_id)
+            return await routed(world, container_id) == [other]
+
+        await eventually(serves, "it serves on the other GPU")
+        tried = {
+            one
+            for row in await world.replicas(container_id)
+            if row.id != first.id
+            for one in row.gpu_device_ids
+        }
+        assert tried == {other}, "the broken one was not tried again"
+        _, paused, paid = await hour(world, container_id)
+        assert (paused, paid) == (False, 1)
+
+
+async def test_a_process_that_dies_of_itself_is_its_own_fault(world: World) -> None:
+    async with life(world, WatchedEngine(world.machine)) as alive:
+        container_id = await create(world)
+        for _ in range(4):
+            await alive.round(container_id)
+        (first,) = await world.replicas(container_id, "routed")
+        world.machine.end(first.id, exit_code=1)
+        await alive.round(container_id)
+        (ended,) = [row for row in await world.replicas(container_id) if row.id == first.id]
+        assert ended.reason == "exited"
+        _, paused, paid = await hour(world, container_id)
+        assert (paused, paid) == (False, 1)
+
+
 async def test_an_hour_that_nobody_came_back_for_stays_over(database: Database) -> None:
     world = await with_gpus(await new_world(database), 1)
     async with driven(world, WatchedEngine(world.machine)):
