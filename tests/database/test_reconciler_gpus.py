@@ -238,6 +238,66 @@ async def test_a_process_that_dies_of_itself_is_its_own_fault(world: World) -> N
         assert (paused, paid) == (False, 1)
 
 
+async def test_an_hour_that_goes_to_a_slot_that_serves_does_not_pause_there(world: World) -> None:
+    async with life(world, WatchedEngine(world.machine)) as alive:
+        container_id = await create(world, replicas=2)
+        for _ in range(4):
+            await alive.round(container_id)
+        assert len(await routed(world, container_id)) == 2
+        (second,) = [row for row in await world.replicas(container_id, "routed") if row.slot == 1]
+        world.machine.gpu_problems[second.gpu_device_ids[0]] = "it has fallen off the bus"
+        world.machine.end(second.id)
+        await alive.round(container_id)
+        # One is enough from now on; and the hour of the one that serves ended while it was thought to be missing.
+        async with world.database.transaction() as session:
+            await session.execute(
+                text("UPDATE containers SET desired_replicas = 1 WHERE id = :id"), {"id": container_id}
+            )
+            await session.execute(
+                text(
+                    "UPDATE hours SET due_at = NULL, expires_at = now() WHERE container_id = :id AND slot = 0"
+                ),
+                {"id": container_id},
+            )
+        await alive.round(container_id)
+        query = text("SELECT slot, paused_at FROM hours WHERE container_id = :id AND due_at IS NOT NULL")
+        async with world.database.transaction() as session:
+            live = list(await session.execute(query, {"id": container_id}))
+            assert live == [(0, None)], "the rest of the other slot's hour passes"
+            assert await find_slots_paid_wrongly(session) == []
+
+
+async def test_an_hour_of_another_type_goes_on_pausing(world: World) -> None:
+    async with life(world, WatchedEngine(world.machine)) as alive:
+        container_id = await create(world, "gpu-2")
+        for _ in range(4):
+            await alive.round(container_id)
+        (first,) = await world.replicas(container_id, "routed")
+        world.machine.gpu_problems["GPU-1"] = "it has fallen off the bus"
+        world.machine.end(first.id)
+        await alive.round(container_id)
+        assert (await hour(world, container_id))[1:] == (True, 1)
+        # Its owner has one GPU do, until there are two again.
+        async with world.database.transaction() as session:
+            await session.execute(
+                text(
+                    "UPDATE containers SET instance_type = 'gpu-1', generation = generation + 1, "
+                    "settings = jsonb_set(settings, '{instance_type}', '\"gpu-1\"') WHERE id = :id"
+                ),
+                {"id": container_id},
+            )
+        for _ in range(4):
+            await alive.round(container_id)
+        assert await routed(world, container_id) == ["GPU-0"]
+        query = text(
+            "SELECT instance_type, paused_at IS NOT NULL FROM hours WHERE container_id = :id ORDER BY instance_type"
+        )
+        async with world.database.transaction() as session:
+            found = list(await session.execute(query, {"id": container_id}))
+            assert found == [("gpu-1", False), ("gpu-2", True)]
+            assert await find_slots_paid_wrongly(session) == []
+
+
 async def test_an_hour_that_nobody_came_back_for_stays_over(database: Database) -> None:
     world = await with_gpus(await new_world(database), 1)
     async with driven(world, WatchedEngine(world.machine)):
