@@ -122,6 +122,55 @@ async def test_what_is_not_known_is_no_fault_of_a_gpu(library: Library) -> None:
         await nvidia_usage.read_gpu_problems(("GPU-0",))
 
 
+async def test_a_library_that_is_missing_says_nothing_of_what_computes(library: Library) -> None:
+    """It is exchanged under a controller that starts just then; the driver is loaded, and containers have files of their own."""
+    library.loads = pynvml.NVML_ERROR_LIBRARY_NOT_FOUND
+    with pytest.raises(EngineError, match="NVML"):
+        await nvidia_usage.read_gpu_problems(("GPU-0", "GPU-1"))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pynvml.NVML_ERROR_NO_PERMISSION,
+        pynvml.NVML_ERROR_OPERATING_SYSTEM,
+        pynvml.NVML_ERROR_INSUFFICIENT_RESOURCES,
+        pynvml.NVML_ERROR_TIMEOUT,
+    ],
+)
+async def test_what_the_library_says_of_itself_ends_nobody(library: Library, error: int) -> None:
+    library.gpus["GPU-0"] = error
+    with pytest.raises(EngineError, match="NVML"):
+        await nvidia_usage.read_gpu_problems(("GPU-0", "GPU-1"))
+    # Nor does it hide what is known of another.
+    library.gpus["GPU-1"] = pynvml.NVML_ERROR_GPU_IS_LOST
+    found = await nvidia_usage.read_gpu_problems(("GPU-0", "GPU-1"))
+    assert found == {"GPU-1": "it has fallen off the bus"}
+
+
+async def test_half_an_answer_is_an_error_like_any_other(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def rows(_: str) -> None:
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_TIMEOUT)
+
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetRemappedRows", rows)
+    with pytest.raises(EngineError, match="NVML"):
+        await nvidia_usage.read_gpu_problems(("GPU-0",))
+
+
+async def test_a_name_that_is_no_text_hides_no_other_gpu(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def name(handle: str) -> str:
+        return b"\xff\xfe".decode() if handle == "GPU-0" else "NVIDIA H200"
+
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetName", name)
+    machine = (await ask_nvml()).machine
+    assert machine is not None
+    assert ([gpu.device_id for gpu in machine.gpus], machine.lost) == (["GPU-1"], (0,))
+
+
 async def test_who_computes_on_a_gpu(library: Library) -> None:
     library.users = {"GPU-0": (7, 8), "GPU-1": (9,)}
     assert await nvidia_usage.read_gpu_users(("GPU-0",)) == {7, 8}

@@ -162,7 +162,7 @@ def _gpu(index: int) -> Gpu | None:
             sliced=bool((told(lambda: pynvml.nvmlDeviceGetMigMode(handle)) or (0, 0))[0]),
             fabric_pending=bool(told(lambda: _fabric_pending(handle))),
         )
-    except pynvml.NVMLError:
+    except (pynvml.NVMLError, ValueError):  # also a name that is no text
         return None
 
 
