@@ -1,5 +1,6 @@
 """GPUs in a container's life: one replica each, several for one, a GPU that breaks, an image that wants a newer driver."""
 
+import asyncio
 from dataclasses import replace
 from datetime import timedelta
 
@@ -12,7 +13,7 @@ from moorage.catalog.repository import replace_nodes
 from moorage.containers import service
 from moorage.containers.schemas import AutoscalingResources, ContainerCreate, HealthCheck, RegistryWrite
 from moorage.containers.spec import RegistryProvider
-from moorage.engines.base import GpuDevice
+from moorage.engines.base import GpuDevice, NodeCapacity
 from moorage.engines.simulated_machine import SimulatedImage
 from moorage.kit.clock import system_clock
 from moorage.kit.database import Database
@@ -154,6 +155,32 @@ async def test_a_gpu_that_breaks_is_left_within_seconds_and_the_time_is_not_bill
         assert "it has fallen off the bus" in (first.message or "")
         _, paused, paid = await hour(world, container_id)
         assert (paused, paid) == (False, 1)
+
+
+async def test_a_machine_whose_description_hangs_holds_up_nobody_who_has_to_go(world: World) -> None:
+    """The library hangs, and the kernel's log tells which GPU it is: its replica does not wait for the library."""
+
+    class Hanging(WatchedEngine):
+        hangs = False
+
+        async def capacity(self) -> list[NodeCapacity]:
+            if self.hangs:
+                await asyncio.Event().wait()
+            return await super().capacity()
+
+    engine = Hanging(world.machine)
+    async with driven(world, engine):
+        container_id = await create(world)
+        await state_of(world, container_id, "RUNNING")
+        (broken,) = await routed(world, container_id)
+        (other,) = {"GPU-0", "GPU-1"} - {broken}
+        engine.hangs = True
+        world.machine.gpu_problems[broken] = "its own processor does not answer (Xid 119)"
+
+        async def moved() -> bool:
+            return await routed(world, container_id) == [other]
+
+        await eventually(moved, "it serves on the other GPU", SEEN_WITHIN_S)
 
 
 async def test_while_no_other_gpu_is_free_the_hour_waits_with_it(database: Database) -> None:

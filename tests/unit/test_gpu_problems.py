@@ -1,5 +1,6 @@
 """What NVIDIA's library and the kernel's log say of GPUs that are in use: who broke, and who computes on them."""
 
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -210,3 +211,26 @@ async def test_a_fatal_word_in_the_kernels_log_is_a_problem_too(library: Library
     host.log("NVRM: Xid (PCI:0000:4c:00): 31, MMU Fault", "NVRM: Xid (PCI:0000:3b:00): 119, Timeout")
     assert await gpus.problems(("GPU-0", "GPU-1")) == {"GPU-0": "its own processor does not answer (Xid 119)"}
     assert await gpus.problems(("GPU-1",)) == {}
+
+
+async def test_the_kernels_log_is_read_also_while_the_library_hangs(
+    library: Library, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A GPU whose processor does not answer (Xid 119) is what makes it hang."""
+    host, released = FakeHost(tmp_path), threading.Event()
+
+    async def ask() -> NvmlAnswer:
+        return nvml(H200)
+
+    monkeypatch.setattr(pynvml, "nvmlInit", released.wait)
+    monkeypatch.setattr(nvidia_usage, "_TIMEOUT_S", 0.05)
+    gpus = Gpus(DockerConnection("unix:///nowhere.sock"), HostReader(tmp_path, ask), system_clock)
+    try:
+        await gpus.look(host.information)
+        with pytest.raises(EngineError, match="NVML did not answer"):
+            await gpus.problems(("GPU-0",))
+        host.log("NVRM: Xid (PCI:0000:3b:00): 119, Timeout")
+        found = await gpus.problems(("GPU-0",))
+    finally:
+        released.set()
+    assert found == {"GPU-0": "its own processor does not answer (Xid 119)"}

@@ -210,7 +210,8 @@ class ContainersReconciler:
         async with self.database.reading() as session:
             room = await capacity_repository.load_room(session)
         avoided = self._avoided(loaded)
-        return replace(room, nodes=[node for node in room.nodes if node.name not in avoided])
+        there = self._gpu_watch.with_broken(room.nodes)
+        return replace(room, nodes=[node for node in there if node.name not in avoided])
 
     def _with_its_driver(self, loaded: Loaded, room: Room) -> Room:
         """Without machines whose driver cannot run what is in its image, which this pass may have found out."""

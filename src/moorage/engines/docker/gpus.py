@@ -23,7 +23,7 @@ from moorage.engines.nvidia import (
 from moorage.engines.nvidia_usage import read_gpu_problems, read_gpu_users
 from moorage.engines.profile import ALL_GPUS_PATH, GpuGrant
 from moorage.kit.clock import Clock
-from moorage.kit.errors import StartError
+from moorage.kit.errors import EngineError, StartError
 
 FOLDER_INSIDE = "/usr/local/nvidia"
 """Where NVIDIA's own images look for the driver since their first version."""
@@ -85,7 +85,11 @@ class Gpus:
             await self.clock.sleep(_ASK_AGAIN_S)
 
     async def problems(self, device_ids: Collection[str]) -> Mapping[str, str]:
-        found = dict(await read_gpu_problems(device_ids))
+        try:
+            found, silence = dict(await read_gpu_problems(device_ids)), None
+        except EngineError as exc:
+            # A GPU that hangs makes NVML hang, and the kernel's log says which one it is.
+            found, silence = {}, exc
         gpus = self._machine.gpus if self._machine is not None else ()
         addresses = {gpu.device_id: gpu.bus_id for gpu in gpus if gpu.device_id in device_ids}
         if addresses:
@@ -93,6 +97,8 @@ class Gpus:
                 for device_id, bus_id in addresses.items():
                     if xid.number in UNUSABLE_AFTER and is_of(xid, bus_id):
                         found.setdefault(device_id, f"{UNUSABLE_AFTER[xid.number]} (Xid {xid.number})")
+        if silence is not None and not found:
+            raise silence
         return found
 
     async def missing(self) -> StartError:
