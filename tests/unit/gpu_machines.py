@@ -109,13 +109,17 @@ class FakeHost:
             self.write(f"usr/bin/{name}")
         self.information["Runtimes"]["nvidia"] = {"path": "/usr/bin/nvidia-container-runtime"}
 
-    def with_cdi(self, *names: str) -> None:
+    def with_cdi(self, *names: str, nodes: Mapping[str, str] | None = None) -> None:
         """An engine of version 25 to 28.1, which does not tell what it finds in its folders."""
         self.information["CDISpecDirs"] = ["/etc/cdi", "/var/run/cdi"]
         document = {
             "cdiVersion": "0.6.0",
             "kind": "nvidia.com/gpu",
-            "devices": [{"name": name} for name in names],
+            "devices": [
+                {"name": name}
+                | ({"containerEdits": {"deviceNodes": [{"path": nodes[name]}]}} if nodes is not None else {})
+                for name in names
+            ],
         }
         self.write("etc/cdi/nvidia.json", json.dumps(document))
 

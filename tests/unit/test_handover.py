@@ -101,6 +101,43 @@ async def test_the_libraries_are_those_of_the_loaded_driver(tmp_path: Path) -> N
     assert not any("glcore" in name for name in files.libraries), "nothing that draws"
 
 
+@pytest.mark.parametrize("with_toolkit", [False, True])
+async def test_files_of_another_driver_than_the_loaded_one_go_to_nobody(
+    tmp_path: Path, with_toolkit: bool
+) -> None:
+    """The driver was upgraded and the machine not restarted. A controller that runs since before still gets NVML's answer:
+    it has the old library in memory. A container would get the new one, which does not talk to the loaded driver."""
+    host = FakeHost(tmp_path)
+    if with_toolkit:
+        host.with_toolkit()
+    for file in (tmp_path / LIBRARIES).iterdir():
+        file.unlink()
+    host.libraries("590.10.01")
+    found = await host.read()
+    assert found.handover.way is GpuHandover.NONE
+    assert found.handover.reason == f"the loaded driver is {VERSION} and its libraries are 590.10.01"
+    assert found.devices[0].unusable_because is not None
+    assert [(one.code, one.command) for one in found.findings] == [("driver_library_mismatch", "reboot")]
+
+
+async def test_a_specification_whose_numbers_mean_other_gpus_by_now_is_not_used(tmp_path: Path) -> None:
+    """It was written before a GPU was taken out: what it calls 0 is the node of another, perhaps of another's GPU."""
+    host = FakeHost(tmp_path)
+    host.with_cdi("0", nodes={"0": "/dev/nvidia1"})
+    assert (await host.read()).handover.way is GpuHandover.DIRECT
+    host.with_cdi("0", nodes={"0": "/dev/nvidia0"})
+    assert (await host.read()).handover.way is GpuHandover.CDI
+    # Also where the engine lists the names itself.
+    host.information["DiscoveredDevices"] = [{"Source": "cdi", "ID": "nvidia.com/gpu=0"}]
+    assert (await host.read()).handover.way is GpuHandover.CDI
+    host.with_cdi("0", nodes={"0": "/dev/nvidia1"})
+    assert (await host.read()).handover.way is GpuHandover.DIRECT
+    # An id means one GPU for ever.
+    host.with_cdi("GPU-0", nodes={"GPU-0": "/dev/nvidia1"})
+    host.information["DiscoveredDevices"] = [{"Source": "cdi", "ID": "nvidia.com/gpu=GPU-0"}]
+    assert (await host.read()).handover.way is GpuHandover.CDI
+
+
 async def test_a_folder_that_only_the_linker_knows_is_found(tmp_path: Path) -> None:
     host = FakeHost(tmp_path)
     for file in (tmp_path / LIBRARIES).iterdir():

@@ -15,6 +15,7 @@ from moorage.engines.hosts.handover import (
     choose_handover,
     runtime_obstacle,
     sandbox_without_gpus,
+    versions_differ,
 )
 from moorage.engines.nvidia import NvmlFailure, driver_mismatch
 
@@ -69,8 +70,7 @@ def _driver(facts: HostFacts) -> Iterator[HostFinding]:
 
 def _versions(facts: HostFacts) -> Iterator[HostFinding]:
     module, library = facts.files.module_version, facts.files.library_version
-    differ = module is not None and library is not None and module != library
-    if differ or facts.nvml.failure is NvmlFailure.MISMATCH:
+    if versions_differ(facts) or facts.nvml.failure is NvmlFailure.MISMATCH:
         yield broken(
             "driver_library_mismatch",
             f"The loaded NVIDIA driver is {module or 'another version'}, but its libraries are "
@@ -116,7 +116,8 @@ def _hand_over(facts: HostFacts, wanted: str) -> Iterator[HostFinding]:
     handover = choose_handover(facts, wanted)
     has_gpu = facts.nvml.machine is not None and bool(facts.nvml.machine.gpus)
     yield from _toolkit(facts)
-    if has_gpu and handover.way is GpuHandover.NONE and sandbox_without_gpus(facts) is None:
+    said_already = sandbox_without_gpus(facts) is not None or versions_differ(facts)
+    if has_gpu and handover.way is GpuHandover.NONE and not said_already:
         yield broken(
             "toolkit_missing",
             f"The GPU cannot be handed over to containers: {handover.reason}.",

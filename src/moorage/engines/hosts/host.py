@@ -69,7 +69,7 @@ class HostReader:
             ),
             findings=diagnose(facts, self.wanted),
             files=facts.files,
-            cdi=cdi_names(gpus, engine.cdi_names) or {},
+            cdi=cdi_names(gpus, engine) or {},
             facts=facts,
         )
 
