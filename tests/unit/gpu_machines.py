@@ -126,11 +126,11 @@ class FakeHost:
     def log(self, *lines: str) -> None:
         self.write("dev/kmsg", "".join(f"4,{at},{at}000,-;{line}\n" for at, line in enumerate(lines)))
 
-    async def read(self) -> GpuHost:
-        async def ask() -> NvmlAnswer:
-            return self.answer
+    async def ask(self) -> NvmlAnswer:
+        return self.answer
 
-        reader = HostReader(self.root, ask, self.wanted, self.sandbox)
+    async def read(self) -> GpuHost:
+        reader = HostReader(self.root, self.ask, self.wanted, self.sandbox)
         return await reader.read(self.information, self.images)
 
     async def findings(self) -> tuple[HostFinding, ...]:

@@ -2,21 +2,23 @@
 
 import asyncio
 from collections.abc import Collection
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
-from gpu_machines import H200, LIBRARIES, VERSION, FakeHost, nvml
+from gpu_machines import H200, LIBRARIES, NO_NVML, VERSION, FakeHost, nvml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from moorage.containers.start_limit import NOT_ITS_FAULT
 from moorage.engines.base import GpuHandover, ReplicaSpec
 from moorage.engines.docker.connection import DockerConnection
 from moorage.engines.docker.create import create_body
 from moorage.engines.docker.gpus import LIBRARIES_INSIDE, Gpus, _grant
 from moorage.engines.hosts.host import GpuHost, HostReader
 from moorage.kit.clock import VirtualClock
-from moorage.kit.errors import StartError
+from moorage.kit.errors import EngineError, StartError
 from moorage.kit.ids import ContainerId, InstallationId, OrganizationId, ProjectId, ReplicaId
 
 
@@ -220,6 +222,50 @@ async def test_by_cdi_a_container_gets_the_devices_by_name(tmp_path: Path) -> No
         gpus=_grant(await host.read(), spec, {}),
     )
     assert body["HostConfig"]["DeviceRequests"] == [{"Driver": "cdi", "DeviceIDs": ["nvidia.com/gpu=0"]}]
+
+
+@dataclass
+class GpusOf(Gpus):
+    """With an engine's words, and no engine."""
+
+    information: dict[str, Any] = field(default_factory=dict)
+
+    async def _information(self) -> dict[str, Any]:
+        return {**self.information, "Name": "box"}
+
+    async def _config(self, image: str) -> dict[str, Any]:
+        return {}
+
+
+async def test_a_gpu_that_broke_before_the_start_is_nobodys_fault(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path)
+    gpus = GpusOf(
+        DockerConnection("unix:///nowhere.sock"),
+        HostReader(tmp_path, host.ask),
+        VirtualClock(),
+        information=host.information,
+    )
+    assert (await gpus.grant(spec_with("GPU-0"))).way is GpuHandover.DIRECT
+    host.log("NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.")
+    with pytest.raises(StartError) as broken:
+        await gpus.grant(spec_with("GPU-0"))
+    # A container that never served is given up for `gpu_not_detected`, and waits for another GPU for this one.
+    assert (broken.value.code, broken.value.code in NOT_ITS_FAULT) == ("gpu_lost", True)
+    assert "it has fallen off the bus" in broken.value.message
+    # One that is not there at all any more.
+    with pytest.raises(StartError) as gone:
+        await gpus.grant(spec_with("GPU-9"))
+    assert gone.value.code == "gpu_lost"
+    # A library that hangs tells nothing of them.
+    host.answer = NO_NVML["silent"]
+    with pytest.raises(EngineError) as silent:
+        await gpus.grant(spec_with("GPU-0"))
+    assert not isinstance(silent.value, StartError)
+    # A machine that hands over nothing any more.
+    host.answer = NO_NVML["driver"]
+    with pytest.raises(StartError) as nothing:
+        await gpus.grant(spec_with("GPU-0"))
+    assert nothing.value.code == "gpu_not_detected"
 
 
 async def test_a_replica_waits_until_the_one_before_has_given_back_its_gpu() -> None:

@@ -15,6 +15,7 @@ from moorage.engines.hosts.host import GpuHost, HostReader
 from moorage.engines.hosts.kernel_log import UNUSABLE_AFTER, is_of, kernel_bus_id, read_xids
 from moorage.engines.nvidia import (
     GpuMachine,
+    NvmlFailure,
     driver_mismatch,
     environment_of,
     gpu_environment,
@@ -46,11 +47,17 @@ class Gpus:
         """Raises `StartError` where the machine's driver does not run what is in the image, or a GPU is not there."""
         information = await self._information()
         host, environment = await self.look(information), await self._environment(spec)
+        if host.facts.nvml.failure is NvmlFailure.SILENT:
+            # What is not known is not missing: it is tried again.
+            raise EngineError("ask for the machine's GPUs: the NVIDIA driver does not answer")
         if host.machine is not None:
             _require_driver(host.machine, environment)
         broken = {one.device_id: one.unusable_because for one in host.devices}
         for device_id in spec.gpu_device_ids:
-            if device_id not in broken or broken[device_id] is not None:
+            because = broken.get(device_id, "the driver does not know it any more")
+            if because is not None and host.handover.way is not GpuHandover.NONE:
+                raise _broke(information, because)
+            if because is not None:
                 raise _not_detected(host, information, broken.get(device_id))
         return _grant(host, spec, environment)
 
@@ -176,6 +183,14 @@ def _grant(host: GpuHost, spec: ReplicaSpec, environment: Mapping[str, str]) -> 
             for gpu in host.machine.gpus
             if gpu.device_id not in device_ids and gpu.bus_id is not None
         ),
+    )
+
+
+def _broke(information: Mapping[str, Any], because: str) -> StartError:
+    """Since the replica was placed; the machine hands over others."""
+    return StartError(
+        f"Its GPU on {information['Name']} broke before it started: {because}. It is tried where another is free.",
+        code="gpu_lost",
     )
 
 
