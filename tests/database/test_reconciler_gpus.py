@@ -15,6 +15,7 @@ from moorage.containers.schemas import AutoscalingResources, ContainerCreate, He
 from moorage.containers.spec import RegistryProvider
 from moorage.engines.base import GpuDevice, NodeCapacity
 from moorage.engines.simulated_machine import SimulatedImage
+from moorage.entrypoints.migrate import migrate
 from moorage.kit.clock import system_clock
 from moorage.kit.database import Database
 from moorage.ledger.check_repository import find_differences, find_slots_paid_wrongly
@@ -392,3 +393,37 @@ async def test_placement_passes_over_machines_whose_driver_is_too_old(world: Wor
         (replica,) = await world.replicas(container_id)
         # The old machine has more of them free, and would have been chosen.
         assert (replica.node, replica.gpu_device_ids) == ("newer", ["GPU-new"])
+
+
+async def test_the_migrations_go_down_and_up_over_an_hour_that_pauses(
+    database: Database, database_dsn: str
+) -> None:
+    world = await with_gpus(await new_world(database), 1)
+    async with life(world, WatchedEngine(world.machine)) as alive:
+        container_id = await create(world, api_path="/v1")
+        for _ in range(4):
+            await alive.round(container_id)
+        (first,) = await world.replicas(container_id, "routed")
+        world.machine.gpu_problems["GPU-0"] = "it has fallen off the bus"
+        world.machine.end(first.id)
+        await alive.round(container_id)
+    left, paused, _ = await hour(world, container_id)
+    assert paused
+    await migrate(database_dsn, "0045")
+    async with world.database.transaction() as session:
+        ((since, settings, gpu, reason),) = await session.execute(
+            text(
+                "SELECT h.expires_at - now(), c.settings, n.gpus -> 0, r.reason FROM hours h, containers c, nodes n, replicas r "
+                "WHERE r.id = :id"
+            ),
+            {"id": first.id},
+        )
+    assert abs((since - left).total_seconds()) < 30, "the rest of it passes from now on"
+    # What the version before cannot read.
+    assert "api_path" not in settings
+    assert gpu.keys() == {"device_id", "model", "memory_bytes"}
+    assert reason == "node_lost"
+    await migrate(database_dsn)
+    await refresh(world)
+    assert (await world.container(container_id)).settings.get("api_path") is None
+    assert (await hour(world, container_id))[1:] == (False, 1)
