@@ -224,6 +224,31 @@ async def test_by_cdi_a_container_gets_the_devices_by_name(tmp_path: Path) -> No
     assert body["HostConfig"]["DeviceRequests"] == [{"Driver": "cdi", "DeviceIDs": ["nvidia.com/gpu=0"]}]
 
 
+async def test_a_gpu_without_its_node_hides_no_other(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path)
+    others = [
+        replace(H200, device_id=f"GPU-{minor}", index=minor, minor=minor, bus_id=f"00000000:0{minor}:00.0")
+        for minor in (1, 2)
+    ]
+    host.answer = nvml(H200, *others)
+    found = await host.read()
+    assert found.handover.way is GpuHandover.DIRECT
+    assert [one.unusable_because for one in found.devices] == [
+        None,
+        "its device node /dev/nvidia1 is missing",
+        "its device node /dev/nvidia2 is missing",
+    ]
+    (finding,) = found.findings
+    assert finding.message == "The NVIDIA driver is loaded, but /dev/nvidia1, /dev/nvidia2 are missing."
+    assert finding.command == "nvidia-modprobe -u -c 1 -c 2"
+    host.remove("dev/nvidia0", "dev/nvidia-uvm")
+    found = await host.read()
+    assert found.handover.way is GpuHandover.NONE
+    # The toolkit would not make them either.
+    assert [one.code for one in found.findings] == ["device_nodes_missing"]
+    assert found.findings[0].command == "nvidia-modprobe -u -c 0 -c 1 -c 2"
+
+
 @dataclass
 class GpusOf(Gpus):
     """With an engine's words, and no engine."""

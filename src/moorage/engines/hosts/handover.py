@@ -96,10 +96,13 @@ def direct_obstacle(facts: HostFacts) -> str | None:
         return "the engine is on another machine"
     if machine is None:
         return "no NVIDIA driver answers"
-    if nodes := facts.files.missing_nodes(tuple(gpu.minor for gpu in machine.gpus)):
+    if nodes := facts.files.missing_control_nodes:
         return f"the device node /dev/{nodes[0]} is missing"
-    if any(gpu.minor is None for gpu in machine.gpus):
-        return "the driver does not say which device node a GPU has"
+    # One that has none hides no other: it alone is not used (`host.py`).
+    if not any(facts.files.has_node(gpu.minor) for gpu in machine.gpus):
+        minor = machine.gpus[0].minor if machine.gpus else None
+        known = minor is not None
+        return f"the device node /dev/nvidia{minor} is missing" if known else "no GPU tells its device node"
     if missing := facts.files.missing_libraries:
         return f"the driver's library {missing[0]} was not found"
     return None
