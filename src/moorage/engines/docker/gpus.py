@@ -16,10 +16,10 @@ from moorage.engines.hosts.kernel_log import UNUSABLE_AFTER, is_of, kernel_bus_i
 from moorage.engines.nvidia import (
     GpuMachine,
     NvmlFailure,
+    count_gpus,
     driver_mismatch,
     environment_of,
     gpu_environment,
-    sees_a_gpu,
 )
 from moorage.engines.nvidia_usage import read_gpu_problems, read_gpu_users
 from moorage.engines.profile import ALL_GPUS_PATH, GpuGrant
@@ -132,13 +132,13 @@ class Gpus:
             return dict(await docker.system.info())
 
 
-def lost_gpu(inspected: Mapping[str, Any]) -> bool:
-    """After the start: True when a process runs that was to have a GPU and has none."""
+def lost_gpu(inspected: Mapping[str, Any], count: int) -> bool:
+    """After the start: True when a process runs that was to have so many GPUs and has fewer."""
     pid = int(inspected["State"].get("Pid") or 0)
     if pid == 0:
         return False  # It has ended by now; what it said tells why.
     try:
-        return not sees_a_gpu(Path(f"/proc/{pid}/root/dev"))
+        return count_gpus(Path(f"/proc/{pid}/root/dev")) < count
     except (FileNotFoundError, PermissionError, ProcessLookupError):
         return False  # Ended meanwhile, or on a machine that lets us look at nothing: the process will tell.
 
