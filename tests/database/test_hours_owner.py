@@ -256,8 +256,13 @@ TWIN = (
             "a slot that serves has one live hour",
             PRICE,
         ),
+        (
+            "UPDATE hours SET paused_at = now()",
+            "the hour of a slot that serves does not pause",
+            -PRICE,
+        ),
     ],
-    ids=["none", "never bought", "held for nobody", "two"],
+    ids=["none", "never bought", "held for nobody", "two", "paused"],
 )
 async def test_the_check_sees(world: World, damage: str, rule: str, difference: int) -> None:
     async with life(world, WatchedEngine(world.machine)) as controller:

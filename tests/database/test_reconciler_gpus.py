@@ -1,5 +1,6 @@
 """GPUs in a container's life: one replica each, several for one, a GPU that breaks, an image that wants a newer driver."""
 
+import asyncio
 from dataclasses import replace
 from datetime import timedelta
 
@@ -12,8 +13,9 @@ from moorage.catalog.repository import replace_nodes
 from moorage.containers import service
 from moorage.containers.schemas import AutoscalingResources, ContainerCreate, HealthCheck, RegistryWrite
 from moorage.containers.spec import RegistryProvider
-from moorage.engines.base import GpuDevice
+from moorage.engines.base import GpuDevice, NodeCapacity
 from moorage.engines.simulated_machine import SimulatedImage
+from moorage.entrypoints.migrate import migrate
 from moorage.kit.clock import system_clock
 from moorage.kit.database import Database
 from moorage.ledger.check_repository import find_differences, find_slots_paid_wrongly
@@ -156,6 +158,32 @@ async def test_a_gpu_that_breaks_is_left_within_seconds_and_the_time_is_not_bill
         assert (paused, paid) == (False, 1)
 
 
+async def test_a_machine_whose_description_hangs_holds_up_nobody_who_has_to_go(world: World) -> None:
+    """The library hangs, and the kernel's log tells which GPU it is: its replica does not wait for the library."""
+
+    class Hanging(WatchedEngine):
+        hangs = False
+
+        async def capacity(self) -> list[NodeCapacity]:
+            if self.hangs:
+                await asyncio.Event().wait()
+            return await super().capacity()
+
+    engine = Hanging(world.machine)
+    async with driven(world, engine):
+        container_id = await create(world)
+        await state_of(world, container_id, "RUNNING")
+        (broken,) = await routed(world, container_id)
+        (other,) = {"GPU-0", "GPU-1"} - {broken}
+        engine.hangs = True
+        world.machine.gpu_problems[broken] = "its own processor does not answer (Xid 119)"
+
+        async def moved() -> bool:
+            return await routed(world, container_id) == [other]
+
+        await eventually(moved, "it serves on the other GPU", SEEN_WITHIN_S)
+
+
 async def test_while_no_other_gpu_is_free_the_hour_waits_with_it(database: Database) -> None:
     world = await with_gpus(await new_world(database), 1)
     async with driven(world, WatchedEngine(world.machine)):
@@ -186,6 +214,115 @@ async def test_while_no_other_gpu_is_free_the_hour_waits_with_it(database: Datab
         assert abs((left_after - left).total_seconds()) < 30, "and nothing of it was lost"
         async with world.database.transaction() as session:
             assert await find_differences(session) == []
+            assert await find_slots_paid_wrongly(session) == []
+
+
+async def test_a_process_that_dies_of_its_gpu_before_anybody_looked(database: Database) -> None:
+    """As real ones do: the driver fails every call at once, and the engine tells of the end before the watch looks."""
+    world = await with_gpus(await new_world(database), 2)
+    async with life(world, WatchedEngine(world.machine)) as alive:
+        container_id = await create(world)
+        for _ in range(4):
+            await alive.round(container_id)
+        (broken,) = await routed(world, container_id)
+        (other,) = {"GPU-0", "GPU-1"} - {broken}
+        (first,) = await world.replicas(container_id, "routed")
+        world.machine.gpu_problems[broken] = "it has fallen off the bus"
+        world.machine.end(first.id, exit_code=134)
+        await alive.round(container_id)
+        (ended,) = [row for row in await world.replicas(container_id) if row.id == first.id]
+        assert (ended.reason, ended.ended_badly) == ("gpu_lost", True)
+        assert "it has fallen off the bus" in (ended.message or "")
+        _, paused, paid = await hour(world, container_id)
+        assert (paused, paid) == (True, 1)
+
+        async def serves() -> bool:
+            await alive.round(container_id)
+            return await routed(world, container_id) == [other]
+
+        await eventually(serves, "it serves on the other GPU")
+        tried = {
+            one
+            for row in await world.replicas(container_id)
+            if row.id != first.id
+            for one in row.gpu_device_ids
+        }
+        assert tried == {other}, "the broken one was not tried again"
+        _, paused, paid = await hour(world, container_id)
+        assert (paused, paid) == (False, 1)
+
+
+async def test_a_process_that_dies_of_itself_is_its_own_fault(world: World) -> None:
+    async with life(world, WatchedEngine(world.machine)) as alive:
+        container_id = await create(world)
+        for _ in range(4):
+            await alive.round(container_id)
+        (first,) = await world.replicas(container_id, "routed")
+        world.machine.end(first.id, exit_code=1)
+        await alive.round(container_id)
+        (ended,) = [row for row in await world.replicas(container_id) if row.id == first.id]
+        assert ended.reason == "exited"
+        _, paused, paid = await hour(world, container_id)
+        assert (paused, paid) == (False, 1)
+
+
+async def test_an_hour_that_goes_to_a_slot_that_serves_does_not_pause_there(world: World) -> None:
+    async with life(world, WatchedEngine(world.machine)) as alive:
+        container_id = await create(world, replicas=2)
+        for _ in range(4):
+            await alive.round(container_id)
+        assert len(await routed(world, container_id)) == 2
+        (second,) = [row for row in await world.replicas(container_id, "routed") if row.slot == 1]
+        world.machine.gpu_problems[second.gpu_device_ids[0]] = "it has fallen off the bus"
+        world.machine.end(second.id)
+        await alive.round(container_id)
+        # One is enough from now on; and the hour of the one that serves ended while it was thought to be missing.
+        async with world.database.transaction() as session:
+            await session.execute(
+                text("UPDATE containers SET desired_replicas = 1 WHERE id = :id"), {"id": container_id}
+            )
+            await session.execute(
+                text(
+                    "UPDATE hours SET due_at = NULL, expires_at = now() WHERE container_id = :id AND slot = 0"
+                ),
+                {"id": container_id},
+            )
+        await alive.round(container_id)
+        query = text("SELECT slot, paused_at FROM hours WHERE container_id = :id AND due_at IS NOT NULL")
+        async with world.database.transaction() as session:
+            live = list(await session.execute(query, {"id": container_id}))
+            assert live == [(0, None)], "the rest of the other slot's hour passes"
+            assert await find_slots_paid_wrongly(session) == []
+
+
+async def test_an_hour_of_another_type_goes_on_pausing(world: World) -> None:
+    async with life(world, WatchedEngine(world.machine)) as alive:
+        container_id = await create(world, "gpu-2")
+        for _ in range(4):
+            await alive.round(container_id)
+        (first,) = await world.replicas(container_id, "routed")
+        world.machine.gpu_problems["GPU-1"] = "it has fallen off the bus"
+        world.machine.end(first.id)
+        await alive.round(container_id)
+        assert (await hour(world, container_id))[1:] == (True, 1)
+        # Its owner has one GPU do, until there are two again.
+        async with world.database.transaction() as session:
+            await session.execute(
+                text(
+                    "UPDATE containers SET instance_type = 'gpu-1', generation = generation + 1, "
+                    "settings = jsonb_set(settings, '{instance_type}', '\"gpu-1\"') WHERE id = :id"
+                ),
+                {"id": container_id},
+            )
+        for _ in range(4):
+            await alive.round(container_id)
+        assert await routed(world, container_id) == ["GPU-0"]
+        query = text(
+            "SELECT instance_type, paused_at IS NOT NULL FROM hours WHERE container_id = :id ORDER BY instance_type"
+        )
+        async with world.database.transaction() as session:
+            found = list(await session.execute(query, {"id": container_id}))
+            assert found == [("gpu-1", False), ("gpu-2", True)]
             assert await find_slots_paid_wrongly(session) == []
 
 
@@ -256,3 +393,37 @@ async def test_placement_passes_over_machines_whose_driver_is_too_old(world: Wor
         (replica,) = await world.replicas(container_id)
         # The old machine has more of them free, and would have been chosen.
         assert (replica.node, replica.gpu_device_ids) == ("newer", ["GPU-new"])
+
+
+async def test_the_migrations_go_down_and_up_over_an_hour_that_pauses(
+    database: Database, database_dsn: str
+) -> None:
+    world = await with_gpus(await new_world(database), 1)
+    async with life(world, WatchedEngine(world.machine)) as alive:
+        container_id = await create(world, api_path="/v1")
+        for _ in range(4):
+            await alive.round(container_id)
+        (first,) = await world.replicas(container_id, "routed")
+        world.machine.gpu_problems["GPU-0"] = "it has fallen off the bus"
+        world.machine.end(first.id)
+        await alive.round(container_id)
+    left, paused, _ = await hour(world, container_id)
+    assert paused
+    await migrate(database_dsn, "0045")
+    async with world.database.transaction() as session:
+        ((since, settings, gpu, reason),) = await session.execute(
+            text(
+                "SELECT h.expires_at - now(), c.settings, n.gpus -> 0, r.reason FROM hours h, containers c, nodes n, replicas r "
+                "WHERE r.id = :id"
+            ),
+            {"id": first.id},
+        )
+    assert abs((since - left).total_seconds()) < 30, "the rest of it passes from now on"
+    # What the version before cannot read.
+    assert "api_path" not in settings
+    assert gpu.keys() == {"device_id", "model", "memory_bytes"}
+    assert reason == "node_lost"
+    await migrate(database_dsn)
+    await refresh(world)
+    assert (await world.container(container_id)).settings.get("api_path") is None
+    assert (await hour(world, container_id))[1:] == (False, 1)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from moorage.engines.nvidia import driver_mismatch, find_gpus, sees_a_gpu
+from moorage.engines.nvidia import count_gpus, driver_mismatch, find_gpus
 from moorage.kit.errors import StartError
 from tests.engine.conftest import DockerWorld
 from tests.engine.contract import spec_of
@@ -26,7 +26,7 @@ async def test_what_nvml_says_of_this_machine() -> None:
         assert gpu.device_id.startswith("GPU-")
         assert gpu.model
         assert gpu.memory_bytes > 2**30
-    assert sees_a_gpu(Path("/proc/self/root/dev"))
+    assert count_gpus(Path("/proc/self/root/dev")) >= 1
     assert driver_mismatch(machine, {"NVIDIA_REQUIRE_CUDA": "cuda>=99.0"}) == "cuda>=99.0"
     assert driver_mismatch(machine, {"NVIDIA_REQUIRE_CUDA": "cuda>=11.0"}) is None
 

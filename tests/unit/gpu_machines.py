@@ -109,24 +109,28 @@ class FakeHost:
             self.write(f"usr/bin/{name}")
         self.information["Runtimes"]["nvidia"] = {"path": "/usr/bin/nvidia-container-runtime"}
 
-    def with_cdi(self, *names: str) -> None:
+    def with_cdi(self, *names: str, nodes: Mapping[str, str] | None = None) -> None:
         """An engine of version 25 to 28.1, which does not tell what it finds in its folders."""
         self.information["CDISpecDirs"] = ["/etc/cdi", "/var/run/cdi"]
         document = {
             "cdiVersion": "0.6.0",
             "kind": "nvidia.com/gpu",
-            "devices": [{"name": name} for name in names],
+            "devices": [
+                {"name": name}
+                | ({"containerEdits": {"deviceNodes": [{"path": nodes[name]}]}} if nodes is not None else {})
+                for name in names
+            ],
         }
         self.write("etc/cdi/nvidia.json", json.dumps(document))
 
     def log(self, *lines: str) -> None:
         self.write("dev/kmsg", "".join(f"4,{at},{at}000,-;{line}\n" for at, line in enumerate(lines)))
 
-    async def read(self) -> GpuHost:
-        async def ask() -> NvmlAnswer:
-            return self.answer
+    async def ask(self) -> NvmlAnswer:
+        return self.answer
 
-        reader = HostReader(self.root, ask, self.wanted, self.sandbox)
+    async def read(self) -> GpuHost:
+        reader = HostReader(self.root, self.ask, self.wanted, self.sandbox)
         return await reader.read(self.information, self.images)
 
     async def findings(self) -> tuple[HostFinding, ...]:

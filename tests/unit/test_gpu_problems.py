@@ -1,5 +1,6 @@
 """What NVIDIA's library and the kernel's log say of GPUs that are in use: who broke, and who computes on them."""
 
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -122,6 +123,55 @@ async def test_what_is_not_known_is_no_fault_of_a_gpu(library: Library) -> None:
         await nvidia_usage.read_gpu_problems(("GPU-0",))
 
 
+async def test_a_library_that_is_missing_says_nothing_of_what_computes(library: Library) -> None:
+    """It is exchanged under a controller that starts just then; the driver is loaded, and containers have files of their own."""
+    library.loads = pynvml.NVML_ERROR_LIBRARY_NOT_FOUND
+    with pytest.raises(EngineError, match="NVML"):
+        await nvidia_usage.read_gpu_problems(("GPU-0", "GPU-1"))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pynvml.NVML_ERROR_NO_PERMISSION,
+        pynvml.NVML_ERROR_OPERATING_SYSTEM,
+        pynvml.NVML_ERROR_INSUFFICIENT_RESOURCES,
+        pynvml.NVML_ERROR_TIMEOUT,
+    ],
+)
+async def test_what_the_library_says_of_itself_ends_nobody(library: Library, error: int) -> None:
+    library.gpus["GPU-0"] = error
+    with pytest.raises(EngineError, match="NVML"):
+        await nvidia_usage.read_gpu_problems(("GPU-0", "GPU-1"))
+    # Nor does it hide what is known of another.
+    library.gpus["GPU-1"] = pynvml.NVML_ERROR_GPU_IS_LOST
+    found = await nvidia_usage.read_gpu_problems(("GPU-0", "GPU-1"))
+    assert found == {"GPU-1": "it has fallen off the bus"}
+
+
+async def test_half_an_answer_is_an_error_like_any_other(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def rows(_: str) -> None:
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_TIMEOUT)
+
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetRemappedRows", rows)
+    with pytest.raises(EngineError, match="NVML"):
+        await nvidia_usage.read_gpu_problems(("GPU-0",))
+
+
+async def test_a_name_that_is_no_text_hides_no_other_gpu(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def name(handle: str) -> str:
+        return b"\xff\xfe".decode() if handle == "GPU-0" else "NVIDIA H200"
+
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetName", name)
+    machine = (await ask_nvml()).machine
+    assert machine is not None
+    assert ([gpu.device_id for gpu in machine.gpus], machine.lost) == (["GPU-1"], (0,))
+
+
 async def test_who_computes_on_a_gpu(library: Library) -> None:
     library.users = {"GPU-0": (7, 8), "GPU-1": (9,)}
     assert await nvidia_usage.read_gpu_users(("GPU-0",)) == {7, 8}
@@ -161,3 +211,26 @@ async def test_a_fatal_word_in_the_kernels_log_is_a_problem_too(library: Library
     host.log("NVRM: Xid (PCI:0000:4c:00): 31, MMU Fault", "NVRM: Xid (PCI:0000:3b:00): 119, Timeout")
     assert await gpus.problems(("GPU-0", "GPU-1")) == {"GPU-0": "its own processor does not answer (Xid 119)"}
     assert await gpus.problems(("GPU-1",)) == {}
+
+
+async def test_the_kernels_log_is_read_also_while_the_library_hangs(
+    library: Library, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A GPU whose processor does not answer (Xid 119) is what makes it hang."""
+    host, released = FakeHost(tmp_path), threading.Event()
+
+    async def ask() -> NvmlAnswer:
+        return nvml(H200)
+
+    monkeypatch.setattr(pynvml, "nvmlInit", released.wait)
+    monkeypatch.setattr(nvidia_usage, "_TIMEOUT_S", 0.05)
+    gpus = Gpus(DockerConnection("unix:///nowhere.sock"), HostReader(tmp_path, ask), system_clock)
+    try:
+        await gpus.look(host.information)
+        with pytest.raises(EngineError, match="NVML did not answer"):
+            await gpus.problems(("GPU-0",))
+        host.log("NVRM: Xid (PCI:0000:3b:00): 119, Timeout")
+        found = await gpus.problems(("GPU-0",))
+    finally:
+        released.set()
+    assert found == {"GPU-0": "its own processor does not answer (Xid 119)"}

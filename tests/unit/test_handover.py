@@ -2,21 +2,23 @@
 
 import asyncio
 from collections.abc import Collection
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
-from gpu_machines import H200, LIBRARIES, VERSION, FakeHost, nvml
+from gpu_machines import H200, LIBRARIES, NO_NVML, VERSION, FakeHost, nvml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from moorage.containers.start_limit import NOT_ITS_FAULT
 from moorage.engines.base import GpuHandover, ReplicaSpec
 from moorage.engines.docker.connection import DockerConnection
 from moorage.engines.docker.create import create_body
 from moorage.engines.docker.gpus import LIBRARIES_INSIDE, Gpus, _grant
 from moorage.engines.hosts.host import GpuHost, HostReader
 from moorage.kit.clock import VirtualClock
-from moorage.kit.errors import StartError
+from moorage.kit.errors import EngineError, StartError
 from moorage.kit.ids import ContainerId, InstallationId, OrganizationId, ProjectId, ReplicaId
 
 
@@ -101,6 +103,43 @@ async def test_the_libraries_are_those_of_the_loaded_driver(tmp_path: Path) -> N
     assert not any("glcore" in name for name in files.libraries), "nothing that draws"
 
 
+@pytest.mark.parametrize("with_toolkit", [False, True])
+async def test_files_of_another_driver_than_the_loaded_one_go_to_nobody(
+    tmp_path: Path, with_toolkit: bool
+) -> None:
+    """The driver was upgraded and the machine not restarted. A controller that runs since before still gets NVML's answer:
+    it has the old library in memory. A container would get the new one, which does not talk to the loaded driver."""
+    host = FakeHost(tmp_path)
+    if with_toolkit:
+        host.with_toolkit()
+    for file in (tmp_path / LIBRARIES).iterdir():
+        file.unlink()
+    host.libraries("590.10.01")
+    found = await host.read()
+    assert found.handover.way is GpuHandover.NONE
+    assert found.handover.reason == f"the loaded driver is {VERSION} and its libraries are 590.10.01"
+    assert found.devices[0].unusable_because is not None
+    assert [(one.code, one.command) for one in found.findings] == [("driver_library_mismatch", "reboot")]
+
+
+async def test_a_specification_whose_numbers_mean_other_gpus_by_now_is_not_used(tmp_path: Path) -> None:
+    """It was written before a GPU was taken out: what it calls 0 is the node of another, perhaps of another's GPU."""
+    host = FakeHost(tmp_path)
+    host.with_cdi("0", nodes={"0": "/dev/nvidia1"})
+    assert (await host.read()).handover.way is GpuHandover.DIRECT
+    host.with_cdi("0", nodes={"0": "/dev/nvidia0"})
+    assert (await host.read()).handover.way is GpuHandover.CDI
+    # Also where the engine lists the names itself.
+    host.information["DiscoveredDevices"] = [{"Source": "cdi", "ID": "nvidia.com/gpu=0"}]
+    assert (await host.read()).handover.way is GpuHandover.CDI
+    host.with_cdi("0", nodes={"0": "/dev/nvidia1"})
+    assert (await host.read()).handover.way is GpuHandover.DIRECT
+    # An id means one GPU for ever.
+    host.with_cdi("GPU-0", nodes={"GPU-0": "/dev/nvidia1"})
+    host.information["DiscoveredDevices"] = [{"Source": "cdi", "ID": "nvidia.com/gpu=GPU-0"}]
+    assert (await host.read()).handover.way is GpuHandover.CDI
+
+
 async def test_a_folder_that_only_the_linker_knows_is_found(tmp_path: Path) -> None:
     host = FakeHost(tmp_path)
     for file in (tmp_path / LIBRARIES).iterdir():
@@ -183,6 +222,75 @@ async def test_by_cdi_a_container_gets_the_devices_by_name(tmp_path: Path) -> No
         gpus=_grant(await host.read(), spec, {}),
     )
     assert body["HostConfig"]["DeviceRequests"] == [{"Driver": "cdi", "DeviceIDs": ["nvidia.com/gpu=0"]}]
+
+
+async def test_a_gpu_without_its_node_hides_no_other(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path)
+    others = [
+        replace(H200, device_id=f"GPU-{minor}", index=minor, minor=minor, bus_id=f"00000000:0{minor}:00.0")
+        for minor in (1, 2)
+    ]
+    host.answer = nvml(H200, *others)
+    found = await host.read()
+    assert found.handover.way is GpuHandover.DIRECT
+    assert [one.unusable_because for one in found.devices] == [
+        None,
+        "its device node /dev/nvidia1 is missing",
+        "its device node /dev/nvidia2 is missing",
+    ]
+    (finding,) = found.findings
+    assert finding.message == "The NVIDIA driver is loaded, but /dev/nvidia1, /dev/nvidia2 are missing."
+    assert finding.command == "nvidia-modprobe -u -c 1 -c 2"
+    host.remove("dev/nvidia0", "dev/nvidia-uvm")
+    found = await host.read()
+    assert found.handover.way is GpuHandover.NONE
+    # The toolkit would not make them either.
+    assert [one.code for one in found.findings] == ["device_nodes_missing"]
+    assert found.findings[0].command == "nvidia-modprobe -u -c 0 -c 1 -c 2"
+
+
+@dataclass
+class GpusOf(Gpus):
+    """With an engine's words, and no engine."""
+
+    information: dict[str, Any] = field(default_factory=dict)
+
+    async def _information(self) -> dict[str, Any]:
+        return {**self.information, "Name": "box"}
+
+    async def _config(self, image: str) -> dict[str, Any]:
+        return {}
+
+
+async def test_a_gpu_that_broke_before_the_start_is_nobodys_fault(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path)
+    gpus = GpusOf(
+        DockerConnection("unix:///nowhere.sock"),
+        HostReader(tmp_path, host.ask),
+        VirtualClock(),
+        information=host.information,
+    )
+    assert (await gpus.grant(spec_with("GPU-0"))).way is GpuHandover.DIRECT
+    host.log("NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.")
+    with pytest.raises(StartError) as broken:
+        await gpus.grant(spec_with("GPU-0"))
+    # A container that never served is given up for `gpu_not_detected`, and waits for another GPU for this one.
+    assert (broken.value.code, broken.value.code in NOT_ITS_FAULT) == ("gpu_lost", True)
+    assert "it has fallen off the bus" in broken.value.message
+    # One that is not there at all any more.
+    with pytest.raises(StartError) as gone:
+        await gpus.grant(spec_with("GPU-9"))
+    assert gone.value.code == "gpu_lost"
+    # A library that hangs tells nothing of them.
+    host.answer = NO_NVML["silent"]
+    with pytest.raises(EngineError) as silent:
+        await gpus.grant(spec_with("GPU-0"))
+    assert not isinstance(silent.value, StartError)
+    # A machine that hands over nothing any more.
+    host.answer = NO_NVML["driver"]
+    with pytest.raises(StartError) as nothing:
+        await gpus.grant(spec_with("GPU-0"))
+    assert nothing.value.code == "gpu_not_detected"
 
 
 async def test_a_replica_waits_until_the_one_before_has_given_back_its_gpu() -> None:

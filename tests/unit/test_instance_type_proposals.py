@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from moorage.catalog.capacity import InstanceType, room_for, why_no_room
 from moorage.catalog.defaults import default_catalogue
-from moorage.catalog.proposals import propose
+from moorage.catalog.proposals import Proposal, propose
 from moorage.engines.base import GpuDevice, NodeCapacity
 
 GIB = 2**30
@@ -17,6 +17,11 @@ def node(
 ) -> NodeCapacity:
     devices = tuple(GpuDevice(f"GPU-{index}", model, H200, because) for index in range(gpus))
     return NodeCapacity("here", "operator", "amd64", 16000, memory_gib * GIB, devices)
+
+
+def added(proposal: Proposal) -> InstanceType:
+    sizes = {name: value for name, value in vars(proposal).items() if name != "because"}
+    return InstanceType(**{**sizes, "price_per_hour_microusd": proposal.price_per_hour_microusd or 1})
 
 
 def test_a_type_that_is_larger_than_every_machine_gets_one_that_fits() -> None:
@@ -68,19 +73,43 @@ def test_each_proposal_fits_where_it_came_from(gpus: int, memory_gib: int, model
     names = [one.name for one in proposals]
     assert len(set(names)) == len(names)
     for one in proposals:
-        offered = InstanceType(
-            one.name,
-            one.gpu_model,
-            one.gpu_count,
-            one.vcpu_millis,
-            one.memory_bytes,
-            one.disk_bytes,
-            1,
-            "operator",
-        )
-        # A machine with more GPUs than processors cannot give each one.
-        assert room_for(offered, nodes, {}, 1.0) or one.vcpu_millis > 16000
+        assert room_for(added(one), nodes, {}, 1.0)
         assert one.name not in {known.name for known in default_catalogue()}
+
+
+def test_what_the_operator_does_not_offer_any_more_is_not_proposed_again() -> None:
+    catalogue, nodes = list(default_catalogue()), [node()]
+    (proposed,) = propose(catalogue, nodes, 4.0)
+    assert propose([*catalogue, added(proposed)], nodes, 4.0) == []
+    assert propose([*catalogue, replace(added(proposed), enabled=False)], nodes, 4.0) == []
+
+
+def test_no_two_types_have_one_name() -> None:
+    """The driver's names differ in what a type's name leaves out."""
+    models = ("Tesla V100", "NVIDIA V100", "Quadro V100", "GeForce V100", "!!!", "???", "***")
+    nodes = [replace(node(2, 60, model), name=f"box-{index}") for index, model in enumerate(models)]
+    names = [one.name for one in propose([], nodes, 4.0)]
+    assert len(names) == len(set(names)) == 2 * len(models)
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 16), st.integers(0, 64), st.integers(0, 32)), min_size=1, max_size=3),
+    st.sampled_from([1.0, 4.0]),
+)
+def test_each_proposal_fits_and_once_added_is_not_made_again(
+    sizes: list[tuple[int, int, int]], overcommit: float
+) -> None:
+    nodes = [
+        replace(node(gpus, memory_gib, "NVIDIA T4"), name=f"box-{index}", cpu_millis=cpus * 1000)
+        for index, (gpus, memory_gib, cpus) in enumerate(sizes)
+    ]
+    catalogue: list[InstanceType] = []
+    for _ in range(10):
+        proposals = propose(catalogue, nodes, overcommit)
+        assert {one.name for one in proposals}.isdisjoint(one.name for one in catalogue)
+        assert all(room_for(added(one), nodes, {}, overcommit) for one in proposals)
+        catalogue += map(added, proposals)
+    assert proposals == []
 
 
 def test_a_person_learns_why_a_gpu_that_is_there_does_not_help() -> None:

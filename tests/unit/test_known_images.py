@@ -8,7 +8,10 @@ from moorage.containers.known_images import propose
     [
         ("docker.io/vllm/vllm-openai:v0.11.0", "vLLM", 8000, "/health"),
         ("docker.io/vllm/vllm-openai@sha256:" + 64 * "0", "vLLM", 8000, "/health"),
+        ("public.ecr.aws/q9t5s3a7/vllm-cpu-release-repo:v0.9", "vLLM", 8000, "/health"),
         ("docker.io/lmsysorg/sglang:latest", "SGLang", 30000, "/health"),
+        ("docker.io/lmsysorg/sglang@sha256:" + 64 * "0", "SGLang", 30000, "/health"),
+        ("registry.example.com:5000/ollama/ollama@sha256:" + 64 * "0", "Ollama", 11434, "/"),
         ("ghcr.io/huggingface/text-generation-inference:3.3", "Text Generation Inference", 80, "/health"),
         ("ghcr.io/ggml-org/llama.cpp:server-cuda", "llama.cpp", 8080, "/health"),
         ("docker.io/ollama/ollama:latest", "Ollama", 11434, "/"),
@@ -34,7 +37,14 @@ def test_the_image_knows_its_port_best() -> None:
 
 
 @pytest.mark.parametrize(
-    "image", ["docker.io/library/nginx:1", "local/chat:latest", "ghcr.io/acme/my-ollama-ui:1"]
+    "image",
+    [
+        "docker.io/library/nginx:1",
+        "local/chat:latest",
+        "ghcr.io/acme/my-ollama-ui:1",
+        "ghcr.io/acme/vllm-client-ui:1",
+        "docker.io/acme/not-vllm:latest",
+    ],
 )
 def test_of_others_nothing_is_guessed(image: str) -> None:
     assert propose(image) is None

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from moorage.engines.docker.failures import is_about_gpus
-from moorage.engines.nvidia import GpuMachine, driver_mismatch, sees_a_gpu
+from moorage.engines.nvidia import GpuMachine, count_gpus, driver_mismatch
 
 OLD = GpuMachine("525.60.13", (12, 0), ())
 NEW = GpuMachine("580.82.07", (13, 0), ())
@@ -43,17 +43,19 @@ def test_driver_mismatch(machine: GpuMachine, environment: dict[str, str], asked
 @pytest.mark.parametrize(
     ("nodes", "expected"),
     [
-        (("null", "zero"), False),
+        (("null", "zero"), 0),
         # The control nodes are there also for a container that was given no GPU.
-        (("nvidiactl", "nvidia-uvm", "nvidia-modeset"), False),
-        (("nvidiactl", "nvidia0"), True),
-        (("nvidia12",), True),
+        (("nvidiactl", "nvidia-uvm", "nvidia-modeset"), 0),
+        (("nvidiactl", "nvidia0"), 1),
+        (("nvidia12",), 1),
+        # Of several that were granted, one that is missing is missing.
+        (("nvidia0", "nvidia3", "nvidia-uvm"), 2),
     ],
 )
-def test_sees_a_gpu(tmp_path: Path, nodes: tuple[str, ...], expected: bool) -> None:
+def test_count_gpus(tmp_path: Path, nodes: tuple[str, ...], expected: int) -> None:
     for name in nodes:
         (tmp_path / name).touch()
-    assert sees_a_gpu(tmp_path) is expected
+    assert count_gpus(tmp_path) == expected
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,15 @@
 
 A type that no machine can hold is worth nothing, whatever its GPU. So the sizes of a proposal come from the machines: the
 share of memory and CPU that belongs to each GPU on the smallest of them. Its price is the catalogue's for that GPU, where
-it knows one; otherwise it is the operator's to set. Nothing is added without their word.
+it knows one; otherwise it is the operator's to set. Nothing is added without their word, and what they do not offer any more
+is not proposed again.
 """
 
 import math
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import count as numbers
 
 from moorage.catalog.capacity import InstanceType, room_for
 from moorage.catalog.defaults import default_catalogue
@@ -59,8 +61,36 @@ def propose(
             continue
         names = {one.name for one in catalogue} | {one.name for one in proposals}
         because = _because(model, offered, unused)
-        proposals += _for_model(model, infrastructure, unused, of_model, names, because)
+        for one in _for_model(model, infrastructure, unused, of_model, because):
+            if _is_new(one, of_model) and _fits_somewhere(one, unused, cpu_overcommit):
+                proposals.append(replace(one, name=_free_name(one, names)))
+                names.add(proposals[-1].name)
     return proposals
+
+
+def _is_new(proposal: Proposal, of_model: Sequence[InstanceType]) -> bool:
+    """Where a type like it, or a smaller one, did not help or is not offered any more, another would not help either."""
+    return not any(
+        one.gpu_count == proposal.gpu_count
+        and one.memory_bytes <= proposal.memory_bytes
+        and one.vcpu_millis <= proposal.vcpu_millis
+        for one in of_model
+    )
+
+
+def _fits_somewhere(proposal: Proposal, nodes: Sequence[NodeCapacity], cpu_overcommit: float) -> bool:
+    sizes = {name: value for name, value in vars(proposal).items() if name != "because"}
+    wanted = InstanceType(**{**sizes, "price_per_hour_microusd": proposal.price_per_hour_microusd or 1})
+    return room_for(wanted, [_whole(node) for node in nodes], {}, cpu_overcommit) > 0
+
+
+def _free_name(proposal: Proposal, names: Collection[str]) -> str:
+    """The catalogue's own sizes under its name do not fit: a type's sizes never change, so this is another."""
+    if proposal.name not in names:
+        return proposal.name
+    sized = f"{proposal.name}-{proposal.memory_bytes // _GIB}g"
+    more = (f"{sized}-{number}" for number in numbers(2))
+    return sized if sized not in names else next(name for name in more if name not in names)
 
 
 def _uses(offered: InstanceType, node: NodeCapacity, cpu_overcommit: float) -> bool:
@@ -79,7 +109,6 @@ def _for_model(
     infrastructure: str,
     having: Sequence[NodeCapacity],
     of_model: Sequence[InstanceType],
-    names: Collection[str],
     because: str,
 ) -> Iterator[Proposal]:
     memory_gib = min(int(node.memory_bytes * _OF_MEMORY / len(_gpus(node, model))) // _GIB for node in having)
@@ -87,11 +116,8 @@ def _for_model(
     price = _price(model, of_model)
     base = _name(_gpus(having[0], model)[0])
     for count in (one for one in _COUNTS if one <= max(len(_gpus(node, model)) for node in having)):
-        name = base if count == 1 else f"{base}-x{count}"
-        # The catalogue's own sizes under that name do not fit: a type's sizes never change, so this is another.
-        name = name if name not in names else f"{name}-{max(memory_gib, 1) * count}g"
         yield Proposal(
-            name=name,
+            name=base if count == 1 else f"{base}-x{count}",
             gpu_model=model,
             gpu_count=count,
             vcpu_millis=max(vcpu, 1) * 1000 * count,

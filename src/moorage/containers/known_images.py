@@ -33,7 +33,9 @@ class Proposal:
 
 
 _SERVERS = (
-    Server("vLLM", r"(.+/)?vllm(-openai|-cpu-release-repo|-openai-rocm)?|.+/vllm-.+", 8000, "/health"),
+    Server(
+        "vLLM", r"(.+/)?vllm(-(openai|cpu|gpu|rocm|tpu|xpu|arm64|nightly|release|repo))*", 8000, "/health"
+    ),
     Server("SGLang", r"(.+/)?sglang", 30000, "/health"),
     Server("Text Generation Inference", r"(.+/)?text-generation-inference", 80, "/health"),
     Server("Text Embeddings Inference", r"(.+/)?text-embeddings-inference", 80, "/health"),
@@ -46,7 +48,8 @@ _SERVERS = (
 
 def propose(image: str, exposed_ports: Sequence[int] = ()) -> Proposal | None:
     """`image` is complete. The port is the image's single EXPOSE, where that is known; else the server's usual one."""
-    repository = image.partition("@")[0].partition("/")[2].rpartition(":")[0] or image.partition("/")[2]
+    # A tag has no slash, and behind the host a colon begins nothing else.
+    repository = image.partition("/")[2].partition("@")[0].partition(":")[0]
     server = next((one for one in _SERVERS if re.fullmatch(one.images, repository)), None)
     if server is None:
         return None

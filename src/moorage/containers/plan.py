@@ -158,6 +158,9 @@ def _progress(replica: ReplicaView, container: ContainerView, now: datetime) -> 
 def _exited(replica: ReplicaView, engine: ObservedReplica, container: ContainerView) -> Transition:
     if replica.state is ReplicaState.DRAINING:
         return Transition(replica.id, ReplicaState.STOPPED, engine)
+    if replica.evicted is not None:
+        # What it had to go for is why it went, whatever it said itself.
+        return Transition(replica.id, ReplicaState.STOPPED, engine, replica.evicted)
     verdict = verdict_on_exit(
         engine.exit_code,
         engine.out_of_memory,

@@ -162,7 +162,7 @@ def _gpu(index: int) -> Gpu | None:
             sliced=bool((told(lambda: pynvml.nvmlDeviceGetMigMode(handle)) or (0, 0))[0]),
             fabric_pending=bool(told(lambda: _fabric_pending(handle))),
         )
-    except pynvml.NVMLError:
+    except (pynvml.NVMLError, ValueError):  # also a name that is no text
         return None
 
 
@@ -217,9 +217,9 @@ def gpu_environment(entries: Sequence[str] | None) -> dict[str, str]:
     return {name: value for name, value in environment_of(entries).items() if name in GPU_VARIABLES}
 
 
-def sees_a_gpu(device_folder: Path) -> bool:
-    """Whether this /dev has a GPU in it; a container's own is below /proc/<pid>/root."""
-    return any(re.fullmatch(r"nvidia\d+", node.name) for node in device_folder.iterdir())
+def count_gpus(device_folder: Path) -> int:
+    """How many GPUs this /dev has; a container's own is below /proc/<pid>/root."""
+    return sum(re.fullmatch(r"nvidia\d+", node.name) is not None for node in device_folder.iterdir())
 
 
 def parsed_version(text: str) -> Version | None:

@@ -22,7 +22,10 @@ _PROBLEMS = {
     pynvml.NVML_ERROR_NOT_FOUND: "the driver does not know it any more",
     pynvml.NVML_ERROR_GPU_NOT_FOUND: "the driver does not know it any more",
     pynvml.NVML_ERROR_RESET_REQUIRED: "it needs a reset",
+    # What NVML has to say of most GPUs that are half gone.
+    pynvml.NVML_ERROR_UNKNOWN: "NVML cannot talk to it",
 }
+"""Words about a GPU. All others (no permission, no memory, no library) are about NVML itself: nobody has to go for those."""
 
 
 async def read_gpu_usage(device_ids: Collection[str]) -> Mapping[str, GpuUsage]:
@@ -67,13 +70,23 @@ def _read_problems(device_ids: tuple[str, ...]) -> dict[str, str]:
         _load()
     except pynvml.NVMLError as exc:
         # The driver went away under the containers: what they had of it is gone.
-        if exc.value in NO_DRIVER:
+        if exc.value == pynvml.NVML_ERROR_DRIVER_NOT_LOADED:
             return dict.fromkeys(device_ids, "the NVIDIA driver is not loaded any more")
         raise EngineError(f"ask NVML how the GPUs are: {exc}") from exc
-    found = {device_id: _problem(device_id) for device_id in device_ids}
-    if any(found.values()):
+    found: dict[str, str] = {}
+    unknown: pynvml.NVMLError | None = None
+    for device_id in device_ids:
+        try:
+            problem = _problem(device_id)
+        except pynvml.NVMLError as exc:
+            unknown = exc
+        else:
+            found |= {device_id: problem} if problem is not None else {}
+    if found or unknown is not None:
         _unload()
-    return {device_id: problem for device_id, problem in found.items() if problem is not None}
+    if unknown is not None and not found:
+        raise EngineError(f"ask NVML how the GPUs are: {unknown}") from unknown
+    return found
 
 
 def _read_users(device_ids: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
@@ -101,7 +114,9 @@ def _problem(device_id: str) -> str | None:
         handle = pynvml.nvmlDeviceGetHandleByUUID(device_id)
         pynvml.nvmlDeviceGetMemoryInfo(handle)
     except pynvml.NVMLError as exc:
-        return _PROBLEMS.get(exc.value, f"NVML says of it: {exc}")
+        if exc.value not in _PROBLEMS:
+            raise
+        return _PROBLEMS[exc.value]
     rows = told(lambda: pynvml.nvmlDeviceGetRemappedRows(handle))
     return "its memory is worn out: no spare row is left" if rows is not None and rows[3] else None
 

@@ -84,6 +84,14 @@ _RULES_OF_SLOTS = {
             AND h.instance_type = slots.instance_type
             AND (h.due_at IS NOT NULL OR (h.state = 'held' AND c.reconcile_at IS NOT NULL))
         GROUP BY slots.container_id, slots.slot HAVING count(h.id) <> 1 LIMIT 20""",
+    "the hour of a slot that serves does not pause": """
+        SELECT h.container_id || ' slot ' || h.slot, -h.price_microusd
+        FROM hours h JOIN containers c ON c.id = h.container_id AND c.reconcile_at IS NULL
+        WHERE h.paused_at IS NOT NULL AND h.due_at IS NOT NULL AND EXISTS (
+            SELECT FROM replicas r WHERE r.container_id = h.container_id AND r.slot = h.slot
+                AND r.instance_type = h.instance_type AND r.state IN ('ready', 'routed')
+                AND r.unfunded_at IS NULL AND r.missing_since IS NULL
+        ) LIMIT 20""",
     "somebody waits for what is held": """
         SELECT h.container_id || ' slot ' || h.slot, h.price_microusd
         FROM hours h LEFT JOIN containers c ON c.id = h.container_id

@@ -59,7 +59,11 @@ def live_hours(container_id: Any) -> Any:
     # Of one that is paused, time passes for nobody.
     paused_for = func.coalesce(func.clock_timestamp() - hour.paused_at, text("interval '0'"))
     row = func.jsonb_build_array(
-        hour.id, hour.slot, hour.instance_type, func.extract("epoch", hour.expires_at + paused_for)
+        hour.id,
+        hour.slot,
+        hour.instance_type,
+        func.extract("epoch", hour.expires_at + paused_for),
+        hour.paused_at.is_not(None),
     )
     query = select(func.coalesce(func.jsonb_agg(row), text("'[]'::jsonb")))
     return query.where(hour.container_id == container_id, live).correlate_except(hour).scalar_subquery()
@@ -67,8 +71,8 @@ def live_hours(container_id: Any) -> Any:
 
 def hours_from_json(rows: Sequence[Sequence[Any]]) -> tuple[Hour, ...]:
     return tuple(
-        Hour(one_id, slot, instance_type, _moment(expires_s))
-        for one_id, slot, instance_type, expires_s in rows
+        Hour(one_id, slot, instance_type, _moment(expires_s), is_paused)
+        for one_id, slot, instance_type, expires_s, is_paused in rows
     )
 
 

@@ -15,13 +15,16 @@ from moorage.ledger.models import HourRow
 LONGEST_PAUSE = timedelta(days=30)
 
 
-async def pause_hours(session: AsyncSession, container_id: str, slots: Sequence[int]) -> None:
+async def pause_hours(
+    session: AsyncSession, container_id: str, instance_type: str, slots: Sequence[int]
+) -> None:
     """Those that are paid, live and not over. In a transaction that has locked the container's row."""
     hour = HourRow
     await session.execute(
         update(hour)
         .where(
             hour.container_id == container_id,
+            hour.instance_type == instance_type,
             hour.slot.in_(slots),
             hour.state == "paid",
             hour.due_at.is_not(None),
@@ -34,15 +37,16 @@ async def pause_hours(session: AsyncSession, container_id: str, slots: Sequence[
 
 
 async def resume_hours(
-    session: AsyncSession, container_id: str, slots: Sequence[int], lead: timedelta
+    session: AsyncSession, container_id: str, instance_type: str, slots: Sequence[int], lead: timedelta
 ) -> None:
-    """Something is ready in these slots: their time passes again."""
+    """Something of this type is ready in these slots: their time passes again."""
     hour = HourRow
     ends_at = hour.expires_at + (func.now() - hour.paused_at)
     await session.execute(
         update(hour)
         .where(
             hour.container_id == container_id,
+            hour.instance_type == instance_type,
             hour.slot.in_(slots),
             hour.paused_at.is_not(None),
             # One that ended meanwhile has been followed by another.

@@ -26,6 +26,8 @@ class Hour:
     slot: int
     instance_type: str
     expires_at: datetime | None
+    """Of one that pauses: as if it ran again from now on."""
+    is_paused: bool = False
 
     @property
     def is_held(self) -> bool:

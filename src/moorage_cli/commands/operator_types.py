@@ -51,7 +51,9 @@ def proposals(session: Session) -> None:
         session.output.result(items)
         return
     if not items:
-        session.output.line("Every GPU that is there is offered by an instance type.")
+        session.output.line(
+            "Nothing to propose: each GPU that is there has its instance type, offered or not."
+        )
     for because in dict.fromkeys(one["because"] for one in items):
         session.output.line(because)
         for one in items:

@@ -11,7 +11,7 @@ from moorage.containers.probe_history import ProbeRun, with_probe
 from moorage.containers.reconciler.loading_repository import Loaded
 from moorage.containers.reconciler.prober import Prober
 from moorage.containers.states import LIVE, ReplicaState
-from moorage.containers.verdict import Probe
+from moorage.containers.verdict import Probe, Verdict
 from moorage.engines.base import Engine, ListeningSocket, ObservedReplica, ReplicaPhase
 
 LAST_LINES = 30
@@ -33,6 +33,8 @@ class Seen:
     sockets: dict[str, tuple[ListeningSocket, ...]]
     at_process_limit: frozenset[str]
     last_lines: dict[str, tuple[str, ...]]
+    lost_gpus: Mapping[str, Verdict] = field(default_factory=dict)
+    """Of those that ended because their GPU broke."""
 
 
 @dataclass

@@ -191,6 +191,8 @@ class ContainersReconciler:
 
     async def _surroundings(self, loaded: Loaded, lease: Lease) -> tuple[Seen, Doubted, Room]:
         seen, doubted = await self._observe(loaded, lease)
+        # Before the room: nothing is placed on a GPU that was just found broken.
+        seen = replace(seen, lost_gpus=await self._gpu_watch.judge(loaded.replicas, seen.engine, lease))
         return seen, doubted, await self._room(loaded, seen, doubted)
 
     async def _room(self, loaded: Loaded, seen: Seen, doubted: Doubted) -> Room:
@@ -208,7 +210,8 @@ class ContainersReconciler:
         async with self.database.reading() as session:
             room = await capacity_repository.load_room(session)
         avoided = self._avoided(loaded)
-        return replace(room, nodes=[node for node in room.nodes if node.name not in avoided])
+        there = self._gpu_watch.with_broken(room.nodes)
+        return replace(room, nodes=[node for node in there if node.name not in avoided])
 
     def _with_its_driver(self, loaded: Loaded, room: Room) -> Room:
         """Without machines whose driver cannot run what is in its image, which this pass may have found out."""
@@ -350,7 +353,9 @@ class ContainersReconciler:
                 failing_since=loaded.routes.get(row.id, NO_ROUTE).failing_since,
                 failing=loaded.routes.get(row.id, NO_ROUTE).failing,
                 unfunded=row.unfunded_at is not None,
-                evicted=self._disk_watch.evicted.get(row.id) or self._gpu_watch.evicted.get(row.id),
+                evicted=self._disk_watch.evicted.get(row.id)
+                or self._gpu_watch.evicted.get(row.id)
+                or seen.lost_gpus.get(row.id),
                 probing=row.id in seen.probing,
                 doubted=row.id in doubted.replica_ids,
                 replaced=row.ended_badly,

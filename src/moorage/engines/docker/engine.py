@@ -150,7 +150,7 @@ class DockerEngine:
             raise start_failure(spec, inspected, failure)
         if inspected is None:
             raise EngineError(f"start replica {spec.replica_id}: it vanished after it was started")
-        if spec.gpu_device_ids and lost_gpu(inspected):
+        if spec.gpu_device_ids and lost_gpu(inspected, len(spec.gpu_device_ids)):
             raise await self._gpus.missing()
         return observed_replica(inspected)
 

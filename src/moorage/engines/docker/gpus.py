@@ -15,15 +15,16 @@ from moorage.engines.hosts.host import GpuHost, HostReader
 from moorage.engines.hosts.kernel_log import UNUSABLE_AFTER, is_of, kernel_bus_id, read_xids
 from moorage.engines.nvidia import (
     GpuMachine,
+    NvmlFailure,
+    count_gpus,
     driver_mismatch,
     environment_of,
     gpu_environment,
-    sees_a_gpu,
 )
 from moorage.engines.nvidia_usage import read_gpu_problems, read_gpu_users
 from moorage.engines.profile import ALL_GPUS_PATH, GpuGrant
 from moorage.kit.clock import Clock
-from moorage.kit.errors import StartError
+from moorage.kit.errors import EngineError, StartError
 
 FOLDER_INSIDE = "/usr/local/nvidia"
 """Where NVIDIA's own images look for the driver since their first version."""
@@ -46,11 +47,17 @@ class Gpus:
         """Raises `StartError` where the machine's driver does not run what is in the image, or a GPU is not there."""
         information = await self._information()
         host, environment = await self.look(information), await self._environment(spec)
+        if host.facts.nvml.failure is NvmlFailure.SILENT:
+            # What is not known is not missing: it is tried again.
+            raise EngineError("ask for the machine's GPUs: the NVIDIA driver does not answer")
         if host.machine is not None:
             _require_driver(host.machine, environment)
         broken = {one.device_id: one.unusable_because for one in host.devices}
         for device_id in spec.gpu_device_ids:
-            if device_id not in broken or broken[device_id] is not None:
+            because = broken.get(device_id, "the driver does not know it any more")
+            if because is not None and host.handover.way is not GpuHandover.NONE:
+                raise _broke(information, because)
+            if because is not None:
                 raise _not_detected(host, information, broken.get(device_id))
         return _grant(host, spec, environment)
 
@@ -85,7 +92,11 @@ class Gpus:
             await self.clock.sleep(_ASK_AGAIN_S)
 
     async def problems(self, device_ids: Collection[str]) -> Mapping[str, str]:
-        found = dict(await read_gpu_problems(device_ids))
+        try:
+            found, silence = dict(await read_gpu_problems(device_ids)), None
+        except EngineError as exc:
+            # A GPU that hangs makes NVML hang, and the kernel's log says which one it is.
+            found, silence = {}, exc
         gpus = self._machine.gpus if self._machine is not None else ()
         addresses = {gpu.device_id: gpu.bus_id for gpu in gpus if gpu.device_id in device_ids}
         if addresses:
@@ -93,6 +104,8 @@ class Gpus:
                 for device_id, bus_id in addresses.items():
                     if xid.number in UNUSABLE_AFTER and is_of(xid, bus_id):
                         found.setdefault(device_id, f"{UNUSABLE_AFTER[xid.number]} (Xid {xid.number})")
+        if silence is not None and not found:
+            raise silence
         return found
 
     async def missing(self) -> StartError:
@@ -119,13 +132,13 @@ class Gpus:
             return dict(await docker.system.info())
 
 
-def lost_gpu(inspected: Mapping[str, Any]) -> bool:
-    """After the start: True when a process runs that was to have a GPU and has none."""
+def lost_gpu(inspected: Mapping[str, Any], count: int) -> bool:
+    """After the start: True when a process runs that was to have so many GPUs and has fewer."""
     pid = int(inspected["State"].get("Pid") or 0)
     if pid == 0:
         return False  # It has ended by now; what it said tells why.
     try:
-        return not sees_a_gpu(Path(f"/proc/{pid}/root/dev"))
+        return count_gpus(Path(f"/proc/{pid}/root/dev")) < count
     except (FileNotFoundError, PermissionError, ProcessLookupError):
         return False  # Ended meanwhile, or on a machine that lets us look at nothing: the process will tell.
 
@@ -170,6 +183,14 @@ def _grant(host: GpuHost, spec: ReplicaSpec, environment: Mapping[str, str]) -> 
             for gpu in host.machine.gpus
             if gpu.device_id not in device_ids and gpu.bus_id is not None
         ),
+    )
+
+
+def _broke(information: Mapping[str, Any], because: str) -> StartError:
+    """Since the replica was placed; the machine hands over others."""
+    return StartError(
+        f"Its GPU on {information['Name']} broke before it started: {because}. It is tried where another is free.",
+        code="gpu_lost",
     )
 
 

@@ -15,6 +15,7 @@ from moorage.engines.hosts.handover import (
     choose_handover,
     runtime_obstacle,
     sandbox_without_gpus,
+    versions_differ,
 )
 from moorage.engines.nvidia import NvmlFailure, driver_mismatch
 
@@ -24,7 +25,7 @@ INSTALL_TOOLKIT = (
     "apt-get install nvidia-container-toolkit && nvidia-ctk runtime configure --runtime=docker && "
     "systemctl restart docker"
 )
-MAKE_NODES = "nvidia-modprobe -c 0 -u"
+MAKE_NODES = "nvidia-modprobe -u"
 LINK_DEVICES = "nvidia-ctk system create-dev-char-symlinks --create-all"
 
 
@@ -69,8 +70,7 @@ def _driver(facts: HostFacts) -> Iterator[HostFinding]:
 
 def _versions(facts: HostFacts) -> Iterator[HostFinding]:
     module, library = facts.files.module_version, facts.files.library_version
-    differ = module is not None and library is not None and module != library
-    if differ or facts.nvml.failure is NvmlFailure.MISMATCH:
+    if versions_differ(facts) or facts.nvml.failure is NvmlFailure.MISMATCH:
         yield broken(
             "driver_library_mismatch",
             f"The loaded NVIDIA driver is {module or 'another version'}, but its libraries are "
@@ -94,13 +94,21 @@ def _libraries(facts: HostFacts) -> Iterator[HostFinding]:
 def _nodes(facts: HostFacts) -> Iterator[HostFinding]:
     if facts.files.module_version is None:
         return
-    gpus = facts.nvml.machine.gpus if facts.nvml.machine is not None else ()
-    missing = facts.files.missing_nodes(tuple(gpu.minor for gpu in gpus))
+    minors = _minors_without_node(facts)
+    missing = [*facts.files.missing_control_nodes, *(f"nvidia{minor}" for minor in minors)]
     if missing:
         named = ", ".join(f"/dev/{name}" for name in missing)
         yield broken(
-            "device_nodes_missing", f"The NVIDIA driver is loaded, but {named} is missing.", MAKE_NODES
+            "device_nodes_missing",
+            f"The NVIDIA driver is loaded, but {named} {'is' if len(missing) == 1 else 'are'} missing.",
+            # The node of the driver itself is made along with a GPU's.
+            MAKE_NODES + "".join(f" -c {minor}" for minor in minors or [0]),
         )
+
+
+def _minors_without_node(facts: HostFacts) -> list[int]:
+    minors = (gpu.minor for gpu in gpus_of(facts))
+    return [minor for minor in minors if minor is not None and not facts.files.has_node(minor)]
 
 
 def _toolkit(facts: HostFacts) -> Iterator[HostFinding]:
@@ -116,7 +124,9 @@ def _hand_over(facts: HostFacts, wanted: str) -> Iterator[HostFinding]:
     handover = choose_handover(facts, wanted)
     has_gpu = facts.nvml.machine is not None and bool(facts.nvml.machine.gpus)
     yield from _toolkit(facts)
-    if has_gpu and handover.way is GpuHandover.NONE and sandbox_without_gpus(facts) is None:
+    nodes_missing = bool(facts.files.missing_control_nodes or _minors_without_node(facts))
+    said_already = sandbox_without_gpus(facts) is not None or versions_differ(facts) or nodes_missing
+    if has_gpu and handover.way is GpuHandover.NONE and not said_already:
         yield broken(
             "toolkit_missing",
             f"The GPU cannot be handed over to containers: {handover.reason}.",
@@ -178,7 +188,8 @@ def _disk(facts: HostFacts) -> Iterator[HostFinding]:
             "disk_full",
             f"The disk of the engine ({facts.engine.data_folder}) has {disk.free_bytes / 2**30:.1f} GiB left "
             f"({disk.free_bytes / disk.total_bytes:.0%}): images cannot be pulled.",
-            "docker system prune",
+            # Neither stopped containers nor tagged images: those are Moorage's, or somebody's.
+            "docker image prune && docker builder prune",
         )
 
 

@@ -62,9 +62,12 @@ class DriverFiles:
         there = {name.partition(".so")[0] for name in self.libraries}
         return tuple(name for name in _NEEDED if name not in there)
 
-    def missing_nodes(self, minors: tuple[int | None, ...]) -> tuple[str, ...]:
-        wanted = [*CONTROL_NODES, *(f"nvidia{minor}" for minor in minors if minor is not None)]
-        return tuple(name for name in wanted if name not in self.nodes)
+    @property
+    def missing_control_nodes(self) -> tuple[str, ...]:
+        return tuple(name for name in CONTROL_NODES if name not in self.nodes)
+
+    def has_node(self, minor: int | None) -> bool:
+        return minor is not None and f"nvidia{minor}" in self.nodes
 
 
 def read_driver_files(root: Path = Path("/")) -> DriverFiles:

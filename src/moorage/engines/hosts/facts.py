@@ -45,6 +45,8 @@ class EngineFacts:
     cgroup_version: str = ""
     cdi_names: frozenset[str] = frozenset()
     """GPUs that it can hand over by CDI: `0`, `GPU-…`, `all`."""
+    cdi_nodes: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """By such a name: the device nodes behind it, where the specification could be read."""
     has_cdi: bool = False
     data_folder: str | None = None
     sandbox: str | None = None
@@ -107,15 +109,17 @@ def engine_facts(
     listed = [str(one.get("ID", "")) for one in information.get("DiscoveredDevices") or ()]
     named = {one.partition("=")[2] for one in listed if one.startswith(f"{_CDI_KIND}=")}
     folders = information.get("CDISpecDirs") or ()
-    if not named and is_local:
-        named = {name for folder in folders for name in _cdi_names(root / str(folder).lstrip("/"))}
+    specified: dict[str, frozenset[str]] = {}
+    for folder in folders if is_local else ():
+        specified |= _cdi_devices(root / str(folder).lstrip("/"))
     return EngineFacts(
         version=str(information.get("ServerVersion", "")),
         is_local=is_local,
         runtimes=information.get("Runtimes") or {},
         cgroup_driver=str(information.get("CgroupDriver", "")),
         cgroup_version=str(information.get("CgroupVersion", "")),
-        cdi_names=frozenset(named),
+        cdi_names=frozenset(named or specified),
+        cdi_nodes=specified,
         has_cdi=bool(folders or listed),
         data_folder=information.get("DockerRootDir"),
         sandbox=sandbox,
@@ -130,7 +134,9 @@ def _program(root: Path, name_or_path: str) -> Path | None:
     return next((at for folder in _PROGRAM_FOLDERS if (at := root / folder / name_or_path).exists()), None)
 
 
-def _cdi_names(folder: Path) -> Iterator[str]:
+def _cdi_devices(folder: Path) -> dict[str, frozenset[str]]:
+    """By name: its device nodes."""
+    found: dict[str, frozenset[str]] = {}
     for file in sorted(folder.glob("*")):
         if file.suffix not in (".json", ".yaml", ".yml"):
             continue
@@ -140,7 +146,16 @@ def _cdi_names(folder: Path) -> Iterator[str]:
         except (OSError, ValueError, yaml.YAMLError):
             continue  # The engine cannot read it either.
         if isinstance(document, dict) and document.get("kind") == _CDI_KIND:
-            yield from (str(one["name"]) for one in document.get("devices") or () if "name" in one)
+            for device in _dictionaries(document.get("devices")):
+                if "name" in device:
+                    edits = device.get("containerEdits")
+                    nodes = _dictionaries(edits.get("deviceNodes")) if isinstance(edits, dict) else []
+                    found[str(device["name"])] = frozenset(str(node.get("path")) for node in nodes)
+    return found
+
+
+def _dictionaries(document: Any) -> list[dict[str, Any]]:
+    return [one for one in document if isinstance(one, dict)] if isinstance(document, list) else []
 
 
 def _pci_gpus(root: Path) -> Iterator[PciGpu]:

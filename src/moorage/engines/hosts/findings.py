@@ -1,4 +1,4 @@
-"""How findings are written: `broken("disk_full", "The disk …", "docker system prune")`. Pure."""
+"""How findings are written: `broken("disk_full", "The disk …", "docker image prune")`. Pure."""
 
 from moorage.engines.base import HostFinding
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from moorage.engines.base import GpuHandover
-from moorage.engines.hosts.facts import NVIDIA_RUNTIME, HostFacts
+from moorage.engines.hosts.facts import NVIDIA_RUNTIME, EngineFacts, HostFacts
 from moorage.engines.nvidia import Gpu, NvmlFailure
 
 AUTOMATIC = "auto"
@@ -31,6 +31,12 @@ def choose_handover(facts: HostFacts, wanted: str = AUTOMATIC) -> Handover:
         return Handover(GpuHandover.NONE, _unseen(facts))
     if (refused := sandbox_without_gpus(facts)) is not None:
         return Handover(GpuHandover.NONE, refused)
+    if versions_differ(facts):
+        files = facts.files
+        return Handover(
+            GpuHandover.NONE,
+            f"the loaded driver is {files.module_version} and its libraries are {files.library_version}",
+        )
     obstacles: dict[GpuHandover, str | None] = {
         GpuHandover.RUNTIME: runtime_obstacle(facts),
         GpuHandover.CDI: _cdi_obstacle(facts),
@@ -49,15 +55,29 @@ def choose_handover(facts: HostFacts, wanted: str = AUTOMATIC) -> Handover:
     return Handover(way, " and ".join(before) or "the engine has NVIDIA's runtime")
 
 
-def cdi_names(gpus: tuple[Gpu, ...], known: frozenset[str]) -> Mapping[str, str] | None:
-    """How the specification names each GPU, by its id or its index; None where one is not in it."""
+def cdi_names(gpus: tuple[Gpu, ...], engine: EngineFacts) -> Mapping[str, str] | None:
+    """How the specification names each GPU, by its id or its index; None where one is not in it. An index counts only
+    where its device node is the GPU's: since the specification was written, it may have become another GPU's."""
     names: dict[str, str] = {}
     for gpu in gpus:
-        name = next((name for name in (gpu.device_id, str(gpu.index)) if name in known), None)
+        index = str(gpu.index)
+        nodes = engine.cdi_nodes.get(index)
+        means_another = (
+            bool(nodes) and gpu.minor is not None and f"/dev/nvidia{gpu.minor}" not in (nodes or ())
+        )
+        candidates = (gpu.device_id,) if means_another else (gpu.device_id, index)
+        name = next((name for name in candidates if name in engine.cdi_names), None)
         if name is None:
             return None
         names[gpu.device_id] = f"nvidia.com/gpu={name}"
     return names
+
+
+def versions_differ(facts: HostFacts) -> bool:
+    """The driver was upgraded and not loaded anew: what containers would get does not talk to what is loaded. NVML may well
+    answer, to a process that loaded its library before."""
+    module, library = facts.files.module_version, facts.files.library_version
+    return facts.engine.is_local and module is not None and library is not None and module != library
 
 
 def runtime_obstacle(facts: HostFacts) -> str | None:
@@ -76,10 +96,13 @@ def direct_obstacle(facts: HostFacts) -> str | None:
         return "the engine is on another machine"
     if machine is None:
         return "no NVIDIA driver answers"
-    if nodes := facts.files.missing_nodes(tuple(gpu.minor for gpu in machine.gpus)):
+    if nodes := facts.files.missing_control_nodes:
         return f"the device node /dev/{nodes[0]} is missing"
-    if any(gpu.minor is None for gpu in machine.gpus):
-        return "the driver does not say which device node a GPU has"
+    # One that has none hides no other: it alone is not used (`host.py`).
+    if not any(facts.files.has_node(gpu.minor) for gpu in machine.gpus):
+        minor = machine.gpus[0].minor if machine.gpus else None
+        known = minor is not None
+        return f"the device node /dev/nvidia{minor} is missing" if known else "no GPU tells its device node"
     if missing := facts.files.missing_libraries:
         return f"the driver's library {missing[0]} was not found"
     return None
@@ -100,7 +123,7 @@ def _cdi_obstacle(facts: HostFacts) -> str | None:
     machine = facts.nvml.machine
     if not facts.engine.has_cdi:
         return "no CDI"
-    if machine is None or cdi_names(machine.gpus, facts.engine.cdi_names) is None:
+    if machine is None or cdi_names(machine.gpus, facts.engine) is None:
         return "its CDI specification does not name the GPUs"
     return None
 

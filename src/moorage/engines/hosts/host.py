@@ -69,7 +69,7 @@ class HostReader:
             ),
             findings=diagnose(facts, self.wanted),
             files=facts.files,
-            cdi=cdi_names(gpus, engine.cdi_names) or {},
+            cdi=cdi_names(gpus, engine) or {},
             facts=facts,
         )
 
@@ -82,6 +82,9 @@ class HostReader:
 
     def _device(self, gpu: Gpu, facts: HostFacts, handover: Handover) -> GpuDevice:
         because = unusable_because(gpu, facts)
+        if handover.way is GpuHandover.DIRECT and not facts.files.has_node(gpu.minor):
+            node = "its device node" if gpu.minor is None else f"its device node /dev/nvidia{gpu.minor}"
+            because = because or f"{node} is missing"
         if handover.way is GpuHandover.NONE:
             because = because or f"it cannot be handed over to containers: {handover.reason}"
         return replace(_device(gpu), unusable_because=because)
