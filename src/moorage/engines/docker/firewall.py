@@ -7,6 +7,9 @@ DOCKER-USER over its restarts; whatever else reloads the firewall is noticed by 
 
 What users of this machine send passes OUTPUT. Replicas listen on loopback ports and on the bridge, and loopback
 belongs to everybody who has an account here: without the third chain they would reach every replica without a key.
+
+The kernel notes every connection through this machine in one table, and when it is full nobody gets a new one. A fourth chain
+gives each container a share of it.
 """
 
 from dataclasses import dataclass
@@ -20,6 +23,10 @@ _DOCKER_USER_JUMP = "-A FORWARD -j DOCKER-USER"
 _HARMLESS_BEFORE = (" -j MOOR-", " -j DOCKER-ISOLATION-STAGE-1")
 """The second drops or returns, and comes first once Docker was restarted."""
 _REPLIES = "-m conntrack --ctstate RELATED,ESTABLISHED"
+_CONNECTIONS_HELD = 4096
+"""Of one container to the world outside. Beyond it new ones wait until others have ended."""
+_TCP_CONNECTIONS_PER_S, _TCP_CONNECTIONS_AT_ONCE = 50, 1000
+"""One that was closed is not counted above, yet stays in the table for two minutes."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +79,22 @@ def local_chain(bridge: str, suffix: str, use: LocalUse) -> Chain:
     )
 
 
+def share_chain(bridge: str, suffix: str) -> Chain:
+    name = f"MOOR-NEW-{suffix}"
+    pace = f"--hashlimit-above {_TCP_CONNECTIONS_PER_S}/sec --hashlimit-burst {_TCP_CONNECTIONS_AT_ONCE}"
+    by_container = f"--hashlimit-mode srcip --hashlimit-name moor{suffix}"
+    held = f"--connlimit-above {_CONNECTIONS_HELD} --connlimit-mask 32 --connlimit-saddr"
+    return Chain(
+        name,
+        "DOCKER-USER",
+        f"-i {bridge} -m conntrack --ctstate NEW",
+        (
+            f"-A {name} -p tcp -m hashlimit {pace} {by_container} -j DROP",
+            f"-A {name} -m connlimit {held} -j DROP",
+        ),
+    )
+
+
 async def enforce(bridge: str, suffix: str) -> None:
     """Set the rules where they are missing, changed or not in front. Raises `FirewallUnusableError`."""
     await _enforce("iptables", chains(bridge, suffix))
@@ -84,13 +107,21 @@ async def enforce_local_use(bridge: str, suffix: str, use: LocalUse) -> None:
     await _enforce("iptables", (local_chain(bridge, suffix, use),))
 
 
+async def enforce_shares(bridge: str, suffix: str) -> None:
+    """By itself, because not every kernel can count connections."""
+    await _enforce("iptables", (share_chain(bridge, suffix),))
+
+
 def _machine_has_ipv6() -> bool:
     return Path("/proc/net/if_inet6").exists()
 
 
 async def withdraw(bridge: str, suffix: str) -> None:
     names = {chain.name for chain in (*chains(bridge, suffix), *chains_v6(bridge, suffix))}
-    names.add(local_chain(bridge, suffix, LocalUse((0, 0), ())).name)
+    names |= {
+        local_chain(bridge, suffix, LocalUse((0, 0), ())).name,
+        share_chain(bridge, suffix).name,
+    }
     for program in filter(iptables.is_installed, ("iptables", "ip6tables")):
         await iptables.remove_chains(program, names)
 
