@@ -31,11 +31,13 @@ _TCP_CONNECTIONS_PER_S, _TCP_CONNECTIONS_AT_ONCE = 50, 1000
 
 @dataclass(frozen=True)
 class LocalUse:
-    """Who on this machine may connect to replicas: the gateway and our own probes."""
+    """Who on this machine may connect to replicas and to what is between us and an engine: the gateway, our own probes, engines."""
 
     ports: tuple[int, int]
     """On loopback, first and last."""
     user_ids: tuple[int, ...]
+    pulls_port: int | None = None
+    """Also on loopback: what engines pull through, which holds a descriptor for whoever connects."""
 
 
 def chains(bridge: str, suffix: str) -> tuple[Chain, ...]:
@@ -66,6 +68,7 @@ def local_chain(bridge: str, suffix: str, use: LocalUse) -> Chain:
     """New connections alone: an answer may have no socket any more, and then no owner to ask for."""
     name = f"MOOR-USE-{suffix}"
     first, last = use.ports
+    guarded = (f"{first}:{last}", *((str(use.pulls_port),) if use.pulls_port is not None else ()))
     return Chain(
         name,
         "OUTPUT",
@@ -73,7 +76,10 @@ def local_chain(bridge: str, suffix: str, use: LocalUse) -> Chain:
         (
             *(f"-A {name} -m owner --uid-owner {user_id} -j RETURN" for user_id in sorted(use.user_ids)),
             # Where the sender meant it to go: the engine may have sent it on to the bridge by now, which `-o` does not see.
-            f"-A {name} -p tcp -m conntrack --ctorigdst 127.0.0.1 --ctorigdstport {first}:{last} -j REJECT --reject-with tcp-reset",
+            *(
+                f"-A {name} -p tcp -m conntrack --ctorigdst 127.0.0.1 --ctorigdstport {ports} -j REJECT --reject-with tcp-reset"
+                for ports in guarded
+            ),
             f"-A {name} -o {bridge} -p tcp -j REJECT --reject-with tcp-reset",
         ),
     )
