@@ -68,7 +68,7 @@ async def test_the_apis_path_reaches_the_gateway(api: Api) -> None:
     container_id = await stopped(api, home, api_path="/v1")
 
     async def serves_v1() -> dict[str, bool]:
-        async with api.database.reading() as session:
+        async with api.database.transaction() as session:
             routes = (await read_table(session)).routes
             before = await fingerprint(session)
             named = await read_named(session, GatewayTable(), {container_id})

@@ -141,6 +141,18 @@ async def test_a_named_object_gets_its_pass_whatever_is_due(database: Database, 
     assert numbers.passes["due"] == 1
 
 
+async def test_who_asks_first_gets_the_first_pass(database: Database, numbers: Numbers) -> None:
+    """Not in an order that differs from one process to the next; with more than fit at once, nobody is overtaken."""
+    keys = [f"named {index}" for index in range(60)]
+    async with running(database, numbers) as driver:
+        await add(database, "due")
+        await until(lambda: numbers.passes["due"] == 1)
+        for key in keys:
+            driver.ask(key)
+        await until(lambda: len(numbers.passes) == 61)
+    assert list(numbers.passes) == ["due", *keys]
+
+
 async def test_a_bad_object_is_put_off_and_the_others_go_on(database: Database, numbers: Numbers) -> None:
     numbers.bad = {"bad"}
     await add(database, "bad", "good")

@@ -12,7 +12,6 @@ from aiohttp.test_utils import TestServer
 
 from moorage.engines.base import ListeningSocket, ReplicaUsage
 from moorage.engines.docker.connection import json_messages
-from moorage.engines.docker.gpus import engine_has_gpu_support
 from moorage.engines.docker.processes import process_limit_reached_by
 from moorage.engines.docker.sockets import listening_sockets_of, parse_table
 from moorage.engines.docker.usage import usage_files_of
@@ -159,16 +158,3 @@ async def _received(data: bytes) -> list[Mapping[str, Any]]:
         session.get(server.make_url("/")) as response,
     ):
         return [message async for message in json_messages(response.content)]
-
-
-@pytest.mark.parametrize(
-    ("information", "expected"),
-    [
-        ({"Runtimes": {"runc": {}}}, False),
-        ({"Runtimes": {"runc": {}, "nvidia": {}}}, True),
-        ({"DiscoveredDevices": [{"Source": "cdi", "ID": "nvidia.com/gpu=0"}]}, True),
-        ({"DiscoveredDevices": None}, False),
-    ],
-)
-def test_gpu_support(information: dict[str, object], expected: bool) -> None:
-    assert engine_has_gpu_support(information) is expected

@@ -62,8 +62,7 @@ async def test_without_the_kernels_consent_the_proxies_are_left(
     await guarded_world.engine.prepare()
     (weakness,) = guarded_world.engine.network_isolation.weaknesses
     assert f"net.ipv4.conf.{network.bridge}.route_localnet" in weakness
-    present = await iptables.present_rules("iptables", "nat")
-    assert not [line for line in present if f"-{network.suffix}" in line]
+    assert await _rules_with(f"-{network.suffix}") == []
     spec = await spec_of(guarded_world, "serves")
     await guarded_world.engine.start(spec)
     await until_open(guarded_world, "127.0.0.1", spec.host_port)
@@ -87,6 +86,11 @@ async def test_a_rule_that_docker_forgot_leads_nobody_astray(guarded_world: Dock
         await iptables.restore("iptables", [f"-D {forgotten}"], "nat")
     await guarded_world.engine.prepare()
     assert guarded_world.engine.network_isolation.weaknesses == ()
+
+
+async def _rules_with(text: str) -> list[str]:
+    """Not those of other engines on this machine."""
+    return [line for line in await iptables.present_rules("iptables", "nat") if text in line]
 
 
 def _kill_proxy(port: int) -> None:

@@ -10,22 +10,25 @@ forgotten before each seed, so that nothing that ran before is felt.
 import contextlib
 import socket
 import struct
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 _RESET = "UNLISTEN *; RESET ALL; SELECT pg_advisory_unlock_all()"
 _CLOCK = b"simulation_clock"
 
 
-def messages(data: bytes) -> Iterator[tuple[bytes, bytes]]:
+_length_at = struct.Struct("!I").unpack_from
+
+
+def messages(data: bytes) -> list[tuple[bytes, bytes]]:
     """Those that are there as a whole: (type, body)."""
-    at = 0
-    while at + 5 <= len(data):
-        end = at + 1 + int.from_bytes(data[at + 1 : at + 5], "big")
-        if end > len(data):
-            return
-        yield data[at : at + 1], data[at + 5 : end]
+    found, at, size = [], 0, len(data)
+    while at + 5 <= size:
+        end = at + 1 + _length_at(data, at + 1)[0]
+        if end > size:
+            break
+        found.append((data[at : at + 1], data[at + 5 : end]))
         at = end
+    return found
 
 
 def message(kind: bytes, body: bytes) -> bytes:
@@ -37,13 +40,14 @@ def query(sql: str) -> bytes:
 
 
 SYNC = message(b"S", b"")
+_CLOCK_BIND = b"\0" + _CLOCK + b"\0" + struct.pack("!HH", 0, 1)
+_CLOCK_RUN = message(b"E", b"\0\0\0\0\0") + SYNC
 
 
 def clock_message(now_us: int) -> bytes:
     """Tells Postgres the time, by a statement that every process has prepared. Answered like a statement."""
-    value = str(now_us).encode()
-    bind = b"\0" + _CLOCK + b"\0" + struct.pack("!HHI", 0, 1, len(value)) + value + struct.pack("!H", 0)
-    return message(b"B", bind) + message(b"E", b"\0\0\0\0\0") + SYNC
+    value = b"%d" % now_us
+    return message(b"B", _CLOCK_BIND + struct.pack("!I", len(value)) + value + b"\0\0") + _CLOCK_RUN
 
 
 @dataclass
@@ -78,6 +82,8 @@ class Backends:
     shapes: dict[bytes, bytes] = field(default_factory=dict)
     """By statement: Postgres's description of it, as asyncpg is told when it has it prepared."""
     names: dict[bytes, bytes] = field(default_factory=dict)
+    texts: dict[bytes, str] = field(default_factory=dict)
+    """By statement: what it says."""
     free: dict[int, Backend] = field(default_factory=dict)
     lent: set[int] = field(default_factory=set)
     sign_of_life: bytes = b""
@@ -91,6 +97,12 @@ class Backends:
 
     def name_of(self, statement: bytes) -> bytes:
         return self.names.setdefault(statement, b"s%d" % len(self.names))
+
+    def text_of(self, statement: bytes) -> str:
+        text = self.texts.get(statement)
+        if text is None:
+            text = self.texts[statement] = statement.partition(b"\0")[0].decode()
+        return text
 
     def take(self, startup: bytes) -> Backend:
         """The lowest number that is free, whether a process stands behind it or has to be made."""

@@ -1,7 +1,7 @@
 """SQLAlchemy compiles each statement once, not once for every simulated process.
 
 Its cache belongs to an engine, and the dialect, one per engine, is part of the key. All engines of the simulation are made
-alike, so one cache serves them all, for good: what is compiled follows from the statement alone.
+alike, so one cache serves them all: what is compiled follows from the statement alone.
 """
 
 import contextlib
@@ -13,16 +13,18 @@ from sqlalchemy.util import LRUCache
 
 from moorage.kit.database import Database
 
-_CACHE: LRUCache[Any, Any] = LRUCache(2000)
+_ALL_THERE_ARE = 100_000
+"""Statements, so that none is ever put out: an engine that outlives this leaves entries that hash in another way then, and
+SQLAlchemy would look for them without end."""
 
 
 @contextlib.contextmanager
 def compiled_once() -> Iterator[None]:
-    make = Database.__init__
+    make, cache = Database.__init__, LRUCache[Any, Any](_ALL_THERE_ARE)
 
     def make_with_the_cache(database: Database, dsn: str, **options: int) -> None:
         make(database, dsn, **options)
-        database._engine.sync_engine._compiled_cache = _CACHE
+        database._engine.sync_engine._compiled_cache = cache
 
     Database.__init__ = make_with_the_cache  # type: ignore[method-assign]
     PGDialect_asyncpg.__eq__ = lambda mine, other: type(mine) is type(other)  # type: ignore[method-assign,assignment]

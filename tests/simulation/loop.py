@@ -12,7 +12,7 @@ import asyncio
 import contextvars
 import heapq
 import selectors
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import Any
 
 PROCESS: contextvars.ContextVar["Process | None"] = contextvars.ContextVar("process", default=None)
@@ -128,41 +128,72 @@ class SimulationLoop(asyncio.SelectorEventLoop):
         """Nothing happened for so long: every process sleeps on as it did, only later. Timers that belong to no process
         stay where they are."""
         self._now_s += seconds
-        for timer in self._scheduled:
+        for timer in self._timers():
             if timer._context.get(PROCESS) is not None:
                 timer._when += seconds
+        self._scheduled = [(timer._when, timer) for timer in self._timers()]
         heapq.heapify(self._scheduled)
 
     def next_of_nobody_s(self) -> float:
         """When the next timer ends that belongs to no process, or a long time from now."""
-        waiting = (one for one in self._scheduled if not one._cancelled and one._context.get(PROCESS) is None)
-        return min((one.when() for one in waiting), default=self._now_s + 1e9)
+        waiting = (one for one in self._timers() if not one._cancelled and one._context.get(PROCESS) is None)
+        return min((one._when for one in waiting), default=self._now_s + 1e9)
+
+    def _timers(self) -> Iterator[Any]:
+        return (timer for _, timer in self._scheduled)
 
     def put_ready(self, handles: list[asyncio.Handle]) -> None:
         self._ready.extend(handles)
 
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[..., Any],
+        *args: Any,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.TimerHandle:
+        """As asyncio does it, but the heap compares numbers: timers would be asked in Python, millions of times."""
+        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        heapq.heappush(self._scheduled, (when, timer))
+        return timer
+
+    def call_later(
+        self,
+        delay: float,
+        callback: Callable[..., Any],
+        *args: Any,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self._now_s + delay, callback, *args, context=context)
+
+    def call_soon(
+        self, callback: Callable[..., Any], *args: Any, context: contextvars.Context | None = None
+    ) -> asyncio.Handle:
+        handle = asyncio.Handle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
     def _run_once(self) -> None:
-        scheduled, ready = self._scheduled, self._ready
-        while scheduled and scheduled[0]._cancelled:
-            heapq.heappop(scheduled)._scheduled = False
+        scheduled, ready, process_of = self._scheduled, self._ready, PROCESS
+        while scheduled and scheduled[0][1]._cancelled:
+            heapq.heappop(scheduled)
         if not ready and not self._stopping:
             if not scheduled:
                 raise NothingLeftToDoError
-            self._now_s = max(self._now_s, scheduled[0].when())
-        while scheduled and scheduled[0].when() <= self._now_s:
-            timer = heapq.heappop(scheduled)
-            timer._scheduled = False
-            ready.append(timer)
+            self._now_s = max(self._now_s, scheduled[0][0])
+        while scheduled and scheduled[0][0] <= self._now_s:
+            ready.append(heapq.heappop(scheduled)[1])
         for _ in range(len(ready)):
             handle = ready.popleft()
             if handle._cancelled:
                 continue
-            process = handle._context.get(PROCESS)
-            if process is not None and not process.alive:
-                continue
-            if process is not None and process.stopped:
-                process.keep(handle)
-                continue
+            process = handle._context.get(process_of)
+            if process is not None:
+                if not process.alive:
+                    continue
+                if process.stopped:
+                    process.keep(handle)
+                    continue
             self.turns += 1
             handle._run()
 

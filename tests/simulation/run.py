@@ -279,7 +279,7 @@ def shrink(server: Server, outcome: Outcome) -> tuple[Plan, Outcome]:
     return plan, best
 
 
-def main() -> int:
+def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("seeds", help="7, or 1-200")
     parser.add_argument("-v", "--verbose", action="store_true", help="tell every story")
@@ -289,16 +289,23 @@ def main() -> int:
         "--keep", type=Path, help="add a line for each seed to this file, skip the seeds that it has"
     )
     parser.add_argument("--sum", type=Path, help="run nothing, sum up this file")
-    how = parser.parse_args()
+    parser.add_argument(
+        "--commit",
+        type=_named_commit,
+        default=commit(),  # Asked before anybody changes a file.
+        help="the commit that the lines of results name; git is asked unless it is said, "
+        "so say it where the code is a copy without its git folder (now: %(default)s)",
+    )
+    how = parser.parse_args(arguments)
     if how.sum:
         print(summary(kept_in(how.sum)))
         return 0
     first, _, last = how.seeds.partition("-")
     results = kept_in(how.keep) if how.keep else []
-    done = {one.seed for one in results if one.commit == commit()}
+    done = {one.seed for one in results if one.commit == how.commit}
     seeds = [seed for seed in range(int(first), int(last or first) + 1) if seed not in done]
     tells = how.verbose or not last
-    for result, story in _results(seeds, how.jobs, how.shrink):
+    for result, story in _results(seeds, how.jobs, how.shrink, how.commit):
         results.append(result)
         print(result.line(), flush=True)
         if how.keep:
@@ -309,16 +316,25 @@ def main() -> int:
     return 1 if never_happened(results) or any(one.broken for one in results) else 0
 
 
-def _results(seeds: list[int], jobs: int, shrinks: bool) -> Iterator[tuple[Result, list[str]]]:
+def _named_commit(text: str) -> str:
+    if not text or text.split() != [text]:
+        raise argparse.ArgumentTypeError("name the commit in one word, as `git rev-parse --short HEAD` does")
+    return text
+
+
+def _results(
+    seeds: list[int], jobs: int, shrinks: bool, of_commit: str
+) -> Iterator[tuple[Result, list[str]]]:
     """As they come. Each job takes every so manieth seed, with a Postgres of its own."""
-    commit()  # Before anybody changes a file.
     if jobs == 1:
-        yield from _some(seeds, shrinks)
+        yield from _some(seeds, shrinks, of_commit)
         return
     spawn = multiprocessing.get_context("spawn")
     queue: Any = spawn.Queue()
     workers = [
-        spawn.Process(target=_work, args=(queue, number, seeds[number::jobs], shrinks), daemon=True)
+        spawn.Process(
+            target=_work, args=(queue, number, seeds[number::jobs], shrinks, of_commit), daemon=True
+        )
         for number in range(jobs)
     ]
     for worker in workers:
@@ -337,32 +353,32 @@ def _results(seeds: list[int], jobs: int, shrinks: bool) -> Iterator[tuple[Resul
             worker.join()
 
 
-def _work(queue: Any, number: int, seeds: list[int], shrinks: bool) -> None:
+def _work(queue: Any, number: int, seeds: list[int], shrinks: bool, of_commit: str) -> None:
     """On a processor of its own, together with its Postgres: only one of the two ever runs."""
     _end_in_order()
     processors = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {processors[number % len(processors)]})
-    for told in _some(seeds, shrinks):
+    for told in _some(seeds, shrinks, of_commit):
         queue.put(told)
     queue.put(None)
 
 
-def _some(seeds: list[int], shrinks: bool) -> Iterator[tuple[Result, list[str]]]:
+def _some(seeds: list[int], shrinks: bool, of_commit: str) -> Iterator[tuple[Result, list[str]]]:
     configure_logging("critical", as_json=True)
     with postgres() as server:
         for seed in seeds:
             outcome = run_seed(server, Plan(seed))
-            result, story = _result(outcome), [*outcome.story.lines, outcome.sentence]
+            result, story = _result(outcome, of_commit), [*outcome.story.lines, outcome.sentence]
             if outcome.broken and shrinks:
                 plan, outcome = shrink(server, outcome)
                 story = [f"shrunk to {plan}", *outcome.story.lines, outcome.sentence]
             yield result, story
 
 
-def _result(outcome: Outcome) -> Result:
+def _result(outcome: Outcome, of_commit: str) -> Result:
     counts = {name: round(count, 2) for name, count in outcome.story.counts.items()}
     return Result(
-        commit(),
+        of_commit,
         outcome.seed,
         outcome.story.fingerprint(),
         round(outcome.virtual_s, 3),

@@ -12,7 +12,8 @@ import pytest
 from tests import lease_guard
 from tests.simulation.find_planted import MOST_SEEDS, find, seeds_for
 from tests.simulation.planted import bug_named
-from tests.simulation.run import Outcome, Plan, run_seed
+from tests.simulation.results import Result, keep, kept_in
+from tests.simulation.run import Outcome, Plan, main, run_seed
 from tests.simulation.server import Server, postgres
 
 ROOT = Path(__file__).parents[2]
@@ -64,14 +65,28 @@ def test_a_planted_bug_is_found(server: Server, name: str) -> None:
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
-def test_the_same_story_in_another_process(server: Server) -> None:
+def test_the_same_story_in_another_process(server: Server, tmp_path: Path) -> None:
     """With another order of sets, and nothing before them: payments, deliveries, neither."""
+    kept = tmp_path / "results.jsonl"
     seeds = (28, 15, 9)
     here = [run_seed(server, Plan(seed)).story.fingerprint() for seed in seeds]
     for seed, told_here in zip(seeds, here, strict=True):
         command = [sys.executable, "-m", "tests.simulation.run", f"{seed}-{seed}"]
+        command += ["--keep", str(kept), "--commit", "0123abc"]
         environment = {**os.environ, "PYTHONHASHSEED": str(seed), "PYTHONPATH": str(ROOT)}
         there = subprocess.run(
             command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600
         )
         assert told_here in there.stdout, there.stdout + there.stderr
+    assert [(one.commit, one.seed) for one in kept_in(kept)] == [("0123abc", seed) for seed in seeds]
+
+
+def test_a_copy_of_the_code_is_told_its_commit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is kept of it belongs to that commit: a seed that is there already is not run again."""
+    kept = tmp_path / "results.jsonl"
+    keep(kept, Result("0123abc", 7, "fingerprint", 3600.0, 1.0, None, "", {}))
+    assert main(["7", "--keep", str(kept), "--commit", "0123abc"]) == 0
+    assert "0123abc: seeds 7\n1 seeds, 1 virtual hours" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["7", "--commit", ""])
+    assert "name the commit in one word" in capsys.readouterr().err

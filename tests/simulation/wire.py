@@ -57,17 +57,6 @@ class Calm:
         return False
 
 
-def _without_first(answer: bytes, count: int) -> bytes:
-    """What follows the first so many answers."""
-    at = 0
-    for kind, body in messages(answer):
-        if count == 0:
-            break
-        at += 5 + len(body)
-        count -= kind == b"Z"
-    return answer[at:]
-
-
 def _first_numbers(answer: bytes) -> list[int]:
     """Of each row, the first column; it is an integer."""
     return [struct.unpack("!i", body[6:10])[0] for kind, body in messages(answer) if kind == b"D"]
@@ -204,6 +193,8 @@ class PostgresTransport(asyncio.Transport):
         """A BEGIN that has not been sent yet."""
         self._unasked = 0
         """Answers to come that asyncpg did not ask for."""
+        self._asked_from = 0
+        """Where in the answer those are over."""
         self._notices = False
         """The transaction may end with a notification."""
         if process is not None:
@@ -327,7 +318,8 @@ class PostgresTransport(asyncio.Transport):
             self._backend = self._wire.backends.take(data)
             self._answer_later(self._backend.greeting)
             return
-        for kind, _ in messages(data):
+        asked = messages(data)
+        for kind, _ in asked:
             if kind in (b"Q", b"S"):
                 self._outstanding += 1
             elif kind == b"H":
@@ -342,13 +334,13 @@ class PostgresTransport(asyncio.Transport):
         elif self._sql == _SIGN_OF_LIFE and self._status == b"I" and self._wire.backends.sign_of_life:
             self._outstanding = 0
             self._answer_later(self._wire.backends.sign_of_life)
-        elif self._describes and (shape := self._known_shape(data)) is not None:
+        elif self._describes and (shape := self._known_shape(asked)) is not None:
             self._describes = False
             self._answer_later(shape)
         else:
-            self._send(data)
+            self._send(data, asked)
 
-    def _send(self, data: bytes) -> None:
+    def _send(self, data: bytes, asked: list[tuple[bytes, bytes]]) -> None:
         assert self._backend is not None, "it has been greeted"
         self._wire.statements += 1
         if self._sql.startswith("LISTEN "):
@@ -357,15 +349,15 @@ class PostgresTransport(asyncio.Transport):
             self.channels.add(channel)
         self._notices = self._notices or self._is_worth_notice(self._sql)
         copies = data[:1] in (b"d", b"c", b"f")
-        self._backend.socket.sendall(data if copies else self._preamble() + self._translated(data))
-        only_rows = all(kind == b"d" for kind, _ in messages(data)) and copies
+        self._backend.socket.sendall(data if copies else self._preamble() + self._translated(asked))
+        only_rows = copies and all(kind == b"d" for kind, _ in asked)
         if (self._outstanding or self._describes) and not only_rows:
             self._collect()
 
-    def _known_shape(self, data: bytes) -> bytes | None:
+    def _known_shape(self, asked: list[tuple[bytes, bytes]]) -> bytes | None:
         """Postgres's answer to "prepare this", where it gave it before."""
         assert self._backend is not None, "it has been greeted"
-        (kind, body), *_ = messages(data)
+        kind, body = asked[0]
         name, _, statement = body.partition(b"\0")
         shape = self._wire.backends.shapes.get(statement)
         if kind != b"P" or not name or shape is None:
@@ -376,10 +368,10 @@ class PostgresTransport(asyncio.Transport):
             self._to_prepare.append(statement)
         return shape
 
-    def _translated(self, data: bytes) -> bytes:
+    def _translated(self, asked: list[tuple[bytes, bytes]]) -> bytes:
         """With the names that statements have for all connections."""
         names, told = self._wire.backends.name_of, b""
-        for kind, body in messages(data):
+        for kind, body in asked:
             if kind == b"P":
                 name, _, statement = body.partition(b"\0")
                 body = (names(statement) if name else b"") + b"\0" + statement
@@ -450,13 +442,13 @@ class PostgresTransport(asyncio.Transport):
                 looks += 1
                 assert looks < _MOST_LOOKS, f"Postgres does not answer: {self._sql[:200]}"
                 continue
-            received = self._backend.socket.recv(262144)
+            received = self._backend.socket.recv(65536)
             if not received:
                 self.end_by_server()
                 return
             self._answer += received
             finished = self._is_finished()
-        answer, self._answer = _without_first(self._answer, self._unasked), b""
+        answer, self._answer = self._answer[self._asked_from :], b""
         self._unasked = 0
         self._remember_prepared(self._backend, answer)
         if "pg_terminate_backend" in self._sql:
@@ -507,12 +499,14 @@ class PostgresTransport(asyncio.Transport):
         return bool(select.select([self._backend.socket], [], [], within_s)[0])
 
     def _is_finished(self) -> bool:
-        used = answered = 0
+        used = answered = self._asked_from = 0
         for kind, body in messages(self._answer):
             used += 5 + len(body)
             if kind == b"Z":
                 answered += 1
                 self._status = body[:1]
+                if answered == self._unasked:
+                    self._asked_from = used
             elif kind == b"G":
                 self._copies = True
                 return True  # Our turn: rows of a COPY.
@@ -541,10 +535,10 @@ class PostgresTransport(asyncio.Transport):
                 name, _, statement = body.partition(b"\0")
                 self._statements[name] = statement
                 self._parses = statement if name else None
-                found = _text(statement)
+                found = self._wire.backends.text_of(statement)
             elif kind == b"B":
                 _, name, *_ = body.split(b"\0", 2)
-                found = _text(self._statements[name])
+                found = self._wire.backends.text_of(self._statements[name])
             elif kind in (b"d", b"c"):
                 found = "COPY"
         return found
@@ -573,7 +567,3 @@ class PostgresTransport(asyncio.Transport):
         else:
             self._wire.backends.give_back(self._backend, self._status != b"I")
         self._wire.transaction_ended()
-
-
-def _text(statement: bytes) -> str:
-    return statement.partition(b"\0")[0].decode()

@@ -120,7 +120,7 @@ async def fingerprint(session: AsyncSession) -> Fingerprint:
 async def read_table(
     session: AsyncSession, before: GatewayTable | None = None, changed: Set[str] = frozenset()
 ) -> GatewayTable:
-    """Every container, running or not: one that is stopped is answered 503, one that is not there 404.
+    """Every container, running or not: one that is stopped is answered 503, one that is not there 404. In a transaction.
 
     With the table from `before`, only the changed buckets are read, and of those too a route that is as it was is
     the same object: to read and check ten thousand routes because of one takes a fifth of a second."""

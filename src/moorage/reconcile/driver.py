@@ -75,8 +75,9 @@ class Driver:
     holder: str
     clock: Clock
     _wake: asyncio.Event = field(init=False)
-    _asked: set[str] = field(init=False, default_factory=set)
-    """Objects that want a pass, whatever Postgres says is due. Lost with the process, like any hint."""
+    _asked: dict[str, None] = field(init=False, default_factory=dict)
+    """Objects that want a pass, whatever Postgres says is due, in the order in which they asked. Lost with the process, like
+    any hint."""
     _leads: bool = field(init=False, default=False)
     _running: dict[str, asyncio.Task[None]] = field(init=False, default_factory=dict)
     _failing: set[str] = field(init=False, default_factory=set)
@@ -89,7 +90,7 @@ class Driver:
         """A pass over this object, without a question to Postgres; for an empty name, ask it what is due. Whoever does not
         lead makes no passes, and asks Postgres when it does."""
         if key and self._leads:
-            self._asked.add(key)
+            self._asked.setdefault(key)
         self._wake.set()
 
     async def run(self) -> None:
@@ -188,7 +189,7 @@ class Driver:
         for key in keys:
             if key not in self._running and len(self._running) < MAX_OBJECTS_AT_ONCE:
                 # Whoever asks from here on wants another pass: this one may not see why.
-                self._asked.discard(key)
+                self._asked.pop(key, None)
                 self._running[key] = group.create_task(self._reconcile_one(key, lease))
 
     async def _reconcile_one(self, key: str, lease: Lease) -> None:

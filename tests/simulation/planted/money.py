@@ -1,11 +1,18 @@
 """Mistakes with money: holds, hours, renewals."""
 
+from dataclasses import dataclass
 from typing import Any
 
+from sqlalchemy import select
+from sqlalchemy.orm import with_loader_criteria
+
 from moorage.billing.renewals import reconciler as renewals
+from moorage.billing.renewals import repository as renewals_repository
+from moorage.containers.models import ContainerRow
 from moorage.containers.reconciler import funding
 from moorage.containers.reconciler import reconciler as containers
 from moorage.ledger import hours_repository
+from moorage.ledger.models import HourRow
 from moorage.ledger.rules import Renewal
 from tests.simulation.planted.bug import Bug, Patch, nothing, nothing_slowly, rewritten
 
@@ -82,6 +89,25 @@ def _renewals_expect_somebody(patch: Patch) -> None:
         return decide(serves=serves, comes_up=comes_up, **more)
 
     patch(renewals, "renewal", surely)
+
+
+def _only_what_is_to_run_is_asked_about(patch: Patch) -> None:
+    """Nothing is bought for what is stopped, they think, so nobody needs to look at its hours."""
+    to_run = select(ContainerRow.id).where(ContainerRow.desired_state == "running")
+    only = with_loader_criteria(HourRow, HourRow.container_id.in_(to_run))
+
+    @dataclass(frozen=True)
+    class Narrowed:
+        session: Any
+
+        async def execute(self, query: Any) -> Any:
+            return await self.session.execute(query.options(only))
+
+    def narrowed(ask: Any) -> Any:
+        return lambda session, *more: ask(Narrowed(session), *more)
+
+    for name in ("due_organizations", "due_containers"):
+        patch(renewals_repository, name, narrowed(getattr(renewals_repository, name)))
 
 
 def _renewals_look_at_nobody(patch: Patch) -> None:
@@ -174,6 +200,12 @@ BUGS = (
         "renewals expect somebody to serve",
         ("every hour is decided",),
         _renewals_expect_somebody,
+        needs=("stop",),
+    ),
+    Bug(
+        "hours of what is stopped are nobody's business",
+        ("every hour is decided",),
+        _only_what_is_to_run_is_asked_about,
         needs=("stop",),
     ),
     Bug("renewals look at nobody", ("no hour unserved",), _renewals_look_at_nobody, needs=("stop",)),

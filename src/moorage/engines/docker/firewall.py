@@ -12,6 +12,7 @@ The kernel notes every connection through this machine in one table, and when it
 gives each container a share of it.
 """
 
+import asyncio
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +23,8 @@ from moorage.outbound.networks import NOT_PUBLIC
 _DOCKER_USER_JUMP = "-A FORWARD -j DOCKER-USER"
 _HARMLESS_BEFORE = (" -j MOOR-", " -j DOCKER-ISOLATION-STAGE-1")
 """The second drops or returns, and comes first once Docker was restarted."""
+_LOOKS = 10
+_BETWEEN_LOOKS_S = 0.2
 _REPLIES = "-m conntrack --ctstate RELATED,ESTABLISHED"
 _CONNECTIONS_HELD = 4096
 """Of one container to the world outside. Beyond it new ones wait until others have ended."""
@@ -133,11 +136,7 @@ async def withdraw(bridge: str, suffix: str) -> None:
 
 
 async def _enforce(program: str, wanted: tuple[Chain, ...]) -> None:
-    present = await iptables.present_rules(program)
-    if program == "iptables" and _DOCKER_USER_JUMP not in present:
-        raise FirewallUnusableError(
-            "the Docker engine does not manage this machine's firewall (there is no DOCKER-USER chain)"
-        )
+    present = await _rules_with_dockers() if program == "iptables" else await iptables.present_rules(program)
     changes: list[str] = []
     if program == "iptables" and not _docker_user_is_in_front(present):
         # Where Docker itself puts it at each start; a firewall program that was reloaded since got before it.
@@ -149,6 +148,18 @@ async def _enforce(program: str, wanted: tuple[Chain, ...]) -> None:
         changes += chain.put_first(present)
     if changes:
         await iptables.restore(program, changes)
+
+
+async def _rules_with_dockers() -> list[str]:
+    """An engine that starts, this one or another on the machine, takes its chains away and brings them back."""
+    for _ in range(_LOOKS):
+        present = await iptables.present_rules("iptables")
+        if _DOCKER_USER_JUMP in present:
+            return present
+        await asyncio.sleep(_BETWEEN_LOOKS_S)
+    raise FirewallUnusableError(
+        "the Docker engine does not manage this machine's firewall (there is no DOCKER-USER chain)"
+    )
 
 
 def is_enforced(chain: Chain, present: list[str]) -> bool:
