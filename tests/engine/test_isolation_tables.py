@@ -87,12 +87,13 @@ async def test_one_replica_has_a_share_of_the_connections(docker_world: DockerWo
 
 async def test_the_share_is_set_once_and_taken_back(docker_world: DockerWorld) -> None:
     network = BridgeNetwork(docker_world.installation_id)
-    before = await iptables.present_rules("iptables")
-    assert firewall.is_enforced(firewall.share_chain(network.bridge, network.suffix), before)
+    present = await iptables.present_rules("iptables")
+    assert firewall.is_enforced(firewall.share_chain(network.bridge, network.suffix), present)
+    before = [line for line in present if network.suffix in line]
     await docker_world.engine.prepare()
-    assert await iptables.present_rules("iptables") == before
+    assert await _rules_of(network) == before
     await docker_world.engine.dismantle()
-    assert not [line for line in await iptables.present_rules("iptables") if network.suffix in line]
+    assert await _rules_of(network) == []
 
 
 async def test_one_replica_cannot_take_all_places_for_neighbours(docker_world: DockerWorld) -> None:
@@ -115,6 +116,10 @@ async def test_one_replica_cannot_take_all_places_for_neighbours(docker_world: D
     finally:
         for file, value in before.items():
             file.write_text(value)
+
+
+async def _rules_of(network: BridgeNetwork) -> list[str]:
+    return [line for line in await iptables.present_rules("iptables") if network.suffix in line]
 
 
 def _connections_of(address: str, protocol: str) -> int:
