@@ -115,7 +115,11 @@ async def guarded_world(docker_world: DockerWorld) -> DockerWorld:
     await docker_world.engine.close()
     use = firewall.LocalUse(TEST_PORTS, (0,))
     docker_world.engine = DockerEngine(
-        docker_world.docker_host, docker_world.installation_id, system_clock, local_use=use
+        docker_world.docker_host,
+        docker_world.installation_id,
+        system_clock,
+        local_use=use,
+        pulls=docker_world.pulls,
     )
     await docker_world.engine.prepare()
     return docker_world

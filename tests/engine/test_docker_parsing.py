@@ -1,6 +1,7 @@
 """What is read from the kernel and from NVIDIA's tool."""
 
 import json
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,21 @@ def _row(address: str, state: str) -> str:
 )
 def test_socket_table(address: str, state: str, expected: list[ListeningSocket]) -> None:
     assert parse_table(_HEADER + _row(address, state)) == expected
+
+
+def test_of_very_many_sockets_the_first_are_looked_at(tmp_path: Path) -> None:
+    """A container opens as many as it has memory for, and whoever looks at them serves everybody."""
+    process = tmp_path / "42"
+    (process / "net").mkdir(parents=True)
+    rows = "".join(_row(f"0100007F:{port:04X}", "0A") for port in range(1, 60_001))
+    (process / "net" / "tcp").write_text(_HEADER + rows)
+    (process / "net" / "tcp6").write_text(_HEADER)
+    (process / "cgroup").write_text("0::/system.slice/docker-abc123.scope\n")
+    began_s = time.thread_time()
+    found = listening_sockets_of(42, "abc123", tmp_path)
+    assert time.thread_time() - began_s < 0.05
+    assert 300 < len(found) < 1000
+    assert found[0] == ListeningSocket("127.0.0.1", 1)
 
 
 def test_sockets_of_another_process_are_not_shown(tmp_path: Path) -> None:

@@ -54,9 +54,26 @@ async def test_only_users_of_ours_reach_a_replica(guarded_world: DockerWorld) ->
         assert not await _connects_as(NOBODY, target, port), (target, port)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be two users")
+async def test_only_engines_reach_the_proxy_for_pulls(guarded_world: DockerWorld) -> None:
+    """Whoever connects and says nothing would hold a descriptor of the controller for good."""
+    assert guarded_world.pulls is not None
+    port = guarded_world.pulls.port
+    assert port is not None
+    assert await _connects_as(0, "127.0.0.1", port)
+    assert not await _connects_as(NOBODY, "127.0.0.1", port)
+    suffix = BridgeNetwork(guarded_world.installation_id).suffix
+    rules = [line for line in await iptables.present_rules("iptables") if suffix in line]
+    await guarded_world.engine.prepare()
+    present = await iptables.present_rules("iptables")
+    assert [line for line in present if suffix in line] == rules, "set once"
+
+
 async def test_the_rules_for_users_are_kept_in_front(guarded_world: DockerWorld) -> None:
     network = BridgeNetwork(guarded_world.installation_id)
-    chain = firewall.local_chain(network.bridge, network.suffix, firewall.LocalUse(TEST_PORTS, (0,)))
+    assert guarded_world.pulls is not None
+    use = firewall.LocalUse(TEST_PORTS, (0,), guarded_world.pulls.port)
+    chain = firewall.local_chain(network.bridge, network.suffix, use)
     accept = ("OUTPUT", "-o", "lo", "-j", "ACCEPT")
     await iptables.run("iptables", "-w", "10", "-I", *accept)
     try:

@@ -120,6 +120,13 @@ def test_why_it_is_not_ready(
     assert verdict_while_unready(probe, listening, 8000, "/health", 60, limited).reason is reason
 
 
+def test_of_very_many_sockets_a_few_are_named() -> None:
+    listening = tuple(ListeningSocket("127.0.0.1", port) for port in range(9000, 9400))
+    message = verdict_while_unready(Probe(ProbeFailure.REFUSED), listening, 8000, "/health", 60).message
+    assert "127.0.0.1:9004 and 395 more; expected 0.0.0.0:8000" in message
+    assert len(message) < 300
+
+
 def test_a_health_check_that_hangs_says_how_long_it_waited() -> None:
     probe = Probe(ProbeFailure.TIMEOUT, waited_s=5.0)
     assert "within 5 s" in verdict_while_unready(probe, (), 8000, "/health", 60).message

@@ -15,6 +15,7 @@ from moorage.containers.states import Reason
 from moorage.engines.base import ListeningSocket
 from moorage.engines.profile import PIDS_LIMIT
 
+MOST_SOCKETS_NAMED = 5
 _LOOPBACK = ("127.", "::1", "::ffff:127.")
 _NO_PROGRAM = re.compile(r"^exec /\S*: (exec format error|no such file or directory)$")
 """Said by the engine in the place of a process that it could not become."""
@@ -136,7 +137,7 @@ def verdict_while_unready(
             f"Listens on {on_port[0].address}:{port}; expected {expected}. Bind to 0.0.0.0 inside the container.",
         )
     if sockets and not on_port:
-        seen = ", ".join(sorted({f"{socket.address}:{socket.port}" for socket in sockets}))
+        seen = first_few(sorted({f"{socket.address}:{socket.port}" for socket in sockets}))
         return Verdict(
             Reason.LISTENS_ON_OTHER_PORT, f"Listens on {seen}; expected {expected}. Set the port to match."
         )
@@ -181,6 +182,12 @@ def _seen_at(probe: Probe, health_path: str | None) -> str:
     if probe.failure is ProbeFailure.REFUSED:
         return f"GET {health_path} found nothing that listens"
     return f"GET {health_path} was not answered within {probe.waited_s:.0f} s"
+
+
+def first_few(sockets: Sequence[str]) -> str:
+    """A container may listen on thousands, and a sentence is to be read."""
+    named, others = ", ".join(sockets[:MOST_SOCKETS_NAMED]), len(sockets) - MOST_SOCKETS_NAMED
+    return f"{named} and {others} more" if others > 0 else named
 
 
 def is_loopback(socket: ListeningSocket) -> bool:

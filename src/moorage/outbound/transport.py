@@ -22,6 +22,7 @@ from yarl import URL
 
 from moorage.kit.clock import Clock
 from moorage.outbound.addresses import AddressRefusedError, Origin, Reach, origin_of, strict_url
+from moorage.outbound.few_answers import FewAnswersConnector
 
 TOTAL_TIMEOUT_S = 15.0
 REQUEST_TIMEOUT_S = 10.0
@@ -110,7 +111,7 @@ class Transport:
         self._tls = tls
 
     async def __aenter__(self) -> Self:
-        connector = aiohttp.TCPConnector(
+        connector = FewAnswersConnector(
             resolver=_VettedResolver(self._reach),
             use_dns_cache=False,
             ssl=self._tls if self._tls is not None else True,

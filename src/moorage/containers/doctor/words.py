@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from moorage.containers.verdict import first_few
 from moorage.engines.base import ListeningSocket
 from moorage.engines.diagnosis import Attempt, NetworkDiagnosis, Outcome
 
@@ -51,7 +52,7 @@ def _open_doors(found: NetworkDiagnosis) -> str:
 
 
 def _listening(listening: Sequence[ListeningSocket], port: int | None) -> str:
-    where = ", ".join(f"{one.address} port {one.port}" for one in listening)
+    where = first_few([f"{one.address} port {one.port}" for one in listening])
     if not listening:
         return f"Nothing listens{f' on port {port}' if port else ''}."
     if port is not None and port not in {one.port for one in listening}:

@@ -16,6 +16,7 @@ from moorage.containers.reconciler.probe import PROBE_TIMEOUT_S, probe_replica
 from moorage.containers.spec import ContainerSettings
 from moorage.containers.verdict import Probe
 from moorage.engines.base import ObservedReplica
+from moorage.outbound.few_answers import FewAnswersConnector
 
 YOUNG = timedelta(seconds=3)
 ASK_THE_YOUNG_FOR_S = 0.3
@@ -100,7 +101,7 @@ class Prober:
 
     def _http_session(self) -> aiohttp.ClientSession:
         if self._http is None:
-            connector = aiohttp.TCPConnector(force_close=True, limit=0)
+            connector = FewAnswersConnector(force_close=True, limit=0)
             timeout = aiohttp.ClientTimeout(total=PROBE_TIMEOUT_S)
             self._http = aiohttp.ClientSession(connector=connector, timeout=timeout, auto_decompress=False)
         return self._http

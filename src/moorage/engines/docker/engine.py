@@ -94,7 +94,7 @@ class DockerEngine:
         self._runtime = runtime
         self._pulls = pulls
         self._network = BridgeNetwork(installation_id)
-        self._isolation = Isolation(self._network, clock, local_use, required=isolation_required)
+        self._isolation = Isolation(self._network, clock, local_use, pulls, required=isolation_required)
         self._usage_files: dict[str, UsageFiles] = {}
         self._storage: Storage | None = None
         self._writable_places: dict[str, WritablePlaces] = {}

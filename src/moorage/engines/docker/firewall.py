@@ -7,6 +7,9 @@ DOCKER-USER over its restarts; whatever else reloads the firewall is noticed by 
 
 What users of this machine send passes OUTPUT. Replicas listen on loopback ports and on the bridge, and loopback
 belongs to everybody who has an account here: without the third chain they would reach every replica without a key.
+
+The kernel notes every connection through this machine in one table, and when it is full nobody gets a new one. A fourth chain
+gives each container a share of it.
 """
 
 import asyncio
@@ -23,15 +26,21 @@ _HARMLESS_BEFORE = (" -j MOOR-", " -j DOCKER-ISOLATION-STAGE-1")
 _LOOKS = 10
 _BETWEEN_LOOKS_S = 0.2
 _REPLIES = "-m conntrack --ctstate RELATED,ESTABLISHED"
+_CONNECTIONS_HELD = 4096
+"""Of one container to the world outside. Beyond it new ones wait until others have ended."""
+_TCP_CONNECTIONS_PER_S, _TCP_CONNECTIONS_AT_ONCE = 50, 1000
+"""One that was closed is not counted above, yet stays in the table for two minutes."""
 
 
 @dataclass(frozen=True)
 class LocalUse:
-    """Who on this machine may connect to replicas: the gateway and our own probes."""
+    """Who on this machine may connect to replicas and to what is between us and an engine: the gateway, our own probes, engines."""
 
     ports: tuple[int, int]
     """On loopback, first and last."""
     user_ids: tuple[int, ...]
+    pulls_port: int | None = None
+    """Also on loopback: what engines pull through, which holds a descriptor for whoever connects."""
 
 
 def chains(bridge: str, suffix: str) -> tuple[Chain, ...]:
@@ -62,6 +71,7 @@ def local_chain(bridge: str, suffix: str, use: LocalUse) -> Chain:
     """New connections alone: an answer may have no socket any more, and then no owner to ask for."""
     name = f"MOOR-USE-{suffix}"
     first, last = use.ports
+    guarded = (f"{first}:{last}", *((str(use.pulls_port),) if use.pulls_port is not None else ()))
     return Chain(
         name,
         "OUTPUT",
@@ -69,8 +79,27 @@ def local_chain(bridge: str, suffix: str, use: LocalUse) -> Chain:
         (
             *(f"-A {name} -m owner --uid-owner {user_id} -j RETURN" for user_id in sorted(use.user_ids)),
             # Where the sender meant it to go: an engine without proxies has sent it on to the bridge by now, unseen by `-o`.
-            f"-A {name} -p tcp -m conntrack --ctorigdst 127.0.0.1 --ctorigdstport {first}:{last} -j REJECT --reject-with tcp-reset",
+            *(
+                f"-A {name} -p tcp -m conntrack --ctorigdst 127.0.0.1 --ctorigdstport {ports} -j REJECT --reject-with tcp-reset"
+                for ports in guarded
+            ),
             f"-A {name} -o {bridge} -p tcp -j REJECT --reject-with tcp-reset",
+        ),
+    )
+
+
+def share_chain(bridge: str, suffix: str) -> Chain:
+    name = f"MOOR-NEW-{suffix}"
+    pace = f"--hashlimit-above {_TCP_CONNECTIONS_PER_S}/sec --hashlimit-burst {_TCP_CONNECTIONS_AT_ONCE}"
+    by_container = f"--hashlimit-mode srcip --hashlimit-name moor{suffix}"
+    held = f"--connlimit-above {_CONNECTIONS_HELD} --connlimit-mask 32 --connlimit-saddr"
+    return Chain(
+        name,
+        "DOCKER-USER",
+        f"-i {bridge} -m conntrack --ctstate NEW",
+        (
+            f"-A {name} -p tcp -m hashlimit {pace} {by_container} -j DROP",
+            f"-A {name} -m connlimit {held} -j DROP",
         ),
     )
 
@@ -87,13 +116,21 @@ async def enforce_local_use(bridge: str, suffix: str, use: LocalUse) -> None:
     await _enforce("iptables", (local_chain(bridge, suffix, use),))
 
 
+async def enforce_shares(bridge: str, suffix: str) -> None:
+    """By itself, because not every kernel can count connections."""
+    await _enforce("iptables", (share_chain(bridge, suffix),))
+
+
 def _machine_has_ipv6() -> bool:
     return Path("/proc/net/if_inet6").exists()
 
 
 async def withdraw(bridge: str, suffix: str) -> None:
     names = {chain.name for chain in (*chains(bridge, suffix), *chains_v6(bridge, suffix))}
-    names.add(local_chain(bridge, suffix, LocalUse((0, 0), ())).name)
+    names |= {
+        local_chain(bridge, suffix, LocalUse((0, 0), ())).name,
+        share_chain(bridge, suffix).name,
+    }
     for program in filter(iptables.is_installed, ("iptables", "ip6tables")):
         await iptables.remove_chains(program, names)
 

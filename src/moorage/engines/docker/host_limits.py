@@ -22,6 +22,12 @@ WANTED: Mapping[str, int] = {
     "kernel/pid_max": 2**22,
     "kernel/threads-max": 2**22,
     "kernel/pty/max": 2**20,
+    # Addresses next door that somebody sent to, of all namespaces together: a container's network has 65,534 of them, half a
+    # kilobyte each. When they are too many, the kernel forgets those of others and learns no new ones.
+    "net/ipv4/neigh/default/gc_thresh2": 2**21,
+    "net/ipv4/neigh/default/gc_thresh3": 2**21,
+    # What kernels give to a machine of more than 4 GiB; what of it one container may hold is the firewall's to say.
+    "net/netfilter/nf_conntrack_max": 2**18,
     # Of this one 0 is the highest: no limit.
     "fs/pipe-user-pages-soft": 0,
 }

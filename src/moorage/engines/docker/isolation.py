@@ -2,12 +2,14 @@
 
 import asyncio
 import math
+from dataclasses import replace
 
 from moorage.engines.docker.connection import DockerConnection
 from moorage.engines.docker.firewall import LocalUse
 from moorage.engines.docker.network import BridgeNetwork, NetworkIsolation
 from moorage.kit.clock import Clock
 from moorage.kit.errors import EngineError
+from moorage.outbound.pulls.proxy import PullProxy
 
 _LONGEST_UNPREPARED_S = 60.0
 """The controller prepares every 15 s; what is older than this is no news of the network."""
@@ -15,19 +17,26 @@ _LONGEST_UNPREPARED_S = 60.0
 
 class Isolation:
     def __init__(
-        self, network: BridgeNetwork, clock: Clock, local_use: LocalUse | None, *, required: bool
+        self,
+        network: BridgeNetwork,
+        clock: Clock,
+        local_use: LocalUse | None,
+        pulls: PullProxy | None,
+        *,
+        required: bool,
     ) -> None:
         self.found = NetworkIsolation(isolated=False, reason="the network has not been prepared yet")
         self._network = network
         self._clock = clock
         self._local_use = local_use
+        self._pulls = pulls
         self._required = required
         self._prepared_at_s = -math.inf
         self._one_at_a_time = asyncio.Lock()
 
     async def prepare(self, connection: DockerConnection) -> None:
         try:
-            self.found = await self._network.prepare(connection, self._local_use)
+            self.found = await self._network.prepare(connection, self._present_use())
         except EngineError as exc:
             self.found = NetworkIsolation(isolated=False, reason=exc.message)
             raise
@@ -39,6 +48,12 @@ class Isolation:
             if self._clock.monotonic() - self._prepared_at_s > _LONGEST_UNPREPARED_S:
                 await self.prepare(connection)
         return self.closed_because is not None
+
+    def _present_use(self) -> LocalUse | None:
+        """With the port that the proxy for pulls was given when it began to listen."""
+        if self._local_use is None or self._pulls is None:
+            return self._local_use
+        return replace(self._local_use, pulls_port=self._pulls.port)
 
     @property
     def closed_because(self) -> str | None:

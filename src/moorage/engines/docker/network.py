@@ -65,6 +65,8 @@ class BridgeNetwork:
             weaknesses.append(open_because)
         await self._ensure_network(connection)
         reason = reason or self._why_not_isolated()
+        if reason is None and (unshared := await self._why_unshared()) is not None:
+            weaknesses.append(unshared)
         if self.is_on_this_machine() and (low := raise_limits()):
             weaknesses.append(
                 f"one container can take what all share: the kernel's {', '.join(low)} may not be raised here"
@@ -127,6 +129,13 @@ class BridgeNetwork:
             await firewall.enforce_local_use(self.bridge, self.suffix, local_use)
         except FirewallUnusableError as exc:
             return f"every user of this machine reaches replicas without a key, on loopback ({exc.message})"
+        return None
+
+    async def _why_unshared(self) -> str | None:
+        try:
+            await firewall.enforce_shares(self.bridge, self.suffix)
+        except FirewallUnusableError as exc:
+            return f"one container can take all connections of this machine ({exc.message})"
         return None
 
     def _why_not_isolated(self) -> str | None:

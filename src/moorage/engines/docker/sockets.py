@@ -11,6 +11,8 @@ from moorage.engines.base import ListeningSocket
 _LISTENING = "0A"
 ENGINE_DNS = "127.0.0.11"
 """Docker's own resolver listens there, inside every container of a user-defined network."""
+_TABLE_BYTES = 64 * 1024
+"""About 400 sockets, those that listen first: more than any server has, and a container may open tens of thousands."""
 
 
 def listening_sockets_of(pid: int, engine_id: str, proc: Path = Path("/proc")) -> tuple[ListeningSocket, ...]:
@@ -19,11 +21,18 @@ def listening_sockets_of(pid: int, engine_id: str, proc: Path = Path("/proc")) -
     try:
         if engine_id not in (proc / str(pid) / "cgroup").read_text():
             return ()
-        tables = [(proc / str(pid) / "net" / name).read_text() for name in ("tcp", "tcp6")]
+        tables = [_beginning(proc / str(pid) / "net" / name) for name in ("tcp", "tcp6")]
     except OSError:
         return ()
     found = {socket for table in tables for socket in parse_table(table)}
     return tuple(sorted(found, key=lambda socket: (socket.port, socket.address)))
+
+
+def _beginning(table: Path) -> str:
+    """Whole rows only."""
+    with table.open("rb") as opened:
+        text = opened.read(_TABLE_BYTES)
+    return text[: text.rfind(b"\n") + 1].decode("ascii", "replace")
 
 
 def parse_table(table: str) -> list[ListeningSocket]:

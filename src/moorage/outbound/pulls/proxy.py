@@ -55,10 +55,12 @@ class PullProxy:
         self._shares = Shares(pulls_per_organization)
         self._server = PullServer()
         self._thread = LoopThread("pull-proxy")
+        self.port: int | None = None
+        """On loopback, once it listens."""
 
     async def __aenter__(self) -> Self:
         self._thread.start()
-        self._listen = await self._thread.run(self._start())
+        self.port = await self._thread.run(self._start())
         return self
 
     async def __aexit__(
@@ -75,11 +77,11 @@ class PullProxy:
         kept_open = self._thread.submit(self._keep_open(pull))
         try:
             image = await asyncio.wrap_future(pull.ready)
-            yield Ticket(pull, image, self._listen)
+            yield Ticket(pull, image, f"{_LOOPBACK}:{self.port}")
         finally:
             kept_open.cancel()
 
-    async def _start(self) -> str:
+    async def _start(self) -> int:
         # A connection that the engine gives up takes ours to the registry with it.
         self._runner = web.AppRunner(
             self._server.application(),
@@ -88,9 +90,10 @@ class PullProxy:
             shutdown_timeout=_SHUTDOWN_S,
         )
         await self._runner.setup()
-        # Loopback alone: engines accept plain HTTP there, and only this machine can ask.
+        # Loopback alone: engines accept plain HTTP there, and only this machine can ask. Which of its users may, the
+        # firewall says (`engines/docker/firewall.py`): somebody who only connects would hold a descriptor of ours for good.
         await web.TCPSite(self._runner, _LOOPBACK, 0).start()
-        return f"{_LOOPBACK}:{self._runner.addresses[0][1]}"
+        return int(self._runner.addresses[0][1])
 
     async def _keep_open(self, pull: Pull) -> None:
         try:
