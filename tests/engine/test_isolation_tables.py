@@ -31,6 +31,8 @@ PUBLIC = "11.231.77.1"
 TRIES = 6000
 KERNELS_OWN = {"net/ipv4/neigh/default/gc_thresh2": "512", "net/ipv4/neigh/default/gc_thresh3": "1024"}
 pytestmark = [
+    # There is one such address, and one table of neighbours, for all tests.
+    pytest.mark.quiet,
     pytest.mark.skipif(not HAS_DEBIAN, reason=NEEDS_DEBIAN),
     pytest.mark.skipif(os.geteuid() != 0, reason="only root makes devices"),
     pytest.mark.skipif(not CONNECTIONS.exists(), reason="this kernel does not list connections"),
