@@ -72,12 +72,14 @@ async def rounds_until_done(
             assert rounds < 20, "it does not converge"
             rounds += 1
             await first.round(container_id, strike.doom)
+            await first.finish_probes(container_id)
     if strike.doom.dead:
         async with life(world, WatchedEngine(world.machine)) as second:
             while not await done(world, container_id, replicas):
                 assert rounds < 20, "it does not converge"
                 rounds += 1
                 await second.round(container_id)
+                await second.finish_probes(container_id)
     return rounds
 
 
