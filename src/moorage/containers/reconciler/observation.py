@@ -23,6 +23,8 @@ _COMING_UP = (ReplicaState.REQUESTED, ReplicaState.STARTING)
 class Seen:
     """What a pass found outside the database, by replica."""
 
+    busy: frozenset[str]
+    """Whatever an engine call was under way for when the pass began, perhaps ended since. Nobody looked at these."""
     engine: dict[str, ObservedReplica]
     probes: dict[str, Probe]
     """The last one of each."""
@@ -50,9 +52,10 @@ class Observer:
     async def observe(
         self,
         loaded: Loaded,
-        rows: Sequence[ReplicaRow],
+        busy: frozenset[str],
         look_at: Callable[[ReplicaRow], Awaitable[ObservedReplica | None]],
     ) -> Seen:
+        rows = [row for row in loaded.replicas if row.id not in busy]
         found = await asyncio.gather(*(look_at(row) for row in rows))
         there = [(row, observed) for row, observed in zip(rows, found, strict=True) if observed is not None]
         starting = [
@@ -81,6 +84,7 @@ class Observer:
         limited = await asyncio.gather(*(self.engine.process_limit_reached(one.engine_id) for one in slow))
         lines = await asyncio.gather(*(self.engine.last_lines(one.engine_id, LAST_LINES) for one in ended))
         return Seen(
+            busy=busy,
             engine={row.id: observed for row, observed in there},
             probes=probes,
             fresh_probes=fresh,
