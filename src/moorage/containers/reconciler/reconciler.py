@@ -266,12 +266,8 @@ class ContainersReconciler:
         seen = await self._observer.observe(loaded, busy, self._look_at)
         if loaded.desired_state != DesiredState.RUNNING:
             return seen, Doubted()  # Nothing is lost by believing that what is to go has gone.
-        missing = [
-            row
-            for row in loaded.replicas
-            if row.id not in busy and row.id not in seen.engine and row.state in _SHOULD_RUN
-        ]
-        return seen, await self._doubts.judge(loaded, missing, lease) if missing else Doubted()
+        missing = [row for row in loaded.replicas if row.id in seen.missing and row.state in _SHOULD_RUN]
+        return seen, await self._doubts.judge(loaded, missing, seen.listed, lease) if missing else Doubted()
 
     async def _look_at(self, replica: ReplicaRow) -> ObservedReplica | None:
         fresh = self._calls.fresh.take(replica.container_id, replica.id)
