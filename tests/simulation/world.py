@@ -126,7 +126,9 @@ class World:
     deleted: set[str] = field(default_factory=set)
     """Containers whose deletion was acknowledged."""
     drivers: dict[str, list[Driver]] = field(default_factory=dict)
-    """By process, those of the present one."""
+    """By process, those of the present one, if it lives."""
+    engines: dict[str, SimulatedClient] = field(default_factory=dict)
+    """The engine as each process sees it."""
     crashes: list[str] = field(default_factory=list)
     """Requests that were answered with a 500."""
     drawn_rates: Rates = CALM
@@ -175,6 +177,7 @@ class World:
         self.story.count(f"{name.rstrip('12')} killed")
         process.kill()
         self.dead.append(process)
+        self.drivers.pop(name, None)
         if name.startswith("controller"):
             self.nobody_renews_for(0.0)
         after_s = self.restart_after(name)
@@ -284,7 +287,9 @@ class World:
         await Driver(housekeeping, database, Listener(self.server.dsn, clock), process.name, clock).run()
 
     def _engine(self, process: Process, installation_id: InstallationId) -> SimulatedClient:
-        return SimulatedClient(self.machine, installation_id, process, self.faults, self.chance, self.watch)
+        engine = SimulatedClient(self.machine, installation_id, process, self.faults, self.chance, self.watch)
+        self.engines[process.name] = engine
+        return engine
 
     def _clock(self, process: Process) -> ProcessClock:
         return self.clocks.setdefault(process.name, ProcessClock(self.loop))
