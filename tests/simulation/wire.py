@@ -155,6 +155,12 @@ class Wire:
             if transport.has_backend and transport.pid in pids:
                 transport.end_by_server()
 
+    def end_idle_transactions(self, process: Process) -> None:
+        """Those of a process that stands still, as Postgres does after a while."""
+        for transport in list(self.transports):
+            if transport.holds_a_transaction(process):
+                transport.break_off()
+
     def break_all(self) -> None:
         """Postgres fails over."""
         for transport in list(self.transports):
@@ -260,6 +266,10 @@ class PostgresTransport(asyncio.Transport):
 
     def is_idle(self) -> bool:
         return self._status == b"I" and not self._scheduled and self._deliver_at_s <= self._wire.loop.time()
+
+    def holds_a_transaction(self, process: Process) -> bool:
+        """And asks for nothing."""
+        return self._process is process and self._status != b"I" and self not in self._wire.blocked
 
     def break_off(self) -> None:
         """The connection is lost; an open transaction is rolled back."""

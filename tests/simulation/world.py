@@ -29,7 +29,7 @@ from moorage.identity.sessions.repository import create_session
 from moorage.identity.tokens import OPERATOR_KEY_PREFIX, SESSION_PREFIX, new_token
 from moorage.identity.users.repository import create_user, replace_operator_key
 from moorage.kit.crypto import Keyring, sha256
-from moorage.kit.database import Database, Listener
+from moorage.kit.database import LONGEST_IDLE_TRANSACTION_S, Database, Listener
 from moorage.kit.ids import GatewayId, InstallationId, OrganizationId, UserId
 from moorage.kit.installation import ensure_installation_id
 from moorage.kit.settings import Settings
@@ -206,6 +206,12 @@ class World:
         if name.startswith("controller"):
             self.nobody_renews_for(seconds)
         self.loop.call_later(seconds, self._go_on, process, context=contextvars.Context())
+        self.at(LONGEST_IDLE_TRANSACTION_S, lambda: self._end_idle_transactions(process))
+
+    def _end_idle_transactions(self, process: Process) -> None:
+        if process.alive and process.stopped:
+            self.wire.end_idle_transactions(process)
+            self.at(LONGEST_IDLE_TRANSACTION_S, lambda: self._end_idle_transactions(process))
 
     def _go_on(self, process: Process) -> None:
         if process.alive:
@@ -414,5 +420,5 @@ async def furnish(world: World, organizations: int) -> None:
 
 
 def _database(dsn: str, pool_size: int) -> Database:
-    """Without the server's own limit for transactions that stand still, which is real time."""
+    """Without the server's own limit for transactions that stand still, which is real time; `World.stall` keeps it."""
     return Database(dsn, pool_size=pool_size, longest_idle_transaction_s=0)
