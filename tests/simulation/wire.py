@@ -10,6 +10,7 @@ Only the framing of Postgres's protocol is read: a type, a length, a body.
 """
 
 import asyncio
+import contextvars
 import select
 import struct
 from collections.abc import Callable, Collection
@@ -154,6 +155,12 @@ class Wire:
             if transport.has_backend and transport.pid in pids:
                 transport.end_by_server()
 
+    def end_idle_transactions(self, process: Process) -> None:
+        """Those of a process that stands still, as Postgres does after a while."""
+        for transport in list(self.transports):
+            if transport.holds_a_transaction(process):
+                transport.break_off()
+
     def break_all(self) -> None:
         """Postgres fails over."""
         for transport in list(self.transports):
@@ -197,6 +204,10 @@ class PostgresTransport(asyncio.Transport):
         """Where in the answer those are over."""
         self._notices = False
         """The transaction may end with a notification."""
+        self._context = contextvars.Context()
+        """Of its own process, whoever's COMMIT lets a statement go on: that one may be stopped or dead when the answer
+        arrives."""
+        self._context.run(PROCESS.set, process)
         if process is not None:
             process.at_death.append(self.die)
 
@@ -256,6 +267,10 @@ class PostgresTransport(asyncio.Transport):
     def is_idle(self) -> bool:
         return self._status == b"I" and not self._scheduled and self._deliver_at_s <= self._wire.loop.time()
 
+    def holds_a_transaction(self, process: Process) -> bool:
+        """And asks for nothing."""
+        return self._process is process and self._status != b"I" and self not in self._wire.blocked
+
     def break_off(self) -> None:
         """The connection is lost; an open transaction is rolled back."""
         if not self._closed and self._backend is not None:
@@ -298,7 +313,7 @@ class PostgresTransport(asyncio.Transport):
         """Answers of one connection arrive in their order."""
         at_s = max(self._wire.loop.time() + delay_s, self._deliver_at_s)
         self._deliver_at_s = at_s
-        self._wire.loop.call_at(at_s, call, *arguments)
+        self._wire.loop.call_at(at_s, call, *arguments, context=self._context)
 
     def _break_or(self, go_on: Callable[[], None], breaks: bool) -> None:
         if self._closed:
@@ -547,7 +562,7 @@ class PostgresTransport(asyncio.Transport):
         if self._closed:
             return
         self._close_socket()
-        self._wire.loop.call_soon(self._protocol.connection_lost, error)
+        self._wire.loop.call_soon(self._protocol.connection_lost, error, context=self._context)
 
     def _close_socket(self) -> None:
         """Returns when the server has rolled back and given its locks away: at once, as far as anybody can tell."""

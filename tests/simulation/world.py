@@ -29,7 +29,7 @@ from moorage.identity.sessions.repository import create_session
 from moorage.identity.tokens import OPERATOR_KEY_PREFIX, SESSION_PREFIX, new_token
 from moorage.identity.users.repository import create_user, replace_operator_key
 from moorage.kit.crypto import Keyring, sha256
-from moorage.kit.database import Database, Listener
+from moorage.kit.database import LONGEST_IDLE_TRANSACTION_S, Database, Listener
 from moorage.kit.ids import GatewayId, InstallationId, OrganizationId, UserId
 from moorage.kit.installation import ensure_installation_id
 from moorage.kit.settings import Settings
@@ -126,7 +126,9 @@ class World:
     deleted: set[str] = field(default_factory=set)
     """Containers whose deletion was acknowledged."""
     drivers: dict[str, list[Driver]] = field(default_factory=dict)
-    """By process, those of the present one."""
+    """By process, those of the present one, if it lives."""
+    engines: dict[str, SimulatedClient] = field(default_factory=dict)
+    """The engine as each process sees it."""
     crashes: list[str] = field(default_factory=list)
     """Requests that were answered with a 500."""
     drawn_rates: Rates = CALM
@@ -175,6 +177,7 @@ class World:
         self.story.count(f"{name.rstrip('12')} killed")
         process.kill()
         self.dead.append(process)
+        self.drivers.pop(name, None)
         if name.startswith("controller"):
             self.nobody_renews_for(0.0)
         after_s = self.restart_after(name)
@@ -203,6 +206,12 @@ class World:
         if name.startswith("controller"):
             self.nobody_renews_for(seconds)
         self.loop.call_later(seconds, self._go_on, process, context=contextvars.Context())
+        self.at(LONGEST_IDLE_TRANSACTION_S, lambda: self._end_idle_transactions(process))
+
+    def _end_idle_transactions(self, process: Process) -> None:
+        if process.alive and process.stopped:
+            self.wire.end_idle_transactions(process)
+            self.at(LONGEST_IDLE_TRANSACTION_S, lambda: self._end_idle_transactions(process))
 
     def _go_on(self, process: Process) -> None:
         if process.alive:
@@ -284,7 +293,9 @@ class World:
         await Driver(housekeeping, database, Listener(self.server.dsn, clock), process.name, clock).run()
 
     def _engine(self, process: Process, installation_id: InstallationId) -> SimulatedClient:
-        return SimulatedClient(self.machine, installation_id, process, self.faults, self.chance, self.watch)
+        engine = SimulatedClient(self.machine, installation_id, process, self.faults, self.chance, self.watch)
+        self.engines[process.name] = engine
+        return engine
 
     def _clock(self, process: Process) -> ProcessClock:
         return self.clocks.setdefault(process.name, ProcessClock(self.loop))
@@ -409,5 +420,5 @@ async def furnish(world: World, organizations: int) -> None:
 
 
 def _database(dsn: str, pool_size: int) -> Database:
-    """Without the server's own limit for transactions that stand still, which is real time."""
+    """Without the server's own limit for transactions that stand still, which is real time; `World.stall` keeps it."""
     return Database(dsn, pool_size=pool_size, longest_idle_transaction_s=0)
