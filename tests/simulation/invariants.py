@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from tests.simulation.growth import grown, rows_of_tables
-from tests.simulation.invariants_hours import PAID, Paid, SlotsOfHours
+from tests.simulation.invariants_hours import PAID, Paid, SlotsOfHours, held_without_a_reason
 from tests.simulation.loop import Process
 from tests.simulation.world import World
 
@@ -303,12 +303,7 @@ def the_gateway_knows_what_is_there(of: Invariants) -> Iterator[str]:
 
 
 def no_hold_without_a_reason(of: Invariants) -> Iterator[str]:
-    rows = of.world.query(
-        """SELECT h.id, h.container_id, h.slot, c.state FROM hours h LEFT JOIN containers c ON c.id = h.container_id
-        WHERE h.state = 'held' AND (c.id IS NULL OR c.deleted_at IS NOT NULL OR c.state IN ('RUNNING', 'STOPPED'))"""
-    )
-    for hour, container, slot, state in rows:
-        yield f"{hour} is held for slot {slot} of {container}, which is {state}"
+    yield from held_without_a_reason(of.world)
 
 
 def every_hour_is_decided(of: Invariants) -> Iterator[str]:

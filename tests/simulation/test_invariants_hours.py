@@ -1,10 +1,10 @@
-"""What counts as paid twice: the parts of the invariant that a seed meets rarely."""
+"""What counts as paid twice and as held in vain: the parts of invariants that a seed meets rarely."""
 
 from dataclasses import replace
 
 import pytest
 
-from tests.simulation.invariants_hours import Paid, SlotsOfHours
+from tests.simulation.invariants_hours import Held, Paid, SlotsOfHours
 
 FIRST = Paid("hour_1", "ctr_1", 0, "cpu-nano", 0.0, 3600.0, 0.0)
 OTHER = Paid("hour_2", "ctr_1", 1, "cpu-nano", 300.0, 3900.0, 300.0)
@@ -40,3 +40,26 @@ def test_another_type_or_slot_has_hours_of_its_own() -> None:
         replace(FIRST, id="hour_4", container_id="ctr_2"),
     ]
     assert not list(SlotsOfHours().twice([FIRST, OTHER, *others]))
+
+
+WAITS = Held("hour_1", "ctr_1", 1, "RUNNING", wanted=True, serves=False, fits=False)
+
+
+def test_what_runs_may_wait_for_room_for_one_more() -> None:
+    assert WAITS.has_a_reason()
+    assert replace(WAITS, state="PENDING", fits=True).has_a_reason()
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        replace(WAITS, fits=True),
+        replace(WAITS, serves=True),
+        replace(WAITS, wanted=False),
+        replace(WAITS, state="STOPPED"),
+        replace(WAITS, state="FAILED"),
+        replace(WAITS, state=None),
+    ],
+)
+def test_nothing_else_is_a_reason(held: Held) -> None:
+    assert not held.has_a_reason()
