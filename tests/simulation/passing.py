@@ -7,7 +7,7 @@ lease that a dead process left would never run out.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 
 from moorage.reconcile.lease import Lease
@@ -64,6 +64,16 @@ async def pass_time(world: World, seconds: float, leases: list[Lease], look: Cal
             # Somebody tries again and again, or waits for a bound; but no hour is missed meanwhile.
             _skip(world, min(_RESTLESS_STEP_S, hour_s - _MARGIN_S, left_s), leases)
             restless_s = _RESTLESS_S - _AWAKE_S
+
+
+async def watched(act: Awaitable[None], look: Callable[[], None]) -> None:
+    """Until it is done. It may take minutes, so `look` is called meanwhile as often as at other times: what is only true
+    for a while, as what ran when an hour was bought, would be looked for too late."""
+    acting = asyncio.ensure_future(act)
+    while not acting.done():
+        await asyncio.wait({acting}, timeout=_LOOK_EVERY_S)
+        look()
+    await acting
 
 
 def _may_skip(world: World) -> bool:

@@ -30,7 +30,7 @@ from tests.simulation.invariants_deliveries import DeliveryInvariants
 from tests.simulation.invariants_payments import PaymentInvariants
 from tests.simulation.listeners import Listeners
 from tests.simulation.parts import draw_parts
-from tests.simulation.passing import pass_time
+from tests.simulation.passing import pass_time, watched
 from tests.simulation.payers import Payers
 from tests.simulation.payments import Bank, BankTransport, Events, payments_at
 from tests.simulation.races import Races
@@ -188,8 +188,7 @@ async def _life(world: World, plan: Plan, leases: list[Lease], bank: Bank) -> No
             name, act = "create", users.create
         world.story.count(name)
         if number not in plan.left_out:
-            await act()
-            checks.check()
+            await watched(act(), checks.check)
             await pass_time(world, pause_s, leases, checks.check)
         if number == outline.night_after:
             world.story.tell("day", f"nobody does anything for {outline.night_s / 3600:.0f} hours")

@@ -44,6 +44,22 @@ def test_more_bad_days(server: Server) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    "seed",
+    [
+        2491,  # What is left of an hour goes over to a slot whose own hour has ended.
+        2850,  # One of two replicas finds no room, and its hour stays held.
+        3027,  # A process ends at once while an act that takes minutes goes on.
+    ],
+)
+def test_a_day_that_was_judged_wrongly(server: Server, seed: int) -> None:
+    """What Moorage did was right, and an invariant was not."""
+    outcome = run_seed(server, Plan(seed))
+    assert outcome.broken is None, told(outcome)
+
+
+@pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "name",
