@@ -10,6 +10,7 @@ Only the framing of Postgres's protocol is read: a type, a length, a body.
 """
 
 import asyncio
+import contextvars
 import select
 import struct
 from collections.abc import Callable, Collection
@@ -166,6 +167,9 @@ class PostgresTransport(asyncio.Transport):
         self._wire = wire
         self._protocol = protocol
         self._process = process
+        self._context = contextvars.copy_context()
+        """Of whoever connected: an answer, a notification, the end are news to that process, whoever it was that gave its lock
+        back or notified, and whatever becomes of that one."""
         self._backend: Backend | None = None
         self._statements: dict[bytes, bytes] = {}
         """By the name that asyncpg gave it: text and types of the parameters."""
@@ -231,7 +235,7 @@ class PostgresTransport(asyncio.Transport):
             self._scheduled = True
             self._sql = self._sql_of(self._to_send)
             delay_s, breaks = self._wire.faults.before(self._process, self._sql)
-            self._wire.loop.call_later(delay_s, self._break_or, self._execute, breaks)
+            self._wire.loop.call_later(delay_s, self._break_or, self._execute, breaks, context=self._context)
 
     def writelines(self, list_of_data: Any) -> None:
         self.write(b"".join(bytes(one) for one in list_of_data))
@@ -298,7 +302,7 @@ class PostgresTransport(asyncio.Transport):
         """Answers of one connection arrive in their order."""
         at_s = max(self._wire.loop.time() + delay_s, self._deliver_at_s)
         self._deliver_at_s = at_s
-        self._wire.loop.call_at(at_s, call, *arguments)
+        self._wire.loop.call_at(at_s, call, *arguments, context=self._context)
 
     def _break_or(self, go_on: Callable[[], None], breaks: bool) -> None:
         if self._closed:
@@ -547,7 +551,7 @@ class PostgresTransport(asyncio.Transport):
         if self._closed:
             return
         self._close_socket()
-        self._wire.loop.call_soon(self._protocol.connection_lost, error)
+        self._wire.loop.call_soon(self._protocol.connection_lost, error, context=self._context)
 
     def _close_socket(self) -> None:
         """Returns when the server has rolled back and given its locks away: at once, as far as anybody can tell."""
