@@ -105,6 +105,7 @@ def _run_seed(server: Server, plan: Plan) -> Outcome:
         counts["statements"] += world.wire.statements
         counts["lock waits"] += world.wire.lock_waits
         counts["deadlocks"] += world.wire.deadlocks
+        counts["transaction stood still"] += world.wire.stood_still
         counts["charged by itself"] += sum(bank.charges)
         counts["charge refused"] += len(bank.charges) - sum(bank.charges)
         for process in world.processes.values():

@@ -7,6 +7,7 @@ from typing import Any
 import asyncpg
 import pytest
 
+from moorage.kit.database import LONGEST_IDLE_TRANSACTION_S
 from tests.simulation.loop import Process, SimulationLoop
 from tests.simulation.server import START_US, Server, postgres
 from tests.simulation.types_learnt import types_learnt_once
@@ -102,3 +103,33 @@ def test_a_notification_comes_although_whoever_sent_it_is_dead(server: Server, l
             await hears
 
     loop.run_until_complete(story())
+
+
+def test_a_transaction_that_stands_still_holds_its_locks_for_a_while_only(
+    server: Server, loop: SimulationLoop
+) -> None:
+    holder, waiter = Process("first", loop), Process("second", loop)
+    is_locked = asyncio.Event()
+
+    async def hold(connection: asyncpg.Connection) -> None:
+        await connection.transaction().start()
+        await connection.execute("SELECT pg_advisory_xact_lock(1)")
+        is_locked.set()
+        holder.stop()
+        await connection.execute("SELECT 1")
+
+    async def wait(connection: asyncpg.Connection) -> float:
+        await is_locked.wait()
+        await connection.execute("SELECT pg_advisory_lock(1)")
+        return loop.time()
+
+    async def story() -> float:
+        held, got = spawn(holder, server, hold), spawn(waiter, server, wait)
+        async with asyncio.timeout(30):
+            got_at_s = await got
+        holder.go_on()
+        with pytest.raises(asyncpg.PostgresConnectionError):
+            await held
+        return got_at_s
+
+    assert LONGEST_IDLE_TRANSACTION_S < loop.run_until_complete(story()) < LONGEST_IDLE_TRANSACTION_S + 1

@@ -409,5 +409,5 @@ async def furnish(world: World, organizations: int) -> None:
 
 
 def _database(dsn: str, pool_size: int) -> Database:
-    """Without the server's own limit for transactions that stand still, which is real time."""
+    """Without the server's own limit for transactions that stand still, which is real time: `wire.py` keeps it."""
     return Database(dsn, pool_size=pool_size, longest_idle_transaction_s=0)
