@@ -87,7 +87,7 @@ class Autoscaler:
                 None  # The clock was set back: what was known of later seconds is still to come.
             )
         if self._read_until is None:
-            self._known, self._histories, self._in_flight = frozenset(), {}, {}
+            self._forget()
         async with self.database.reading() as session:
             scaled = await repository.list_scaled(session)
             gateways = await repository.gateway_times(session, _time(second - SECONDS_KEPT))
@@ -126,6 +126,12 @@ class Autoscaler:
 
     async def lead(self, lease: Lease) -> None:
         self._read_until = None
+
+    def _forget(self) -> None:
+        """All of it: what is left over would belong to nobody who is known, and be kept for ever."""
+        self._histories, self._in_flight = {}, {}
+        self._known, self._said, self._rises = frozenset(), {}, {}
+        self._startups_s, self._learnt_at_s = {}, float("-inf")
 
     async def _remember(self, ids: frozenset[str], second: int) -> None:
         """What was said last of the containers that are scaled, and nothing of others."""
