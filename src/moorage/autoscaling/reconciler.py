@@ -165,7 +165,7 @@ class Autoscaler:
                 older = await list_samples(session, begin, _time(first), busy)
             self._take(older)
             self._take(samples)
-            for name in ids:
+            for name in sorted(ids):
                 if name in self._in_flight and name not in self._histories:
                     self._histories[name] = await self._begun(session, name, second, scaled)
         self._histories = {name: history for name, history in self._histories.items() if name in ids}
