@@ -2,9 +2,6 @@
 
 import argparse
 import asyncio
-import contextlib
-import gc
-import logging
 import multiprocessing
 import os
 import random
@@ -21,6 +18,7 @@ from typing import Any
 from moorage.kit.logging import configure_logging
 from moorage.reconcile.lease import Lease
 from tests.simulation.actors import Act, BadDay, Users
+from tests.simulation.burial import buried_afterwards
 from tests.simulation.chance import seeded_secrets
 from tests.simulation.checks import Checks, settings_of
 from tests.simulation.compiled_once import compiled_once
@@ -77,7 +75,7 @@ class Plan:
 
 
 def run_seed(server: Server, plan: Plan) -> Outcome:
-    with _no_collection():
+    with buried_afterwards():
         return _run_seed(server, plan)
 
 
@@ -107,6 +105,7 @@ def _run_seed(server: Server, plan: Plan) -> Outcome:
         counts["statements"] += world.wire.statements
         counts["lock waits"] += world.wire.lock_waits
         counts["deadlocks"] += world.wire.deadlocks
+        counts["transaction stood still"] += world.wire.stood_still
         counts["charged by itself"] += sum(bank.charges)
         counts["charge refused"] += len(bank.charges) - sum(bank.charges)
         for process in world.processes.values():
@@ -254,25 +253,6 @@ async def _years_pass(world: World) -> None:
     world.start("housekeeper")
     await asyncio.sleep(60)
     world.processes["housekeeper"].kill()
-
-
-@contextlib.contextmanager
-def _no_collection() -> Iterator[None]:
-    """Tasks of dead processes are never finished; collecting them in the middle of a seed would run their ends."""
-    hook, asyncio_log = sys.unraisablehook, logging.getLogger("asyncio")
-    level = asyncio_log.level
-    gc.disable()
-    gc.freeze()  # What is there already need not be looked at when the seed is over.
-    sys.unraisablehook = lambda _: None
-    asyncio_log.setLevel(logging.CRITICAL + 1)
-    try:
-        yield
-    finally:
-        gc.collect()
-        gc.unfreeze()
-        asyncio_log.setLevel(level)
-        gc.enable()
-        sys.unraisablehook = hook
 
 
 def shrink(server: Server, outcome: Outcome) -> tuple[Plan, Outcome]:

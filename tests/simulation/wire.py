@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from moorage.kit.database import LONGEST_IDLE_TRANSACTION_S
 from tests.simulation.backends import SYNC, Backend, Backends, clock_message, message, messages, query
 from tests.simulation.loop import PROCESS, Process, SimulationLoop
 from tests.simulation.plain import PlainConnection
@@ -78,6 +79,8 @@ class Wire:
     statements: int = 0
     deadlocks: int = 0
     lock_waits: int = 0
+    stood_still: int = 0
+    """Transactions that Postgres ended because nobody went on with them."""
     _clock_us: int = -1
     _channels: set[str] = field(default_factory=set)
 
@@ -155,12 +158,6 @@ class Wire:
             if transport.has_backend and transport.pid in pids:
                 transport.end_by_server()
 
-    def end_idle_transactions(self, process: Process) -> None:
-        """Those of a process that stands still, as Postgres does after a while."""
-        for transport in list(self.transports):
-            if transport.holds_a_transaction(process):
-                transport.break_off()
-
     def break_all(self) -> None:
         """Postgres fails over."""
         for transport in list(self.transports):
@@ -173,6 +170,9 @@ class PostgresTransport(asyncio.Transport):
         self._wire = wire
         self._protocol = protocol
         self._process = process
+        self._context = contextvars.copy_context()
+        """Of whoever connected: an answer, a notification, the end are news to that process, whoever it was that gave its lock
+        back or notified, and whatever becomes of that one."""
         self._backend: Backend | None = None
         self._statements: dict[bytes, bytes] = {}
         """By the name that asyncpg gave it: text and types of the parameters."""
@@ -204,10 +204,9 @@ class PostgresTransport(asyncio.Transport):
         """Where in the answer those are over."""
         self._notices = False
         """The transaction may end with a notification."""
-        self._context = contextvars.Context()
-        """Of its own process, whoever's COMMIT lets a statement go on: that one may be stopped or dead when the answer
-        arrives."""
-        self._context.run(PROCESS.set, process)
+        self._answered_at_s = 0.0
+        """Since when Postgres waits for the next statement; for ever: it has one."""
+        self._patience: asyncio.TimerHandle | None = None
         if process is not None:
             process.at_death.append(self.die)
 
@@ -242,7 +241,7 @@ class PostgresTransport(asyncio.Transport):
             self._scheduled = True
             self._sql = self._sql_of(self._to_send)
             delay_s, breaks = self._wire.faults.before(self._process, self._sql)
-            self._wire.loop.call_later(delay_s, self._break_or, self._execute, breaks)
+            self._wire.loop.call_later(delay_s, self._break_or, self._execute, breaks, context=self._context)
 
     def writelines(self, list_of_data: Any) -> None:
         self.write(b"".join(bytes(one) for one in list_of_data))
@@ -266,10 +265,6 @@ class PostgresTransport(asyncio.Transport):
 
     def is_idle(self) -> bool:
         return self._status == b"I" and not self._scheduled and self._deliver_at_s <= self._wire.loop.time()
-
-    def holds_a_transaction(self, process: Process) -> bool:
-        """And asks for nothing."""
-        return self._process is process and self._status != b"I" and self not in self._wire.blocked
 
     def break_off(self) -> None:
         """The connection is lost; an open transaction is rolled back."""
@@ -325,6 +320,7 @@ class PostgresTransport(asyncio.Transport):
 
     def _execute(self) -> None:
         self._scheduled = False
+        self._answered_at_s = float("inf")
         data, self._to_send = self._to_send, b""
         if self._backend is None:
             if struct.unpack("!I", data[4:8])[0] == _CANCEL_REQUEST:
@@ -409,6 +405,7 @@ class PostgresTransport(asyncio.Transport):
         self._deferred = data
         self._status = b"T"
         answer = b"C\0\0\0\x0aBEGIN\0Z\0\0\0\x05T"
+        self._wait_for_more()
         self._later(0.0, self._break_or, lambda: self._hand_on(answer), False)
 
     def _end_what_never_began(self) -> None:
@@ -477,7 +474,36 @@ class PostgresTransport(asyncio.Transport):
             if self._wire.blocked or noticed:
                 self._wire.transaction_ended()
 
+    def _wait_for_more(self) -> None:
+        """What Postgres does by its setting `idle_in_transaction_session_timeout`, which counts real time: a transaction
+        that stands still for too long is ended, and its connection with it."""
+        self._answered_at_s = self._wire.loop.time()
+        if self._status == b"I":
+            self._stop_waiting()
+        elif self._patience is None:
+            self._be_patient_for(LONGEST_IDLE_TRANSACTION_S)
+
+    def _be_patient_for(self, seconds: float) -> None:
+        self._patience = self._wire.loop.call_later(
+            seconds, self._lose_patience, context=contextvars.Context()
+        )
+
+    def _lose_patience(self) -> None:
+        self._patience = None
+        left_s = self._answered_at_s + LONGEST_IDLE_TRANSACTION_S - self._wire.loop.time()
+        if left_s > 0:
+            self._be_patient_for(min(left_s, LONGEST_IDLE_TRANSACTION_S))
+        else:
+            self._wire.stood_still += 1
+            self.break_off()
+
+    def _stop_waiting(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+
     def _answer_later(self, answer: bytes) -> None:
+        self._wait_for_more()
         delay_s, breaks = self._wire.faults.after(self._process, self._sql)
         self._wire.heard(self._process, self._sql, "answered")
         self._later(delay_s, self._break_or, lambda: self._hand_on(answer), breaks)
@@ -569,6 +595,7 @@ class PostgresTransport(asyncio.Transport):
         if self._closed:
             return
         self._closed = True
+        self._stop_waiting()
         if self in self._wire.transports:
             self._wire.transports.remove(self)
         if self._backend is None:
