@@ -1,6 +1,7 @@
 """Two leaders, an engine that lies or is away, wishes that change meanwhile, and objects that nobody knows."""
 
 import asyncio
+from datetime import datetime, timedelta
 
 import pytest
 from reconciler_support import Life, WatchedEngine, World, driven, eventually, life, new_world
@@ -10,7 +11,7 @@ from moorage.containers import service
 from moorage.engines.base import ReplicaSpec
 from moorage.engines.simulated_machine import engine_ref
 from moorage.kit.clock import system_clock
-from moorage.kit.database import Database
+from moorage.kit.database import Database, database_now
 from moorage.kit.errors import EngineError, LeaseLostError
 from moorage.kit.ids import ContainerId, OrganizationId, ProjectId, ReplicaId, new_replica_id
 
@@ -159,12 +160,13 @@ async def test_an_engine_that_is_away_is_waited_for_and_said_so(world: World) ->
             await alive.round(starting)
         world.machine.health_status = 200
         engine.before = away
-        pauses_s = []
-        for _ in range(4):
-            for container_id in (starting, serving):
-                await alive.round(container_id)
-            pauses_s.append(await _due_in_s(world, starting))
-        assert [round(pause_s) for pause_s in pauses_s] == [1, 2, 4, 8]
+        for pause_s in (1, 2, 4, 8):
+            began = await _database_now(world)
+            await alive.round(starting)
+            due, ended = (await world.container(starting)).reconcile_at, await _database_now(world)
+            assert due is not None
+            assert began <= due - timedelta(seconds=pause_s) <= ended
+            await alive.round(serving)
         await eventually(lambda: _says_engine_error(alive, new), "the new one says what it waits for")
         said = {name: await world.container(name) for name in (new, starting, serving)}
         assert (said[starting].state, said[starting].reason) == ("STARTING", "engine_error")
@@ -178,10 +180,9 @@ async def test_an_engine_that_is_away_is_waited_for_and_said_so(world: World) ->
             assert (row.state, row.reason, row.failed_passes) == ("RUNNING", None, 0)
 
 
-async def _due_in_s(world: World, container_id: str) -> float:
-    query = text("SELECT extract(epoch FROM reconcile_at - clock_timestamp()) FROM containers WHERE id = :id")
+async def _database_now(world: World) -> datetime:
     async with world.database.transaction() as session:
-        return float((await session.execute(query, {"id": container_id})).scalar_one())
+        return await database_now(session)
 
 
 async def _says_engine_error(alive: Life, container_id: str) -> bool:
