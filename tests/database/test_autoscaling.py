@@ -177,6 +177,28 @@ async def test_nothing_is_remembered_of_a_container_that_is_not_scaled(world: Wo
     assert not town.autoscaler._startups_s
 
 
+@pytest.mark.parametrize("begins_anew", ["the clock is set back", "a tick fails", "it leads again"])
+async def test_nothing_is_remembered_of_what_is_stopped_as_it_begins_anew(
+    world: World, begins_anew: str
+) -> None:
+    town = await new_town(world)
+    await town.play(10, 4)
+    assert town.autoscaler._said
+    async with world.database.transaction() as session:
+        await session.execute(update(ContainerRow).values(state="STOPPED"))
+    town.second += 2
+    if begins_anew == "the clock is set back":
+        town.second -= 500
+    elif begins_anew == "a tick fails":
+        await town.autoscaler.postpone("all", RuntimeError("no database"), town.lease)
+    else:
+        await town.autoscaler.lead(town.lease)
+    await town.autoscaler.tick(town.second, town.lease)
+    assert not town.autoscaler._said
+    assert not town.autoscaler._rises
+    assert not town.autoscaler._startups_s
+
+
 async def test_the_evidence_is_what_was_decided_on(world: World) -> None:
     town = await new_town(world, max_replicas=30)
     await town.play(2, 60)

@@ -221,3 +221,51 @@ async def test_a_suspended_container_that_is_resumed_during_its_drain_has_one_pr
         assert await serves(world, container_id)
         assert len(await world.replicas(container_id, "routed")) == 2
     assert world.machine.twins == []
+
+
+class LateEngine(WatchedEngine):
+    """The start in one slot ends only while a pass looks at what else there is."""
+
+    def __init__(self, world: World, slot: int) -> None:
+        super().__init__(world.machine)
+        self.slot = slot
+        self.begun, self.let_go = asyncio.Event(), asyncio.Event()
+
+    async def start(self, spec: ReplicaSpec) -> ObservedReplica:
+        if spec.slot == self.slot:
+            self.begun.set()
+            await self.let_go.wait()
+        return await super().start(spec)
+
+
+async def test_what_ends_while_a_pass_looks_is_not_taken_for_gone(world: World) -> None:
+    """Nobody looked at it, because its start was under way then: that says nothing of whether it is there."""
+    engine = LateEngine(world, slot=1)
+    async with life(world, engine) as alive:
+        container_id = await world.create(replicas=2)
+        await alive.reconciler.reconcile(container_id, alive.lease)
+        await engine.begun.wait()
+        organization_id = world.project.organization_id
+        async with world.database.transaction() as session:
+            await suspension.suspend(session, organization_id, "usr_operator", "abuse")
+        await alive.reconciler.reconcile(container_id, alive.lease)
+        late = (await world.replicas(container_id))[1]
+        assert (late.slot, late.state) == (1, "draining")
+        async with world.database.transaction() as session:
+            await suspension.resume(session, organization_id, "usr_operator")
+
+        async def start_ends(call: str) -> None:
+            if call == "inspect":
+                engine.let_go.set()
+                await alive.finish_operations()
+
+        engine.before = start_ends
+        await alive.reconciler.reconcile(container_id, alive.lease)
+        assert world.machine.runs(late.id)
+        [row] = [row for row in await world.replicas(container_id) if row.slot == 1]
+        assert (row.id, row.state) == (late.id, "draining"), "its end is waited for"
+        for _ in range(6):
+            await alive.round(container_id)
+        assert await serves(world, container_id)
+        assert len(await world.replicas(container_id, "routed")) == 2
+    assert world.machine.twins == []

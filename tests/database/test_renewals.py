@@ -23,12 +23,12 @@ from reconciler_support import (
 )
 from sqlalchemy import text
 
-from moorage.billing.renewals.reconciler import RenewalsReconciler
+from moorage.billing.renewals.reconciler import PAUSE_AFTER_FAILURE_S, RenewalsReconciler
 from moorage.billing.views.repository import Moved, revenue_by_day
 from moorage.catalog.defaults import default_catalogue
 from moorage.containers import service, suspension
 from moorage.identity.users.repository import create_user
-from moorage.kit.clock import system_clock
+from moorage.kit.clock import VirtualClock, system_clock
 from moorage.kit.database import Database, database_now
 from moorage.kit.errors import InsufficientCreditError, UnavailableError
 from moorage.kit.pagination import PageRequest
@@ -385,6 +385,23 @@ async def test_organizations_whose_renewal_fails_stand_in_nobodys_way(world: Wor
     assert (await reconciler.due(1)).keys == ["org_failing"]
     await reconciler.postpone("org_failing", UnavailableError("A try."), lease)
     assert (await reconciler.due(1)).keys == ["org_waiting"]
+
+
+async def test_a_renewal_that_failed_is_due_again_after_its_pause(world: World) -> None:
+    """Not only when somebody looks in case a hint was lost: every second of the lead counts."""
+    container_id = await world.create()
+    async with life(world, WatchedEngine(world.machine)) as controller:
+        await rounds(world, controller, container_id)
+    lease = await LeaseKeeper(world.database, "renewals", "test", system_clock).acquire()
+    assert lease is not None
+    clock = VirtualClock()
+    reconciler = RenewalsReconciler(world.database, KEYRING, SETTINGS, clock)
+    await reconciler.postpone("org_failing", UnavailableError("A try."), lease)
+    assert (await reconciler.due(1)).next_in_s == PAUSE_AFTER_FAILURE_S
+    await clock.advance(PAUSE_AFTER_FAILURE_S)
+    next_in_s = (await reconciler.due(1)).next_in_s
+    assert next_in_s is not None, "what is due next is the hour that serves"
+    assert next_in_s > 60
 
 
 async def test_replicas_that_are_to_go_do_not_count_towards_the_minimum(world: World) -> None:

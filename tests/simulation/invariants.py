@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from tests.simulation.growth import grown, rows_of_tables
+from tests.simulation.invariants_hours import PAID, Paid, SlotsOfHours, held_without_a_reason
 from tests.simulation.loop import Process
 from tests.simulation.world import World
 
@@ -40,6 +41,7 @@ class Invariants:
     """Replicas that a process started that led no longer, and until when they may be there."""
     bought: set[str] = field(default_factory=set)
     """Hours that were looked at."""
+    slots: SlotsOfHours = field(default_factory=SlotsOfHours)
     rows_at_first: dict[str, int] = field(default_factory=dict)
     """Of each table, before the first day."""
 
@@ -115,16 +117,6 @@ _ZERO = """
 SELECT 'never below zero', organization_id || ' has less than nothing'
 FROM credit_accounts WHERE available_microusd < 0 OR held_microusd < 0
 """
-# Two paid hours of one slot at the same time. One that was decided about and could not be renewed may overlap with
-# what was bought later, for no longer than the lead.
-_TWICE = """
-SELECT 'no hour twice', 'slot ' || a.slot || ' of ' || a.container_id || ' is charged twice for the same time: '
-    || a.id || ', ' || b.id
-FROM hours a JOIN hours b ON a.container_id = b.container_id AND a.slot = b.slot
-    AND a.instance_type = b.instance_type AND a.id < b.id AND a.state = 'paid' AND b.state = 'paid'
-WHERE least(a.expires_at, b.expires_at) - greatest(a.expires_at, b.expires_at)
-    + interval '{hour_s} seconds' > interval '75 seconds'
-"""
 _UNPAID = """
 SELECT 'what serves is paid', r.id FROM replicas r WHERE r.id IN ({serving}) AND r.state IN ('ready', 'routed')
 AND NOT EXISTS (SELECT FROM hours h WHERE h.container_id = r.container_id AND h.slot = r.slot
@@ -153,18 +145,16 @@ SELECT 'what was asked last wins', c.id || ' was asked to have ' || asked.least 
 FROM (VALUES {scales}) AS asked (id, least) JOIN containers c ON c.id = asked.id
 WHERE c.settings->>'min_replicas' <> asked.least
 """
-# What was bought for a time that had passed already, and what is new.
+# What was bought for a time that had passed already.
 _BOUGHT = """
 SELECT 'no hour unserved', id || ' was bought for the time before it was bought'
 FROM hours WHERE state = 'paid' AND expires_at < bought_at + interval '{hour_s} seconds' - interval '1 second'
-UNION ALL
-SELECT 'bought', id || ' ' || container_id FROM hours WHERE state = 'paid'
 """
 
 
 def the_database_agrees(of: Invariants) -> Iterator[tuple[str, str]]:
     world = of.world
-    parts = [_LEDGER, _HOLDS, _ZERO, _TWICE, _DELETED, _BOUGHT]
+    parts = [_LEDGER, _HOLDS, _ZERO, _DELETED, _BOUGHT, PAID]
     forgotten = ", ".join(f"'{name}'" for name in sorted(world.deleted))
     if forgotten:
         parts.append(_BACK)
@@ -188,20 +178,21 @@ def the_database_agrees(of: Invariants) -> Iterator[tuple[str, str]]:
         "wishes": wishes,
         "scales": scales,
     }
-    unpaid, bought, deleted = [], [], set()
+    unpaid, paid, deleted = [], [], set()
     for name, sentence in world.query(" UNION ALL ".join(parts).format(**values)):
         assert name is not None, "never empty"
         assert sentence is not None, "never empty"
         if name == "what serves is paid":
             unpaid.append(sentence)
-        elif name == "bought":
-            bought.append(sentence)
+        elif name == "paid":
+            paid.append(Paid.from_sentence(sentence))
         elif name == "deleted":
             deleted.add(sentence)
         else:
             yield name, sentence
     yield from _unpaid(of, unpaid)
-    yield from _unserved(of, bought)
+    yield from (("no hour twice", sentence) for sentence in of.slots.twice(paid))
+    yield from _unserved(of, paid)
     of.late = {name: until_s for name, until_s in of.late.items() if until_s > world.now_s()}
     here = {
         one.spec.container_id for one in world.machine.replicas.values() if one.spec.replica_id not in of.late
@@ -225,19 +216,18 @@ def _unpaid(of: Invariants, replicas: list[str]) -> Iterator[tuple[str, str]]:
             )
 
 
-def _unserved(of: Invariants, hours: list[str]) -> Iterator[tuple[str, str]]:
+def _unserved(of: Invariants, hours: list[Paid]) -> Iterator[tuple[str, str]]:
     """An hour is bought for something that runs, or did so a moment ago. Not while nobody was there to notice that it ended."""
     now_s = of.world.now_s()
     for hour in hours:
-        if hour in of.bought:
+        if hour.id in of.bought:
             continue
-        of.bought.add(hour)
-        hour_id, container = hour.split()
-        ran_ago_s = of.world.machine.ran_ago_s(container)
+        of.bought.add(hour.id)
+        ran_ago_s = of.world.machine.ran_ago_s(hour.container_id)
         if ran_ago_s > _RAN_LATELY_S and now_s >= of.world.renewals_away_until_s:
             yield (
                 "no hour unserved",
-                f"{hour_id} of {container} was bought, and nothing has run for {ran_ago_s:.0f} s",
+                f"{hour.id} of {hour.container_id} was bought, and nothing has run for {ran_ago_s:.0f} s",
             )
 
 
@@ -313,12 +303,7 @@ def the_gateway_knows_what_is_there(of: Invariants) -> Iterator[str]:
 
 
 def no_hold_without_a_reason(of: Invariants) -> Iterator[str]:
-    rows = of.world.query(
-        """SELECT h.id, h.container_id, h.slot, c.state FROM hours h LEFT JOIN containers c ON c.id = h.container_id
-        WHERE h.state = 'held' AND (c.id IS NULL OR c.deleted_at IS NOT NULL OR c.state IN ('RUNNING', 'STOPPED'))"""
-    )
-    for hour, container, slot, state in rows:
-        yield f"{hour} is held for slot {slot} of {container}, which is {state}"
+    yield from held_without_a_reason(of.world)
 
 
 def every_hour_is_decided(of: Invariants) -> Iterator[str]:

@@ -94,6 +94,8 @@ class SimulatedClient(SimulatedEngine):
         self._chance = chance
         self._watch = watch
         self._earlier: dict[str, Any] = {}
+        self.under_way = 0
+        """Calls that were not answered yet."""
 
     async def ensure_image(self, request: ImageRequest, on_progress: Callable[[PullProgress], None]) -> Image:
         inner = super().ensure_image
@@ -140,6 +142,13 @@ class SimulatedClient(SimulatedEngine):
         return found
 
     async def _call(self, name: str, of: str, work: Callable[[], Awaitable[ResultT]]) -> ResultT:
+        self.under_way += 1
+        try:
+            return await self._answer(name, of, work)
+        finally:
+            self.under_way -= 1
+
+    async def _answer(self, name: str, of: str, work: Callable[[], Awaitable[ResultT]]) -> ResultT:
         faults, rates = self._faults, self._faults.rates
         if name in _CHANGING:
             self._watch.acts(self._process, name, of)

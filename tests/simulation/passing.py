@@ -2,11 +2,12 @@
 
 While everybody only looks in vain and renews leases, hours may pass at once: leases, signs of life and the processes'
 own timers are moved along, so that nobody can tell. Nothing is skipped that is due: an hour to renew, a container to
-look at, a process that will end.
+look at, a process that will end. Nor while somebody could tell: a call to the engine would take minutes longer, and the
+lease that a dead process left would never run out.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 
 from moorage.reconcile.lease import Lease
@@ -37,18 +38,20 @@ extract(epoch FROM least({due}) - sim.clock_timestamp())
 async def pass_time(world: World, seconds: float, leases: list[Lease], look: Callable[[], None]) -> None:
     """`look` is called after every piece of it."""
     until_s = world.now_s() + seconds
-    restless_s = 0.0
+    restless_s = alone_s = 0.0
     while world.now_s() < until_s:
         step_s = min(_LOOK_EVERY_S, until_s - world.now_s())
         await asyncio.sleep(step_s)
         world.collect_logs()
         look()
         left_s = until_s - world.now_s()
-        restless_s += step_s
+        led = _is_led(world)
+        restless_s = restless_s + step_s if led else 0.0
+        alone_s = 0.0 if _somebody_reconciles(world) else alone_s + step_s
         if left_s < _SHORTEST_SKIP_S or not _may_skip(world):
             continue
-        if not _somebody_reconciles(world):
-            if restless_s > _NOBODY_THERE_S:
+        if not led:
+            if alone_s > _NOBODY_THERE_S:
                 _skip(world, left_s, leases, looked_at=False)
             continue
         settled, container_s, hour_s = _next_due_s(world)
@@ -63,10 +66,22 @@ async def pass_time(world: World, seconds: float, leases: list[Lease], look: Cal
             restless_s = _RESTLESS_S - _AWAKE_S
 
 
+async def watched(act: Awaitable[None], look: Callable[[], None]) -> None:
+    """Until it is done. It may take minutes, so `look` is called meanwhile as often as at other times: what is only true
+    for a while, as what ran when an hour was bought, would be looked for too late."""
+    acting = asyncio.ensure_future(act)
+    while not acting.done():
+        await asyncio.wait({acting}, timeout=_LOOK_EVERY_S)
+        look()
+    await acting
+
+
 def _may_skip(world: World) -> bool:
-    """Also while a process is dead, up to its next start; not while one is stopped."""
-    moving = not any(one.alive and one.stopped for one in world.processes.values())
-    if world.now_s() < world.noticed_at_s:
+    """Also while a process is dead, up to its next start; not while one is stopped, or waits for an answer."""
+    living = [one for one in world.processes.values() if one.alive]
+    moving = not any(one.stopped for one in living)
+    waiting = any(world.engines[one.name].under_way for one in living if one.name in world.engines)
+    if waiting or world.now_s() < world.noticed_at_s:
         return False
     starts_s = world.loop.next_of_nobody_s() - world.now_s() - _MARGIN_S
     return moving and starts_s > _SHORTEST_SKIP_S and world.wire.is_idle() and not world.faults.postgres_away
@@ -74,6 +89,13 @@ def _may_skip(world: World) -> bool:
 
 def _somebody_reconciles(world: World) -> bool:
     return any(one.alive for name, one in world.processes.items() if name.startswith("controller"))
+
+
+def _is_led(world: World) -> bool:
+    """All that is reconciled, by living processes: what a dead one led is taken over once its lease has run out."""
+    drivers = [one for its in world.drivers.values() for one in its]
+    led = {one.reconciler.name for one in drivers if one._leads}
+    return bool(drivers) and led == {one.reconciler.name for one in drivers}
 
 
 def _next_due_s(world: World) -> tuple[bool, float, float]:

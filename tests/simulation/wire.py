@@ -10,12 +10,14 @@ Only the framing of Postgres's protocol is read: a type, a length, a body.
 """
 
 import asyncio
+import contextvars
 import select
 import struct
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from moorage.kit.database import LONGEST_IDLE_TRANSACTION_S
 from tests.simulation.backends import SYNC, Backend, Backends, clock_message, message, messages, query
 from tests.simulation.loop import PROCESS, Process, SimulationLoop
 from tests.simulation.plain import PlainConnection
@@ -77,6 +79,8 @@ class Wire:
     statements: int = 0
     deadlocks: int = 0
     lock_waits: int = 0
+    stood_still: int = 0
+    """Transactions that Postgres ended because nobody went on with them."""
     _clock_us: int = -1
     _channels: set[str] = field(default_factory=set)
 
@@ -166,6 +170,9 @@ class PostgresTransport(asyncio.Transport):
         self._wire = wire
         self._protocol = protocol
         self._process = process
+        self._context = contextvars.copy_context()
+        """Of whoever connected: an answer, a notification, the end are news to that process, whoever it was that gave its lock
+        back or notified, and whatever becomes of that one."""
         self._backend: Backend | None = None
         self._statements: dict[bytes, bytes] = {}
         """By the name that asyncpg gave it: text and types of the parameters."""
@@ -197,6 +204,9 @@ class PostgresTransport(asyncio.Transport):
         """Where in the answer those are over."""
         self._notices = False
         """The transaction may end with a notification."""
+        self._answered_at_s = 0.0
+        """Since when Postgres waits for the next statement; for ever: it has one."""
+        self._patience: asyncio.TimerHandle | None = None
         if process is not None:
             process.at_death.append(self.die)
 
@@ -231,7 +241,7 @@ class PostgresTransport(asyncio.Transport):
             self._scheduled = True
             self._sql = self._sql_of(self._to_send)
             delay_s, breaks = self._wire.faults.before(self._process, self._sql)
-            self._wire.loop.call_later(delay_s, self._break_or, self._execute, breaks)
+            self._wire.loop.call_later(delay_s, self._break_or, self._execute, breaks, context=self._context)
 
     def writelines(self, list_of_data: Any) -> None:
         self.write(b"".join(bytes(one) for one in list_of_data))
@@ -298,7 +308,7 @@ class PostgresTransport(asyncio.Transport):
         """Answers of one connection arrive in their order."""
         at_s = max(self._wire.loop.time() + delay_s, self._deliver_at_s)
         self._deliver_at_s = at_s
-        self._wire.loop.call_at(at_s, call, *arguments)
+        self._wire.loop.call_at(at_s, call, *arguments, context=self._context)
 
     def _break_or(self, go_on: Callable[[], None], breaks: bool) -> None:
         if self._closed:
@@ -310,6 +320,7 @@ class PostgresTransport(asyncio.Transport):
 
     def _execute(self) -> None:
         self._scheduled = False
+        self._answered_at_s = float("inf")
         data, self._to_send = self._to_send, b""
         if self._backend is None:
             if struct.unpack("!I", data[4:8])[0] == _CANCEL_REQUEST:
@@ -394,6 +405,7 @@ class PostgresTransport(asyncio.Transport):
         self._deferred = data
         self._status = b"T"
         answer = b"C\0\0\0\x0aBEGIN\0Z\0\0\0\x05T"
+        self._wait_for_more()
         self._later(0.0, self._break_or, lambda: self._hand_on(answer), False)
 
     def _end_what_never_began(self) -> None:
@@ -462,7 +474,36 @@ class PostgresTransport(asyncio.Transport):
             if self._wire.blocked or noticed:
                 self._wire.transaction_ended()
 
+    def _wait_for_more(self) -> None:
+        """What Postgres does by its setting `idle_in_transaction_session_timeout`, which counts real time: a transaction
+        that stands still for too long is ended, and its connection with it."""
+        self._answered_at_s = self._wire.loop.time()
+        if self._status == b"I":
+            self._stop_waiting()
+        elif self._patience is None:
+            self._be_patient_for(LONGEST_IDLE_TRANSACTION_S)
+
+    def _be_patient_for(self, seconds: float) -> None:
+        self._patience = self._wire.loop.call_later(
+            seconds, self._lose_patience, context=contextvars.Context()
+        )
+
+    def _lose_patience(self) -> None:
+        self._patience = None
+        left_s = self._answered_at_s + LONGEST_IDLE_TRANSACTION_S - self._wire.loop.time()
+        if left_s > 0:
+            self._be_patient_for(min(left_s, LONGEST_IDLE_TRANSACTION_S))
+        else:
+            self._wire.stood_still += 1
+            self.break_off()
+
+    def _stop_waiting(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+
     def _answer_later(self, answer: bytes) -> None:
+        self._wait_for_more()
         delay_s, breaks = self._wire.faults.after(self._process, self._sql)
         self._wire.heard(self._process, self._sql, "answered")
         self._later(delay_s, self._break_or, lambda: self._hand_on(answer), breaks)
@@ -547,13 +588,14 @@ class PostgresTransport(asyncio.Transport):
         if self._closed:
             return
         self._close_socket()
-        self._wire.loop.call_soon(self._protocol.connection_lost, error)
+        self._wire.loop.call_soon(self._protocol.connection_lost, error, context=self._context)
 
     def _close_socket(self) -> None:
         """Returns when the server has rolled back and given its locks away: at once, as far as anybody can tell."""
         if self._closed:
             return
         self._closed = True
+        self._stop_waiting()
         if self in self._wire.transports:
             self._wire.transports.remove(self)
         if self._backend is None:

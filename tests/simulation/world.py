@@ -10,7 +10,7 @@ import random
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,8 @@ from moorage.kit.settings import Settings
 from moorage.ledger.repository import grant_initial_credit
 from moorage.organizations.repository import create_organization, create_project
 from moorage.reconcile.driver import Driver
+from moorage.telemetry.partition_repository import DIVIDED_BY_DAYS
+from moorage.telemetry.partitions import plan_partitions
 from tests.simulation.faults import CALM, Faults, Rates
 from tests.simulation.haproxy import Haproxy, SimulatedDataPlane
 from tests.simulation.loop import Process, SimulationLoop
@@ -126,7 +128,9 @@ class World:
     deleted: set[str] = field(default_factory=set)
     """Containers whose deletion was acknowledged."""
     drivers: dict[str, list[Driver]] = field(default_factory=dict)
-    """By process, those of the present one."""
+    """By process, those of the present one, if it lives."""
+    engines: dict[str, SimulatedClient] = field(default_factory=dict)
+    """The engine as each process sees it."""
     crashes: list[str] = field(default_factory=list)
     """Requests that were answered with a 500."""
     drawn_rates: Rates = CALM
@@ -139,10 +143,11 @@ class World:
     """By how much Postgres's clock was set back in all: leases end so much later."""
     parts: frozenset[str] = frozenset()
     """Which reconcilers run besides the containers' and the renewals' (`parts.py`). The log collector is none of them: the
-    world itself says that there is nothing to collect. The collector makes and drops partitions under a `lock_timeout`,
-    which is real time: with it a story is not always told the same way twice."""
+    world itself says that there is nothing to collect, and makes the days' partitions. The collector makes and drops those
+    under a `lock_timeout`, which is real time: with it a story is not always told the same way twice."""
     dead: list[Process] = field(default_factory=list)
     """Kept: what they left must not be collected, which would run their `finally` blocks."""
+    _days_made: set[date] = field(default_factory=set)
     _app: Any = None
 
     # Processes.
@@ -175,6 +180,7 @@ class World:
         self.story.count(f"{name.rstrip('12')} killed")
         process.kill()
         self.dead.append(process)
+        self.drivers.pop(name, None)
         if name.startswith("controller"):
             self.nobody_renews_for(0.0)
         after_s = self.restart_after(name)
@@ -284,7 +290,9 @@ class World:
         await Driver(housekeeping, database, Listener(self.server.dsn, clock), process.name, clock).run()
 
     def _engine(self, process: Process, installation_id: InstallationId) -> SimulatedClient:
-        return SimulatedClient(self.machine, installation_id, process, self.faults, self.chance, self.watch)
+        engine = SimulatedClient(self.machine, installation_id, process, self.faults, self.chance, self.watch)
+        self.engines[process.name] = engine
+        return engine
 
     def _clock(self, process: Process) -> ProcessClock:
         return self.clocks.setdefault(process.name, ProcessClock(self.loop))
@@ -335,8 +343,20 @@ class World:
         return response
 
     def collect_logs(self) -> None:
+        """What the log collector does: whatever ended has no logs, and the days to come have partitions."""
         if self.wire.is_idle():
             self.query(_COLLECT)
+            self._make_days()
+
+    def _make_days(self) -> None:
+        now = START + timedelta(seconds=self.now_s() + self.database_off_by_s)
+        for day in plan_partitions(self._days_made, now, self.settings.log_retention_days).create:
+            self._days_made.add(day)
+            for table in DIVIDED_BY_DAYS:
+                self.query(
+                    f"""CREATE TABLE IF NOT EXISTS {table}_{day:%Y%m%d} PARTITION OF {table}
+                    FOR VALUES FROM ('{day} 00:00:00+00') TO ('{day + timedelta(days=1)} 00:00:00+00')"""
+                )
 
     # Looking.
 
@@ -409,5 +429,5 @@ async def furnish(world: World, organizations: int) -> None:
 
 
 def _database(dsn: str, pool_size: int) -> Database:
-    """Without the server's own limit for transactions that stand still, which is real time."""
+    """Without the server's own limit for transactions that stand still, which is real time: `wire.py` keeps it."""
     return Database(dsn, pool_size=pool_size, longest_idle_transaction_s=0)

@@ -87,7 +87,7 @@ class Autoscaler:
                 None  # The clock was set back: what was known of later seconds is still to come.
             )
         if self._read_until is None:
-            self._known, self._histories, self._in_flight = frozenset(), {}, {}
+            self._forget()
         async with self.database.reading() as session:
             scaled = await repository.list_scaled(session)
             gateways = await repository.gateway_times(session, _time(second - SECONDS_KEPT))
@@ -127,6 +127,12 @@ class Autoscaler:
     async def lead(self, lease: Lease) -> None:
         self._read_until = None
 
+    def _forget(self) -> None:
+        """All of it: what is left over would belong to nobody who is known, and be kept for ever."""
+        self._histories, self._in_flight = {}, {}
+        self._known, self._said, self._rises = frozenset(), {}, {}
+        self._startups_s, self._learnt_at_s = {}, float("-inf")
+
     async def _remember(self, ids: frozenset[str], second: int) -> None:
         """What was said last of the containers that are scaled, and nothing of others."""
         if ids == self._known:
@@ -159,7 +165,7 @@ class Autoscaler:
                 older = await list_samples(session, begin, _time(first), busy)
             self._take(older)
             self._take(samples)
-            for name in ids:
+            for name in sorted(ids):
                 if name in self._in_flight and name not in self._histories:
                     self._histories[name] = await self._begun(session, name, second, scaled)
         self._histories = {name: history for name, history in self._histories.items() if name in ids}

@@ -1,9 +1,9 @@
 """Whether a machine's engine is to be believed when it says that replicas are gone. Pure.
 
-One replica that is missing is gone. When most of a machine's are missing at once, its engine is rather wrong than right,
-and what it does not name may serve on: then it is doubted, for a bounded time. There are two better witnesses. The
-engine's identity: what was given to another engine cannot be on this one. And the gateways: where nothing listens any
-more, nothing is left to wait for.
+One replica that its engine neither finds nor lists is gone. When most of a machine's are missing at once, its engine
+is rather wrong than right, and what it does not name may serve on: then it is doubted, for a bounded time. There are
+two better witnesses. The engine's identity: what was given to another engine cannot be on this one. And the gateways:
+where nothing listens any more, nothing is left to wait for.
 """
 
 from collections import Counter

@@ -189,7 +189,7 @@ async def read_named(session: AsyncSession, before: GatewayTable, named: Set[str
     """The table with these containers read again, in one statement: a deployment waits for it."""
     found: dict[str, tuple[_RouteValues, list[_ServerValues]]] = {}
     for container_id, project_id, health_path, limits, api_path, *server in await session.execute(
-        _NAMED, {"ids": list(named)}
+        _NAMED, {"ids": sorted(named)}
     ):
         _, servers = found.setdefault(container_id, ((project_id, health_path, limits, api_path), []))
         if server[0] is not None:
@@ -279,14 +279,15 @@ async def report(
         before = {row.replica_id: RouteReport(row.draining, row.in_flight, _health_in(row)) for row in rows}
     if before is held:
         return
-    gone = before.keys() - held.keys()
-    changed = [replica_id for replica_id, said in held.items() if before.get(replica_id) != said]
-    for some in _batched(sorted(gone)):
+    # In one order for all gateways: what HAProxy holds comes as a set.
+    gone = sorted(before.keys() - held.keys())
+    changed = sorted(replica_id for replica_id, said in held.items() if before.get(replica_id) != said)
+    for some in _batched(gone):
         await session.execute(delete(ReplicaRouteRow).where(ours, ReplicaRouteRow.replica_id.in_(some)))
     if changed:
         said_now = [_values(gateway_id, replica_id, held[replica_id]) for replica_id in changed]
         await session.execute(_REPORT, said_now)
-    for some in _batched([*gone, *changed]):
+    for some in _batched(sorted([*gone, *changed])):
         await session.execute(_MARK_OWNERS_DUE, {"replicas": list(some)})
 
 

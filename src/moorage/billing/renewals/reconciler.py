@@ -67,7 +67,10 @@ class RenewalsReconciler:
         self._postponed = {key: at_s for key, at_s in self._postponed.items() if at_s > now_s}
         async with self.database.reading() as session:
             self._refuse_jumps(await database_now(session))
-            return Due(*await repository.due_organizations(session, limit, self._postponed.keys()))
+            keys, next_in_s = await repository.due_organizations(session, limit, self._postponed.keys())
+        # A second try that waits for a look in case a hint was lost may come when the hour is over.
+        waits = [at_s - now_s for at_s in self._postponed.values()]
+        return Due(keys, min([*waits, *([next_in_s] if next_in_s is not None else [])], default=None))
 
     async def reconcile(self, key: str, lease: Lease) -> None:
         async with self.database.reading() as session:

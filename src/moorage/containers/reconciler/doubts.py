@@ -38,9 +38,10 @@ class Doubts:
     keyring: Keyring
     settings: Settings
 
-    async def judge(self, loaded: Loaded, rows: Sequence[ReplicaRow], lease: Lease) -> Doubted:
-        """Which of the missing may be there after all. All others are gone."""
-        there = {observed.replica_id for observed in await self.engine.list_replicas()}
+    async def judge(
+        self, loaded: Loaded, rows: Sequence[ReplicaRow], there: Collection[str], lease: Lease
+    ) -> Doubted:
+        """Which of the missing may be there after all. All others are gone. `there` is what the engine's list names."""
         async with self.database.reading() as session:
             loss_of = losses(await doubt_repository.expected_replicas(session), there)
         suspicious = {node: loss for node, loss in loss_of.items() if loss.is_suspicious}

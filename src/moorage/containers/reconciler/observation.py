@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from moorage.containers.models import ReplicaRow
 from moorage.containers.plan import LOOK_INSIDE_AFTER
 from moorage.containers.probe_history import ProbeRun, with_probe
+from moorage.containers.reconciler.doubt_repository import EXPECTED
 from moorage.containers.reconciler.loading_repository import Loaded
 from moorage.containers.reconciler.prober import Prober
 from moorage.containers.states import LIVE, ReplicaState
@@ -23,6 +24,12 @@ _COMING_UP = (ReplicaState.REQUESTED, ReplicaState.STARTING)
 class Seen:
     """What a pass found outside the database, by replica."""
 
+    busy: frozenset[str]
+    """Whatever an engine call was under way for when the pass began, perhaps ended since. Nobody looked at these."""
+    missing: frozenset[str]
+    """Those that should be there, and that the engine neither found nor named in its list."""
+    listed: frozenset[str]
+    """What that list named; it is asked for only where something was not found."""
     engine: dict[str, ObservedReplica]
     probes: dict[str, Probe]
     """The last one of each."""
@@ -52,11 +59,17 @@ class Observer:
     async def observe(
         self,
         loaded: Loaded,
-        rows: Sequence[ReplicaRow],
+        busy: frozenset[str],
         look_at: Callable[[ReplicaRow], Awaitable[ObservedReplica | None]],
     ) -> Seen:
+        rows = [row for row in loaded.replicas if row.id not in busy]
         found = await asyncio.gather(*(look_at(row) for row in rows))
-        there = [(row, observed) for row, observed in zip(rows, found, strict=True) if observed is not None]
+        engine: dict[str, ObservedReplica] = {one.replica_id: one for one in found if one is not None}
+        unseen = {row.id for row in rows if row.id not in engine and row.state in EXPECTED}
+        # One answer does not make something gone that should be there: a second process would take its place.
+        listed = {one.replica_id: one for one in await self.engine.list_replicas()} if unseen else {}
+        engine |= {replica_id: one for replica_id, one in listed.items() if replica_id in unseen}
+        there = [(row, engine[row.id]) for row in rows if row.id in engine]
         starting = [
             observed
             for row, observed in there
@@ -83,7 +96,10 @@ class Observer:
         limited = await asyncio.gather(*(self.engine.process_limit_reached(one.engine_id) for one in slow))
         lines = await asyncio.gather(*(self.engine.last_lines(one.engine_id, LAST_LINES) for one in ended))
         return Seen(
-            engine={row.id: observed for row, observed in there},
+            busy=busy,
+            missing=frozenset(unseen - listed.keys()),
+            listed=frozenset(listed),
+            engine=engine,
             probes=probes,
             fresh_probes=fresh,
             probing=self._prober.under_way(loaded.container.id),

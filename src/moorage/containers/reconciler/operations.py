@@ -47,6 +47,10 @@ class Operations:
     def busy(self, key: str) -> bool:
         return key in self._running or key in self._waiting
 
+    def busy_keys(self) -> frozenset[str]:
+        """All for which something is under way now, or waits for its place."""
+        return frozenset({*self._running, *self._waiting})
+
     def under_way(self) -> list[asyncio.Task[None]]:
         return list(self._running.values())
 

@@ -106,17 +106,20 @@ class ContainersReconciler:
 
     async def reconcile(self, key: str, lease: Lease) -> None:
         words = self._calls.fresh.words
+        # Before the rows are read, and once: what ends while this pass looks asks for another, and is not judged in this.
+        busy = self._operations.busy_keys()
         loaded = await self._load(key)
         if loaded is None:
             await self._put_to_rest(key, lease)
             return
         image, (seen, doubted, room) = await asyncio.gather(
-            self._local_image(loaded, lease), self._surroundings(loaded, lease)
+            self._local_image(loaded, lease), self._surroundings(loaded, busy, lease)
         )
         room = self._with_its_driver(loaded, room)
         probes = self._observer.remember(loaded, seen)
         self._operations.keep_only(key, {key, *(row.id for row in loaded.replicas)})
-        view = self._container_view(loaded, room, doubted, await self._larger_type(loaded, seen, room))
+        larger = await self._larger_type(loaded, seen, room)
+        view = self._container_view(loaded, room, doubted, larger, pulling=key in busy)
         plan = make_plan(view, self._replica_views(loaded, seen, doubted), loaded.now)
         created: list[ReplicaRow] = []
         async with self._guarded(lease) as session:
@@ -189,8 +192,10 @@ class ContainersReconciler:
         async with self.database.reading() as session:
             return await load(session, key)
 
-    async def _surroundings(self, loaded: Loaded, lease: Lease) -> tuple[Seen, Doubted, Room]:
-        seen, doubted = await self._observe(loaded, lease)
+    async def _surroundings(
+        self, loaded: Loaded, busy: frozenset[str], lease: Lease
+    ) -> tuple[Seen, Doubted, Room]:
+        seen, doubted = await self._observe(loaded, busy, lease)
         # Before the room: nothing is placed on a GPU that was just found broken.
         seen = replace(seen, lost_gpus=await self._gpu_watch.judge(loaded.replicas, seen.engine, lease))
         return seen, doubted, await self._room(loaded, seen, doubted)
@@ -203,7 +208,7 @@ class ContainersReconciler:
             for replica in loaded.replicas
             if replica.state in LIVE
             and replica.generation == row.generation
-            and (self._is_there(replica, seen) or replica.id in doubted.replica_ids)
+            and (_is_there(replica, seen) or replica.id in doubted.replica_ids)
         }
         if loaded.desired_state != DesiredState.RUNNING or len(live) >= row.desired_replicas:
             return Room()
@@ -243,11 +248,6 @@ class ContainersReconciler:
         larger = next_larger(loaded.instance_type, possible)
         return larger.name if larger is not None else None
 
-    def _is_there(self, replica: ReplicaRow, seen: Seen) -> bool:
-        observed = seen.engine.get(replica.id)
-        running = observed is not None and observed.phase is ReplicaPhase.RUNNING
-        return running or self._operations.busy(replica.id)
-
     async def _local_image(self, loaded: Loaded, lease: Lease) -> FoundImage | Verdict | None:
         """An image of this machine is looked up within the pass; only a pull is worth a pass of its own."""
         row = loaded.container
@@ -265,20 +265,19 @@ class ContainersReconciler:
             row.image_gpu_environment = dict(found.gpu_environment)
         return found
 
-    async def _observe(self, loaded: Loaded, lease: Lease) -> tuple[Seen, Doubted]:
-        expected = [row for row in loaded.replicas if not self._operations.busy(row.id)]
-        seen = await self._observer.observe(loaded, expected, self._look_at)
+    async def _observe(self, loaded: Loaded, busy: frozenset[str], lease: Lease) -> tuple[Seen, Doubted]:
+        seen = await self._observer.observe(loaded, busy, self._look_at)
         if loaded.desired_state != DesiredState.RUNNING:
             return seen, Doubted()  # Nothing is lost by believing that what is to go has gone.
-        missing = [row for row in expected if row.id not in seen.engine and row.state in _SHOULD_RUN]
-        return seen, await self._doubts.judge(loaded, missing, lease) if missing else Doubted()
+        missing = [row for row in loaded.replicas if row.id in seen.missing and row.state in _SHOULD_RUN]
+        return seen, await self._doubts.judge(loaded, missing, seen.listed, lease) if missing else Doubted()
 
     async def _look_at(self, replica: ReplicaRow) -> ObservedReplica | None:
         fresh = self._calls.fresh.take(replica.container_id, replica.id)
         return fresh or await self.engine.inspect(ReplicaId(replica.id))
 
     def _container_view(
-        self, loaded: Loaded, room: Room, doubted: Doubted, larger: str | None
+        self, loaded: Loaded, room: Room, doubted: Doubted, larger: str | None, *, pulling: bool
     ) -> ContainerView:
         row = loaded.container
         settings = ContainerSettings.from_json(row.settings)
@@ -295,7 +294,7 @@ class ContainersReconciler:
             unready_since=row.unready_since,
             watched_since=loaded.watched_since,
             image_known=row.image_generation == row.generation,
-            pulling=self._operations.busy(row.id),
+            pulling=pulling,
             port=row.port or 0,
             health_path=settings.health_path,
             health_timeout=timedelta(seconds=settings.health_timeout_s),
@@ -346,7 +345,7 @@ class ContainersReconciler:
                 sockets=seen.sockets.get(row.id, ()),
                 process_limit_reached=row.id in seen.at_process_limit,
                 last_lines=seen.last_lines.get(row.id, ()),
-                busy=self._operations.busy(row.id),
+                busy=row.id in seen.busy,
                 at_gateways=row.id in loaded.routes,
                 taking_requests=loaded.routes.get(row.id, NO_ROUTE).taking_requests,
                 in_flight=loaded.routes.get(row.id, NO_ROUTE).in_flight,
@@ -427,6 +426,12 @@ class ContainersReconciler:
     async def close(self) -> None:
         await self._operations.cancel_all()
         await self._observer.close()
+
+
+def _is_there(replica: ReplicaRow, seen: Seen) -> bool:
+    observed = seen.engine.get(replica.id)
+    running = observed is not None and observed.phase is ReplicaPhase.RUNNING
+    return running or replica.id in seen.busy
 
 
 def _trial_failure(row: ContainerRow) -> Verdict | None:
