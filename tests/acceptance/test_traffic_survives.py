@@ -57,7 +57,7 @@ async def test_killed_replicas_cost_less_than_one_request_in_a_hundred(person: P
     docker = aiodocker.Docker(stack.docker_host)
     kills = 0
     async with open_loop(chat, key, REQUESTS_PER_S) as seen:
-        while len(seen) < 4000:
+        while kills < 4 or len(seen) < 4000:
             victim = await asyncio.to_thread(routed, chat, 1)
             await docker.containers.container(name_of(victim[0])).kill(signal="KILL")
             kills += 1
@@ -67,7 +67,6 @@ async def test_killed_replicas_cost_less_than_one_request_in_a_hundred(person: P
     await docker.close()
     well = seen.outcomes["200"]
     print(f"{kills} replicas killed: {well} of {len(seen)} requests well ({well / len(seen):.2%})")
-    assert kills >= 3
     assert well >= 0.99 * len(seen), seen.outcomes
     chat.delete()
 
