@@ -14,7 +14,7 @@ from moorage.engines.docker.create import name_of
 from moorage.kit.postgres import database_dsn
 from moorage.kit.settings import Settings
 from tests.acceptance.load import Seen, open_loop
-from tests.acceptance.stack import Deployed, Person, Stack
+from tests.acceptance.stack import PATIENCE_S, Deployed, Person, Stack
 
 THREE = {"mode": "autoscaling", "instance_type": "cpu-nano", "min_replicas": 3, "max_replicas": 3}
 REQUESTS_PER_S = 60
@@ -80,7 +80,7 @@ async def sent(seen: Seen, count: int) -> bool:
     return len(seen) >= count
 
 
-async def until(condition: Callable[[], Awaitable[bool]], what: str, timeout_s: float = 60.0) -> None:
+async def until(condition: Callable[[], Awaitable[bool]], what: str, timeout_s: float = PATIENCE_S) -> None:
     deadline_s = time.monotonic() + timeout_s
     while not await condition():
         assert time.monotonic() < deadline_s, f"not within {timeout_s} s: {what}"

@@ -269,7 +269,7 @@ class Cluster:
         self.figures.all_leases_s.append(max(took_s.values()))
         return new
 
-    async def until_as_wanted(self, within_s: float = 60.0) -> None:
+    async def until_as_wanted(self, within_s: float = 120.0) -> None:
         deadline_s = system_clock.monotonic() + within_s
         await eventually(self.as_wanted, f"{self.wanted} holds", deadline_s, detail=self._state)
 

@@ -220,7 +220,7 @@ async def new_world(database: Database) -> World:
     return World(database, project_id, organization_id, ScriptedEngine(), lease)
 
 
-async def eventually(condition: Callable[[], Awaitable[bool]], what: str, timeout_s: float = 15.0) -> None:
+async def eventually(condition: Callable[[], Awaitable[bool]], what: str, timeout_s: float = 90.0) -> None:
     deadline_s = system_clock.monotonic() + timeout_s
     while not await condition():
         assert system_clock.monotonic() < deadline_s, f"not within {timeout_s} s: {what}"

@@ -460,7 +460,7 @@ async def driven(world: World, engine: Engine, holder: str = "test") -> AsyncIte
     assert [type(end) for end in ends] == [asyncio.CancelledError] * 3, f"a clean stop: {ends}"
 
 
-async def eventually(condition: Callable[[], Awaitable[bool]], what: str, timeout_s: float = 20.0) -> None:
+async def eventually(condition: Callable[[], Awaitable[bool]], what: str, timeout_s: float = 90.0) -> None:
     deadline_s = system_clock.monotonic() + timeout_s
     while not await condition():
         assert system_clock.monotonic() < deadline_s, f"not within {timeout_s} s: {what}"
