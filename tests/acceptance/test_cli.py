@@ -21,6 +21,7 @@ def cli(stack: Stack) -> Iterator[Stack]:
     stack.moor("logout")
 
 
+@pytest.mark.long
 def test_a_container_from_deploy_to_delete(cli: Stack) -> None:
     deployed = cli.moor("deploy", "-f", EXAMPLE, "--name", "cli")
     assert "cli is RUNNING." in deployed.stdout

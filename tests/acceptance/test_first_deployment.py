@@ -106,6 +106,7 @@ def test_logs_are_there_and_stay_after_a_crash(person: Person) -> None:
     chat.delete()
 
 
+@pytest.mark.long
 def test_a_wrong_port_is_named(person: Person) -> None:
     chat = person.deploy(
         "loopback", env={"CHAT_BIND": "127.0.0.1"}, health_check={"path": "/health", "timeout_s": 10}

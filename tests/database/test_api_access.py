@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import httpx
+import pytest
 from api_support import (
     ANONYMOUS,
     KEYRING,
@@ -499,6 +500,7 @@ async def test_every_route_has_a_row(api: Api) -> None:
     assert set(ROUTES) - found == set(), "rows of routes that are gone"
 
 
+@pytest.mark.long
 async def test_own_ids(api: Api) -> None:
     """Each route as acme's project would be asked by each of ASKERS."""
     town = await new_town(api)

@@ -101,6 +101,7 @@ async def test_a_payment_becomes_credit(api: Api, stripe: Stripe) -> None:
     ]
 
 
+@pytest.mark.long
 async def test_events_in_every_order_and_twice_give_one_balance(api: Api, stripe: Stripe) -> None:
     """Paid, refunded in part, disputed, dispute won: whatever arrives first, the end is the same."""
     deliveries = 0

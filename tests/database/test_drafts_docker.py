@@ -27,6 +27,7 @@ async def engine(docker_host: str) -> AsyncIterator[DockerEngine]:
     await remove_installation(docker_host, installation_id)
 
 
+@pytest.mark.long
 async def test_applied_and_gone_back(database: Database, engine: DockerEngine, busybox_image: str) -> None:
     world = await new_world(database)
     async with database.transaction() as session:

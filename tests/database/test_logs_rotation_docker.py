@@ -1,5 +1,6 @@
 """An engine keeps output in files of a limited size, and exchanges them while they are read."""
 
+import pytest
 from log_support import OURS, new_world
 from test_logs_docker import engine as engine
 from test_logs_docker import follow_to_the_end, start
@@ -12,6 +13,7 @@ from moorage.kit.database import Database
 LINE_BYTES = 8000
 
 
+@pytest.mark.long
 async def test_the_engine_exchanges_its_files_under_the_reader(
     database: Database, engine: DockerEngine, busybox_image: str
 ) -> None:

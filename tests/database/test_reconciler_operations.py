@@ -100,6 +100,7 @@ async def test_the_starts_of_one_organization_leave_places_to_others(world: Worl
         await eventually(lambda: serves(world, *slow), "all of them start in the end", timeout_s=40)
 
 
+@pytest.mark.long
 async def test_servers_that_hang_hold_up_no_pass(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """More of them than there are passes at once, and each would be waited for longer than this test."""
     monkeypatch.setattr(prober, "PROBE_TIMEOUT_S", 60.0)

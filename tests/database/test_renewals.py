@@ -190,6 +190,7 @@ class Case:
         return running
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", [Case((2, 1), 100), Case((1, 2), 2)], ids=["enough", "for some"])
 async def test_killed_at_every_statement_of_the_billing_pass(
     world: World, doomed: DoomedDatabase, case: Case

@@ -264,6 +264,7 @@ async def test_nothing_is_charged_while_suspended_or_after_it_was_called_off(
     assert stripe.charged() == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("refusal", [None, "card_declined"], ids=["charged", "declined"])
 async def test_killed_at_every_step_a_card_is_charged_once(
     api: Api, stripe: Stripe, database_dsn: str, refusal: str | None

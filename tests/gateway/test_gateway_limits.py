@@ -165,6 +165,7 @@ async def test_a_client_that_stops_sending_is_let_go_of(
         assert answer.split(b" ")[1] == b"400"
 
 
+@pytest.mark.long
 async def test_a_key_has_a_share_and_an_organization_too(
     gateway: DataPlane, place: Place, container: Container, client: aiohttp.ClientSession
 ) -> None:

@@ -51,6 +51,7 @@ async def until_failing(gateway: DataPlane, count: int) -> dict[ReplicaId, Healt
     return dict(await gateway.health())
 
 
+@pytest.mark.long
 async def test_of_four_that_fail_two_rest_and_return_when_they_answer(
     gateway: DataPlane, client: aiohttp.ClientSession
 ) -> None:
@@ -124,6 +125,7 @@ async def test_a_resting_replica_is_let_in_before_the_other_one_leaves(
         assert set(statuses) == {200}
 
 
+@pytest.mark.long
 async def test_a_new_agent_and_a_reload_know_who_rests(
     place: Place, gateway: DataPlane, container: Container, client: aiohttp.ClientSession
 ) -> None:

@@ -75,6 +75,7 @@ async def probing(ask: Callable[[], "asyncio.Future[str]"], clients: int) -> Asy
             over = True
 
 
+@pytest.mark.long
 async def test_reloads_and_changes_lose_no_new_connection(
     gateway: DataPlane, place: Place, container: Container
 ) -> None:
