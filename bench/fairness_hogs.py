@@ -11,6 +11,8 @@ import aiohttp
 from deploy_stack import Stack
 from fairness_people import NEVER_READY, Tenant
 
+from moorage.engines.docker.create import name_of
+
 LINES_PER_VALUE, VALUES = 3500, 8
 ENVIRONMENT = {
     f"VALUE_{value}": "\n".join(f"{value}{line:07d}" for line in range(LINES_PER_VALUE))
@@ -24,7 +26,7 @@ class Hog:
 
     def __init__(self, name: str, replica_id: str, docker: aiodocker.Docker) -> None:
         self.name = name
-        self._container = docker.containers.container(replica_id)
+        self._container = docker.containers.container(name_of(replica_id))
 
     @contextlib.asynccontextmanager
     async def loose(self) -> AsyncIterator[None]:
@@ -57,7 +59,7 @@ def command_of(name: str) -> str:
 
 
 async def started(attacker: Tenant, http: aiohttp.ClientSession, container_id: str) -> str:
-    """Its replica's id, which is its name at the engine, once its process waits for the signal."""
+    """Its replica's id, once its process waits for the signal."""
     async with asyncio.timeout(120):
         while True:
             lines = await attacker.get(http, f"/containers/{container_id}/logs")
