@@ -161,7 +161,8 @@ async def _for_ever(clients: int, ask: Callable[[int], Awaitable[None]], pause_s
 
 
 async def slow_posts(target: Target, http: aiohttp.ClientSession, tally: Tally) -> None:
-    """Bodies at a byte a second, signed in and not."""
+    """Bodies at a byte a second, signed in and not; also where each byte needs a connection of its own, because the last
+    one was refused. As many connections as it can are another attack."""
     paths = ("/device", "/sign-in", "/api/v1/auth/device", f"/api/v1/projects/{target.project_id}/containers")
 
     async def ask(number: int) -> None:
@@ -178,7 +179,7 @@ async def slow_posts(target: Target, http: aiohttp.ClientSession, tally: Tally) 
                     async with asyncio.timeout(1):
                         await reader.read(65536)
 
-    await _for_ever(SLOW_CLIENTS, ask)
+    await _for_ever(SLOW_CLIENTS, ask, pause_s=1)
 
 
 async def large_bodies(target: Target, http: aiohttp.ClientSession, tally: Tally) -> None:

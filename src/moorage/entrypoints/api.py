@@ -173,6 +173,7 @@ def create_app(settings: Settings, database: Database, keyring: Keyring) -> Fast
         connections=database.most_connections,
         share_percent=settings.database_share_percent,
         turns=Turns(settings.api_share_percent, system_clock),
+        clock=system_clock,
     )
     app.add_middleware(BodyMiddleware, routes=app.routes, send_within_s=settings.body_timeout_s)
     app.add_middleware(RequestIdMiddleware)

@@ -6,7 +6,7 @@ whoever makes tokens up has as many of them as they like.
 """
 
 import hashlib
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 
 from starlette.datastructures import Headers
 from starlette.requests import Request
@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from moorage.entrypoints.errors import refusal
 from moorage.entrypoints.turns import Turns
 from moorage.kit.clients import Client, current_client, source_of
+from moorage.kit.clock import Clock
 from moorage.kit.errors import TooManyRequestsError, UnavailableError
 from moorage.kit.fair_slots import FairSlots
 
@@ -22,15 +23,23 @@ MOST_KNOWN = 10_000
 MOST_WAITING = 100
 """Requests of one client that wait for a connection."""
 WAIT_S = 10.0
+REFUSED_AFTER_S = 2.0
+"""Whoever asks again as soon as it is refused keeps us busy with refusals; to let it wait costs nothing."""
+MOST_REFUSED_LATER = 500
+"""Requests of one client that wait for their refusal; the others hear it at once."""
 
 
 class ShareMiddleware:
-    def __init__(self, app: ASGIApp, connections: int, share_percent: int, turns: Turns) -> None:
+    def __init__(
+        self, app: ASGIApp, connections: int, share_percent: int, turns: Turns, clock: Clock
+    ) -> None:
         self._app = app
         self._turns = turns
+        self._clock = clock
         share = max(connections * share_percent // 100, 1)
         self._connections = FairSlots(connections, share, MOST_WAITING, WAIT_S)
         self._known: OrderedDict[bytes, str] = OrderedDict()
+        self._refused: Counter[str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -52,9 +61,22 @@ class ShareMiddleware:
         except (TooManyRequestsError, UnavailableError) as error:
             if begun:
                 raise
+            if isinstance(error, TooManyRequestsError):
+                await self._let_wait(name)
             await refusal(Request(scope), error)(scope, receive, send)
         finally:
             current_client.reset(before)
+
+    async def _let_wait(self, client: str) -> None:
+        if self._refused[client] >= MOST_REFUSED_LATER:
+            return
+        self._refused[client] += 1
+        try:
+            await self._clock.sleep(REFUSED_AFTER_S)
+        finally:
+            self._refused[client] -= 1
+            if not self._refused[client]:
+                del self._refused[client]
 
     def _note(self, credentials: bytes, name: str) -> None:
         self._known[credentials] = name

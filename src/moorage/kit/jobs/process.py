@@ -9,7 +9,7 @@ import sys
 from moorage.kit.jobs.limits import MOST_MEMORY_BYTES
 from moorage.kit.parent import end_with_parent
 
-_NICER_BY = 10
+_NICER_BY = 19
 
 
 def main() -> None:
