@@ -15,9 +15,7 @@ class Crowd:
     def __init__(self) -> None:
         self.clock, self.over = VirtualClock(), asyncio.Event()
         self.statuses: list[int] = []
-        self._middleware = ShareMiddleware(
-            self._answer, 20, 25, Turns(100, system_clock), self.clock
-        )  # fmt: skip
+        self._middleware = ShareMiddleware(self._answer, 20, 25, Turns(100, system_clock), self.clock)
 
     async def ask(self) -> None:
         scope: Scope = {
