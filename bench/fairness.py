@@ -1,6 +1,6 @@
 """A bad neighbour: one organization attacks as hard as it can, another deploys, calls its endpoint and reads its page.
 
-    python bench/fairness.py [--rounds 3] [--window-s 8] [--only "idle connections" …]
+    python bench/fairness.py [--rounds 3] [--window-s 20] [--only "idle connections" …]
 
 Starts an installation of its own in a temporary folder and removes it afterwards. For each attack, windows of calm and
 windows under attack take turns. In calm the same generators run as fast against a sink that does nothing, so that what
@@ -59,7 +59,7 @@ class Scene:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--window-s", type=float, default=8.0)
+    parser.add_argument("--window-s", type=float, default=20.0)
     parser.add_argument(
         "--only",
         nargs="+",
