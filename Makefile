@@ -3,7 +3,7 @@
 # Where it is set, every process of the tests would compile again what has changed since the setup.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: up down clean test test-long simulate prove-simulation prove-leaders check console unit bench lock
+.PHONY: up down clean test test-long simulate prove-simulation prove-leaders prove-steady check console unit bench lock
 
 up:
 	@scripts/setup run
@@ -61,6 +61,13 @@ SEED ?= 1
 prove-leaders:
 	@scripts/setup dev
 	ROUNDS=$(ROUNDS) SEED=$(SEED) .venv/bin/pytest -m long -k test_rounds_of_stopped_leaders tests/database/test_leaders.py
+
+TIMES ?= 50
+
+# make prove-steady TESTS="tests/unit/test_x.py::test_one …": one after the other, so that a test which fails once in a while shows.
+prove-steady: console
+	@scripts/setup dev
+	.venv/bin/python -m pytest -p tests.often --times $(TIMES) --tb short -q $(TESTS)
 
 bench:
 	@scripts/setup bench
