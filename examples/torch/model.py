@@ -29,7 +29,9 @@ SIZES = {
     "tiny": Size(layers=2, width=128, heads=4, context=256, steps=20),
     "small": Size(layers=12, width=768, heads=12, context=1024, steps=300),
     "medium": Size(layers=24, width=2048, heads=16, context=2048, steps=300),
+    "large": Size(layers=8, width=12_288, heads=96, context=1024, steps=0),
 }
+"""The large one is for measurements: wide enough that the GPU, not the processor that feeds it, sets the pace. It has learnt nothing."""
 
 
 class Cache:
@@ -113,7 +115,8 @@ def trained(size, text, device, seed=7, say=print):
     """A model that has learnt the text; the same each time."""
     torch.manual_seed(seed)
     dtype = torch.bfloat16 if device == "cuda" else torch.float32
-    model = Transformer(size).to(device)
+    with torch.device(device):  # made where it is used: a large one would take minutes elsewhere
+        model = Transformer(size)
     data = torch.frombuffer(bytearray(text), dtype=torch.uint8).long().to(device)
     length = min(256, size.context, len(data) - 1)
     optimizer = torch.optim.AdamW(model.parameters(), lr=6e-4, betas=(0.9, 0.95), weight_decay=0.01)

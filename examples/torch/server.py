@@ -11,7 +11,7 @@ Switches, all environment variables:
 
     PORT                    where to listen (8000)
     TORCH_DEVICE            cuda, or cpu (cuda where there is one)
-    TORCH_SIZE              tiny, small or medium (small)
+    TORCH_SIZE              tiny, small, medium or large (small)
     TORCH_STEPS             how long the weights are trained (as the size says; 0 leaves them random)
     TORCH_MEMORY_HOG_GIB    allocate this much of the GPU's memory before listening, and keep it (0)
 
