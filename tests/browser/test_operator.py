@@ -137,7 +137,10 @@ def test_a_type_is_added_priced_and_no_longer_offered(browser: Browser, world: W
 def test_what_is_wrong_with_a_machine_is_said_and_a_type_for_its_gpu_is_added_by_a_press(
     browser: Browser, world: World
 ) -> None:
-    gpus = [{"device_id": "GPU-0", "model": "NVIDIA Harbour 9", "memory_bytes": 24 * 2**30}]
+    gpus = [
+        {"device_id": "GPU-0", "model": "NVIDIA Harbour 9", "memory_bytes": 24 * 2**30},
+        {"device_id": "GPU-1", "model": "NVIDIA L4", "memory_bytes": 24 * 2**30},
+    ]
     fault = {
         "code": "persistence_off",
         "message": "It is unloaded.",
@@ -157,7 +160,9 @@ def test_what_is_wrong_with_a_machine_is_said_and_a_type_for_its_gpu_is_added_by
     try:
         with browsing(browser, world, world.operator()) as page:
             page.goto(f"{world.url}/operator/machines")
-            expect(page.get_by_role("row", name=re.compile("^gpu-01 "))).to_contain_text("Direct")
+            row = page.get_by_role("row", name=re.compile("^gpu-01 "))
+            expect(row).to_contain_text("Direct")
+            expect(row).to_contain_text("0 of 1 Harbour 9, 0 of 1 L4 in use")
             about = page.get_by_role("region", name="gpu-01")
             expect(about).to_contain_text("GPUs are handed over directly")
             expect(about).to_contain_text("It is unloaded.")

@@ -25,7 +25,7 @@ export function Machines() {
           rows={machines}
           rowKey={(row) => row.name}
           empty="No machine reported yet. One appears as soon as the controller has seen its engine."
-          phoneLine={(row) => (row.gpus.length === 0 ? "no GPU" : gpusOf(row))}
+          phoneLine={(row) => (row.gpus.length === 0 ? `no GPU · ${memoryOf(row)}` : gpusOf(row))}
           columns={[
             { head: "Name", cell: (row) => <span className={classes.name}>{row.name}</span> },
             { head: "State", cell: (row) => <State machine={row} /> },
@@ -44,10 +44,9 @@ export function Machines() {
             },
             {
               head: "Memory promised",
+              wide: true,
               cell: (row) => (
-                <Taken part={row.promised.memory_bytes / row.total.memory_bytes}>
-                  {round(row.promised.memory_bytes / GIB)} of {round(row.total.memory_bytes / GIB)} GiB
-                </Taken>
+                <Taken part={row.promised.memory_bytes / row.total.memory_bytes}>{memoryOf(row)}</Taken>
               ),
             },
           ]}
@@ -62,8 +61,9 @@ export function Machines() {
 
 /** How its GPUs get into containers, and what is wrong with it: each with the command that helps. */
 function About({ machine }: { machine: Machine }) {
-  const broken = machine.gpus.filter((gpu) => gpu.unusable_because);
-  if (!machine.message && machine.findings.length === 0) return null;
+  const broken = unusable(machine);
+  if (!machine.message && machine.findings.length === 0 && broken.length === 0) return null;
+  const worstFirst = [...machine.findings].sort((one, other) => Number(other.broken) - Number(one.broken));
   return (
     <Card title={machine.name}>
       {machine.message ? <p className={classes.quiet}>{machine.message}</p> : null}
@@ -73,7 +73,7 @@ function About({ machine }: { machine: Machine }) {
         </p>
       ))}
       <ul className={classes.findings}>
-        {machine.findings.map((finding) => (
+        {worstFirst.map((finding) => (
           <li key={finding.code + finding.message}>
             <span data-tone={finding.broken ? "bad" : "warn"}>{finding.broken ? "Broken" : "At risk"}</span>
             <span>{finding.message}</span>
@@ -87,15 +87,29 @@ function About({ machine }: { machine: Machine }) {
 }
 
 function State({ machine }: { machine: Machine }) {
-  if (machine.state === "ready") return <span data-tone="ok">Ready</span>;
-  return <span data-tone="bad">Silent for {duration(machine.seen_s_ago * 1000)}</span>;
+  if (machine.state !== "ready") return <span data-tone="bad">Silent for {duration(machine.seen_s_ago * 1000)}</span>;
+  const broken = unusable(machine).length;
+  if (broken > 0) return <span data-tone="warn">{`Ready, ${broken} GPU${broken > 1 ? "s" : ""} out of use`}</span>;
+  return <span data-tone="ok">Ready</span>;
 }
 
-/** "2 of 8 L40S in use" */
+/** "2 of 8 L40S, 0 of 1 L4 in use" */
 function gpusOf(machine: Machine): string {
-  const model = machine.gpus[0];
-  if (!model) return "none";
-  return `${machine.promised.gpus} of ${machine.total.gpus} ${gpuName(model.model)} in use`;
+  const models = [...new Set(machine.gpus.map((gpu) => gpu.model))];
+  if (models.length === 0) return "none";
+  const counts = models.map((model) => {
+    const gpus = machine.gpus.filter((gpu) => gpu.model === model);
+    return `${gpus.filter((gpu) => gpu.in_use).length} of ${gpus.length} ${gpuName(model)}`;
+  });
+  return `${counts.join(", ")} in use`;
+}
+
+function memoryOf(machine: Machine): string {
+  return `${round(machine.promised.memory_bytes / GIB)} of ${round(machine.total.memory_bytes / GIB)} GiB`;
+}
+
+function unusable(machine: Machine) {
+  return machine.gpus.filter((gpu) => gpu.unusable_because);
 }
 
 function Taken({ part, children }: { part: number; children: ReactNode }) {
