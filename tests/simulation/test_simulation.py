@@ -42,7 +42,7 @@ def test_a_bad_day(server: Server) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(1500)
 def test_more_bad_days(server: Server) -> None:
-    for seed in (2, 6, 8, 15, 2128, 2522, 2772, 2898, 3230, 3242):
+    for seed in (2, 6, 8, 15, 2128, 2522, 2772, 2898, 3230, 3242, 6231):
         outcome = run_seed(server, Plan(seed))
         assert outcome.broken is None, f"seed {seed}\n{told(outcome)}"
 
