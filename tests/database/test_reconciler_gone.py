@@ -76,3 +76,21 @@ async def test_who_does_not_lead_keeps_no_list_of_what_changed(world: World) -> 
         assert not waiting._asked
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_who_leads_again_begins_with_nothing(world: World) -> None:
+    """A pass ended after the watches did: what it saw may be of a container that another leader deletes."""
+    container_id = await world.create("local/deaf:latest")
+    async with life(world, WatchedEngine(world.machine)) as lived:
+        reconciler = lived.reconciler
+
+        async def probed() -> bool:
+            await lived.round(container_id)
+            return container_id in reconciler._observer._history
+
+        await eventually(probed, "a health check that failed")
+        leading = asyncio.create_task(reconciler.lead(lived.lease))
+        await asyncio.sleep(0)
+        assert not reconciler._observer._history
+        leading.cancel()
+        await asyncio.gather(leading, return_exceptions=True)

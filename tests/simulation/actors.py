@@ -136,10 +136,10 @@ class Users:
             f"/containers/{container_id}/scale",
             {"min_replicas": least, "max_replicas": most},
         )
-        if answer.status in (200, 202):
-            self.world.scales[container_id] = least
-        elif answer.status is None or answer.status >= 500:
+        if not answer.alone or answer.status is None or answer.status >= 500:
             self.world.scales.pop(container_id, None)
+        elif answer.status in (200, 202):
+            self.world.scales[container_id] = least
 
     async def edit(self) -> None:
         if (container_id := self.some()) is None:
@@ -245,10 +245,10 @@ class Users:
         )
 
     def _wish(self, container_id: str, answer: Answer, desired: str, why: str) -> None:
-        if answer.status in (200, 202):
-            self.world.wishes[container_id] = (desired, why)
-        elif answer.status is None or answer.status >= 500:
+        if not answer.alone or answer.status is None or answer.status >= 500:
             self.world.wishes.pop(container_id, None)
+        elif answer.status in (200, 202):
+            self.world.wishes[container_id] = (desired, why)
 
     def _scaling_may_differ(self, container_id: str, answer: Answer) -> None:
         """Whatever was sent may have had a scaling of its own."""

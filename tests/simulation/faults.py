@@ -43,6 +43,11 @@ class Rates:
     receiver_slow: float
     crash_at_receiver: float
 
+    @property
+    def mail_refused(self) -> float:
+        """There are few mails in a day: at the rate of webhooks, hardly any run would see one refused."""
+        return min(10 * self.receiver_refuses, 0.75)
+
 
 CALM = Rates(*(0.0,) * 21)
 

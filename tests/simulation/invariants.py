@@ -164,8 +164,11 @@ def the_database_agrees(of: Invariants) -> Iterator[tuple[str, str]]:
         parts.append(_UNPAID)
     if there:
         parts.append(_STRANGERS)
-    wishes = ", ".join(f"('{name}', '{wish}', '{why}')" for name, (wish, why) in world.wishes.items())
-    scales = ", ".join(f"('{name}', '{least}')" for name, least in world.scales.items())
+    asked = world.being_asked()
+    wishes = ", ".join(
+        f"('{name}', '{wish}', '{why}')" for name, (wish, why) in world.wishes.items() if name not in asked
+    )
+    scales = ", ".join(f"('{name}', '{least}')" for name, least in world.scales.items() if name not in asked)
     if wishes:
         parts.append(_WISHES)
     if scales:

@@ -51,11 +51,11 @@ class Races:
     async def two_at_once(self) -> None:
         """Of the same container; nobody knows whose word was the last."""
         users, chance = self.users, self.users.world.acting
-        verbs = [chance.choice(("stop", "start", "restart")) for _ in range(2)]
+        wishes = {"stop": "stopped", "start": "running", "restart": "running"}
+        verbs = [chance.choice([*wishes]) for _ in range(2)]
         container_id = users.some()
         if container_id is not None:
-            await asyncio.gather(*(users.change_one(container_id, verb, "") for verb in verbs))
-            users.world.wishes.pop(container_id, None)
+            await asyncio.gather(*(users.change_one(container_id, verb, wishes[verb]) for verb in verbs))
 
     async def touch_deleted(self) -> None:
         """Somebody else's page still shows it; or a start of it is under way."""

@@ -35,6 +35,15 @@ class Receivers:
     gone: set[str] = field(default_factory=set)
     """Paths that answer 410."""
 
+    refusal: bytes | None = None
+    """The last one of the mail server."""
+
+    def next_refusal(self) -> bytes:
+        """For now or for good, in turns, so that a day with two has both."""
+        drawn: bytes = self.chance.choice((b"451", b"550"))
+        self.refusal = {None: drawn, b"451": b"550", b"550": b"451"}[self.refusal]
+        return self.refusal
+
     def connect(self, protocol_factory: Callable[[], asyncio.BaseProtocol], port: int) -> Any:
         if self.faults.happens(self.faults.rates.receiver_fails):
             self.faults.story.count("receiver not reachable")
@@ -164,8 +173,8 @@ class _Smtp:
             return b"250 taken\r\n"
         verb = line[:4].upper()
         faults = self._receivers.faults
-        if verb == b"RCPT" and faults.happens(faults.rates.receiver_refuses):
-            code = self._receivers.chance.choice((b"451", b"550"))
+        if verb == b"RCPT" and faults.happens(faults.rates.mail_refused):
+            code = self._receivers.next_refusal()
             faults.story.count("mail refused" if code == b"550" else "mail put off")
             return code + b" not now\r\n"
         if verb == b"DATA":

@@ -7,6 +7,7 @@ import asyncio
 import contextvars
 import json
 import random
+import re
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -94,6 +95,22 @@ class Answer:
 
     status: int | None
     body: Any
+    alone: bool = True
+    """No other request about the same container was under way meanwhile: or nobody knows whose word was the last."""
+
+
+@dataclass
+class Question:
+    """A request that may still take effect, also when its client no longer waits for the answer."""
+
+    path: str
+    process: Process
+    work: asyncio.Task[Any]
+    client_waits: bool = True
+    alone: bool = True
+
+    def is_open(self) -> bool:
+        return self.client_waits or (self.process.alive and not self.work.done())
 
 
 @dataclass
@@ -147,6 +164,7 @@ class World:
     under a `lock_timeout`, which is real time: with it a story is not always told the same way twice."""
     dead: list[Process] = field(default_factory=list)
     """Kept: what they left must not be collected, which would run their `finally` blocks."""
+    _questions: list[Question] = field(default_factory=list)
     _days_made: set[date] = field(default_factory=set)
     _app: Any = None
 
@@ -326,15 +344,32 @@ class World:
         if not api.alive or self._app is None:
             return Answer(502, None)
         work = api.spawn(self._request(request), f"{request.method} {request.url.path}")
+        question = self._put(Question(request.url.path, api, work))
         done, _ = await asyncio.wait([work], timeout=60)
+        question.client_waits = False
         api.tasks.remove(work) if api.alive and done else None
         if not done:
-            return Answer(None, None)
+            return Answer(None, None, question.alone)
         answer = work.result()
         try:
-            return Answer(answer.status_code, answer.json() if answer.content else None)
+            body = answer.json() if answer.content else None
         except json.JSONDecodeError:
-            return Answer(answer.status_code, answer.text)
+            body = answer.text
+        return Answer(answer.status_code, body, question.alone)
+
+    def _put(self, question: Question) -> Question:
+        self._questions = [one for one in self._questions if one.is_open()]
+        about = _container_in(question.path)
+        for other in self._questions:
+            if about is not None and _container_in(other.path) == about:
+                other.alone = question.alone = False
+        self._questions.append(question)
+        return question
+
+    def being_asked(self) -> set[str]:
+        """Containers about which a request is under way, so that nobody knows yet whether it was done."""
+        asked = {_container_in(one.path) for one in self._questions if one.is_open()}
+        return {container_id for container_id in asked if container_id is not None}
 
     async def _request(self, request: httpx.Request) -> httpx.Response:
         transport = httpx.ASGITransport(self._app, raise_app_exceptions=False)
@@ -426,6 +461,11 @@ async def furnish(world: World, organizations: int) -> None:
             world.story.names[row.id] = name
     world.operator = {"Authorization": f"Bearer {key}"}
     await database.close()
+
+
+def _container_in(path: str) -> str | None:
+    found = re.search(r"/containers/(ctr_[0-9a-z]+)", path)
+    return found and found[1]
 
 
 def _database(dsn: str, pool_size: int) -> Database:

@@ -123,7 +123,8 @@ class EmbeddedPostgres:
                 group=service_user(),
                 extra_groups=[] if service_user() else None,
             )
-            output, _ = await asyncio.wait_for(process.communicate(), timeout=120)
+            async with asyncio.timeout(120):
+                output, _ = await process.communicate()
         finally:
             password_copy.unlink()
         if process.returncode != 0:

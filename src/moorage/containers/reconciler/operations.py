@@ -81,16 +81,18 @@ class Operations:
             self._failures[container_id] = kept
 
     async def cancel_all(self) -> None:
-        """We lead no longer: let go of everything."""
+        """We lead no longer: let go of everything. Also when we are cancelled meanwhile: that ends the waiting no sooner."""
         self._waiting.clear()
         self._places.clear()
         tasks = self.under_way()
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        self._places.clear()  # What ended meanwhile gave places back that were no longer taken.
-        self._running.clear()
-        self._failures.clear()
+        try:
+            await asyncio.gather(*tasks, return_exceptions=True)
+        finally:
+            self._places.clear()  # What ended meanwhile gave places back that were no longer taken.
+            self._running.clear()
+            self._failures.clear()
 
     def _run_granted(self, kind: Kind) -> None:
         for ticket in self._places.grant(kind):

@@ -50,7 +50,8 @@ async def _accepts_connection(host: str, port: int) -> Probe:
     reader, writer = await asyncio.open_connection(host, port)
     try:
         # Docker's port proxy accepts for a container that does not listen, and then closes at once.
-        await asyncio.wait_for(reader.read(1), timeout=_CLOSED_AT_ONCE_S)
+        async with asyncio.timeout(_CLOSED_AT_ONCE_S):
+            await reader.read(1)
         return Probe(ProbeFailure.REFUSED) if reader.at_eof() else Probe(None)
     except TimeoutError:
         return Probe(None)

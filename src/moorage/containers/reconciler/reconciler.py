@@ -169,12 +169,20 @@ class ContainersReconciler:
             "images": partial(self._image_cleaning.run, lease),
             "events": self._watch,
         }
+        # Passes end after this does, and one of them may have seen something when all was forgotten.
+        self._forget_all()
         try:
             await run_watches(watches, self.clock)
         finally:
-            await self._operations.cancel_all()
-            self._observer.forget_all()
-            self._calls.fresh.forget_all()
+            try:
+                await self._operations.cancel_all()
+            finally:
+                self._forget_all()
+
+    def _forget_all(self) -> None:
+        """What this process saw while it led: when it leads again, all may be different."""
+        self._observer.forget_all()
+        self._calls.fresh.forget_all()
 
     async def _watch(self) -> None:
         self._sweep.hurry()

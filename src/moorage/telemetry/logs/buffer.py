@@ -78,7 +78,8 @@ class LineBuffer:
             await self._something.wait()
             # A moment for more to come; at the end, and when it is full, at once.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._take_now.wait(), timeout=FLUSH_AFTER_S)
+                async with asyncio.timeout(FLUSH_AFTER_S):
+                    await self._take_now.wait()
             batch, ended = self._take(), self._ended
             if batch.lines:
                 yield batch
