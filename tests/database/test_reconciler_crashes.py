@@ -18,6 +18,7 @@ from moorage.kit.errors import EngineError
 
 ROUNDS_UNDISTURBED = 5
 """At most: image, row and start, start seen, ready, routed; or draining, stop, stop seen, collected, removed."""
+MOST_ROUNDS = 20
 EXTRA_ROUNDS = 2
 """What a strike may cost: the pass that it interrupts, and one in which its effects are found."""
 
@@ -69,18 +70,26 @@ async def rounds_until_done(
     async with life(world, engine, doomed) as first:
         doomed.doom = strike.doom
         while not strike.doom.dead and not await done(world, container_id, replicas):
-            assert rounds < 20, "it does not converge"
+            assert rounds < MOST_ROUNDS, await told(world, container_id)
             rounds += 1
             await first.round(container_id, strike.doom)
             await first.finish_probes(container_id)
     if strike.doom.dead:
         async with life(world, WatchedEngine(world.machine)) as second:
             while not await done(world, container_id, replicas):
-                assert rounds < 20, "it does not converge"
+                assert rounds < MOST_ROUNDS, await told(world, container_id)
                 rounds += 1
                 await second.round(container_id)
                 await second.finish_probes(container_id)
     return rounds
+
+
+async def told(world: World, container_id: str) -> str:
+    """Why it is not done."""
+    row = await world.container(container_id)
+    replicas = [f"{one.id} {one.state} at {one.host_port}" for one in await world.replicas(container_id)]
+    there = sorted(world.machine.ids_of(container_id))
+    return f"it does not converge: {row.state}, {row.reason}, {row.message}; rows: {replicas}; processes: {there}"
 
 
 async def done(world: World, container_id: str, replicas: int) -> bool:
