@@ -64,10 +64,10 @@ prove-leaders:
 
 TIMES ?= 50
 
-# make prove-steady TESTS="tests/unit/test_x.py::test_one …": one after the other, so that a test which fails once in a while shows.
+# make prove-steady TESTS="tests/unit/test_x.py::test_one …": each time by themselves, so that what fails once in a while shows.
 prove-steady: console
 	@scripts/setup dev
-	.venv/bin/python -m pytest -p tests.often --times $(TIMES) --tb short -q $(TESTS)
+	@for time in $$(seq $(TIMES)); do echo "$$time of $(TIMES)"; .venv/bin/pytest -q --tb short $(TESTS) || exit 1; done
 
 bench:
 	@scripts/setup bench
