@@ -1,8 +1,9 @@
 """No input of allowed size makes the API's loop compute for more than 50 ms at a stretch."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import httpx
@@ -18,6 +19,7 @@ from moorage.kit.web import BodyBounds
 from moorage.telemetry.partition_repository import create_partition
 
 JSON = {"Content-Type": "application/json"}
+TIMES = 3
 
 
 @pytest.fixture(name="served")
@@ -34,7 +36,7 @@ class Hostile:
         self._home = home
         self.stalls: list[str] = []
         self.statuses: set[int] = set()
-        self._client = httpx.AsyncClient(base_url=served.url, trust_env=False, timeout=60)
+        self._client = httpx.AsyncClient(base_url=served.url, trust_env=False, timeout=240)
 
     async def warm_up(self) -> None:
         """What is derived from the routes is derived at the first request."""
@@ -43,16 +45,24 @@ class Hostile:
             await self._client.get("/api/v1/me", headers=asker.headers)
         await self._served.stalls()
 
-    async def send(self, what: str, method: str, path: str, **how: Any) -> httpx.Response:
+    async def send(self, method: str, path: str, **how: Any) -> httpx.Response:
         headers = {**self._home.admin.headers, **how.pop("headers", {})}
         answer = await self._client.request(method, path, headers=headers, **how)
         self.statuses.add(answer.status_code)
         return answer
 
-    async def check(self, what: str) -> None:
-        found = await self._served.stalls()
-        if found.count:
-            self.stalls.append(f"{what}: {found.longest_s * 1000:.0f} ms in {found.where or 'C code'}")
+    async def check(self, what: str, do: Callable[[], Awaitable[None]]) -> None:
+        """What an input costs, it costs each time; what others take from this machine, now and then."""
+        for _ in range(TIMES):
+            await do()
+            found = await self._served.stalls()
+            if not found.count:
+                return
+        self.stalls.append(f"{what}: {found.longest_s * 1000:.0f} ms in {found.where or 'C code'}")
+
+    async def succeed(self, method: str, path: str, **how: Any) -> None:
+        answer = await self.send(method, path, **how)
+        assert answer.status_code == 200, answer.text
 
     async def close(self) -> None:
         await self._client.aclose()
@@ -78,6 +88,11 @@ def hostile_bodies(most_bytes: int) -> dict[str, bytes]:
     return bodies
 
 
+async def send_all(hostile: Hostile, method: str, path: str, most_bytes: int) -> None:
+    for body in hostile_bodies(most_bytes).values():
+        await hostile.send(method, path, content=body, headers=JSON)
+
+
 async def check_bodies(api: Api, served: ServedApi, *, only_declared: bool) -> None:
     home = await new_home(api)
     container_id = await api.new_container(home.project_id, "chat")
@@ -93,9 +108,9 @@ async def check_bodies(api: Api, served: ServedApi, *, only_declared: bool) -> N
         bound = bounds._bounds_of(method, path.format(**ids))
         if method in SAFE_METHODS or "logout" in path or (only_declared and bound == BodyBounds()):
             continue
-        for body in hostile_bodies(bound.most_bytes).values():
-            await hostile.send(path, method, path.format(**ids), content=body, headers=JSON)
-        await hostile.check(f"{method} {path}")
+        await hostile.check(
+            f"{method} {path}", partial(send_all, hostile, method, path.format(**ids), bound.most_bytes)
+        )
     await hostile.close()
     assert hostile.stalls == []
     assert max(hostile.statuses) < 500
@@ -166,19 +181,16 @@ async def test_answers_of_the_largest_size(api: Api, served: ServedApi) -> None:
     metrics, logs = f"/api/v1/containers/{container_id}/metrics", f"/api/v1/containers/{container_id}/logs"
     for days in (0.01, 0.9, 6.9, 29.9):
         since = (now - timedelta(days=days)).isoformat()
-        answer = await hostile.send("metrics", "GET", metrics, params={"from": since})
-        assert answer.status_code == 200, answer.text
-        await hostile.check(f"metrics of {days} days")
-    assert len((await hostile.send("metrics", "GET", metrics)).json()["replicas"]) == 50
+        await hostile.check(
+            f"metrics of {days} days", partial(hostile.succeed, "GET", metrics, params={"from": since})
+        )
+    assert len((await hostile.send("GET", metrics)).json()["replicas"]) == 50
     for path in (f"{logs}?limit=1000", f"{logs}/download", f"{logs}/histogram"):
-        answer = await hostile.send(path, "GET", path)
-        assert answer.status_code == 200, answer.text
-        await hostile.check(path)
+        await hostile.check(path, partial(hostile.succeed, "GET", path))
     week = (now - timedelta(days=6.9)).isoformat()
     replay = f"/api/v1/containers/{container_id}/autoscaling/replay"
-    answer = await hostile.send(replay, "POST", replay, json={"since": week, "scale_down_delay_s": 86_400})
-    assert answer.status_code == 200, answer.text
-    await hostile.check("a replay of a week")
+    asked = {"since": week, "scale_down_delay_s": 86_400}
+    await hostile.check("a replay of a week", partial(hostile.succeed, "POST", replay, json=asked))
     await hostile.close()
     assert hostile.stalls == []
 

@@ -289,7 +289,11 @@ class SimulatedEngine:
             )
         self._machine.started_count += 1
         replica = SimulatedReplica(
-            self._installation_id, f"sim-{self._machine.started_count:08d}", spec, image
+            self._installation_id,
+            f"sim-{self._machine.started_count:08d}",
+            spec,
+            image,
+            self._machine.address,
         )
         self._machine.put(replica)
         return replica

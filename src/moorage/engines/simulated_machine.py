@@ -26,6 +26,7 @@ from moorage.kit.ids import InstallationId
 from moorage.outbound.registry.credentials import RegistryCredentials
 
 ARCHITECTURE = "amd64"
+LOOPBACK = "127.0.0.1"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -73,6 +74,8 @@ class SimulatedReplica:
     engine_id: str
     spec: ReplicaSpec
     image: SimulatedImage
+    address: str = LOOPBACK
+    """Of its machine."""
     started_at: datetime | None = None
     ends_at: datetime | None = None
     """The moment its process ends by itself or because of a stop; None: never."""
@@ -96,7 +99,7 @@ class SimulatedReplica:
             generation=self.spec.generation,
             engine_id=self.engine_id,
             phase=self.phase(now),
-            host="127.0.0.1",
+            host=self.address,
             host_port=self.spec.host_port,
             started_at=self.started_at,
             ended_at=self.ends_at if ended else None,
@@ -113,6 +116,8 @@ class SimulatedMachine:
     clock: Clock
     images: Mapping[str, SimulatedImage]
     name: str = "simulated"
+    address: str = LOOPBACK
+    """Where its replicas are reached."""
     engine_identity: str | None = "simulated-engine"
     cpu_millis: int = 8000
     memory_bytes: int = 32 * 1024**3
