@@ -12,6 +12,7 @@ import time
 MAX_LINE_BYTES = 16 << 10
 MAX_HEADERS = 100
 MAX_BODY_BYTES = 32 << 20
+ACCEPT_TIMEOUT_S = 1.0
 IDLE_TIMEOUT_S = 75
 LINGER_S = 1
 LINGER_BYTES = 4 << 20
@@ -105,6 +106,9 @@ class Listener:
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._socket.bind((address, port))
         self._socket.listen(1024)
+        # Python runs a signal's handler between two steps of its own: of one that arrives just before accept() begins to
+        # wait, it would hear with the next connection.
+        self._socket.settimeout(ACCEPT_TIMEOUT_S)
         self.port = self._socket.getsockname()[1]
         self._handle = handle
         self._log = log
@@ -118,6 +122,8 @@ class Listener:
         while not self._stopping:
             try:
                 connection, _ = self._socket.accept()
+            except TimeoutError:
+                continue
             except OSError as problem:
                 if self._stopping:
                     break
