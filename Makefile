@@ -67,6 +67,7 @@ TIMES ?= 50
 # make prove-steady TESTS="tests/unit/test_x.py::test_one …": each time by themselves, so that what fails once in a while shows.
 prove-steady: console
 	@scripts/setup dev
+	@test -n "$(TESTS)" || { echo 'Say which: make prove-steady TESTS="tests/unit/test_x.py::test_one"' >&2; exit 2; }
 	@for time in $$(seq $(TIMES)); do echo "$$time of $(TIMES)"; .venv/bin/pytest -q --tb short $(TESTS) || exit 1; done
 
 bench:

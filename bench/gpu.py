@@ -92,9 +92,9 @@ class Bench:
                 self.report.attempt("delete", lambda: self.mine.delete(container))
             if way != "cdi":
                 self.report.attempt("measured", self.measured)
-            if self.has_gpu and way != "cdi":
-                self.report.attempt("killed", self.killed)
-                self.report.attempt("out of memory", self.out_of_memory)
+                if self.has_gpu:
+                    self.report.attempt("killed", self.killed)
+                    self.report.attempt("out of memory", self.out_of_memory)
             for command in (("nodes",), ("instance-types",), ("doctor", "host"), ("status",)):
                 print(f"$ moor {' '.join(command)}\n{stack.moor(*command)}", flush=True)
 

@@ -139,7 +139,12 @@ def test_what_is_wrong_with_a_machine_is_said_and_a_type_for_its_gpu_is_added_by
 ) -> None:
     gpus = [
         {"device_id": "GPU-0", "model": "NVIDIA Harbour 9", "memory_bytes": 24 * 2**30},
-        {"device_id": "GPU-1", "model": "NVIDIA L4", "memory_bytes": 24 * 2**30},
+        {
+            "device_id": "GPU-1",
+            "model": "NVIDIA L4",
+            "memory_bytes": 24 * 2**30,
+            "unusable_because": "it fell off the bus",
+        },
     ]
     fault = {
         "code": "persistence_off",
@@ -163,8 +168,10 @@ def test_what_is_wrong_with_a_machine_is_said_and_a_type_for_its_gpu_is_added_by
             row = page.get_by_role("row", name=re.compile("^gpu-01 "))
             expect(row).to_contain_text("Direct")
             expect(row).to_contain_text("0 of 1 Harbour 9, 0 of 1 L4 in use")
+            expect(row).to_contain_text("Ready, 1 GPU out of use")
             about = page.get_by_role("region", name="gpu-01")
             expect(about).to_contain_text("GPUs are handed over directly")
+            expect(about).to_contain_text("L4 GPU-1: it fell off the bus.")
             expect(about).to_contain_text("It is unloaded.")
             expect(about).to_contain_text("nvidia-smi -pm 1")
             page.get_by_role("link", name="Instance types").click()

@@ -186,7 +186,6 @@ class Users:
             f"/operator/organizations/{organization.id}/suspend",
             {"reason": "test"},
         )
-        self._forget_wishes(organization)
 
     async def resume(self) -> None:
         for organization in self.world.organizations:
@@ -196,7 +195,6 @@ class Users:
         await self._ask_as_operator(
             f"resume {organization.name}", f"/operator/organizations/{organization.id}/resume", None
         )
-        self._forget_wishes(organization)
 
     async def raise_price(self) -> None:
         name = self.world.acting.choice(_TYPES)
@@ -254,9 +252,6 @@ class Users:
         """Whatever was sent may have had a scaling of its own."""
         if answer.status is None or answer.status < 400 or answer.status >= 500:
             self.world.scales.pop(container_id, None)
-
-    def _forget_wishes(self, organization: Organization) -> None:
-        """Suspending is the operator's word over the users'."""
 
     async def ask_for(
         self, organization: Organization, words: str, method: str, path: str, body: Any
