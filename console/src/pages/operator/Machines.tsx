@@ -68,8 +68,8 @@ function About({ machine }: { machine: Machine }) {
     <Card title={machine.name}>
       {machine.message ? <p className={classes.quiet}>{machine.message}</p> : null}
       {broken.map((gpu) => (
-        <p key={gpu.device_id} className={classes.quiet} data-tone="bad">
-          {gpuName(gpu.model)} {gpu.device_id}: {gpu.unusable_because}.
+        <p key={gpu.device_id} className={classes.quiet}>
+          <span data-tone="bad">{`${gpuName(gpu.model)} ${gpu.device_id}: ${gpu.unusable_because}.`}</span>
         </p>
       ))}
       <ul className={classes.findings}>
@@ -89,7 +89,7 @@ function About({ machine }: { machine: Machine }) {
 function State({ machine }: { machine: Machine }) {
   if (machine.state !== "ready") return <span data-tone="bad">Silent for {duration(machine.seen_s_ago * 1000)}</span>;
   const broken = unusable(machine).length;
-  if (broken > 0) return <span data-tone="warn">{`Ready, ${broken} GPU${broken > 1 ? "s" : ""} out of use`}</span>;
+  if (broken > 0) return <span data-tone="warn">{`${broken} GPU${broken > 1 ? "s" : ""} out of use`}</span>;
   return <span data-tone="ok">Ready</span>;
 }
 
