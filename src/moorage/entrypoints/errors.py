@@ -16,6 +16,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
+from moorage.kit.database import DatabaseAwayError, is_lost
 from moorage.kit.errors import (
     ConflictError,
     FieldError,
@@ -29,6 +30,7 @@ from moorage.kit.errors import (
     UnavailableError,
 )
 from moorage.kit.pages import page
+from moorage.kit.web import SAFE_METHODS
 
 log = structlog.get_logger()
 
@@ -91,6 +93,8 @@ def install_error_handlers(app: FastAPI, support_contact: str) -> None:
 
     @app.exception_handler(DBAPIError)
     async def refused_by_database(request: Request, error: DBAPIError) -> Response:
+        if is_lost(error):
+            return await database_away(request, error)
         if getattr(error.orig, "sqlstate", None) not in _NUL_SQL_STATES:
             raise error
         if any("\x00" in str(value) for value in request.path_params.values()):
@@ -103,6 +107,13 @@ def install_error_handlers(app: FastAPI, support_contact: str) -> None:
         # Nobody reads it, and nothing went wrong here: a client must not fill our log by leaving.
         detail = "The request ended before it was complete."
         return problem(request, HTTPStatus.BAD_REQUEST, "bad_request", detail)
+
+    @app.exception_handler(DatabaseAwayError)
+    async def database_away(request: Request, error: Exception) -> Response:
+        log.warning("database_away", error=str(error)[:200], request_id=_request_id(request))
+        undecided = "" if request.method in SAFE_METHODS else " Look first whether it was carried out."
+        message = f"The service cannot reach its database. Send it again in a few seconds.{undecided}"
+        return refusal(request, UnavailableError(message))
 
     @app.exception_handler(PoolTimeoutError)
     async def no_connection(request: Request, error: PoolTimeoutError) -> Response:

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from typing import cast
 
 from fastapi import Request
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -21,7 +23,7 @@ from moorage.identity.actor import Actor
 from moorage.identity.authentication import current_actor
 from moorage.kit.clock import Clock
 from moorage.kit.crypto import Keyring
-from moorage.kit.database import Database
+from moorage.kit.database import Database, DatabaseAwayError
 from moorage.kit.errors import (
     ConflictError,
     FieldError,
@@ -36,7 +38,7 @@ from moorage.kit.ids import new_attempt_id
 WAIT_S = 10.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.02, 0.5
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")
-_ANSWERED = (MoorageError, HTTPException, ClientDisconnect)
+_ANSWERED = (MoorageError, HTTPException, ClientDisconnect, DatabaseAwayError, DBAPIError, PoolTimeoutError)
 _KEPT_HEADERS = ("content-type", "location")
 
 

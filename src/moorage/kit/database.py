@@ -28,7 +28,7 @@ from sqlalchemy import (
     select,
 )
 from sqlalchemy.dialects.postgresql import JSONB
-from sqlalchemy.exc import DisconnectionError
+from sqlalchemy.exc import DBAPIError, DisconnectionError
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
 from sqlalchemy.orm import DeclarativeBase, mapped_column
 
@@ -40,9 +40,21 @@ log = structlog.get_logger()
 CreatedAt = Annotated[datetime, mapped_column(DateTime(timezone=True), server_default=func.now())]
 
 
+_AWAY = (
+    asyncpg.PostgresConnectionError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.TooManyConnectionsError,
+)
+"""What Postgres says when it stops, starts, or takes nobody else."""
 LONGEST_IDLE_TRANSACTION_S = 15
 """A process that was stopped in the middle of a transaction holds its locks. The server undoes it after that, before others
 that wait for them give up (`command_timeout`)."""
+
+
+class DatabaseAwayError(ConnectionError):
+    """No connection to it could be made."""
 
 
 class Base(DeclarativeBase):
@@ -88,6 +100,7 @@ class Database:
             # The connection used last has the statements prepared; in turn, each would prepare them all again.
             pool_use_lifo=True,
             connect_args={
+                "async_creator_fn": _connect,
                 "timeout": 10,
                 "command_timeout": 30,
                 "server_settings": {"idle_in_transaction_session_timeout": f"{longest_idle_transaction_s}s"},
@@ -123,6 +136,19 @@ class Database:
 
     async def close(self) -> None:
         await self._engine.dispose()
+
+
+async def _connect(*where: Any, **how: Any) -> asyncpg.Connection:
+    try:
+        return await asyncpg.connect(*where, **how)
+    except (OSError, *_AWAY) as exc:
+        raise DatabaseAwayError(f"No connection to the database: {exc}") from exc
+
+
+def is_lost(error: DBAPIError) -> bool:
+    """Whether the connection ended under a statement, which may have been carried out or not."""
+    cause = error.orig.__cause__ if error.orig is not None else None
+    return error.connection_invalidated or isinstance(cause, _AWAY)
 
 
 async def copy_rows(
