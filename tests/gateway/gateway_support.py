@@ -119,6 +119,8 @@ class Container:
     waiting: int = 0
     hang_up_once: list[int] | None = None
     """Shared by several: the first of them that is asked for `/once` hangs up."""
+    answer_headers: dict[str, str] = field(default_factory=dict)
+    """Added to its plain answers."""
     health_status: int = 200
     health_checks: list[str] = field(default_factory=list)
 
@@ -146,7 +148,8 @@ class Container:
         if request.path.endswith("/unavailable"):
             return web.Response(status=503, text="my own 503", headers={"X-Request-ID": "mine"})
         self.bodies.append(await request.read())
-        return web.json_response({"path": request.raw_path, "headers": dict(request.headers)})
+        echo = {"path": request.raw_path, "headers": dict(request.headers)}
+        return web.json_response(echo, headers=self.answer_headers)
 
     async def _hold(self) -> web.Response:
         self.waiting += 1

@@ -55,6 +55,27 @@ async def test_its_answers_can_be_read_there_with_their_request_id(place: Place)
 
 
 @pytest.mark.usefixtures("served")
+async def test_a_container_tells_the_consoles_browser_nothing_about_the_host(
+    place: Place, container: Container
+) -> None:
+    """They may share it, and cookies know no ports: a container could sign somebody out, or in as somebody else."""
+    container.answer_headers = {
+        "Set-Cookie": "moorage_session=another",
+        "Clear-Site-Data": '"cookies"',
+        "Strict-Transport-Security": "max-age=31536000",
+        "Alt-Svc": 'h3=":443"',
+        "X-Of-The-Container": "kept",
+    }
+    key = f"Authorization: Bearer {KEY.secret}"
+    in_a_browser = await ask(place, "GET", f"Origin: {CONSOLE}", key)
+    assert in_a_browser.headers["x-of-the-container"] == "kept"
+    sent = {name.lower() for name in container.answer_headers}
+    assert sent & set(in_a_browser.headers) == {"x-of-the-container"}
+    elsewhere = await ask(place, "GET", key)
+    assert elsewhere.headers["set-cookie"] == "moorage_session=another"
+
+
+@pytest.mark.usefixtures("served")
 @pytest.mark.parametrize(
     "origin", ["https://evil.example", f"{CONSOLE}.evil.example", "null", f"{CONSOLE}, https://evil.example"]
 )
