@@ -5,10 +5,8 @@ of the test's own, which shows what would have been sent out.
 """
 
 import asyncio
-import fcntl
 import ipaddress
 import os
-import struct
 import subprocess
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
@@ -35,6 +33,7 @@ from tests.engine.isolation_support import (
     script_of,
     until_open,
 )
+from tests.engine.own_device import ip, leading_to_a_device
 
 pytestmark = [
     pytest.mark.skipif(not HAS_DEBIAN, reason=NEEDS_DEBIAN),
@@ -117,27 +116,19 @@ class Tap:
 @pytest.fixture
 async def tap() -> AsyncIterator[Tap]:
     opened = Tap()
-    device = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
-    name = f"moortap{os.getpid() % 10_000}"
-    without_header = 0x1000
-    fcntl.ioctl(device, 0x400454CA, struct.pack("16sH22x", name.encode(), 0x0001 | without_header))
+    # The machine's own way to its metadata service is cut as well, for the seconds that this takes.
+    with leading_to_a_device((*METADATA, *PRIVATE), own="198.18.231.1") as device:
 
-    def receive() -> None:
-        packet = os.read(device, 65536)
-        if packet[0] >> 4 == 4:
-            opened.seen.append(str(ipaddress.IPv4Address(packet[16:20])))
+        def receive() -> None:
+            packet = os.read(device, 65536)
+            if packet[0] >> 4 == 4:
+                opened.seen.append(str(ipaddress.IPv4Address(packet[16:20])))
 
-    try:
-        _ip("link", "set", name, "up")
-        _ip("addr", "add", "198.18.231.1/32", "dev", name)
-        # The machine's own way to its metadata service is cut as well, for the seconds that this takes.
-        for address in (*METADATA, *PRIVATE):
-            _ip("route", "add", f"{address}/32", "dev", name)
         asyncio.get_running_loop().add_reader(device, receive)
-        yield opened
-    finally:
-        asyncio.get_running_loop().remove_reader(device)
-        os.close(device)  # the device and its routes go with it
+        try:
+            yield opened
+        finally:
+            asyncio.get_running_loop().remove_reader(device)
 
 
 @dataclass
@@ -317,22 +308,17 @@ def _dropped(network: BridgeNetwork) -> dict[str, int]:
 
 
 def _own_addresses() -> set[str]:
-    lines = _ip("-o", "addr").splitlines()
+    lines = ip("-o", "addr").splitlines()
     return {line.split()[3].partition("/")[0] for line in lines}
 
 
 def _own_address() -> str:
     """One that is neither loopback nor a bridge's: how the world knows this machine."""
-    for line in _ip("-o", "-f", "inet", "addr").splitlines():
+    for line in ip("-o", "-f", "inet", "addr").splitlines():
         device, address = line.split()[1], line.split()[3].partition("/")[0]
         if not device.startswith(("lo", "moor", "docker", "br-", "veth")):
             return address
     pytest.skip("this machine has no address but its bridges'")
-
-
-def _ip(*arguments: str) -> str:
-    # busybox, which the engine's fixtures bring: a small system has no iproute2.
-    return _run("/bin/busybox", "ip", *arguments)
 
 
 def _run(*command: str) -> str:

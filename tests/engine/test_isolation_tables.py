@@ -3,10 +3,7 @@
 Nothing leaves the machine: the public address that is sent to leads to a device of the test's own.
 """
 
-import fcntl
 import os
-import struct
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +22,7 @@ from tests.engine.isolation_support import (
     python_spec,
     script_of,
 )
+from tests.engine.own_device import leading_to_a_device
 
 CONNECTIONS = Path("/proc/net/nf_conntrack")
 PUBLIC = "11.231.77.1"
@@ -48,16 +46,8 @@ def _images(docker_host: str, tmp_path_factory: pytest.TempPathFactory) -> None:
 @pytest.fixture
 def _nowhere() -> Iterator[None]:
     """A device that nobody reads from, and the way to the public address."""
-    device = os.open("/dev/net/tun", os.O_RDWR)
-    name = f"moortap{os.getpid() % 10_000}"
-    without_header = 0x1000
-    fcntl.ioctl(device, 0x400454CA, struct.pack("16sH22x", name.encode(), 0x0001 | without_header))
-    try:
-        subprocess.run(["ip", "link", "set", name, "up"], check=True)
-        subprocess.run(["ip", "route", "add", f"{PUBLIC}/32", "dev", name], check=True)
+    with leading_to_a_device([PUBLIC]):
         yield
-    finally:
-        os.close(device)  # the device and its route go with it
 
 
 @pytest.mark.parametrize("protocol", ["tcp", "udp"])
