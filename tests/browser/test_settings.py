@@ -69,6 +69,18 @@ def test_what_a_known_server_wants_is_offered_and_taken_by_a_press(browser: Brow
         offered.get_by_role("button", name="Use these settings").click()
         expect(offered.get_by_role("status")).to_have_text("Set so.")
         expect(api_path).to_have_value("/v1, as vLLM, SGLang, TGI, llama.cpp and Ollama")
+        page.get_by_label("Image", exact=True).fill("local/sglang:latest")
+        expect(offered).to_contain_text("SGLang serves its API at /v1, listens on port 30000")
+        expect(offered.get_by_role("status")).to_have_count(0)
+        offered.get_by_role("button", name="Use these settings").click()
+        page.get_by_label("Image", exact=True).fill("local/other:latest")
+        expect(offered).to_contain_text(
+            "API path /v1, port 30000 and health path /health were set for SGLang."
+        )
+        offered.get_by_role("button", name="Take them back").click()
+        expect(api_path).to_have_value("/api/v1, as it is asked for")
+        page.get_by_label("Image", exact=True).fill("local/vllm-openai:latest")
+        offered.get_by_role("button", name="Use these settings").click()
         page.get_by_role("button", name="Save", exact=True).click()
         expect(page.get_by_text("Saved. The next start uses the new settings.")).to_be_visible()
     saved = world.do(world.api.get(home.admin, f"/containers/{container}")).json()

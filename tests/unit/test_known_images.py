@@ -14,6 +14,7 @@ from moorage.containers.known_images import propose
         ("registry.example.com:5000/ollama/ollama@sha256:" + 64 * "0", "Ollama", 11434, "/"),
         ("ghcr.io/huggingface/text-generation-inference:3.3", "Text Generation Inference", 80, "/health"),
         ("ghcr.io/ggml-org/llama.cpp:server-cuda", "llama.cpp", 8080, "/health"),
+        ("ghcr.io/ggml-org/llama.cpp@sha256:" + 64 * "0", "llama.cpp", 8080, "/health"),
         ("docker.io/ollama/ollama:latest", "Ollama", 11434, "/"),
         ("registry.example.com:5000/mirror/vllm/vllm-openai:1", "vLLM", 8000, "/health"),
         ("nvcr.io/nim/meta/llama-3.1-8b-instruct:1", "NVIDIA NIM", 8000, "/v1/health/ready"),
@@ -44,6 +45,9 @@ def test_the_image_knows_its_port_best() -> None:
         "ghcr.io/acme/my-ollama-ui:1",
         "ghcr.io/acme/vllm-client-ui:1",
         "docker.io/acme/not-vllm:latest",
+        "ghcr.io/ggml-org/llama.cpp:light",
+        "ghcr.io/ggml-org/llama.cpp:full-cuda",
+        "registry.example.com/nim/anything:1",
     ],
 )
 def test_of_others_nothing_is_guessed(image: str) -> None:

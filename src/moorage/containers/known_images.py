@@ -21,6 +21,10 @@ class Server:
     port: int
     health_path: str
     api_path: ApiPath = ApiPath.V1
+    host: str | None = None
+    """Only there does the name mean this server."""
+    tags: str = ".*"
+    """Of which tags the image serves anything; one without a tag does."""
 
 
 @dataclass(frozen=True)
@@ -39,18 +43,20 @@ _SERVERS = (
     Server("SGLang", r"(.+/)?sglang", 30000, "/health"),
     Server("Text Generation Inference", r"(.+/)?text-generation-inference", 80, "/health"),
     Server("Text Embeddings Inference", r"(.+/)?text-embeddings-inference", 80, "/health"),
-    Server("llama.cpp", r"(.+/)?llama\.cpp|(.+/)?llama-cpp-server", 8080, "/health"),
+    Server("llama.cpp", r"(.+/)?llama\.cpp", 8080, "/health", tags=r"server.*"),
+    Server("llama.cpp", r"(.+/)?llama-cpp-server", 8080, "/health"),
     Server("Ollama", r"(.+/)?ollama", 11434, "/"),
     Server("LMDeploy", r"(.+/)?lmdeploy", 23333, "/health"),
-    Server("NVIDIA NIM", r"nim/.+", 8000, "/v1/health/ready"),
+    Server("NVIDIA NIM", r"nim/.+", 8000, "/v1/health/ready", host="nvcr.io"),
 )
 
 
 def propose(image: str, exposed_ports: Sequence[int] = ()) -> Proposal | None:
     """`image` is complete. The port is the image's single EXPOSE, where that is known; else the server's usual one."""
     # A tag has no slash, and behind the host a colon begins nothing else.
-    repository = image.partition("/")[2].partition("@")[0].partition(":")[0]
-    server = next((one for one in _SERVERS if re.fullmatch(one.images, repository)), None)
+    host, _, path = image.partition("/")
+    repository, _, tag = path.partition("@")[0].partition(":")
+    server = next((one for one in _SERVERS if _is_of(one, host, repository, tag)), None)
     if server is None:
         return None
     port = exposed_ports[0] if len(exposed_ports) == 1 else server.port
@@ -62,3 +68,8 @@ def propose(image: str, exposed_ports: Sequence[int] = ()) -> Proposal | None:
         f"{server.name} serves its API at {server.api_path}, listens on port {port} and answers health checks at "
         f"{server.health_path}. With API path {server.api_path}, requests to /api/v1 reach it.",
     )
+
+
+def _is_of(server: Server, host: str, repository: str, tag: str) -> bool:
+    named = re.fullmatch(server.images, repository) and server.host in (None, host)
+    return bool(named and (not tag or re.fullmatch(server.tags, tag)))

@@ -2,7 +2,7 @@ import { Button } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { keepPreviousData, queryOptions, useQuery } from "@tanstack/react-query";
 import { Check, CircleAlert } from "lucide-react";
-import type { ReactNode } from "react";
+import { type ReactNode, useState } from "react";
 
 import { api, body, type Schemas } from "@/api/client";
 import { messageOf, Problem } from "@/api/problem";
@@ -42,13 +42,14 @@ export function Preflight({ projectId, draft, change }: PreflightProps) {
   const asked = { image: draft.image.trim(), port: draft.port, registry: registryOf(draft) };
   const [paused] = useDebouncedValue(JSON.stringify(asked), TYPING_PAUSE_MS);
   const { data: found, error, isFetching } = useQuery(preflightQuery(projectId, JSON.parse(paused) as typeof asked));
+  const [taken, setTaken] = useState<Taken | null>(null);
   if (!asked.image) return null;
   if (isFetching || paused !== JSON.stringify(asked)) {
     return <p className={classes.asking}>Asking the registry …</p>;
   }
   if (error) return <NotFound title={fieldError(error)} />;
   if (!found) return null;
-  const proposed = found.proposal && change ? <Proposed proposal={found.proposal} draft={draft} change={change} /> : null;
+  const proposed = change ? <Proposed proposal={found.proposal ?? null} {...{ taken, setTaken, draft, change }} /> : null;
   if (!found.ok) return <NotFound title={found.message}>{proposed}</NotFound>;
   const facts: [string, string][] = [
     ["Image found", found.image],
@@ -82,32 +83,68 @@ export function Preflight({ projectId, draft, change }: PreflightProps) {
   );
 }
 
+type Proposal = Schemas["SettingsProposal"];
+type Proposable = Pick<Draft, "apiPath" | "port" | "healthPath">;
+
+interface Taken {
+  proposal: Proposal;
+  /** What was set before the first one was taken. */
+  before: Proposable;
+}
+
 interface ProposedProps {
-  proposal: Schemas["SettingsProposal"];
+  proposal: Proposal | null;
+  /** The last one that somebody took: it may have been of another image. */
+  taken: Taken | null;
+  setTaken: (taken: Taken | null) => void;
   draft: Draft;
   change: (changes: Partial<Draft>) => void;
 }
 
 /** Known of the image, and taken only when somebody says so. */
-function Proposed({ proposal, draft, change }: ProposedProps) {
-  const wanted: Partial<Draft> = {
-    apiPath: proposal.api_path,
-    port: draft.port ?? proposal.port,
-    healthPath: draft.healthPath || proposal.health_path,
+function Proposed({ proposal, taken, setTaken, draft, change }: ProposedProps) {
+  if (proposal) {
+    const take = () => {
+      const { apiPath, port, healthPath } = draft;
+      setTaken({ proposal, before: taken && holds(draft, taken.proposal) ? taken.before : { apiPath, port, healthPath } });
+      change(settingsOf(proposal));
+    };
+    return (
+      <div className={classes.proposal}>
+        <p>{proposal.message}</p>
+        {holds(draft, proposal) ? <span role="status">Set so.</span> : <Offer words="Use these settings" take={take} />}
+      </div>
+    );
+  }
+  if (!taken || !holds(draft, taken.proposal)) return null;
+  const { api_path, port, health_path, server } = taken.proposal;
+  const undo = () => {
+    change(taken.before);
+    setTaken(null);
   };
-  const isTaken = Object.entries(wanted).every(([name, value]) => draft[name as keyof Draft] === value);
   return (
     <div className={classes.proposal}>
-      <p>{proposal.message}</p>
-      {isTaken ? (
-        <span role="status">Set so.</span>
-      ) : (
-        <Button variant="default" size="xs" onClick={() => change(wanted)}>
-          Use these settings
-        </Button>
-      )}
+      <p>{`API path ${api_path}, port ${port} and health path ${health_path} were set for ${server}.`}</p>
+      <Offer words="Take them back" take={undo} />
     </div>
   );
+}
+
+function Offer({ words, take }: { words: string; take: () => void }) {
+  return (
+    <Button variant="default" size="xs" onClick={take}>
+      {words}
+    </Button>
+  );
+}
+
+function settingsOf(proposal: Proposal): Proposable {
+  return { apiPath: proposal.api_path, port: proposal.port, healthPath: proposal.health_path };
+}
+
+function holds(draft: Draft, proposal: Proposal): boolean {
+  const { apiPath, port, healthPath } = settingsOf(proposal);
+  return draft.apiPath === apiPath && draft.port === port && draft.healthPath === healthPath;
 }
 
 function NotFound({ title, children }: { title: string; children?: ReactNode }) {
