@@ -65,11 +65,21 @@ class ChatClient:
                 return self._ask_once(self._path, body, on_text)
             except _Refused as refused:
                 if refused.status == 404 and self._path == PATH and not refused.from_gateway:
-                    self._path = OWN_PATH
-                elif refused.status == 401 and time.monotonic() < self._patient_until_s:
+                    return self._ask_at_own_path(body, on_text, refused)
+                if refused.status == 401 and time.monotonic() < self._patient_until_s:
                     time.sleep(_RETRY_PAUSE_S)
                 else:
                     raise refused.error from refused
+
+    def _ask_at_own_path(self, body: Record, on_text: Callable[[str], None], refused: "_Refused") -> Reply:
+        """It may serve /v1, or know the promised path and not the model: only an answer shows the first."""
+        try:
+            reply = self._ask_once(OWN_PATH, body, on_text)
+        except _Refused as there_too:
+            known_here = there_too.status == 404 and (refused.is_explained or not there_too.is_explained)
+            raise (refused if known_here else there_too).error from there_too
+        self._path = OWN_PATH
+        return reply
 
     def _ask_once(self, path: str, body: Record, on_text: Callable[[str], None]) -> Reply:
         reply, began_s = Reply(), time.monotonic()
@@ -102,6 +112,7 @@ class _Refused(Exception):  # noqa: N818 - never leaves this module
         self.status = response.status_code
         error = _error_of(response)
         code = str(error.get("code") or error.get("type") or f"http_{self.status}")
+        self.is_explained = bool(error.get("message"))
         # The gateway's own words carry its request id; a container's 404 does not.
         self.from_gateway = "request_id" in error
         message = str(error.get("message") or f"The container answered {self.status}.")

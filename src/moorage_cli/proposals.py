@@ -5,6 +5,7 @@ import sys
 import typer
 
 from moorage_cli.client import Record
+from moorage_cli.errors import CliError
 from moorage_cli.session import Session
 
 _FIELDS = {"api_path": "--api-path", "port": "--port", "health_path": "--health-path"}
@@ -17,6 +18,8 @@ def with_proposal(session: Session, project: Record, body: Record, *, as_propose
     if proposal is None or not wanted:
         return body
     session.output.note(proposal["message"])
+    if body.get("start_command") and body.get("port") is None:
+        session.output.note("With a start command of your own, say with --port where it listens.")
     if not as_proposed:
         asks = session.output.is_terminal and sys.stdin.isatty() and not session.output.as_json
         if not asks or not typer.confirm(f"Deploy it with {options_of(wanted)}?", default=True, err=True):
@@ -35,10 +38,18 @@ def options_of(proposal: Record) -> str:
 def _proposal(session: Session, project: Record, body: Record) -> Record | None:
     if body["registry"]["provider"] == "local" or "api_path" in body:
         return None
+    containers = f"/projects/{project['id']}/containers"
     query = {"image": body["image"], "provider": body["registry"]["provider"]}
-    found: Record = session.client.get(f"/projects/{project['id']}/containers/proposal", query)
-    proposal: Record | None = found["proposal"]
-    return proposal
+    by_name: Record | None = session.client.get(f"{containers}/proposal", query)["proposal"]
+    if by_name is None:
+        return None
+    asked = {"image": body["image"], "registry": body["registry"]}
+    try:
+        # The image itself knows best on which port it listens.
+        found: Record = session.client.post(f"{containers}/preflight", asked)
+    except CliError:  # The deployment asks as well, and says what is wrong.
+        return by_name
+    return found["proposal"] or by_name
 
 
 def _missing(body: Record, proposal: Record) -> Record:

@@ -353,7 +353,9 @@ class _Handler(BaseHTTPRequestHandler):
             case ["GET", "operator", "instance-types", "proposals"]:
                 self._json(200, {"items": [TYPE_PROPOSAL], "next_cursor": None})
             case ["POST", "projects", _, "containers", "preflight"]:
-                self._json(200, PREFLIGHT | {"image": body["image"], "ok": "absent" not in body["image"]})
+                exposed = PROPOSAL | {"port": 8001} if "vllm" in body["image"] else None
+                found = {"image": body["image"], "ok": "absent" not in body["image"], "proposal": exposed}
+                self._json(200, PREFLIGHT | found)
             case ["POST", "projects", _, "replica-limit-requests"]:
                 self._json(201, LIMIT_REQUEST | body)
             case ["GET", "projects", _, "replica-limit-requests"]:

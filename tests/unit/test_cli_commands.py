@@ -447,13 +447,29 @@ def test_a_known_image_is_deployed_as_proposed_only_when_somebody_says_so(
     fake.steps = [{"state": "RUNNING"}]
     plain = moor("deploy", "--image", "vllm/vllm-openai:v1", "--no-wait")
     assert "vLLM serves its API at /v1." in plain.stderr
-    assert "--api-path /v1 --port 8000 --health-path /health" in plain.stderr
+    assert "--api-path /v1 --port 8001 --health-path /health" in plain.stderr, (
+        "the port that the image exposes"
+    )
     assert "api_path" not in fake.requests[-1][3]
     moor("deploy", "--image", "vllm/vllm-openai:v1", "--as-proposed", "--port", "9000", "--no-wait")
     sent = fake.requests[-1][3]
     assert (sent["api_path"], sent["port"], sent["health_check"]) == ("/v1", 9000, {"path": "/health"})
     moor("deploy", "--image", "vllm/vllm-openai:v1", "--api-path", "/api/v1", "--no-wait")
     assert fake.requests[-1][3]["api_path"] == "/api/v1"
+    own = moor("deploy", "--image", "vllm/vllm:v1", "--command", "serve", "--as-proposed", "--no-wait")
+    assert "say with --port where it listens" in own.stderr
+    assert "port" not in fake.requests[-1][3]
+
+
+def test_without_its_registrys_word_a_known_image_is_proposed_by_its_name(
+    moor: Moor, fake: FakeMoorage
+) -> None:
+    fake.refusals["POST", "/projects/prj_one/containers/preflight"] = (
+        503,
+        {"code": "unavailable", "detail": "x"},
+    )
+    moor("deploy", "--image", "vllm/vllm-openai:v1", "--as-proposed", "--no-wait")
+    assert fake.requests[-1][3]["port"] == 8000
 
 
 # Changing containers

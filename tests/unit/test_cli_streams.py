@@ -168,6 +168,32 @@ def test_chat_tells_how_to_get_the_promised_path(moor: Moor, fake: FakeMoorage) 
     )
 
 
+def test_a_model_that_is_not_there_says_nothing_about_paths(moor: Moor, fake: FakeMoorage) -> None:
+    fake.add_container()
+    no_model = json.dumps({"error": {"message": "The model does not exist."}}).encode()
+    no_path = json.dumps({"error": {"message": "File not found."}}).encode()
+    fake.chat_answers = [
+        (404, "application/json", no_model),
+        (404, "application/json", no_path),
+        streamed("Hello"),
+    ]
+    result = moor("chat", "chat", "--key", "k", stdin="first\nsecond\n/exit\n")
+    assert "The model does not exist." in result.stderr
+    assert "File not found" not in result.stderr
+    assert "api_path" not in result.stderr
+    assert fake.requests[-1][1] == "/c/ctr_0/api/v1/chat/completions"
+
+
+def test_where_one_path_explains_itself_that_word_is_shown(moor: Moor, fake: FakeMoorage) -> None:
+    fake.add_container()
+    no_model = json.dumps({"error": {"message": "The model does not exist."}}).encode()
+    fake.chat_answers = [
+        (404, "application/json", b'{"detail": "Not Found"}'),
+        (404, "application/json", no_model),
+    ]
+    assert "The model does not exist." in moor("chat", "chat", "Hi", "--key", "k").stderr
+
+
 def test_a_conversation_remembers(moor: Moor, fake: FakeMoorage) -> None:
     fake.add_container()
     fake.chat_answers = [streamed("One"), streamed("Two")]
