@@ -41,11 +41,21 @@ print(json.dumps({
 def main():
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument(
-        "--docker-host", default=os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")
+        "--docker-host", default=engine(), help="where the engine listens (default: %(default)s)"
     )
     options.add_argument("--python", default=sys.executable)
     chosen = options.parse_args()
-    facts = json.loads(subprocess.run([chosen.python, "-c", _FACTS], check=True, capture_output=True).stdout)
+    asked = subprocess.run([chosen.python, "-c", _FACTS], capture_output=True, text=True)
+    if asked.returncode:
+        sys.exit(
+            f"{chosen.python} cannot import torch; name one that can with --python.\n{asked.stderr.strip()}"
+        )
+    facts = json.loads(asked.stdout)
+    docker = ["docker", "--host", chosen.docker_host]
+    if subprocess.run([*docker, "version"], capture_output=True).returncode:
+        sys.exit(
+            f"No engine answers at {chosen.docker_host}. Start Moorage first, or name the engine with --docker-host."
+        )
     files = sorted({os.path.normpath(file) for file in image_files(facts)})
     total = sum(os.stat(file).st_size for file in files if os.path.isfile(file))
     print(f"torch {facts['version']}: {len(files)} files, {total / 2**30:.2f} GiB", flush=True)
@@ -56,7 +66,7 @@ def main():
         f"ENV PYTHONPATH={facts['packages']} PYTHONUNBUFFERED=1 HOME=/tmp USER=nobody",
         f'CMD ["{facts["executable"]}", "/app/server.py"]',
     ]
-    command = ["docker", "--host", chosen.docker_host, "import"]
+    command = [*docker, "import"]
     command += [word for change in changes for word in ("--change", change)]
     importing = subprocess.Popen([*command, "-", IMAGE], stdin=subprocess.PIPE)
     with tarfile.open(fileobj=importing.stdin, mode="w|", bufsize=4 * 2**20) as archive:
@@ -65,6 +75,14 @@ def main():
     if importing.wait() != 0:
         sys.exit("the engine did not take the image")
     print(f"{IMAGE} is there.")
+
+
+def engine():
+    """What DOCKER_HOST names; else Moorage's own, where it has one; else the system's."""
+    usual = "/var/lib/moorage" if os.geteuid() == 0 else os.path.expanduser("~/.local/share/moorage")
+    own = os.path.join(os.environ.get("MOORAGE_HOME", usual), "run/docker.sock")
+    at = own if os.path.exists(own) else "/var/run/docker.sock"
+    return os.environ.get("DOCKER_HOST", f"unix://{at}")
 
 
 def image_files(facts):
