@@ -166,9 +166,9 @@ class Stripe:
         self.disputes.append(dispute)
         return self._event("charge.dispute.created", dispute)
 
-    def close_dispute(self, won: bool) -> Event:
-        self.disputes[-1]["status"] = "won" if won else "lost"
-        return self._event("charge.dispute.closed", self.disputes[-1])
+    def close_dispute(self, won: bool, number: int = -1) -> Event:
+        self.disputes[number]["status"] = "won" if won else "lost"
+        return self._event("charge.dispute.closed", self.disputes[number])
 
     def intent_of(self, session_id: str) -> str:
         return str(self.sessions[session_id]["payment_intent"])

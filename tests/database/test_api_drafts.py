@@ -79,6 +79,7 @@ async def test_a_draft_says_nothing_about_other_fields(api: Api) -> None:
     """What changes between saving and applying stays changed."""
     home = await new_home(api)
     container_id = await deployed(api, home, "STOPPED")
+    await api.execute("UPDATE containers SET desired_state = 'stopped'")
     await save(api, home, container_id, {"port": 9000})
     await api.ask(home.admin, "PATCH", f"/api/v1/containers/{container_id}", json={"category": "chat"})
     applied = await api.post(home.admin, f"/containers/{container_id}/draft/apply")

@@ -173,7 +173,9 @@ async def test_new_settings_and_a_delete_call_off_the_wish_for_more(api: Api) ->
     await api.execute("UPDATE containers SET desired_state = 'running', state = 'RUNNING'")
     for container_id in (edited, deleted):
         assert (await scale(api, home, container_id, max_replicas=40)).status_code == 202
-    await api.execute(f"UPDATE containers SET state = 'STOPPED' WHERE id = '{edited}'")
+    await api.execute(
+        f"UPDATE containers SET state = 'STOPPED', desired_state = 'stopped' WHERE id = '{edited}'"
+    )
     patch = {"resources": wide(4)["resources"]}
     assert (await api.ask(home.admin, "PATCH", f"/api/v1/containers/{edited}", json=patch)).status_code == 200
     assert (await api.ask(home.admin, "DELETE", f"/api/v1/containers/{deleted}")).status_code == 202

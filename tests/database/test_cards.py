@@ -337,9 +337,44 @@ async def test_a_page_on_which_nobody_paid_is_given_up(api: Api, stripe: Stripe)
     assert await look(api) == 2
     assert (await shown(api, home, closed))["state"] == "failed"
     assert (await shown(api, home, made))["state"] == "pending"
+    stripe.sessions[session_of(made)]["status"] = "expired"
     await time_passes(api, hour=25)
     assert await look(api) == 1
     assert [(await shown(api, home, one))["state"] for one in (made, closed)] == ["failed", "failed"]
+    await time_passes(api, hour=1000)
+    assert await look(api) == 0
+
+
+async def test_a_page_is_over_when_the_provider_says_so_and_not_by_our_clock(
+    api: Api, stripe: Stripe
+) -> None:
+    """The database's clock jumps by days: a page that was opened a moment ago looks old, and can still be paid on."""
+    home = await new_home(api)
+    made = await top_up(api, home)
+    for _ in range(2):
+        await time_passes(api, hour=25)
+        assert await look(api) == 1
+        assert (await shown(api, home, made))["state"] == "pending"
+    stripe.pay(session_of(made))
+    await time_passes(api, hour=1)
+    assert await look(api) == 1
+    assert (await shown(api, home, made))["state"] == "confirmed"
+    assert await state(api, home) == (70 * USD, 0, False)
+
+
+async def test_what_became_of_a_page_that_never_was_noted_is_not_asked_for_ever(
+    api: Api, stripe: Stripe
+) -> None:
+    """Nobody was shown it, so nobody can pay on it; and no word of the provider ends it."""
+    home = await new_home(api)
+    made = await top_up(api, home)
+    await api.execute("UPDATE card_payments SET checkout_session_id = NULL")
+    await time_passes(api, hour=24)
+    assert await look(api) == 1
+    assert (await shown(api, home, made))["state"] == "pending"
+    await time_passes(api, hour=1)
+    assert await look(api) == 1
+    assert (await shown(api, home, made))["state"] == "failed"
     await time_passes(api, hour=1000)
     assert await look(api) == 0
 

@@ -1,5 +1,6 @@
 """What the gateways say about health becomes replacements: one at a time, and only of what answers nothing."""
 
+import asyncio
 from datetime import datetime
 
 import pytest
@@ -108,3 +109,39 @@ async def test_the_only_replica_that_is_stuck_is_replaced_and_the_container_says
         assert await until_routed(world, controller, container_id, 1) != [replica_id]
         row = await world.container(container_id)
         assert (row.state, row.reason) == ("RUNNING", None)
+
+
+async def test_while_what_failed_does_not_end_a_slot_has_two_processes_at_most(world: World) -> None:
+    """The engine stops nothing for a while, and every successor is stuck as well."""
+    engine, engine_stops = WatchedEngine(world.machine), asyncio.Event()
+
+    async def before(name: str) -> None:
+        if name == "stop":
+            await engine_stops.wait()
+
+    engine.before = before
+    async with life(world, engine) as controller:
+        container_id = await world.create(replicas=2)
+        _, healthy = await until_routed(world, controller, container_id, 2)
+        most = 0
+        for _ in range(20):
+            for row in await world.replicas(container_id, "routed"):
+                if row.id != healthy:
+                    world.failing[row.id] = Health("timeout", None, answered=0)
+            await a_minute_passes(world)
+            await controller.reconciler.reconcile(container_id, controller.lease)
+            await begun_but_stops(controller)
+            await world.gateway_step()
+            most = max(most, sum(one.slot == 0 for one in world.machine.running()))
+        failed = [row for row in await world.replicas(container_id, "draining") if row.ended_badly]
+        assert (most, len(failed)) == (2, 2), "what failed, and its successor, which failed too"
+        world.failing.clear()
+        engine_stops.set()
+        await a_minute_passes(world)
+        assert healthy in await until_routed(world, controller, container_id, 2)
+
+
+async def begun_but_stops(controller: Life) -> None:
+    others = [one for one in controller.reconciler._operations.under_way() if "stop" not in one.get_name()]
+    if others:
+        await asyncio.wait(others, timeout=10)

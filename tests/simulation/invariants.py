@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from tests.simulation.growth import grown, rows_of_tables
 from tests.simulation.invariants_hours import PAID, Paid, SlotsOfHours, held_without_a_reason
+from tests.simulation.invariants_slots import running_processes, too_many
 from tests.simulation.loop import Process
 from tests.simulation.world import World
 
@@ -240,19 +241,14 @@ def _serving(world: World) -> list[str]:
 
 
 def one_process_for_a_slot(of: Invariants) -> Iterator[str]:
-    """Never two of the same generation, and of two generations no longer than a hand-over and its drain take."""
+    """Never two of the same generation, unless one failed and has yet to end; and of two generations no longer than a
+    hand-over and its drain take."""
     world, now_s = of.world, of.world.now_s()
-    running = Counter(
-        (one.spec.container_id, one.spec.generation, one.spec.slot)
-        for one in world.machine.running()
-        if one.spec.replica_id not in of.late
-    )
-    for (container, generation, slot), count in running.items():
-        if count > 1:
-            yield f"{count} processes run for slot {slot} of {container}, generation {generation}"
     by_slot = Counter((one.spec.container_id, one.spec.slot) for one in world.machine.running())
     twins = {f"{container} slot {slot}" for (container, slot), count in by_slot.items() if count > 1}
     of.twins_since_s = {name: of.twins_since_s.get(name, now_s) for name in sorted(twins)}
+    if twins:
+        yield from too_many(running_processes(world, without=of.late))
 
 
 def no_request_to_a_stranger(of: Invariants) -> Iterator[str]:

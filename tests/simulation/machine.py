@@ -154,10 +154,12 @@ class SimulatedClient(SimulatedEngine):
             self._watch.acts(self._process, name, of)
         slow = name == "start" and faults.slow_starts > 0
         faults.slow_starts -= slow
+        takes_s = 0.0
         if slow or faults.happens(rates.engine_slow):
             faults.story.count("engine slow")
-            await self._clock.sleep(self._chance.uniform(1.0, 60.0))
-        await self._clock.sleep(self._chance.choice((0.001, 0.004, 0.02, 0.3)))
+            takes_s = self._chance.uniform(1.0, 60.0)
+        # One wait: of whoever is stopped during it, the call has taken effect before they do anything else.
+        await self._clock.sleep(takes_s + self._chance.choice((0.001, 0.004, 0.02, 0.3)))
         await self._perhaps_die(name, of, "before")
         if faults.happens(rates.engine_fails):
             faults.story.count("engine fails")

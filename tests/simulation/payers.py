@@ -1,6 +1,9 @@
 """What people do with money: they pay on pages, save cards, take payments back; banks refuse and dispute."""
 
-from dataclasses import dataclass
+import asyncio
+import random
+from collections import deque
+from dataclasses import dataclass, field
 from typing import Any
 
 from tests.simulation.actors import Act, Users
@@ -9,6 +12,23 @@ from tests.simulation.world import Organization, World
 
 _USD = 1_000_000
 _PAYS_AFTER_S = (0.5, 30.0, 300.0, 5000.0, 40_000.0)
+_DISPUTED_AFTER_S = (60.0, 900.0, 4000.0)
+_DECIDED_AFTER_S = (30.0, 900.0, 4000.0)
+_LOOKS, _BETWEEN_LOOKS_S = 20, 5.0
+"""Of whoever comes back from the page on which a card is entered, until it is shown."""
+_REFUSED = 0.5
+"""How many of those who agree to automatic payments have a card that the bank refuses from then on."""
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """That the owner of a card paid with it, and what becomes of that."""
+
+    chance: random.Random
+    """Of the event in which it came up."""
+    after_s: float
+    decided_after_s: float
+    won: bool
 
 
 @dataclass
@@ -17,6 +37,8 @@ class Payers:
     users: Users
     bank: Bank
     events: Events
+    doubts: deque[Doubt] = field(default_factory=deque)
+    """About payments that have yet to be made."""
 
     def acts(self) -> list[tuple[int, str, Act]]:
         return [
@@ -25,8 +47,7 @@ class Payers:
             (3, "agree to automatic payments", self.agree),
             (1, "remove the card", self.remove_card),
             (2, "refund", self.refund),
-            (2, "dispute", self.dispute),
-            (1, "decide a dispute", self.decide_dispute),
+            (3, "dispute", self.dispute),
             (2, "cards are refused", self.refuse),
             (1, "look at a payment", self.look),
         ]
@@ -51,6 +72,10 @@ class Payers:
             self.world.story.count("paid on a page")
             self.world.story.tell("somebody", f"pays {self.bank.sessions[session_id]['amount_total']} cents")
             self.events.send(self.bank.pay(session_id), chance)
+            if self.doubts:
+                doubt = self.doubts.popleft()
+                intent = self.bank.intents[self.bank.intent_of(session_id)]
+                self.world.at(doubt.after_s, lambda: self._dispute(intent, doubt))
 
         self.world.at(after_s, pay)
 
@@ -72,19 +97,34 @@ class Payers:
         self.world.at(chance.choice((0.5, 60.0)), enter)
 
     async def agree(self) -> None:
+        """Whoever has no card saves one first. Many agree to more than they have, so that the card is charged at once."""
         organization, chance = self._some(), self.world.acting
-        saved = f"SELECT FROM saved_cards WHERE organization_id = '{organization.id}' AND brand IS NOT NULL"
-        if not self.world.query(saved):
-            return await self._save_card_of(organization)
-        threshold = chance.choice((1, 19, 40))
+        threshold = chance.choice((1, 19, 40, 40, 40, 40))
         body = {
             "threshold_microusd": threshold * _USD,
             "amount_microusd": chance.choice((5, 10)) * _USD,
             "monthly_cap_microusd": chance.choice((10, 30, 200)) * _USD,
         }
+        refusal = chance.choice(("card_declined", "authentication_required"))
+        is_refused = chance.random() < _REFUSED
+        if not self._has_card(organization):
+            await self._save_card_of(organization)
+            await self._wait_for_card(organization)
+        if is_refused:
+            self._refuse(refusal)
         path = f"/organizations/{organization.id}/billing/auto-top-up"
         await self.users.ask_for(organization, f"charge my card below {threshold} USD", "PUT", path, body)
-        return None
+
+    async def _wait_for_card(self, organization: Organization) -> None:
+        """Not for ever: what tells of it may be late or lost."""
+        for _ in range(_LOOKS):
+            if self._has_card(organization):
+                return
+            await asyncio.sleep(_BETWEEN_LOOKS_S)
+
+    def _has_card(self, organization: Organization) -> bool:
+        saved = f"SELECT FROM saved_cards WHERE organization_id = '{organization.id}' AND brand IS NOT NULL"
+        return bool(self.world.query(saved))
 
     async def remove_card(self) -> None:
         organization = self._some()
@@ -104,25 +144,37 @@ class Payers:
         self.events.send(self.bank.refund(intent["id"], cents), self.world.acting)
 
     async def dispute(self) -> None:
+        """Of a payment that was made, or else of the next one."""
+        chance = self.world.acting
+        after_s, decided_after_s = chance.choice(_DISPUTED_AFTER_S), chance.choice(_DECIDED_AFTER_S)
+        doubt = Doubt(chance, after_s, decided_after_s, won=chance.random() < 0.5)
         if (intent := self._some_payment()) is None:
-            return
+            self.doubts.append(doubt)
+        else:
+            self._dispute(intent, doubt)
+
+    def _dispute(self, intent: dict[str, Any], doubt: Doubt) -> None:
         taken_back = [one["payment_intent"] for one in (*self.bank.refunds, *self.bank.disputes)]
         if intent["id"] in taken_back:
             return
+        chance, number = doubt.chance, len(self.bank.disputes)
         self.world.story.count("disputed")
         self.world.story.tell("bank", f"takes {intent['amount_received']} cents back")
-        self.events.send(self.bank.dispute(intent["id"], intent["amount_received"]), self.world.acting)
+        self.events.send(self.bank.dispute(intent["id"], intent["amount_received"]), chance)
 
-    async def decide_dispute(self) -> None:
-        if self.bank.disputes and self.bank.disputes[-1]["status"] == "needs_response":
-            won = self.world.acting.random() < 0.5
-            self.world.story.count("dispute won" if won else "dispute lost")
-            self.world.story.tell("bank", f"the dispute is {'won' if won else 'lost'}")
-            self.events.send(self.bank.close_dispute(won), self.world.acting)
+        def decide() -> None:
+            self.world.story.count("dispute won" if doubt.won else "dispute lost")
+            self.world.story.tell("bank", f"the dispute is {'won' if doubt.won else 'lost'}")
+            self.events.send(self.bank.close_dispute(doubt.won, number), chance)
+
+        self.world.at(doubt.decided_after_s, decide)
 
     async def refuse(self) -> None:
-        self.bank.refusal = self.world.acting.choice((None, "card_declined", "authentication_required"))
-        self.world.story.tell("bank", f"charges with nobody present: {self.bank.refusal or 'allowed'}")
+        self._refuse(self.world.acting.choice((None, "card_declined", "authentication_required")))
+
+    def _refuse(self, refusal: str | None) -> None:
+        self.bank.refusal = refusal
+        self.world.story.tell("bank", f"charges with nobody present: {refusal or 'allowed'}")
 
     async def look(self) -> None:
         """Whoever comes back from the page."""

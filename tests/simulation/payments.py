@@ -95,9 +95,9 @@ class Bank(Stripe):
         self.happened_at_s[self.disputes[-1]["id"]] = self._loop.time()
         return event
 
-    def close_dispute(self, won: bool) -> Event:
-        event = super().close_dispute(won)
-        self.happened_at_s[self.disputes[-1]["id"]] = self._loop.time()
+    def close_dispute(self, won: bool, number: int = -1) -> Event:
+        event = super().close_dispute(won, number)
+        self.happened_at_s[self.disputes[number]["id"]] = self._loop.time()
         return event
 
     def paid(self) -> dict[str, tuple[int, float]]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tests.simulation.actors import Act, Users
 
+_LOOKS, _BETWEEN_LOOKS_S = 200, 0.1
 _MOMENTS_S = (0.0, 0.004, 0.02, 0.1, 0.4, 2.0, 12.0)
 
 
@@ -97,19 +98,36 @@ class Races:
         await users.scale_one(container_id, least, least + 1)
 
     async def stop_a_leader_at_work(self) -> None:
-        """For longer than its lease, in the middle of a pass: it has written what it is about to do."""
+        """For longer than its lease, in the middle of a pass: it has written what it is about to do; or it has sent off a
+        start, which takes effect when another one leads."""
         users, world = self.users, self.users.world
         container_id, commits = users.some(), world.acting.choice((1, 1, 2, 3))
         verb, wish = world.acting.choice(
             (("stop", "stopped"), ("restart", "running"), ("restart", "running"))
         )
         seconds = world.acting.uniform(100, 200)
+        during_a_start = world.acting.random() < 0.5
         leaders = world.query("SELECT holder FROM leases WHERE name = 'containers'")
         if container_id is None or not leaders:
             return
+        leader = leaders[0][0] or ""
+        if during_a_start:
+            world.faults.slow_starts = 1
+            await users.change_one(container_id, "restart", "running")
+            await self._until_something_is_started()
+            world.stall(leader, seconds)
+            return
         world.faults.stop = lambda process: world.stall(process.name, seconds)
-        world.faults.stops_after = leaders[0][0] or "", commits
+        world.faults.stops_after = leader, commits
         await users.change_one(container_id, verb, wish)
+
+    async def _until_something_is_started(self) -> None:
+        """Or nothing is, for a while: there may be neither credit nor room."""
+        faults = self.users.world.faults
+        for _ in range(_LOOKS):
+            if not faults.slow_starts:
+                return
+            await asyncio.sleep(_BETWEEN_LOOKS_S)
 
     async def gateway_misses_a_change(self) -> None:
         """One container goes and another comes while it is stopped: what is given away meanwhile, it still has."""

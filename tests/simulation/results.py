@@ -46,6 +46,8 @@ RARE = (
     "charge refused",
     "refunded",
     "disputed",
+    "dispute won",
+    "dispute lost",
     "event lost",
     "event late",
     "event repeated",
@@ -69,8 +71,6 @@ RARE = (
 )
 """What a long run must have seen, or it proves nothing."""
 SEEDS_FOR_RARE = 200
-SEEDS_FOR_RARER = {"charged by itself": 500, "charge refused": 1500, "late start": 2500}
-"""Of 2,600 seeds they happened in 42, 14 and 8: in fewer seeds than these, not to have seen one may be chance."""
 
 
 @dataclass(frozen=True)
@@ -128,11 +128,7 @@ def total(results: list[Result]) -> Counter[str]:
 
 def never_happened(results: list[Result]) -> list[str]:
     counts = total(results)
-    return [
-        name
-        for name in RARE
-        if counts[name] == 0 and len(results) >= SEEDS_FOR_RARER.get(name, SEEDS_FOR_RARE)
-    ]
+    return [name for name in RARE if counts[name] == 0] if len(results) >= SEEDS_FOR_RARE else []
 
 
 def ranges(seeds: set[int]) -> str:

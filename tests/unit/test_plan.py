@@ -306,6 +306,10 @@ def test_a_slot_that_is_wanted_again_waits_for_the_end_of_what_drains_in_it() ->
     assert make_plan(resumed, [replica(ReplicaState.STOPPED)], NOW).create_slots == (0,)
     failed = replica(ReplicaState.DRAINING, replaced=True)
     assert make_plan(resumed, [failed], NOW).create_slots == (0,), "what failed is replaced at once"
+    both = [failed, replace(failed, id=ReplicaId("rep_after_it"))]
+    assert make_plan(resumed, both, NOW).create_slots == (), "its successor failed too, and neither has ended"
+    ended = replace(failed, state=ReplicaState.STOPPED)
+    assert make_plan(resumed, [ended, both[1]], NOW).create_slots == (0,)
     before = replica(ReplicaState.DRAINING, generation=0)
     assert make_plan(resumed, [before], NOW).create_slots == (0,), "another generation comes beside it"
 

@@ -8,6 +8,7 @@ How a replica goes through its life is in `_observe`; which replicas there shoul
 the container is called meanwhile is in `_describe`.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -271,12 +272,13 @@ def _shape(
     live = [replica for replica in seen if replica.state in LIVE]
     current = {replica.slot: replica for replica in live if replica.generation == wanted}
     slots = range(container.desired_replicas) if wanted is not None else range(0)
-    # Not wanted for a moment, and wanted again: a slot has one process, so the next waits for the end of this one.
-    leaving = {
-        replica.slot
-        for replica in seen
-        if replica.state is ReplicaState.DRAINING and replica.generation == wanted and not replica.replaced
-    }
+    draining = [
+        replica for replica in seen if replica.state is ReplicaState.DRAINING and replica.generation == wanted
+    ]
+    # Not wanted for a moment, and wanted again: a slot has one process, so the next waits for the end of this one. What
+    # failed has a successor at once; but when that fails too before it has ended, the next waits for the end of one.
+    in_slot = Counter(replica.slot for replica in draining)
+    leaving = {replica.slot for replica in draining if not replica.replaced or in_slot[replica.slot] > 1}
 
     missing = [
         slot

@@ -153,8 +153,7 @@ async def start_container(session: AsyncSession, actor: Actor, container_id: str
     row = await repository.lock_container(session, container_id)
     refuse_deleted(row)
     await refuse_suspended(session, row.project_id)
-    runs = row.desired_state == DesiredState.RUNNING and row.failed_generation != row.generation
-    if runs:
+    if _is_to_run(row):
         return Changed(row, anything=False)
     return await begin_generation(session, actor, row, "container.start")
 
@@ -311,11 +310,19 @@ def refuse_on_trial(row: ContainerRow) -> None:
 
 
 def _refuse_not_stopped(row: ContainerRow) -> None:
-    if row.state not in (ContainerState.STOPPED, ContainerState.FAILED):
-        raise ConflictError(
-            f"The container is {row.state}; its settings can change while it is STOPPED or FAILED. Stop it first.",
-            code="container_not_stopped",
-        )
+    at_rest = row.state in (ContainerState.STOPPED, ContainerState.FAILED)
+    # One that stopped with its organization runs again by itself.
+    if at_rest and not _is_to_run(row):
+        return
+    raise ConflictError(
+        f"The container is {'about to start' if at_rest else row.state}; its settings can change while it is STOPPED "
+        "or FAILED. Stop it first.",
+        code="container_not_stopped",
+    )
+
+
+def _is_to_run(row: ContainerRow) -> bool:
+    return row.desired_state == DesiredState.RUNNING and row.failed_generation != row.generation
 
 
 def _name_taken(name: str) -> ConflictError:

@@ -117,7 +117,7 @@ class ReplicaView:
     doubted: bool = False
     """Its engine does not name it, and may be wrong."""
     replaced: bool = False
-    """It drains because it failed: its successor need not wait for its end."""
+    """It drains because it failed: its successor need not wait for its end, unless another such one drains in its slot."""
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,10 @@ class Page:
 
     facts: Facts | None
     """None while nobody has tried to pay."""
+    open: bool
+    """Somebody can pay on it now."""
     expired: bool
+    """Nobody did, and nobody can any more."""
 
 
 @dataclass(frozen=True)
@@ -231,7 +234,7 @@ class CardProvider:
             session = await self._client.v1.checkout.sessions.retrieve_async(session_id)
             intent_id = session.payment_intent
             facts = await self._facts(intent_id) if isinstance(intent_id, str) else None
-        return Page(facts, expired=session.status == "expired")
+        return Page(facts, open=session.status == "open", expired=session.status == "expired")
 
     async def find_charge(self, customer_id: str, top_up_id: str) -> Facts | None:
         """Of a card that was charged with nobody present, when the answer got lost."""

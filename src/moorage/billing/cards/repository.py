@@ -104,11 +104,11 @@ async def claim_ask(session: AsyncSession, top_up_id: str, rest: timedelta) -> C
     return (await session.execute(asked)).scalar_one_or_none()
 
 
-async def schedule_ask(session: AsyncSession, row: CardPaymentRow) -> None:
+async def schedule_ask(session: AsyncSession, row: CardPaymentRow, *, page_open: bool = False) -> None:
     now = await database_now(session)
     # One that was given up may have been charged: from then on it is asked about.
     begun_at = row.paid_at or row.failed_at or row.created_at
-    pause = ask_again_after(now - begun_at, paid=row.paid_at is not None)
+    pause = ask_again_after(now - begun_at, paid=row.paid_at is not None, page_open=page_open)
     row.ask_at = None if pause is None else now + pause
 
 

@@ -95,18 +95,18 @@ async def ask(
             await book(session, page.facts, keyring, settings)
         locked = await repository.lock_payment(session, top_up_id)
         assert locked is not None, "payments are never removed"
-        await repository.schedule_ask(session, locked)
+        await repository.schedule_ask(session, locked, page_open=page.open)
         if locked.paid_at is None and (page.expired or locked.ask_at is None):
             repository.mark_expired(locked, await database_now(session))
 
 
 async def _page(provider: CardProvider, row: CardPaymentRow, card: SavedCardRow | None) -> Page:
     if row.payment_intent_id is not None:
-        return Page(await provider.facts_of(row.payment_intent_id), expired=False)
+        return Page(await provider.facts_of(row.payment_intent_id), open=False, expired=False)
     if row.checkout_session_id is not None:
         return await provider.page(row.checkout_session_id)
     facts = await provider.find_charge(card.customer_id, row.id) if card is not None else None
-    return Page(facts, expired=False)
+    return Page(facts, open=False, expired=False)
 
 
 async def book(session: AsyncSession, facts: Facts, keyring: Keyring, settings: Settings) -> None:

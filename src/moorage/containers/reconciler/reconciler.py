@@ -134,7 +134,8 @@ class ContainersReconciler:
             await repository.move_replicas(session, plan, funded, probes)
             created = await self._admit(session, loaded, room, funded.create_slots)
             await trials.advance(session, loaded, plan)
-            await tell_of_failure(session, self.keyring, self.settings, loaded, plan)
+            if as_asked:
+                await tell_of_failure(session, self.keyring, self.settings, loaded, plan)
         for move in plan.transitions:
             # The next pass, once a gateway has it, makes it RUNNING.
             if move.to is ReplicaState.READY and move.replica_id not in funded.kept_back:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, bindparam, case, func, select, text, update
+from sqlalchemy import ColumnElement, Row, and_, bindparam, case, func, literal, select, text, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.catalog.models import InstanceTypeRow
@@ -28,6 +28,8 @@ _IDS_PER_STATEMENT = 1000
 _STEP_LIMIT = timedelta(minutes=1)
 """Longer than a gateway takes from reading its table to the report of what it made of it."""
 _CONTAINER_TABLE, _REPLICA_TABLE = table_of(ContainerRow), table_of(ReplicaRow)
+_ASKED = ("desired_state", "desired_replicas", "generation", "instance_type")
+"""The columns that say what is asked for."""
 _UNSEEN_BY_GATEWAYS = (ReplicaState.STARTING, ReplicaState.ROUTED)
 """Moves to these change nothing in what a gateway should hold."""
 _TIME_OF_STATE = {
@@ -326,10 +328,12 @@ async def _write_container(session: AsyncSession, loaded: Loaded, plan: Plan, va
     row = loaded.container
     columns = _CONTAINER_TABLE.c
     verdict = plan.verdict
-    values |= {
+    told: dict[str, Any] = {
         "state": plan.state,
         "reason": verdict.reason if verdict else None,
         "message": verdict.message if verdict else None,
+    }
+    values |= {
         "failed_passes": 0,
         "reconcile_at": _next_pass(row, plan),
         "next_look_at": _planned(plan),
@@ -344,10 +348,7 @@ async def _write_container(session: AsyncSession, loaded: Loaded, plan: Plan, va
     if newest_routed > row.serving_generation:
         values["serving_generation"] = newest_routed
     coming_back = plan.state is ContainerState.STARTING and row.serving_generation == row.generation
-    if coming_back and not plan.in_doubt:
-        values["unready_since"] = row.unready_since or loaded.now
-    else:
-        values["unready_since"] = None
+    told["unready_since"] = (row.unready_since or loaded.now) if coming_back and not plan.in_doubt else None
     if plan.failed and verdict is not None:
         values |= {
             "failed_generation": row.generation,
@@ -358,20 +359,34 @@ async def _write_container(session: AsyncSession, loaded: Loaded, plan: Plan, va
     if plan.gone:
         values |= {"deleted_at": func.now(), "reconcile_at": None}
     if plan.state != row.state:
-        values["state_since"] = func.now()
-        _record_state(session, row, plan)
-    written = _CONTAINER_TABLE.update().where(columns.id == row.id).values(values)
-    answer: list[ColumnElement[Any]] = [
-        columns.desired_state,
-        columns.desired_replicas,
-        columns.generation,
-        columns.instance_type,
-    ]
+        told["state_since"] = func.now()
+    written = (
+        _CONTAINER_TABLE.update().where(columns.id == row.id).values(values | _where_as_asked(row, told))
+    )
+    answer: list[ColumnElement[Any]] = [columns[name] for name in _ASKED]
     if plan.gone or any(transition.to not in _UNSEEN_BY_GATEWAYS for transition in plan.transitions):
         # Told with the change itself: a deployment waits for it.
         answer.append(func.pg_notify(ROUTES, row.id))
-    asked = (await session.execute(written.returning(*answer))).one()[:4]
-    return tuple(asked) == (row.desired_state, row.desired_replicas, row.generation, row.instance_type)
+    asked = (await session.execute(written.returning(*answer))).one()[: len(_ASKED)]
+    as_asked = tuple(asked) == tuple(getattr(row, name) for name in _ASKED)
+    if as_asked and plan.state != row.state:
+        _record_state(session, row, plan)
+    return as_asked
+
+
+def _where_as_asked(row: ContainerRow, told: Mapping[str, Any]) -> dict[str, Any]:
+    """Whoever asked for something else during this pass was told another state since, on which what may be asked for next
+    depends: that one stays, and the pass that follows at once says what came of it."""
+    columns = _CONTAINER_TABLE.c
+    as_asked = and_(*(columns[name] == getattr(row, name) for name in _ASKED))
+    return {
+        name: case((as_asked, _as_sql(value, columns[name])), else_=columns[name])
+        for name, value in told.items()
+    }
+
+
+def _as_sql(value: Any, column: ColumnElement[Any]) -> ColumnElement[Any]:
+    return value if isinstance(value, ColumnElement) else literal(value, column.type)
 
 
 def _next_pass(row: ContainerRow, plan: Plan) -> Any:
