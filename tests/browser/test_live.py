@@ -45,3 +45,13 @@ def test_without_a_stream_the_pages_ask_again(browser: Browser, world: World) ->
         open_list(page, world, home, container)
         start(world, container)
         expect(page.get_by_role("main").get_by_role("status")).to_contain_text("Starting")
+
+
+def test_one_that_serves_says_what_is_wrong_all_the_same(browser: Browser, world: World) -> None:
+    home = world.home("fewer@example.com", "Breakwater", "production")
+    message = "2 of 3 replicas run. Waits for cpu-small: all of it is in use."
+    trouble = {"reason": "no_capacity", "message": message, "desired_replicas": 3}
+    container = world.container(home, "chat", "RUNNING", ready=2, **trouble)
+    with browsing(browser, world, home.token) as page:
+        page.goto(f"{world.url}/projects/{home.project_id}/containers/{container}")
+        expect(page.get_by_role("status", name="Trouble")).to_have_text(message)

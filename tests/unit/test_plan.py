@@ -121,6 +121,20 @@ def test_without_any_room_it_waits_and_says_for_what() -> None:
     assert plan.look_again_in_s is not None
 
 
+def test_one_that_serves_says_what_its_other_replicas_wait_for() -> None:
+    serving = [replica(ReplicaState.ROUTED, slot) for slot in (0, 1)]
+    full = container(desired_replicas=3, serving_generation=1, room_for=0)
+    plan = make_plan(full, serving, NOW)
+    assert plan.state is ContainerState.RUNNING
+    assert plan.verdict == Verdict(Reason.NO_CAPACITY, "2 of 3 replicas run. Waits for cpu-small.")
+    unpaid = make_plan(replace(full, room_for=5, unpayable_slots=frozenset({2})), serving, NOW)
+    assert unpaid.verdict is not None
+    assert unpaid.verdict.message == f"2 of 3 replicas run. {full.unpayable_because.message}"
+    leaving = replica(ReplicaState.DRAINING, 2)
+    for others, view in (((), replace(full, room_for=1)), ((leaving,), full)):
+        assert make_plan(view, [*serving, *others], NOW).verdict is None
+
+
 def test_a_requested_replica_is_started_again_after_a_crash() -> None:
     assert make_plan(container(), [replica(ReplicaState.REQUESTED)], NOW).start == ("rep_0",)
 

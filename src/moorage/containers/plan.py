@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 
 from moorage.containers.attention import LONGEST_LOOK, counted_from
 from moorage.containers.fixes import with_larger_type, with_setting
+from moorage.containers.shortage import why_fewer
 from moorage.containers.start_limit import NOT_ITS_FAULT, AllowanceSpent, start_again_at, start_limit
 from moorage.containers.states import (
     LIVE,
@@ -413,7 +414,12 @@ def _describe(
         state = ContainerState.RUNNING if serves else ContainerState.STARTING
         return replace(plan, state=state, verdict=container.doubt)
     if routed:
-        verdict = _why_failing(container, seen) or _why_not_elsewhere(container, seen) or went_back
+        verdict = (
+            _why_failing(container, seen)
+            or _why_not_elsewhere(container, seen)
+            or why_fewer(container, seen)
+            or went_back
+        )
         return replace(plan, state=ContainerState.RUNNING, verdict=verdict)
     if container.approval is not None and not present:
         return replace(plan, state=ContainerState.PENDING, verdict=container.approval)

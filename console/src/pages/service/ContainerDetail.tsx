@@ -22,6 +22,7 @@ import { Endpoint } from "./Endpoint";
 import { FailedDetail } from "./FailedDetail";
 import { LastHour } from "./LastHour";
 import { Progress } from "./Progress";
+import { Trouble } from "./Trouble";
 
 export function ContainerDetail() {
   const { containerId } = useParams({ strict: false }) as { containerId: string };
@@ -31,6 +32,7 @@ export function ContainerDetail() {
       <Head container={container} />
       {container.state === "FAILED" ? <FailedDetail container={container} /> : null}
       <Progress container={container} />
+      <Trouble container={container} />
       {container.state === "FAILED" ? null : <Endpoint container={container} />}
       <LastHour container={container} />
       <div className={classes.columns}>

@@ -1,0 +1,24 @@
+"""Why a container serves with fewer replicas than it is to have. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from moorage.containers.states import LIVE, Reason
+from moorage.containers.verdict import Verdict
+from moorage.containers.views import ContainerView, ReplicaView
+
+
+def why_fewer(container: ContainerView, seen: Sequence[ReplicaView]) -> Verdict | None:
+    """None while the others are on their way, or wait only for what leaves their slots."""
+    wanted = set(range(container.desired_replicas))
+    missing = wanted - {replica.slot for replica in seen}
+    if not missing or not container.image_known:
+        return None
+    if missing & container.unpayable_slots:
+        verdict = container.unpayable_because
+    elif container.room_for <= 0:
+        verdict = Verdict(Reason.NO_CAPACITY, container.no_room_message)
+    else:
+        return None
+    live = wanted & {replica.slot for replica in seen if replica.state in LIVE}
+    return replace(verdict, message=f"{len(live)} of {len(wanted)} replicas run. {verdict.message}")
