@@ -123,6 +123,15 @@ async def test_applied_to_a_running_container_nothing_changes_yet(api: Api) -> N
     assert (stopped["draft"]["applying"], stopped["image"]) == (False, "docker.io/acme/chat:1")
 
 
+async def test_while_suspended_nothing_is_applied(api: Api) -> None:
+    home = await new_home(api)
+    container_id = await deployed(api, home)
+    await save(api, home, container_id, {"image": "acme/chat:2"})
+    await api.execute("UPDATE organizations SET suspended_at = now() WHERE id = :id", id=home.organization_id)
+    refused = await api.post(home.admin, f"/containers/{container_id}/draft/apply")
+    assert_problem(refused, 403, "suspended")
+
+
 async def test_there_is_no_draft(api: Api) -> None:
     home = await new_home(api)
     container_id = await deployed(api, home)

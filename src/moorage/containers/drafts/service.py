@@ -30,6 +30,7 @@ from moorage.containers.service import (
 )
 from moorage.containers.spec import ContainerSecrets, ContainerSettings
 from moorage.containers.states import ContainerState
+from moorage.containers.suspension import refuse_suspended
 from moorage.containers.validation import validated
 from moorage.identity.actor import Actor
 from moorage.kit.crypto import Keyring
@@ -119,6 +120,7 @@ async def apply_draft(
         await put_settings(session, actor, row, _patch(row, keyring), keyring, settings)
         trial.succeed(row)
         return await begin_generation(session, actor, row, "container.draft_apply", details)
+    await refuse_suspended(session, row.project_id)
     _refuse_unproven(row)
     before = _whole(keyring, row.id, ContainerSettings.from_json(row.settings), row.secrets)
     spec, secrets = await _drafted(session, row, before, keyring, settings)
