@@ -177,8 +177,8 @@ def batches(registry: str, dead: str) -> list[list[Case]]:
                 while_starting("port_not_listening", "Nothing listens on port 8000"),
             ),
             Case(
-                "crash after 20 s",
-                chat(env={"CHAT_CRASH": "20", "CHAT_EXIT_CODE": "7"}),
+                "crash after 40 s",
+                chat(env={"CHAT_CRASH": "40", "CHAT_EXIT_CODE": "7"}),
                 [Expected("RUNNING", None, "", "started"), crash],
             ),
             Case(

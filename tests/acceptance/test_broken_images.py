@@ -101,7 +101,7 @@ def try_side_by_side(person: Person, batch: list[Case]) -> None:
         case.deployed = person.deploy(case.name, **case.settings)
         case.asked_at = time.time()
 
-    deadline_s = time.monotonic() + 60
+    deadline_s = time.monotonic() + 180
     while waiting := [case.name for case in batch if len(case.measured) < len(case.expected)]:
         assert time.monotonic() < deadline_s, f"not explained: {waiting}"
         listed = person.api.get(f"/projects/{person.project_id}/containers").json()["items"]
