@@ -1,5 +1,7 @@
 """What NVIDIA's library and the kernel's log say of GPUs that are in use: who broke, and who computes on them."""
 
+import subprocess
+import sys
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -16,6 +18,7 @@ from moorage.engines.docker.connection import DockerConnection
 from moorage.engines.docker.gpus import Gpus
 from moorage.engines.hosts.host import HostReader
 from moorage.engines.nvidia import NvmlAnswer, NvmlFailure, ask_nvml
+from moorage.engines.nvml_thread import NvmlThread
 from moorage.kit.clock import system_clock
 from moorage.kit.errors import EngineError
 
@@ -234,3 +237,44 @@ async def test_the_kernels_log_is_read_also_while_the_library_hangs(
     finally:
         released.set()
     assert found == {"GPU-0": "its own processor does not answer (Xid 119)"}
+
+
+_ASK_A_DRIVER_THAT_HANGS = """
+import asyncio, threading, pynvml
+from moorage.engines import nvidia
+pynvml.nvmlInit = threading.Event().wait
+nvidia._TIMEOUT_S = 0.05
+print(asyncio.run(nvidia.ask_nvml()).failure)
+"""
+
+
+def test_a_process_ends_while_the_driver_hangs() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _ASK_A_DRIVER_THAT_HANGS], capture_output=True, text=True, timeout=20
+    )
+    assert (done.stdout, done.returncode) == ("silent\n", 0), done.stderr
+
+
+def test_a_question_that_fails_fails_for_whoever_asked_and_the_next_is_answered() -> None:
+    thread = NvmlThread()
+    failing, answered = thread.submit(int, "no number"), thread.submit(int, "7")
+    with pytest.raises(ValueError, match="no number"):
+        failing.result(timeout=10)
+    assert answered.result(timeout=10) == 7
+
+
+def test_questions_that_nobody_waits_for_any_more_do_not_pile_up() -> None:
+    thread, asked, released = NvmlThread(), threading.Event(), threading.Event()
+
+    def hang() -> None:
+        asked.set()
+        released.wait(10)
+
+    thread.submit(hang)
+    assert asked.wait(10)
+    given_up = [thread.submit(int, "7") for _ in range(100)]
+    assert all(one.cancel() for one in given_up)
+    last = thread.submit(int, "8")
+    assert len(thread._questions) == 1
+    released.set()
+    assert last.result(timeout=10) == 8

@@ -9,13 +9,14 @@ import asyncio
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pynvml
+
+from moorage.engines.nvml_thread import nvml_thread
 
 Answer = TypeVar("Answer")
 Version = tuple[int, ...]
@@ -29,7 +30,6 @@ NO_DRIVER = (
 )
 NOT_TOLD = (pynvml.NVML_ERROR_NOT_SUPPORTED, pynvml.NVML_ERROR_INVALID_ARGUMENT)
 """How NVML says that a device, or a slice of one, has no such thing."""
-nvml_thread = ThreadPoolExecutor(1, thread_name_prefix="nvml")
 GPU_VARIABLES = ("NVIDIA_REQUIRE_CUDA", "NVIDIA_DISABLE_REQUIRE", "CUDA_VERSION")
 """What an image's environment says about the driver that it needs."""
 

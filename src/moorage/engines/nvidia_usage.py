@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 import pynvml
 
 from moorage.engines.base import GpuUsage
-from moorage.engines.nvidia import NO_DRIVER, nvml_thread, told
+from moorage.engines.nvidia import NO_DRIVER, told
+from moorage.engines.nvml_thread import nvml_thread
 from moorage.kit.errors import EngineError
 
 Answer = TypeVar("Answer")
