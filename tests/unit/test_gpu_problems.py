@@ -50,7 +50,7 @@ class Library:
             raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND)
         return device_id
 
-    def unsupported(self, *_: object) -> Any:
+    def unsupported(self, *_: object, **__: object) -> Any:
         raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
 
     def memory(self, device_id: str) -> SimpleNamespace:
@@ -186,6 +186,43 @@ async def test_one_that_does_not_answer_hides_no_other(library: Library) -> None
     machine = (await ask_nvml()).machine
     assert machine is not None
     assert ([gpu.device_id for gpu in machine.gpus], machine.lost) == (["GPU-1"], (0,))
+
+
+async def test_a_gpu_without_memory_of_its_own_is_well_and_its_memory_unknown(
+    library: Library, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Such as GB10: it computes in the machine's memory, and NVML says Not Supported."""
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetMemoryInfo", library.unsupported)
+    assert await nvidia_usage.read_gpu_problems(("GPU-0", "GPU-1")) == {}
+    answer = await ask_nvml()
+    assert answer.machine is not None
+    assert [(gpu.device_id, gpu.memory_bytes) for gpu in answer.machine.gpus] == [
+        ("GPU-0", None),
+        ("GPU-1", None),
+    ]
+    assert answer.machine.lost == ()
+    host = FakeHost(tmp_path, answer=nvml(replace(H200, memory_bytes=None)))
+    assert [(one.memory_bytes, one.unusable_because) for one in (await host.read()).devices] == [(None, None)]
+
+
+async def test_a_lost_gpu_hides_no_other_ones_figures(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def utilization(handle: str) -> SimpleNamespace:
+        library.answer(handle)
+        return SimpleNamespace(gpu=40)
+
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetUtilizationRates", utilization)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetTemperature", library.unsupported)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetPowerUsage", library.unsupported)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetMemoryInfo", library.unsupported)
+    for lost in (pynvml.NVML_ERROR_GPU_IS_LOST, pynvml.NVML_ERROR_UNKNOWN):
+        library.gpus["GPU-0"] = lost
+        usage = await nvidia_usage.read_gpu_usage(("GPU-0", "GPU-1"))
+        assert {name: one.utilization_percent for name, one in usage.items()} == {"GPU-1": 40}
+    library.gpus["GPU-0"] = pynvml.NVML_ERROR_TIMEOUT
+    with pytest.raises(EngineError, match="what the GPUs do"):
+        await nvidia_usage.read_gpu_usage(("GPU-0", "GPU-1"))
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,12 @@ def test_a_gpu_that_no_type_names_gets_one_without_a_price() -> None:
     assert proposal.because == "here has NVIDIA RTX PRO 6000, and no instance type offers it."
 
 
+def test_a_gpu_that_computes_in_the_machines_memory_gets_one_too() -> None:
+    unified = GpuDevice("GPU-0", "NVIDIA GB10", None)
+    (proposal,) = propose(default_catalogue(), [replace(node(), gpus=(unified,))], 4.0)
+    assert (proposal.name, proposal.memory_bytes) == ("gb10", 113 * GIB)
+
+
 def test_a_machine_with_several_gets_types_of_several() -> None:
     proposals = propose(default_catalogue(), [node(gpus=4, memory_gib=400)], 4.0)
     assert [(one.name, one.gpu_count) for one in proposals] == [

@@ -148,8 +148,10 @@ def _name(gpu: GpuDevice) -> str:
     """`NVIDIA H200` of 140.4 GiB → `h200-141gb`."""
     words = re.sub(r"\b(nvidia|geforce|tesla|quadro)\b", " ", gpu.model.lower())
     slug = re.sub(r"[^a-z0-9]+", "-", words).strip("-") or "gpu"
-    size = "" if re.search(r"\d+gb\b", slug) else f"-{math.ceil(gpu.memory_bytes / _GIB)}gb"
-    return f"{slug[:40]}{size}"
+    # One that computes in the machine's memory has no size of its own.
+    if gpu.memory_bytes is None or re.search(r"\d+gb\b", slug):
+        return slug[:40]
+    return f"{slug[:40]}-{math.ceil(gpu.memory_bytes / _GIB)}gb"
 
 
 def _gpus(node: NodeCapacity, model: str | None) -> list[GpuDevice]:

@@ -40,7 +40,8 @@ class Gpu:
 
     device_id: str
     model: str
-    memory_bytes: int
+    memory_bytes: int | None
+    """None where it has none of its own: it computes in the machine's."""
     index: int = 0
     minor: int | None = None
     """Of its device node: /dev/nvidia<minor>."""
@@ -142,7 +143,7 @@ def _gpu(index: int) -> Gpu | None:
         return Gpu(
             device_id=str(pynvml.nvmlDeviceGetUUID(handle)),
             model=str(pynvml.nvmlDeviceGetName(handle)),
-            memory_bytes=int(pynvml.nvmlDeviceGetMemoryInfo(handle).total),
+            memory_bytes=told(lambda: int(pynvml.nvmlDeviceGetMemoryInfo(handle).total)),
             index=index,
             minor=told(lambda: int(pynvml.nvmlDeviceGetMinorNumber(handle))),
             bus_id=told(lambda: str(pynvml.nvmlDeviceGetPciInfo(handle).busId)),
