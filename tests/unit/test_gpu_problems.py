@@ -249,7 +249,9 @@ async def test_a_fatal_word_in_the_kernels_log_is_a_problem_too(library: Library
     gpus = Gpus(DockerConnection("unix:///nowhere.sock"), HostReader(tmp_path, ask), system_clock)
     await gpus.look(host.information)
     host.log("NVRM: Xid (PCI:0000:4c:00): 31, MMU Fault", "NVRM: Xid (PCI:0000:3b:00): 119, Timeout")
-    assert await gpus.problems(("GPU-0", "GPU-1")) == {"GPU-0": "its own processor does not answer (Xid 119)"}
+    assert await gpus.problems(("GPU-0", "GPU-1")) == {
+        "GPU-0": "its own processor (GSP) does not answer (Xid 119)"
+    }
     assert await gpus.problems(("GPU-1",)) == {}
 
 
@@ -273,7 +275,7 @@ async def test_the_kernels_log_is_read_also_while_the_library_hangs(
         found = await gpus.problems(("GPU-0",))
     finally:
         released.set()
-    assert found == {"GPU-0": "its own processor does not answer (Xid 119)"}
+    assert found == {"GPU-0": "its own processor (GSP) does not answer (Xid 119)"}
 
 
 _ASK_A_DRIVER_THAT_HANGS = """

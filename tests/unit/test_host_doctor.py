@@ -101,7 +101,7 @@ def _(host: FakeHost) -> None:
     (host.root / "dev/nvidiactl").symlink_to("/dev/null")
 
 
-@broken("xid", "reported Xid 119: its own processor does not answer", "reboot")
+@broken("xid", "reported Xid 119: its own processor (GSP) does not answer", "reboot")
 def _(host: FakeHost) -> None:
     host.log("NVRM: Xid (PCI:0000:3b:00): 119, pid=7, name=python3, Timeout waiting for RPC from GSP!")
 
@@ -228,6 +228,53 @@ async def test_faults_of_programs_do_not_break_a_gpu(tmp_path: Path) -> None:
     found = await host.read()
     assert [(one.code, one.broken) for one in found.findings] == [("xid_of_a_program", False)]
     assert [device.unusable_because for device in found.devices] == [None]
+
+
+@pytest.mark.parametrize(
+    ("number", "words", "code", "usable"),
+    [
+        (13, "", "xid_of_a_program", True),
+        (48, "", "xid", False),
+        (62, "", "xid", False),
+        (63, "Row Remapper: New row marked for remapping, reset gpu to activate.", "xid_memory", True),
+        (64, "Row Remapper: Failed to remap row", "xid", False),
+        (74, "NVLink: fatal error detected on link 1", "xid_nvlink", True),
+        (79, "GPU has fallen off the bus.", "gpu_lost", False),
+        (94, "Contained: ECC error", "xid_memory", True),
+        (95, "Uncontained: ECC error", "xid", False),
+        (119, "Timeout waiting for RPC from GSP!", "xid", False),
+        (120, "GSP task panic", "xid", False),
+        (154, "GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)", "xid", False),
+        (154, "GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)", "xid", False),
+        (154, "GPU recovery action changed from 0x0 (None) to 0x4 (Drain and Reset)", "xid_reset_advised", True),
+        (154, "GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)", None, True),
+        (154, "something new", "xid_other", True),
+        (999, "", "xid_other", True),
+    ],
+)  # fmt: skip
+async def test_what_nvidias_error_numbers_mean(
+    tmp_path: Path, number: int, words: str, code: str | None, usable: bool
+) -> None:
+    host = FakeHost(tmp_path)
+    host.log(f"NVRM: Xid (PCI:0000:3b:00): {number}, {words}")
+    found = await host.read()
+    assert [one.code for one in found.findings] == ([] if code is None else [code])
+    assert [one.unusable_because is None for one in found.devices] == [usable]
+    assert all(one.broken is not usable for one in found.findings)
+    if number != 13:
+        assert not any("fault of a program" in one.message for one in found.findings)
+
+
+async def test_what_the_driver_asked_for_last_holds(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path)
+    asked = "NVRM: Xid (PCI:0000:3b:00): 154, GPU recovery action changed from"
+    host.log(f"{asked} 0x0 (None) to 0x4 (Drain and Reset)", f"{asked} 0x4 (Drain and Reset) to 0x1 (PF FLR)")
+    (finding,) = await host.findings()
+    assert "asks for a reset of it" in finding.message
+    host.log(
+        f"{asked} 0x0 (None) to 0x1 (GPU Reset Required)", f"{asked} 0x1 (GPU Reset Required) to 0x0 (None)"
+    )
+    assert await host.findings() == ()
 
 
 async def test_a_fatal_error_keeps_replicas_away_until_the_driver_is_loaded_anew(tmp_path: Path) -> None:

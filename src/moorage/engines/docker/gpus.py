@@ -12,7 +12,8 @@ from moorage.engines.base import GpuHandover, ReplicaSpec
 from moorage.engines.docker.connection import DockerConnection
 from moorage.engines.hosts.driver_files import CONTROL_NODES, OPTIONAL_NODES
 from moorage.engines.hosts.host import GpuHost, HostReader
-from moorage.engines.hosts.kernel_log import UNUSABLE_AFTER, is_of, kernel_bus_id, read_xids
+from moorage.engines.hosts.kernel_log import is_of, kernel_bus_id, read_xids
+from moorage.engines.hosts.xids import unusable_after
 from moorage.engines.nvidia import (
     GpuMachine,
     NvmlFailure,
@@ -102,8 +103,8 @@ class Gpus:
         if addresses:
             for xid in await asyncio.to_thread(read_xids, self.host.root):
                 for device_id, bus_id in addresses.items():
-                    if xid.number in UNUSABLE_AFTER and is_of(xid, bus_id):
-                        found.setdefault(device_id, f"{UNUSABLE_AFTER[xid.number]} (Xid {xid.number})")
+                    if (because := unusable_after(xid)) is not None and is_of(xid, bus_id):
+                        found.setdefault(device_id, because)
         if silence is not None and not found:
             raise silence
         return found

@@ -15,7 +15,8 @@ import yaml
 
 from moorage.engines.base import DiskSpace
 from moorage.engines.hosts.driver_files import DriverFiles, read_driver_files
-from moorage.engines.hosts.kernel_log import Xid, read_xids
+from moorage.engines.hosts.kernel_log import read_xids
+from moorage.engines.hosts.xids import Xid
 from moorage.engines.nvidia import NvmlAnswer
 
 NVIDIA_RUNTIME = "nvidia"
