@@ -249,6 +249,66 @@ async def test_a_gpu_without_its_node_hides_no_other(tmp_path: Path) -> None:
     assert found.findings[0].command == "nvidia-modprobe -u -c 0 -c 1 -c 2"
 
 
+@pytest.mark.parametrize("way", [GpuHandover.RUNTIME, GpuHandover.CDI, GpuHandover.DIRECT, GpuHandover.NONE])
+async def test_neither_image_nor_user_orders_devices_from_nvidias_tools(
+    tmp_path: Path, way: GpuHandover
+) -> None:
+    host = FakeHost(tmp_path)
+    if way is GpuHandover.RUNTIME:
+        host.with_toolkit()
+    if way is GpuHandover.CDI:
+        host.with_cdi("0")
+    orders = {
+        "NVIDIA_VISIBLE_DEVICES": "all",
+        "NVIDIA_DRIVER_CAPABILITIES": "all",
+        "NVIDIA_MOFED": "enabled",
+        "NVIDIA_NVSWITCH": "enabled",
+        "NVIDIA_GDS": "enabled",
+        "NVIDIA_GDRCOPY": "enabled",
+        "NVIDIA_IMEX_CHANNELS": "all",
+        "NVIDIA_MIG_CONFIG_DEVICES": "all",
+        "NVIDIA_MIG_MONITOR_DEVICES": "all",
+        "NVIDIA_REQUIRE_JETPACK": "csv-mounts=all",
+        "DOCKER_RESOURCE_GPU": "all",
+    }
+    # One that a later version of the toolkit may know; where there is no GPU it does nothing at all ("void").
+    future = {} if way is GpuHandover.NONE else {"NVIDIA_EVERYTHING": "enabled"}
+    harmless = {
+        "NVIDIA_REQUIRE_CUDA": "cuda>=12.4",
+        "NVIDIA_DISABLE_REQUIRE": "1",
+        "NVIDIA_TF32_OVERRIDE": "0",
+        "NVIDIA_PYTORCH_VERSION": "25.01",
+        "NVIDIA_API_KEY": "secret",
+        "CUDA_VISIBLE_DEVICES": "0",
+    }
+    device_ids = () if way is GpuHandover.NONE else ("GPU-0",)
+    spec = spec_with(*device_ids, **orders, **harmless, NVIDIA_OF_THE_USER="enabled")
+    image = {**orders, **future}
+    grant = _grant(await host.read(), spec, {**image, **spec.environment}) if device_ids else None
+    assert grant is None or grant.way is way
+    body = create_body(spec, installation_id=InstallationId("ins_a"), network="bridge", dns=(), gpus=grant)
+    inside = merged_by_docker(image, body["Env"])
+    assert {name: inside[name] for name in harmless} == harmless
+    ours = {name: value for name, value in inside.items() if name not in harmless}
+    ours.pop("LD_LIBRARY_PATH", None)
+    assert ours.pop("PORT") == "8000"
+    if way is GpuHandover.NONE:
+        assert ours == {"NVIDIA_VISIBLE_DEVICES": "void"}
+    else:
+        assert ours == {
+            "NVIDIA_VISIBLE_DEVICES": "GPU-0",
+            "NVIDIA_DRIVER_CAPABILITIES": "compute,utility",
+        }
+
+
+def merged_by_docker(image: dict[str, str], entries: list[str]) -> dict[str, str]:
+    """The image's environment, with what the create call says laid over it; a name alone takes one away. That Docker does
+    so: `test_docker_profile.py`."""
+    named = {entry.partition("=")[0] for entry in entries}
+    kept = {name: value for name, value in image.items() if name not in named}
+    return kept | dict(entry.split("=", 1) for entry in entries if "=" in entry)
+
+
 @dataclass
 class GpusOf(Gpus):
     """With an engine's words, and no engine."""
