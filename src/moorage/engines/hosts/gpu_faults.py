@@ -84,19 +84,19 @@ def _memory_errors(facts: HostFacts) -> Iterator[HostFinding]:
         if gpu.rows_failed:
             yield broken(
                 "ecc_worn_out",
-                f"The memory of {_named(gpu)} is worn out: no spare row is left.",
+                f"The memory of {named(gpu)} is worn out: no spare row is left.",
                 f"nvidia-smi -q -d ROW_REMAPPER -i {gpu.index}  # exchange the GPU",
             )
         elif gpu.rows_pending:
             yield risky(
                 "ecc_reset_pending",
-                f"{_named(gpu)} found bad memory, and leaves it out only after a reset.",
+                f"{named(gpu)} found bad memory, and leaves it out only after a reset.",
                 f"nvidia-smi --gpu-reset -i {gpu.index}",
             )
         elif gpu.uncorrected_errors:
             yield risky(
                 "ecc_errors",
-                f"{_named(gpu)} had {gpu.uncorrected_errors} memory errors that could not be corrected.",
+                f"{named(gpu)} had {gpu.uncorrected_errors} memory errors that could not be corrected.",
                 f"nvidia-smi --gpu-reset -i {gpu.index}",
             )
 
@@ -106,26 +106,26 @@ def _modes(facts: HostFacts) -> Iterator[HostFinding]:
         if gpu.prohibited:
             yield broken(
                 "compute_prohibited",
-                f"{_named(gpu)} lets nobody compute: its compute mode is 'prohibited'.",
+                f"{named(gpu)} lets nobody compute: its compute mode is 'prohibited'.",
                 f"nvidia-smi -c 0 -i {gpu.index}",
             )
         if gpu.sliced:
             yield broken(
                 "mig_mode",
-                f"{_named(gpu)} is in MIG mode, and slices of a GPU are not offered.",
+                f"{named(gpu)} is in MIG mode, and slices of a GPU are not offered.",
                 f"nvidia-smi -mig 0 -i {gpu.index}",
             )
         if gpu.fabric_pending:
             yield broken(
                 "fabric_not_ready",
-                f"{_named(gpu)} cannot compute until the fabric manager has set up its NVLink switches.",
+                f"{named(gpu)} cannot compute until the fabric manager has set up its NVLink switches.",
                 "systemctl enable --now nvidia-fabricmanager",
             )
     idle = [gpu for gpu in gpus_of(facts) if gpu.persistent is False]
     if idle:
         yield risky(
             "persistence_off",
-            f"The driver of {_named(idle[0])} is unloaded whenever nobody uses it, so starts are slow and settings get lost.",
+            f"The driver of {named(idle[0])} is unloaded whenever nobody uses it, so starts are slow and settings get lost.",
             "nvidia-smi -pm 1",
         )
 
@@ -134,5 +134,5 @@ def gpus_of(facts: HostFacts) -> tuple[Gpu, ...]:
     return facts.nvml.machine.gpus if facts.nvml.machine is not None else ()
 
 
-def _named(gpu: Gpu) -> str:
+def named(gpu: Gpu) -> str:
     return f"{gpu.model} {gpu.index}"
