@@ -103,6 +103,22 @@ async def test_a_gpu_that_no_type_offers_is_proposed_and_said(api: Api) -> None:
     assert (await api.get(api.operator, "/operator/instance-types/proposals")).json()["items"] == []
 
 
+async def test_only_the_operator_reads_which_machine_is_short_of_what(api: Api) -> None:
+    await with_rack(api)
+    made = await api.post(api.operator, "/operator/instance-types", TYPE)
+    assert made.status_code == 201, made.text
+    await api.execute(
+        "UPDATE nodes SET gpus = (SELECT jsonb_agg(gpu || "
+        """'{"unusable_because": "its device node /dev/nvidia0 is missing"}') FROM jsonb_array_elements(gpus) gpu)"""
+    )
+    home = await new_home(api)
+    listed = (await api.get(home.admin, "/instance-types")).json()["items"]
+    told = next(one["unavailable_reason"] for one in listed if one["name"] == TYPE["name"])
+    assert told == "It cannot be used for now."
+    operator = (await catalogue(api))[TYPE["name"]]["unavailable_reason"]
+    assert operator == f"{told} rack-1 has it, but its device node /dev/nvidia0 is missing."
+
+
 async def test_create_and_change(api: Api) -> None:
     await with_rack(api)
     created = await api.post(api.operator, "/operator/instance-types", TYPE)

@@ -8,8 +8,9 @@ from api_support import api_fixture as api_fixture
 from reconciler_support import IMAGES, WatchedEngine, World, driven, eventually, life, new_world
 from sqlalchemy import select, text
 
-from moorage.catalog.capacity import place, why_no_room
+from moorage.catalog.capacity import place
 from moorage.catalog.repository import find_instance_type, list_nodes, replace_nodes
+from moorage.catalog.shortage import why_waiting
 from moorage.containers.capacity_repository import load_room
 from moorage.containers.models import ContainerRow
 from moorage.engines.base import GpuDevice, NodeCapacity
@@ -122,7 +123,7 @@ async def test_nothing_new_starts_where_containers_are_not_kept_apart(world: Wor
         assert await list_nodes(session) == [closed]
         nano = await find_instance_type(session, "cpu-nano")
     assert nano is not None
-    assert "cannot keep containers apart" in why_no_room(nano, [closed])
+    assert "cannot keep containers apart" in why_waiting(nano, [closed], {}, 4.0)
     async with life(world, engine) as controller:
         container_id = await world.create()
         for _ in range(3):

@@ -83,6 +83,30 @@ async def test_kernel_applied_it(docker_world: DockerWorld) -> None:
     assert "\n500\n" in output
 
 
+async def test_docker_takes_away_what_the_image_would_order_from_nvidias_tools(
+    docker_world: DockerWorld,
+) -> None:
+    spec = await spec_of(docker_world, "prints")
+    connection = DockerConnection(docker_world.docker_host)
+    docker = connection.docker
+    base = await docker.containers.create({"Image": spec.image, "Cmd": ["true"]})
+    changes = ["ENV NVIDIA_MOFED=enabled", "ENV NVIDIA_VISIBLE_DEVICES=all", "ENV NVIDIA_TF32_OVERRIDE=1"]
+    image = str((await base.commit(changes=changes))["Id"])
+    try:
+        started = await docker_world.engine.start(
+            replace(spec, image=image, command=("/bin/sh", "-c", "export -p"))
+        )
+        output = b"\n".join(chunk.data for chunk in await logs_of(docker_world, started.engine_id)).decode()
+        exported = sorted(line.removeprefix("export ") for line in output.splitlines())
+        nvidia = [line for line in exported if line.startswith("NVIDIA_")]
+        assert nvidia == ["NVIDIA_TF32_OVERRIDE='1'", "NVIDIA_VISIBLE_DEVICES='void'"]
+        await docker_world.engine.remove(started.engine_id)
+    finally:
+        await base.delete(force=True)
+        await docker.images.delete(image, force=True)
+        await connection.close()
+
+
 @pytest.mark.parametrize(
     ("command", "words"),
     [

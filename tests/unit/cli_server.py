@@ -96,7 +96,7 @@ PROPOSAL = {
     "message": "vLLM serves its API at /v1.",
 }
 TYPE_PROPOSAL = {
-    "name": "h200-141gb-113g",
+    "name": "h200-141gb-small",
     "gpu_model": "NVIDIA H200",
     "gpu_count": 1,
     "vcpu_millis": 16_000,

@@ -1,7 +1,10 @@
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.catalog.capacity import InstanceType, Used, place, room_for, why_no_room
+from moorage.catalog.capacity import InstanceType, Used, place, room_for
+from moorage.catalog.shortage import why_unavailable, why_waiting
 from moorage.engines.base import GpuDevice, NodeCapacity
 
 GIB = 2**30
@@ -44,8 +47,61 @@ def test_load_spreads() -> None:
 
 
 def test_a_person_learns_whether_it_is_taken_or_not_there() -> None:
-    assert "in use" in why_no_room(GPU, [node(gpus=1)])
-    assert "no machine" in why_no_room(GPU, [node()])
+    taken = {"a": Used(1000, GIB, frozenset({"a-gpu-0"}))}
+    assert why_waiting(GPU, [node(gpus=1)], taken, 4.0) == (
+        "Waits for NVIDIA H100: all of it is in use. It starts as soon as some is free."
+    )
+    assert "no machine" in why_waiting(GPU, [node()], {}, 4.0)
+
+
+def test_a_person_learns_what_is_short_where_the_gpu_is_free() -> None:
+    """Something else on that machine holds its memory, or its vCPUs."""
+    memory = {"a": Used(1000, 8 * GIB)}
+    assert "the GPU is free, but too little is left of the memory of its" in why_waiting(
+        GPU, [node(gpus=1)], memory, 4.0
+    )
+    assert "left of the vCPUs" in why_waiting(GPU, [node(gpus=1)], {"a": Used(15_500, GIB)}, 4.0)
+    assert "left of the memory and the vCPUs" in why_waiting(
+        GPU, [node(gpus=1)], {"a": Used(15_500, 8 * GIB)}, 4.0
+    )
+    pair = replace(GPU, gpu_count=2)
+    one_taken = {"a": Used(1000, GIB, frozenset({"a-gpu-0"}))}
+    assert "wants 2 of them on one machine, and fewer are free" in why_waiting(
+        pair, [node(gpus=2)], one_taken, 4.0
+    )
+
+
+def test_customers_read_no_name_of_a_machine_and_nobody_waits_in_a_catalogue() -> None:
+    lost = "it cannot be handed over: the device node /dev/nvidia-uvm is missing"
+    machines = {
+        "broken": replace(
+            node("rack-7", gpus=1),
+            gpus=(GpuDevice("GPU-0", "NVIDIA H100", 80 * GIB, lost),),
+        ),
+        "closed": replace(node("rack-7", gpus=1), closed_because="iptables on rack-7 is not installed"),
+        "small": node("rack-7", gpus=1, memory_gib=0),
+        "few": node("rack-7", gpus=1),
+        "full": node("rack-7", gpus=1),
+    }
+    for name, machine in machines.items():
+        wanted = replace(GPU, gpu_count=2) if name == "few" else GPU
+        used = {"rack-7": Used(0, 8 * GIB)} if name == "full" else {}
+        told = why_unavailable(wanted, [machine], used, 4.0)
+        waiting = why_waiting(wanted, [machine], used, 4.0)
+        operator = why_unavailable(wanted, [machine], used, 4.0, for_operator=True)
+        for text in (told, waiting):
+            assert "rack-7" not in text, name
+            assert "/dev" not in text, name
+            assert "iptables" not in text, name
+        assert "Waits" not in told + operator
+        assert operator.startswith(told)
+        assert "rack-7" in operator, name
+        assert told[0].isupper()
+
+
+def test_a_machine_that_is_closed_beside_one_without_the_gpu() -> None:
+    closed = replace(node("b", gpus=1), closed_because="iptables is not installed")
+    assert "cannot keep containers apart" in why_waiting(GPU, [node("a"), closed], {}, 4.0)
 
 
 @given(st.integers(0, 6), st.integers(1, 20), st.floats(1.0, 16.0))

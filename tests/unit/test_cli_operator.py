@@ -6,6 +6,8 @@ from pathlib import Path
 
 from cli_server import TYPE_PROPOSAL, FakeMoorage, Moor
 
+from moorage_cli.commands.operator_types import add_command
+
 pytest_plugins = ["cli_fixtures"]
 
 
@@ -36,6 +38,17 @@ def test_proposed_instance_types_come_with_the_command_that_adds_them(moor: Moor
         for name in ("name", "gpu_model", "gpu_count", "vcpu_millis", "memory_bytes")
     }
     assert sent["price_per_hour_microusd"] == 4_990_000
+
+
+def test_a_proposed_type_without_a_price_asks_for_one(moor: Moor, fake: FakeMoorage) -> None:
+    """What is shown can be pasted: it has no word in it that somebody has to replace first."""
+    command = shlex.split(add_command({**TYPE_PROPOSAL, "price_per_hour_microusd": None}))
+    refused = moor(*command[1:])
+    assert refused.exit_code == 2
+    assert "Say what one replica costs per hour" in refused.stderr
+    assert moor(*command[1:], "--json", stdin="2.50\n").exit_code == 2
+    assert moor(*command[1:], stdin="2.50\n").exit_code == 0
+    assert fake.requests[-1][3]["price_per_hour_microusd"] == 2_500_000
 
 
 def test_the_catalogue(moor: Moor, fake: FakeMoorage) -> None:

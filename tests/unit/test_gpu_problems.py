@@ -1,5 +1,7 @@
 """What NVIDIA's library and the kernel's log say of GPUs that are in use: who broke, and who computes on them."""
 
+import subprocess
+import sys
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -16,6 +18,7 @@ from moorage.engines.docker.connection import DockerConnection
 from moorage.engines.docker.gpus import Gpus
 from moorage.engines.hosts.host import HostReader
 from moorage.engines.nvidia import NvmlAnswer, NvmlFailure, ask_nvml
+from moorage.engines.nvml_thread import NvmlThread
 from moorage.kit.clock import system_clock
 from moorage.kit.errors import EngineError
 
@@ -47,7 +50,7 @@ class Library:
             raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND)
         return device_id
 
-    def unsupported(self, *_: object) -> Any:
+    def unsupported(self, *_: object, **__: object) -> Any:
         raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
 
     def memory(self, device_id: str) -> SimpleNamespace:
@@ -185,6 +188,43 @@ async def test_one_that_does_not_answer_hides_no_other(library: Library) -> None
     assert ([gpu.device_id for gpu in machine.gpus], machine.lost) == (["GPU-1"], (0,))
 
 
+async def test_a_gpu_without_memory_of_its_own_is_well_and_its_memory_unknown(
+    library: Library, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Such as GB10: it computes in the machine's memory, and NVML says Not Supported."""
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetMemoryInfo", library.unsupported)
+    assert await nvidia_usage.read_gpu_problems(("GPU-0", "GPU-1")) == {}
+    answer = await ask_nvml()
+    assert answer.machine is not None
+    assert [(gpu.device_id, gpu.memory_bytes) for gpu in answer.machine.gpus] == [
+        ("GPU-0", None),
+        ("GPU-1", None),
+    ]
+    assert answer.machine.lost == ()
+    host = FakeHost(tmp_path, answer=nvml(replace(H200, memory_bytes=None)))
+    assert [(one.memory_bytes, one.unusable_because) for one in (await host.read()).devices] == [(None, None)]
+
+
+async def test_a_lost_gpu_hides_no_other_ones_figures(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def utilization(handle: str) -> SimpleNamespace:
+        library.answer(handle)
+        return SimpleNamespace(gpu=40)
+
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetUtilizationRates", utilization)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetTemperature", library.unsupported)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetPowerUsage", library.unsupported)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetMemoryInfo", library.unsupported)
+    for lost in (pynvml.NVML_ERROR_GPU_IS_LOST, pynvml.NVML_ERROR_UNKNOWN):
+        library.gpus["GPU-0"] = lost
+        usage = await nvidia_usage.read_gpu_usage(("GPU-0", "GPU-1"))
+        assert {name: one.utilization_percent for name, one in usage.items()} == {"GPU-1": 40}
+    library.gpus["GPU-0"] = pynvml.NVML_ERROR_TIMEOUT
+    with pytest.raises(EngineError, match="what the GPUs do"):
+        await nvidia_usage.read_gpu_usage(("GPU-0", "GPU-1"))
+
+
 @pytest.mark.parametrize(
     ("error", "failure"),
     [
@@ -209,7 +249,9 @@ async def test_a_fatal_word_in_the_kernels_log_is_a_problem_too(library: Library
     gpus = Gpus(DockerConnection("unix:///nowhere.sock"), HostReader(tmp_path, ask), system_clock)
     await gpus.look(host.information)
     host.log("NVRM: Xid (PCI:0000:4c:00): 31, MMU Fault", "NVRM: Xid (PCI:0000:3b:00): 119, Timeout")
-    assert await gpus.problems(("GPU-0", "GPU-1")) == {"GPU-0": "its own processor does not answer (Xid 119)"}
+    assert await gpus.problems(("GPU-0", "GPU-1")) == {
+        "GPU-0": "its own processor (GSP) does not answer (Xid 119)"
+    }
     assert await gpus.problems(("GPU-1",)) == {}
 
 
@@ -233,4 +275,45 @@ async def test_the_kernels_log_is_read_also_while_the_library_hangs(
         found = await gpus.problems(("GPU-0",))
     finally:
         released.set()
-    assert found == {"GPU-0": "its own processor does not answer (Xid 119)"}
+    assert found == {"GPU-0": "its own processor (GSP) does not answer (Xid 119)"}
+
+
+_ASK_A_DRIVER_THAT_HANGS = """
+import asyncio, threading, pynvml
+from moorage.engines import nvidia
+pynvml.nvmlInit = threading.Event().wait
+nvidia._TIMEOUT_S = 0.05
+print(asyncio.run(nvidia.ask_nvml()).failure)
+"""
+
+
+def test_a_process_ends_while_the_driver_hangs() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _ASK_A_DRIVER_THAT_HANGS], capture_output=True, text=True, timeout=20
+    )
+    assert (done.stdout, done.returncode) == ("silent\n", 0), done.stderr
+
+
+def test_a_question_that_fails_fails_for_whoever_asked_and_the_next_is_answered() -> None:
+    thread = NvmlThread()
+    failing, answered = thread.submit(int, "no number"), thread.submit(int, "7")
+    with pytest.raises(ValueError, match="no number"):
+        failing.result(timeout=10)
+    assert answered.result(timeout=10) == 7
+
+
+def test_questions_that_nobody_waits_for_any_more_do_not_pile_up() -> None:
+    thread, asked, released = NvmlThread(), threading.Event(), threading.Event()
+
+    def hang() -> None:
+        asked.set()
+        released.wait(10)
+
+    thread.submit(hang)
+    assert asked.wait(10)
+    given_up = [thread.submit(int, "7") for _ in range(100)]
+    assert all(one.cancel() for one in given_up)
+    last = thread.submit(int, "8")
+    assert len(thread._questions) == 1
+    released.set()
+    assert last.result(timeout=10) == 8

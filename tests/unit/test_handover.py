@@ -1,6 +1,7 @@
 """Which way a machine's GPUs go, why, and what a container gets of them."""
 
 import asyncio
+import json
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -134,10 +135,84 @@ async def test_a_specification_whose_numbers_mean_other_gpus_by_now_is_not_used(
     assert (await host.read()).handover.way is GpuHandover.CDI
     host.with_cdi("0", nodes={"0": "/dev/nvidia1"})
     assert (await host.read()).handover.way is GpuHandover.DIRECT
-    # An id means one GPU for ever.
+    # An id means one GPU for ever, and the node behind it does not.
     host.with_cdi("GPU-0", nodes={"GPU-0": "/dev/nvidia1"})
     host.information["DiscoveredDevices"] = [{"Source": "cdi", "ID": "nvidia.com/gpu=GPU-0"}]
+    assert (await host.read()).handover.way is GpuHandover.DIRECT
+    host.with_cdi("GPU-0", nodes={"GPU-0": "/dev/nvidia0"})
     assert (await host.read()).handover.way is GpuHandover.CDI
+
+
+async def test_an_outdated_specification_is_said_with_the_command_that_renews_it(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path)
+    host.with_cdi("GPU-0", "0", nodes={"GPU-0": "/dev/nvidia1", "0": "/dev/nvidia0"})
+    found = await host.read()
+    assert found.handover.way is GpuHandover.DIRECT
+    assert found.cdi == {}
+    (finding,) = found.findings
+    assert (finding.code, finding.broken) == ("cdi_outdated", False)
+    assert (
+        "/etc/cdi/nvidia.json is out of date (it says nvidia1 for GPU-0, which is nvidia0)" in finding.message
+    )
+    assert finding.command.endswith("nvidia-ctk cdi generate --output=/etc/cdi/nvidia.json")
+    assert "out of date" in (found.handover.reason or "")
+    host.wanted = "cdi"
+    found = await host.read()
+    assert found.handover.way is GpuHandover.NONE
+    assert [(one.code, one.broken) for one in found.findings] == [("cdi_outdated", True)]
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        # The name inside is right, the node outside is another's.
+        {"devices": [{"name": "0", "containerEdits": {"deviceNodes": [{"path": "/dev/nvidia0", "hostPath": "/dev/nvidia1"}]}}]},
+        # Another's beside its own.
+        {"devices": [{"name": "0", "containerEdits": {"deviceNodes": [{"path": "/dev/nvidia0"}, {"path": "/dev/nvidia1"}]}}]},
+        # All containers get another's.
+        {
+            "devices": [{"name": "0", "containerEdits": {"deviceNodes": [{"path": "/dev/nvidia0"}]}}],
+            "containerEdits": {"deviceNodes": [{"path": "/dev/nvidiactl"}, {"path": "/dev/nvidia1"}]},
+        },
+    ],
+)  # fmt: skip
+async def test_a_specification_that_brings_anothers_gpu_is_not_used(
+    tmp_path: Path, document: dict[str, Any]
+) -> None:
+    host = FakeHost(tmp_path)
+    host.with_cdi("0")
+    host.write("etc/cdi/nvidia.json", json.dumps({"kind": "nvidia.com/gpu", **document}))
+    assert (await host.read()).handover.way is GpuHandover.DIRECT
+
+
+async def test_a_specification_makes_no_nodes(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path, wanted="cdi")
+    host.with_cdi("0", "1", nodes={"0": "/dev/nvidia0", "1": "/dev/nvidia1"})
+    other = replace(H200, device_id="GPU-1", index=1, minor=1, bus_id="00000000:4C:00.0")
+    host.answer = nvml(H200, other)
+    found = await host.read()
+    assert found.handover.way is GpuHandover.CDI
+    assert [one.unusable_because for one in found.devices] == [
+        None,
+        "its device node /dev/nvidia1 is missing",
+    ]
+    host.remove("dev/nvidia-uvm")
+    found = await host.read()
+    assert found.handover.way is GpuHandover.NONE
+    assert [one.code for one in found.findings] == ["device_nodes_missing"]
+
+
+async def test_without_an_engine_nothing_is_handed_over(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path)
+    host.information.clear()
+    found = await host.read()
+    assert (found.handover.way, found.handover.reason) == (GpuHandover.NONE, "no container engine answers")
+    assert (
+        found.devices[0].unusable_because
+        == "it cannot be handed over to containers: no container engine answers"
+    )
+    # Whoever looked for the engine says that there is none.
+    assert found.findings == ()
 
 
 async def test_a_folder_that_only_the_linker_knows_is_found(tmp_path: Path) -> None:
@@ -247,6 +322,66 @@ async def test_a_gpu_without_its_node_hides_no_other(tmp_path: Path) -> None:
     # The toolkit would not make them either.
     assert [one.code for one in found.findings] == ["device_nodes_missing"]
     assert found.findings[0].command == "nvidia-modprobe -u -c 0 -c 1 -c 2"
+
+
+@pytest.mark.parametrize("way", [GpuHandover.RUNTIME, GpuHandover.CDI, GpuHandover.DIRECT, GpuHandover.NONE])
+async def test_neither_image_nor_user_orders_devices_from_nvidias_tools(
+    tmp_path: Path, way: GpuHandover
+) -> None:
+    host = FakeHost(tmp_path)
+    if way is GpuHandover.RUNTIME:
+        host.with_toolkit()
+    if way is GpuHandover.CDI:
+        host.with_cdi("0")
+    orders = {
+        "NVIDIA_VISIBLE_DEVICES": "all",
+        "NVIDIA_DRIVER_CAPABILITIES": "all",
+        "NVIDIA_MOFED": "enabled",
+        "NVIDIA_NVSWITCH": "enabled",
+        "NVIDIA_GDS": "enabled",
+        "NVIDIA_GDRCOPY": "enabled",
+        "NVIDIA_IMEX_CHANNELS": "all",
+        "NVIDIA_MIG_CONFIG_DEVICES": "all",
+        "NVIDIA_MIG_MONITOR_DEVICES": "all",
+        "NVIDIA_REQUIRE_JETPACK": "csv-mounts=all",
+        "DOCKER_RESOURCE_GPU": "all",
+    }
+    # One that a later version of the toolkit may know; where there is no GPU it does nothing at all ("void").
+    future = {} if way is GpuHandover.NONE else {"NVIDIA_EVERYTHING": "enabled"}
+    harmless = {
+        "NVIDIA_REQUIRE_CUDA": "cuda>=12.4",
+        "NVIDIA_DISABLE_REQUIRE": "1",
+        "NVIDIA_TF32_OVERRIDE": "0",
+        "NVIDIA_PYTORCH_VERSION": "25.01",
+        "NVIDIA_API_KEY": "secret",
+        "CUDA_VISIBLE_DEVICES": "0",
+    }
+    device_ids = () if way is GpuHandover.NONE else ("GPU-0",)
+    spec = spec_with(*device_ids, **orders, **harmless, NVIDIA_OF_THE_USER="enabled")
+    image = {**orders, **future}
+    grant = _grant(await host.read(), spec, {**image, **spec.environment}) if device_ids else None
+    assert grant is None or grant.way is way
+    body = create_body(spec, installation_id=InstallationId("ins_a"), network="bridge", dns=(), gpus=grant)
+    inside = merged_by_docker(image, body["Env"])
+    assert {name: inside[name] for name in harmless} == harmless
+    ours = {name: value for name, value in inside.items() if name not in harmless}
+    ours.pop("LD_LIBRARY_PATH", None)
+    assert ours.pop("PORT") == "8000"
+    if way is GpuHandover.NONE:
+        assert ours == {"NVIDIA_VISIBLE_DEVICES": "void"}
+    else:
+        assert ours == {
+            "NVIDIA_VISIBLE_DEVICES": "GPU-0",
+            "NVIDIA_DRIVER_CAPABILITIES": "compute,utility",
+        }
+
+
+def merged_by_docker(image: dict[str, str], entries: list[str]) -> dict[str, str]:
+    """The image's environment, with what the create call says laid over it; a name alone takes one away. That Docker does
+    so: `test_docker_profile.py`."""
+    named = {entry.partition("=")[0] for entry in entries}
+    kept = {name: value for name, value in image.items() if name not in named}
+    return kept | dict(entry.split("=", 1) for entry in entries if "=" in entry)
 
 
 @dataclass

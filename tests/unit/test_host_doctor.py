@@ -9,12 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from gpu_machines import H200, NO_NVML, FakeHost, nvml
+from gpu_machines import H200, NO_NVML, VERSION, FakeHost, nvml
 
-from moorage.engines.base import DiskSpace
+from moorage.engines.base import DiskSpace, GpuHandover
 from moorage.engines.hosts.doctor import diagnose
 from moorage.engines.hosts.host import HostReader
-from moorage.engines.nvidia import NvmlAnswer, NvmlFailure
+from moorage.engines.nvidia import GpuMachine, NvmlAnswer, NvmlFailure
 
 Break = Callable[[FakeHost], None]
 BROKEN: dict[str, tuple[Break, str, str]] = {}
@@ -79,9 +79,61 @@ def _(host: FakeHost) -> None:
 
 @broken("toolkit_missing", "cannot be handed over to containers", "apt-get install nvidia-container-toolkit")
 def _(host: FakeHost) -> None:
+    host.wanted = "runtime"
+
+
+@broken(
+    "cdi_missing", "MOORAGE_GPU_HANDOVER is cdi, and its CDI", "nvidia-ctk cdi generate --output=/etc/cdi/"
+)
+def _(host: FakeHost) -> None:
+    host.wanted = "cdi"
+    host.information["CDISpecDirs"] = ["/etc/cdi"]
+
+
+@broken("cdi_outdated", "is out of date (it says nvidia1 for 0, which is nvidia0)", "nvidia-ctk cdi generate")
+def _(host: FakeHost) -> None:
+    host.with_cdi("0", nodes={"0": "/dev/nvidia1"})
+
+
+@broken("driver_shows_none", "shows no GPU, and there is none on the bus", "dmesg | grep NVRM")
+def _(host: FakeHost) -> None:
+    host.answer = NvmlAnswer(GpuMachine(VERSION, (13, 0), ()))
+    for name in ("vendor", "class", "driver"):
+        host.remove(f"sys/bus/pci/devices/0000:3b:00.0/{name}")
+
+
+@broken(
+    "gpu_not_shown", "The GPU at 0000:4c:00.0 is on the bus, but the NVIDIA driver does not show it", "dmesg"
+)
+def _(host: FakeHost) -> None:
+    host.pci("nvidia", "0000:4c:00.0")
+
+
+@broken("driver_refuses_gpu", "loaded, but does not take the GPU at 0000:4c:00.0", "dmesg | grep NVRM")
+def _(host: FakeHost) -> None:
+    host.pci(None, "0000:4c:00.0")
+
+
+@broken("device_node_unknown", "the driver does not tell its device node", "nvidia-container-toolkit")
+def _(host: FakeHost) -> None:
+    host.answer = nvml(H200, replace(H200, device_id="GPU-1", index=1, minor=None, bus_id="00000000:4C:00.0"))
+
+
+@broken("gpus_not_offered", "are not offered: no NVIDIA driver is loaded", "nvidia-smi; dmesg")
+def _(host: FakeHost) -> None:
+    """NVIDIA's module has the GPU, and neither /proc nor NVML tells of it."""
+    host.without_driver()
+
+
+async def test_a_library_of_the_driver_that_is_missing(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path)
     host.remove("usr/lib/x86_64-linux-gnu/libnvidia-ptxjitcompiler.so.1")
     host.remove("usr/lib/x86_64-linux-gnu/libnvidia-ptxjitcompiler.so")
     host.remove("usr/lib/x86_64-linux-gnu/libnvidia-ptxjitcompiler.so.580.159.04")
+
+    (finding,) = await host.findings()
+    assert "the driver's library libnvidia-ptxjitcompiler was not found" in finding.message
+    assert finding.command == "apt-get install libnvidia-ptxjitcompiler1  # of version 580.159.04"
 
 
 @broken(
@@ -101,7 +153,7 @@ def _(host: FakeHost) -> None:
     (host.root / "dev/nvidiactl").symlink_to("/dev/null")
 
 
-@broken("xid", "reported Xid 119: its own processor does not answer", "reboot")
+@broken("xid", "reported Xid 119: its own processor (GSP) does not answer", "reboot")
 def _(host: FakeHost) -> None:
     host.log("NVRM: Xid (PCI:0000:3b:00): 119, pid=7, name=python3, Timeout waiting for RPC from GSP!")
 
@@ -194,6 +246,77 @@ async def test_a_broken_machine_gets_its_sentence_and_its_command(code: str, tmp
     ), found
 
 
+async def test_a_driver_that_shows_none_of_the_gpus_on_the_bus(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path, answer=NvmlAnswer(GpuMachine(VERSION, (13, 0), ())))
+    host.pci("nvidia", "0000:4c:00.0")
+    found = await host.read()
+    assert found.handover.reason == "the driver shows none"
+    assert [(one.code, one.broken) for one in found.findings] == [("gpu_not_shown", True)]
+    assert "The GPUs at 0000:3b:00.0, 0000:4c:00.0 are on the bus" in found.findings[0].message
+
+
+async def test_a_second_gpu_that_is_reserved_for_virtual_machines_is_told_and_breaks_nothing(
+    tmp_path: Path,
+) -> None:
+    host = FakeHost(tmp_path)
+    host.pci("vfio-pci", "0000:4c:00.0")
+    (finding,) = await host.findings()
+    assert (finding.code, finding.broken) == ("driver_vfio", False)
+    assert finding.command == "driverctl unset-override 0000:4c:00.0"
+
+
+async def test_one_lost_gpu_is_told_once(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path, answer=nvml(H200, lost=(1,)))
+    host.pci("nvidia", "0000:4c:00.0")
+    assert [one.code for one in await host.findings()] == ["gpu_lost"]
+    host.pci("nvidia", "0000:5d:00.0")
+    found = {one.code: one.message for one in await host.findings()}
+    assert found.keys() == {"gpu_not_shown", "gpu_lost"}
+    assert "1 of the machine's GPUs" in found["gpu_not_shown"]
+
+
+async def test_nodes_are_missed_also_where_the_drivers_version_cannot_be_read(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path)
+    host.remove("proc/driver/nvidia/version", "dev/nvidia-uvm")
+    found = await host.read()
+    assert found.devices[0].unusable_because is not None
+    assert [one.code for one in found.findings] == ["device_nodes_missing"]
+
+
+async def test_nvidias_runtime_makes_the_nodes_itself(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path)
+    host.with_toolkit()
+    host.remove("dev/nvidia-uvm", "dev/nvidia0")
+    found = await host.read()
+    assert ([one.unusable_because for one in found.devices], found.findings) == ([None], ())
+
+
+async def test_libraries_of_the_right_version_that_programs_do_not_find(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path, answer=NO_NVML["mismatch"])
+    (finding,) = await host.findings()
+    assert "but programs find others of another version first" in finding.message
+    assert "ldconfig -p" in finding.command
+
+
+@pytest.mark.parametrize("surroundings", ["plain", "toolkit", "cdi"])
+@pytest.mark.parametrize("code", BROKEN)
+async def test_no_gpu_is_out_of_use_without_a_finding(code: str, surroundings: str, tmp_path: Path) -> None:
+    host = FakeHost(tmp_path)
+    if surroundings == "cdi":
+        host.with_cdi("0", nodes={"0": "/dev/nvidia0"})
+    BROKEN[code][0](host)
+    if surroundings == "toolkit" and code != "toolkit_broken":
+        host.with_toolkit()
+    for unreadable in (False, True):
+        if unreadable and (tmp_path / "proc/driver/nvidia/version").exists():
+            host.remove("proc/driver/nvidia/version")
+        found = await host.read()
+        is_offered = found.handover.way is not GpuHandover.NONE or found.handover.reason is None
+        is_well = is_offered and all(one.unusable_because is None for one in found.devices)
+        assert is_well or found.findings, found
+        assert is_well or any(one.broken for one in found.findings) or code == "driver_vfio", found
+
+
 def test_there_are_enough_of_them() -> None:
     print(f"\n{len(BROKEN)} broken machines")
     assert len(BROKEN) >= 12
@@ -228,6 +351,53 @@ async def test_faults_of_programs_do_not_break_a_gpu(tmp_path: Path) -> None:
     found = await host.read()
     assert [(one.code, one.broken) for one in found.findings] == [("xid_of_a_program", False)]
     assert [device.unusable_because for device in found.devices] == [None]
+
+
+@pytest.mark.parametrize(
+    ("number", "words", "code", "usable"),
+    [
+        (13, "", "xid_of_a_program", True),
+        (48, "", "xid", False),
+        (62, "", "xid", False),
+        (63, "Row Remapper: New row marked for remapping, reset gpu to activate.", "xid_memory", True),
+        (64, "Row Remapper: Failed to remap row", "xid", False),
+        (74, "NVLink: fatal error detected on link 1", "xid_nvlink", True),
+        (79, "GPU has fallen off the bus.", "gpu_lost", False),
+        (94, "Contained: ECC error", "xid_memory", True),
+        (95, "Uncontained: ECC error", "xid", False),
+        (119, "Timeout waiting for RPC from GSP!", "xid", False),
+        (120, "GSP task panic", "xid", False),
+        (154, "GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)", "xid", False),
+        (154, "GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)", "xid", False),
+        (154, "GPU recovery action changed from 0x0 (None) to 0x4 (Drain and Reset)", "xid_reset_advised", True),
+        (154, "GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)", None, True),
+        (154, "something new", "xid_other", True),
+        (999, "", "xid_other", True),
+    ],
+)  # fmt: skip
+async def test_what_nvidias_error_numbers_mean(
+    tmp_path: Path, number: int, words: str, code: str | None, usable: bool
+) -> None:
+    host = FakeHost(tmp_path)
+    host.log(f"NVRM: Xid (PCI:0000:3b:00): {number}, {words}")
+    found = await host.read()
+    assert [one.code for one in found.findings] == ([] if code is None else [code])
+    assert [one.unusable_because is None for one in found.devices] == [usable]
+    assert all(one.broken is not usable for one in found.findings)
+    if number != 13:
+        assert not any("fault of a program" in one.message for one in found.findings)
+
+
+async def test_what_the_driver_asked_for_last_holds(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path)
+    asked = "NVRM: Xid (PCI:0000:3b:00): 154, GPU recovery action changed from"
+    host.log(f"{asked} 0x0 (None) to 0x4 (Drain and Reset)", f"{asked} 0x4 (Drain and Reset) to 0x1 (PF FLR)")
+    (finding,) = await host.findings()
+    assert "asks for a reset of it" in finding.message
+    host.log(
+        f"{asked} 0x0 (None) to 0x1 (GPU Reset Required)", f"{asked} 0x1 (GPU Reset Required) to 0x0 (None)"
+    )
+    assert await host.findings() == ()
 
 
 async def test_a_fatal_error_keeps_replicas_away_until_the_driver_is_loaded_anew(tmp_path: Path) -> None:

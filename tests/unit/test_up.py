@@ -34,7 +34,7 @@ def test_what_becomes_of_the_gpus_is_said() -> None:
     }
     plain = {"name": "plain", "gpus": [], "message": None}
     proposal = {
-        "name": "h200-141gb-112g",
+        "name": "h200-141gb",
         "gpu_model": "NVIDIA H200",
         "gpu_count": 1,
         "vcpu_millis": 16000,
@@ -49,7 +49,7 @@ def test_what_becomes_of_the_gpus_is_said() -> None:
         "GPUs are handed over directly: the engine has no NVIDIA runtime.",
         "rack-1 has NVIDIA H200, and no instance type offers it. Add one:",
         (
-            "  moor operator instance-type add h200-141gb-112g USD --gpu 'NVIDIA H200' --gpu-count 1 --vcpu 16 "
+            "  moor operator instance-type add h200-141gb --gpu 'NVIDIA H200' --gpu-count 1 --vcpu 16 "
             "--memory 112 --disk 200"
         ),
     ]

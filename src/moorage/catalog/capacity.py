@@ -5,9 +5,9 @@ times over (`cpu_overcommit`), because it can be shared. A GPU belongs to one re
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from moorage.engines.base import GpuDevice, NodeCapacity
+from moorage.engines.base import NodeCapacity
 
 
 @dataclass(frozen=True)
@@ -69,50 +69,8 @@ def place(
     if not fitting:
         return None
     _, node = max(fitting, key=lambda candidate: (candidate[0], candidate[1].name))
-    free = _free_gpus(instance_type, node, used.get(node.name, Used()))
+    free = free_gpus(instance_type, node, used.get(node.name, Used()))
     return Placement(node.name, tuple(free[: instance_type.gpu_count]), node.engine_identity)
-
-
-def why_no_room(instance_type: InstanceType, nodes: Sequence[NodeCapacity]) -> str:
-    """For a person who waits: is it all taken, closed for now, broken, too small, or is there none at all?"""
-    empty: dict[str, Used] = {}
-    what = instance_type.gpu_model or instance_type.name
-    opened = [replace(node, closed_because=None) for node in nodes]
-    is_closed = all(node.closed_because is not None for node in nodes)
-    if is_closed and room_for(instance_type, opened, empty, cpu_overcommit=64.0) > 0:
-        return (
-            f"Waits for {what}: for now nothing new is started, because the machine cannot keep containers apart. "
-            "It starts by itself once the operator has fixed that."
-        )
-    if room_for(instance_type, nodes, empty, cpu_overcommit=64.0) > 0:
-        return f"Waits for {what}: all of it is in use. It starts as soon as some is free."
-    why = _why_gpus_do_not_help(instance_type, opened) or "no machine of this installation has it"
-    return f"Waits for {what}: {why}. Choose another instance type, or ask the operator."
-
-
-def _why_gpus_do_not_help(instance_type: InstanceType, nodes: Sequence[NodeCapacity]) -> str | None:
-    """There are machines with that GPU, and yet none for this type."""
-    having = [
-        (node, [gpu for gpu in node.gpus if gpu.model == instance_type.gpu_model])
-        for node in nodes
-        if node.infrastructure == instance_type.infrastructure
-    ]
-    having = [(node, gpus) for node, gpus in having if gpus]
-    if not having:
-        return None
-    node, gpus = max(having, key=lambda one: (_usable(one[1]), one[0].memory_bytes, one[0].name))
-    broken = next((gpu.unusable_because for gpu in gpus if gpu.unusable_because is not None), None)
-    if _usable(gpus) < instance_type.gpu_count and broken is not None:
-        return f"{node.name} has it, but {broken}"
-    if _usable(gpus) < instance_type.gpu_count:
-        return f"it wants {instance_type.gpu_count} of them on one machine, and {node.name} has {len(gpus)}"
-    wanted = f"{instance_type.memory_bytes / 2**30:.0f} GiB of memory and {instance_type.vcpu_millis / 1000:g} vCPUs"
-    there = f"{node.memory_bytes / 2**30:.0f} GiB and {node.cpu_millis / 1000:g}"
-    return f"{instance_type.name} wants {wanted}, and {node.name}, which has the GPU, has {there}"
-
-
-def _usable(gpus: Sequence[GpuDevice]) -> int:
-    return sum(gpu.unusable_because is None for gpu in gpus)
 
 
 def _fits(instance_type: InstanceType, node: NodeCapacity, used: Used, cpu_overcommit: float) -> int:
@@ -122,11 +80,11 @@ def _fits(instance_type: InstanceType, node: NodeCapacity, used: Used, cpu_overc
     by_cpu = int(node.cpu_millis * cpu_overcommit - used.cpu_millis) // instance_type.vcpu_millis
     fits = min(by_memory, by_cpu)
     if instance_type.gpu_count:
-        fits = min(fits, len(_free_gpus(instance_type, node, used)) // instance_type.gpu_count)
+        fits = min(fits, len(free_gpus(instance_type, node, used)) // instance_type.gpu_count)
     return max(fits, 0)
 
 
-def _free_gpus(instance_type: InstanceType, node: NodeCapacity, used: Used) -> list[str]:
+def free_gpus(instance_type: InstanceType, node: NodeCapacity, used: Used) -> list[str]:
     return [
         gpu.device_id
         for gpu in node.gpus

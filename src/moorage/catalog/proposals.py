@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from itertools import count as numbers
 
 from moorage.catalog.capacity import InstanceType, room_for
@@ -54,17 +55,16 @@ def propose(
             for node in nodes
             if node.infrastructure == infrastructure
             and _gpus(node, model)
-            and node.closed_because is None
             and not any(_uses(one, node, cpu_overcommit) for one in offered)
         ]
         if not unused:
             continue
-        names = {one.name for one in catalogue} | {one.name for one in proposals}
+        names, proposed = {one.name for one in catalogue}, {one.name for one in proposals}
         because = _because(model, offered, unused)
         for one in _for_model(model, infrastructure, unused, of_model, because):
             if _is_new(one, of_model) and _fits_somewhere(one, unused, cpu_overcommit):
-                proposals.append(replace(one, name=_free_name(one, names)))
-                names.add(proposals[-1].name)
+                proposals.append(replace(one, name=_free_name(one, names, proposed)))
+                proposed.add(proposals[-1].name)
     return proposals
 
 
@@ -84,13 +84,15 @@ def _fits_somewhere(proposal: Proposal, nodes: Sequence[NodeCapacity], cpu_overc
     return room_for(wanted, [_whole(node) for node in nodes], {}, cpu_overcommit) > 0
 
 
-def _free_name(proposal: Proposal, names: Collection[str]) -> str:
-    """The catalogue's own sizes under its name do not fit: a type's sizes never change, so this is another."""
-    if proposal.name not in names:
-        return proposal.name
-    sized = f"{proposal.name}-{proposal.memory_bytes // _GIB}g"
+def _free_name(proposal: Proposal, catalogue: Collection[str], proposed: Collection[str]) -> str:
+    """The catalogue's own sizes under its name do not fit: a type's sizes never change, so this is another, and smaller
+    (`_is_new`). Its memory is in the name only where nothing else tells two of them apart."""
+    taken = {*catalogue, *proposed}
+    name, small = proposal.name, f"{proposal.name}-small"
+    sized = f"{name}-{proposal.memory_bytes // _GIB}g"
+    first = [name, *([small] if name in catalogue else []), sized]
     more = (f"{sized}-{number}" for number in numbers(2))
-    return sized if sized not in names else next(name for name in more if name not in names)
+    return next(one for one in chain(first, more) if one not in taken)
 
 
 def _uses(offered: InstanceType, node: NodeCapacity, cpu_overcommit: float) -> bool:
@@ -100,8 +102,9 @@ def _uses(offered: InstanceType, node: NodeCapacity, cpu_overcommit: float) -> b
 
 
 def _whole(node: NodeCapacity) -> NodeCapacity:
-    """As if none of its GPUs were broken: a type is for longer than a fault."""
-    return replace(node, gpus=tuple(replace(gpu, unusable_because=None) for gpu in node.gpus))
+    """As if none of its GPUs were broken, and it were not closed: a type is for longer than a fault."""
+    gpus = tuple(replace(gpu, unusable_because=None) for gpu in node.gpus)
+    return replace(node, gpus=gpus, closed_because=None)
 
 
 def _for_model(
@@ -111,8 +114,9 @@ def _for_model(
     of_model: Sequence[InstanceType],
     because: str,
 ) -> Iterator[Proposal]:
-    memory_gib = min(int(node.memory_bytes * _OF_MEMORY / len(_gpus(node, model))) // _GIB for node in having)
-    vcpu = min(node.cpu_millis // len(_gpus(node, model)) // 1000 for node in having)
+    # By all GPUs of a machine, of whatever model: what is promised to one is not there for the others.
+    memory_gib = min(int(node.memory_bytes * _OF_MEMORY / len(node.gpus)) // _GIB for node in having)
+    vcpu = min(node.cpu_millis // len(node.gpus) // 1000 for node in having)
     price = _price(model, of_model)
     base = _name(_gpus(having[0], model)[0])
     for count in (one for one in _COUNTS if one <= max(len(_gpus(node, model)) for node in having)):
@@ -148,8 +152,10 @@ def _name(gpu: GpuDevice) -> str:
     """`NVIDIA H200` of 140.4 GiB → `h200-141gb`."""
     words = re.sub(r"\b(nvidia|geforce|tesla|quadro)\b", " ", gpu.model.lower())
     slug = re.sub(r"[^a-z0-9]+", "-", words).strip("-") or "gpu"
-    size = "" if re.search(r"\d+gb\b", slug) else f"-{math.ceil(gpu.memory_bytes / _GIB)}gb"
-    return f"{slug[:40]}{size}"
+    # One that computes in the machine's memory has no size of its own.
+    if gpu.memory_bytes is None or re.search(r"\d+gb\b", slug):
+        return slug[:40]
+    return f"{slug[:40]}-{math.ceil(gpu.memory_bytes / _GIB)}gb"
 
 
 def _gpus(node: NodeCapacity, model: str | None) -> list[GpuDevice]:

@@ -3,8 +3,9 @@
 from fastapi import APIRouter
 from pydantic import BaseModel
 
-from moorage.catalog.capacity import InstanceType, room_for, why_no_room
+from moorage.catalog.capacity import InstanceType, room_for
 from moorage.catalog.repository import list_instance_types
+from moorage.catalog.shortage import why_unavailable
 from moorage.containers.capacity_repository import Room, load_room
 from moorage.identity.authentication import TheActor
 from moorage.kit.pagination import Page
@@ -40,7 +41,13 @@ async def get_instance_types(
     return Page(items=[instance_type_json(entry, room, settings) for entry in offered])
 
 
-def instance_type_json(entry: InstanceType, room: Room, settings: Settings) -> InstanceTypeRead:
-    free = room_for(entry, room.nodes, room.used, settings.cpu_overcommit)
-    reason = None if free else why_no_room(entry, room.nodes)
+def instance_type_json(
+    entry: InstanceType, room: Room, settings: Settings, *, for_operator: bool = False
+) -> InstanceTypeRead:
+    """Only the operator reads which machine is short of what."""
+    overcommit = settings.cpu_overcommit
+    free = room_for(entry, room.nodes, room.used, overcommit)
+    reason = (
+        None if free else why_unavailable(entry, room.nodes, room.used, overcommit, for_operator=for_operator)
+    )
     return InstanceTypeRead(**vars(entry), available=free > 0, free=free, unavailable_reason=reason)

@@ -182,7 +182,8 @@ class GpuHandover(StrEnum):
 class GpuDevice:
     device_id: str
     model: str
-    memory_bytes: int
+    memory_bytes: int | None
+    """None where it does not tell: it computes in the machine's memory."""
     unusable_because: str | None = None
     """Why nothing may be started on it: it broke, or cannot be handed over. A clause, for people."""
 

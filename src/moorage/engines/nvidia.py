@@ -9,13 +9,14 @@ import asyncio
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pynvml
+
+from moorage.engines.nvml_thread import nvml_thread
 
 Answer = TypeVar("Answer")
 Version = tuple[int, ...]
@@ -29,7 +30,6 @@ NO_DRIVER = (
 )
 NOT_TOLD = (pynvml.NVML_ERROR_NOT_SUPPORTED, pynvml.NVML_ERROR_INVALID_ARGUMENT)
 """How NVML says that a device, or a slice of one, has no such thing."""
-nvml_thread = ThreadPoolExecutor(1, thread_name_prefix="nvml")
 GPU_VARIABLES = ("NVIDIA_REQUIRE_CUDA", "NVIDIA_DISABLE_REQUIRE", "CUDA_VERSION")
 """What an image's environment says about the driver that it needs."""
 
@@ -40,7 +40,8 @@ class Gpu:
 
     device_id: str
     model: str
-    memory_bytes: int
+    memory_bytes: int | None
+    """None where it has none of its own: it computes in the machine's."""
     index: int = 0
     minor: int | None = None
     """Of its device node: /dev/nvidia<minor>."""
@@ -142,7 +143,7 @@ def _gpu(index: int) -> Gpu | None:
         return Gpu(
             device_id=str(pynvml.nvmlDeviceGetUUID(handle)),
             model=str(pynvml.nvmlDeviceGetName(handle)),
-            memory_bytes=int(pynvml.nvmlDeviceGetMemoryInfo(handle).total),
+            memory_bytes=told(lambda: int(pynvml.nvmlDeviceGetMemoryInfo(handle).total)),
             index=index,
             minor=told(lambda: int(pynvml.nvmlDeviceGetMinorNumber(handle))),
             bus_id=told(lambda: str(pynvml.nvmlDeviceGetPciInfo(handle).busId)),

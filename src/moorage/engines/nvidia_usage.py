@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 import pynvml
 
 from moorage.engines.base import GpuUsage
-from moorage.engines.nvidia import NO_DRIVER, nvml_thread, told
+from moorage.engines.nvidia import NO_DRIVER, told
+from moorage.engines.nvml_thread import nvml_thread
 from moorage.kit.errors import EngineError
 
 Answer = TypeVar("Answer")
@@ -55,14 +56,29 @@ async def _ask(
 
 
 def _read_usage(device_ids: tuple[str, ...]) -> dict[str, GpuUsage]:
+    found: dict[str, GpuUsage] = {}
     try:
         _load()
-        return {device_id: _usage(handle) for device_id in device_ids if (handle := _handle(device_id))}
+        for device_id in device_ids:
+            usage = _usage_of(device_id)
+            found |= {device_id: usage} if usage is not None else {}
     except pynvml.NVMLError as exc:
         _unload()
         if exc.value in NO_DRIVER:
             return {}
         raise EngineError(f"ask NVML what the GPUs do: {exc}") from exc
+    return found
+
+
+def _usage_of(device_id: str) -> GpuUsage | None:
+    """None for one that is gone or broke (`_read_problems` says which): it hides no other."""
+    try:
+        handle = _handle(device_id)
+        return _usage(handle) if handle else None
+    except pynvml.NVMLError as exc:
+        if exc.value in _PROBLEMS:
+            return None
+        raise
 
 
 def _read_problems(device_ids: tuple[str, ...]) -> dict[str, str]:
@@ -114,9 +130,11 @@ def _problem(device_id: str) -> str | None:
         handle = pynvml.nvmlDeviceGetHandleByUUID(device_id)
         pynvml.nvmlDeviceGetMemoryInfo(handle)
     except pynvml.NVMLError as exc:
-        if exc.value not in _PROBLEMS:
+        if exc.value in _PROBLEMS:
+            return _PROBLEMS[exc.value]
+        # One that computes in the machine's memory does not tell of any of its own, and is well.
+        if exc.value != pynvml.NVML_ERROR_NOT_SUPPORTED:
             raise
-        return _PROBLEMS[exc.value]
     rows = told(lambda: pynvml.nvmlDeviceGetRemappedRows(handle))
     return "its memory is worn out: no spare row is left" if rows is not None and rows[3] else None
 

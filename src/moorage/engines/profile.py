@@ -17,6 +17,7 @@ from importlib import resources
 from typing import Any
 
 from moorage.engines.base import GpuHandover, ReplicaSpec
+from moorage.engines.gpu_environment import DRIVER_CAPABILITIES, ORDERS, VISIBLE_DEVICES, may_order_devices
 
 CPU_PERIOD_US = 100_000
 PIDS_LIMIT = 4096
@@ -64,6 +65,8 @@ READ_ONLY_PATHS = (
 """Switches of the machine; to uid 0 inside they would be writable."""
 ALL_GPUS_PATH = "/proc/driver/nvidia"
 """Tells of every GPU of the machine, to whoever has none of them too."""
+_GPU_CAPABILITIES = "compute,utility"
+"""Of the driver's: what computes and what tells. Those that draw bring devices of the machine's screen."""
 OUT_OF_MEMORY_SCORE_ADJUSTMENT = 500
 """When the machine itself runs out of memory, users' containers go before the database and the gateway."""
 
@@ -82,6 +85,8 @@ class GpuGrant:
     """Of a direct hand-over: the driver's files by where they are inside, read-only."""
     library_path: str | None = None
     """What LD_LIBRARY_PATH has to be, so that those are found."""
+    withheld_environment: tuple[str, ...] = ()
+    """Variables of the image that could ask NVIDIA's tools for more."""
     hidden_paths: tuple[str, ...] = ()
     """Of a direct hand-over: what tells of the machine's other GPUs. NVIDIA's own tools hide that by themselves."""
 
@@ -115,8 +120,10 @@ class Profile:
     restart_policy: str
     init: bool
     gpus: GpuGrant | None
-    forced_environment: Mapping[str, str] = field(repr=False)
-    """Wins over the image's and the user's environment."""
+    environment: Mapping[str, str] = field(repr=False)
+    """The user's and what is forced, which wins over theirs and the image's."""
+    withheld_environment: tuple[str, ...]
+    """Not set inside, whatever the image says."""
 
 
 def profile_for(spec: ReplicaSpec, runtime: str | None = None, gpus: GpuGrant | None = None) -> Profile:
@@ -124,6 +131,8 @@ def profile_for(spec: ReplicaSpec, runtime: str | None = None, gpus: GpuGrant | 
     if spec.gpu_device_ids and gpus is None:
         gpus = GpuGrant(GpuHandover.RUNTIME, spec.gpu_device_ids)
     assert (gpus.device_ids if gpus else ()) == spec.gpu_device_ids, "granted is what was assigned"
+    forced = _gpu_environment(gpus)
+    withheld = {*ORDERS, *(gpus.withheld_environment if gpus else ())} - forced.keys()
     return Profile(
         dropped_capabilities=("ALL",),
         no_new_privileges=True,
@@ -151,7 +160,12 @@ def profile_for(spec: ReplicaSpec, runtime: str | None = None, gpus: GpuGrant | 
         # such process either. The price: a program without a SIGTERM handler uses its whole grace period.
         init=False,
         gpus=gpus,
-        forced_environment=_gpu_environment(gpus),
+        environment={
+            "PORT": str(spec.port),
+            **{name: value for name, value in spec.environment.items() if not may_order_devices(name)},
+            **forced,
+        },
+        withheld_environment=tuple(sorted(withheld)),
     )
 
 
@@ -180,6 +194,6 @@ def _gpu_environment(gpus: GpuGrant | None) -> Mapping[str, str]:
     # Where NVIDIA's runtime is the engine's default it shows a container the GPUs that this variable names,
     # and CUDA's base images set it to "all". "void" is NVIDIA's word for none.
     if gpus is None:
-        return {"NVIDIA_VISIBLE_DEVICES": "void"}
+        return {VISIBLE_DEVICES: "void"}
     path = {"LD_LIBRARY_PATH": gpus.library_path} if gpus.library_path is not None else {}
-    return {"NVIDIA_VISIBLE_DEVICES": ",".join(gpus.device_ids), **path}
+    return {VISIBLE_DEVICES: ",".join(gpus.device_ids), DRIVER_CAPABILITIES: _GPU_CAPABILITIES, **path}

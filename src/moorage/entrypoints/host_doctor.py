@@ -8,7 +8,7 @@ import asyncio
 from dataclasses import asdict
 from typing import Any
 
-from moorage.engines.base import GpuHandover, HostFinding
+from moorage.engines.base import GpuDevice, GpuHandover, HostFinding
 from moorage.engines.docker.connection import answers
 from moorage.engines.docker.daemon import known_host
 from moorage.engines.hosts.host import GpuHost, HostReader
@@ -59,7 +59,7 @@ def _show(session: Session, host: GpuHost, findings: tuple[HostFinding, ...]) ->
         output.line(f"NVIDIA driver {host.machine.driver}, CUDA up to {cuda}.")
     for device in host.devices:
         state = device.unusable_because or "usable"
-        output.line(f"{device.model}, {device.memory_bytes / 2**30:.1f} GiB, {device.device_id}: {state}")
+        output.line(f"{device.model}, {_memory(device)}, {device.device_id}: {state}")
     if host.handover.way is not GpuHandover.NONE:
         output.line(f"Handed over to containers: {host.handover.way} ({host.handover.reason}).")
     elif host.handover.reason is None:
@@ -70,6 +70,12 @@ def _show(session: Session, host: GpuHost, findings: tuple[HostFinding, ...]) ->
         output.line(f"  {finding.command}")
     if not findings:
         output.line("Nothing is wrong with this machine.", style="green")
+
+
+def _memory(device: GpuDevice) -> str:
+    if device.memory_bytes is None:
+        return "memory unknown"
+    return f"{device.memory_bytes / 2**30:.1f} GiB"
 
 
 def _json(host: GpuHost, findings: tuple[HostFinding, ...]) -> dict[str, Any]:

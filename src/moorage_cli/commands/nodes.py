@@ -36,9 +36,8 @@ def nodes(session: Session) -> None:
     for one in items:
         for gpu in one["gpus"]:
             use = gpu["unusable_because"] or ("in use" if gpu["in_use"] else "free")
-            session.output.line(
-                f"{one['name']}: {gpu['model']}, {shown_bytes(gpu['memory_bytes'])}, {gpu['device_id']}, {use}"
-            )
+            memory = "memory unknown" if gpu["memory_bytes"] is None else shown_bytes(gpu["memory_bytes"])
+            session.output.line(f"{one['name']}: {gpu['model']}, {memory}, {gpu['device_id']}, {use}")
 
     for one in items:
         if one["message"] is not None:

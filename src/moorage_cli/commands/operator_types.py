@@ -52,7 +52,7 @@ def proposals(session: Session) -> None:
         return
     if not items:
         session.output.line(
-            "Nothing to propose: each GPU that is there has its instance type, offered or not."
+            "Nothing to propose: no GPU is there for which a type is missing. See what is there: moor nodes"
         )
     for because in dict.fromkeys(one["because"] for one in items):
         session.output.line(because)
@@ -62,11 +62,12 @@ def proposals(session: Session) -> None:
 
 
 def add_command(proposal: Record) -> str:
-    """What adds a proposed type; a price that nobody knows is left to be written."""
+    """What adds a proposed type; where nobody knows a price, it asks for one."""
     price = proposal["price_per_hour_microusd"]
+    priced = f" {shown_price(price)}" if price is not None else ""
     gibibytes = {name: proposal[f"{name}_bytes"] / _GIBIBYTE for name in ("memory", "disk")}
     return (
-        f"moor operator instance-type add {proposal['name']} {shown_price(price) if price is not None else 'USD'} "
+        f"moor operator instance-type add {proposal['name']}{priced} "
         f"--gpu {shlex.quote(proposal['gpu_model'])} --gpu-count {proposal['gpu_count']} "
         f"--vcpu {proposal['vcpu_millis'] / 1000:g} --memory {gibibytes['memory']:g} --disk {gibibytes['disk']:g}"
         + (" --community" if proposal["infrastructure"] == "community" else "")
@@ -77,9 +78,14 @@ def add_command(proposal: Record) -> str:
 def add(
     session: Session,
     name: NameArgument,
-    price: PriceArgument,
     vcpu: Annotated[float, typer.Option(min=0.25, help="vCPUs.")],
     memory: Annotated[float, typer.Option(min=0.001, metavar="GIB", help="Memory in GiB.")],
+    price: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="USD", help="For one replica and hour, e.g. 0.80; asked for where it is left out."
+        ),
+    ] = None,
     disk: Annotated[float, typer.Option(min=0.001, metavar="GIB", help="Disk in GiB.")] = 10,
     gpu: Annotated[
         str | None, typer.Option(help="The model as its driver names it, e.g. 'NVIDIA L4'.")
@@ -92,7 +98,7 @@ def add(
         raise UsageError("Say which GPU: --gpu.")
     body: Record = {
         "name": name,
-        "price_per_hour_microusd": _price(price),
+        "price_per_hour_microusd": _price(price if price is not None else _asked_price(session)),
         "vcpu_millis": round(vcpu * 1000),
         "memory_bytes": round(memory * _GIBIBYTE),
         "disk_bytes": round(disk * _GIBIBYTE),
@@ -139,6 +145,17 @@ def _say(session: Session, entry: Record) -> None:
     offered = "" if entry["enabled"] else ", not offered"
     price = shown_price(entry["price_per_hour_microusd"])
     session.output.line(f"{entry['name']}: {price} USD per replica and hour{offered}.")
+
+
+def _asked_price(session: Session) -> str:
+    missing = UsageError("Say what one replica costs per hour, in USD, after the name: e.g. 0.80.")
+    if session.output.as_json:
+        raise missing
+    try:
+        return str(typer.prompt("USD per replica and hour", err=True))
+    except typer.Abort:
+        typer.echo(err=True)  # the question's line is still open
+        raise missing from None
 
 
 def _price(text: str) -> int:

@@ -79,7 +79,10 @@ async def list_catalogue(
     """All of it, also what is not offered any more."""
     room = await load_room(session)
     return Page(
-        items=[instance_type_json(entry, room, settings) for entry in await list_instance_types(session)]
+        items=[
+            instance_type_json(entry, room, settings, for_operator=True)
+            for entry in await list_instance_types(session)
+        ]
     )
 
 
@@ -124,7 +127,7 @@ async def delete_instance_type(instance_type: str, operator: TheOperator, sessio
 async def _shown(session: AsyncSession, name: str, settings: Settings) -> InstanceTypeRead:
     entry = await find_instance_type(session, name)
     assert entry is not None, "it was just written"
-    return instance_type_json(entry, await load_room(session), settings)
+    return instance_type_json(entry, await load_room(session), settings, for_operator=True)
 
 
 def _node(node: NodeCapacity, used: Used, seen_s_ago: float, cpu_overcommit: float) -> NodeRead:

@@ -14,7 +14,8 @@ _LARGEST = 2**50
 class GpuRead(BaseModel):
     device_id: str
     model: str
-    memory_bytes: int
+    memory_bytes: int | None
+    """Null: it does not tell, because it computes in the machine's memory."""
     in_use: bool
     unusable_because: str | None
     """Why nothing may be started on it."""

@@ -17,9 +17,10 @@ from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from moorage.catalog.capacity import Used, place, room_for, why_no_room
+from moorage.catalog.capacity import Used, place, room_for
 from moorage.catalog.driver_fit import too_old_for
 from moorage.catalog.repository import list_instance_types
+from moorage.catalog.shortage import why_waiting
 from moorage.containers import capacity_repository
 from moorage.containers.avoidance import Avoidance, avoided_nodes, why_no_other_room
 from moorage.containers.capacity_repository import Room
@@ -334,7 +335,7 @@ class ContainersReconciler:
         instance_type, avoidance = loaded.instance_type, Avoidance.from_json(loaded.container.avoidance)
         avoided = self._avoided(loaded)
         if avoidance is None or not avoided:
-            return why_no_room(instance_type, room.nodes)
+            return why_waiting(instance_type, room.nodes, room.used, self.settings.cpu_overcommit)
         return why_no_other_room(instance_type.gpu_model or instance_type.name, avoided, avoidance.until)
 
     def _replica_views(self, loaded: Loaded, seen: Seen, doubted: Doubted) -> list[ReplicaView]:

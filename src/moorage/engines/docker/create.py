@@ -38,12 +38,13 @@ def create_body(
 ) -> dict[str, Any]:
     """`bounds_disk`: the engine's storage can."""
     profile = profile_for(spec, runtime, gpus)
-    environment = {"PORT": str(spec.port)} | dict(spec.environment) | dict(profile.forced_environment)
     body: dict[str, Any] = {
         "Image": spec.image,
         # Host names have no underscores.
         "Hostname": spec.replica_id.replace("_", "-"),
-        "Env": [f"{name}={value}" for name, value in environment.items()],
+        # A name alone takes a variable away that the image sets.
+        "Env": [f"{name}={value}" for name, value in profile.environment.items()]
+        + list(profile.withheld_environment),
         "Labels": labels(spec, installation_id),
         "ExposedPorts": {_port(spec): {}},
         "AttachStdin": False,

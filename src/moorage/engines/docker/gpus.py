@@ -10,9 +10,11 @@ from aiodocker.exceptions import DockerError
 
 from moorage.engines.base import GpuHandover, ReplicaSpec
 from moorage.engines.docker.connection import DockerConnection
+from moorage.engines.gpu_environment import orders_in
 from moorage.engines.hosts.driver_files import CONTROL_NODES, OPTIONAL_NODES
 from moorage.engines.hosts.host import GpuHost, HostReader
-from moorage.engines.hosts.kernel_log import UNUSABLE_AFTER, is_of, kernel_bus_id, read_xids
+from moorage.engines.hosts.kernel_log import is_of, kernel_bus_id, read_xids
+from moorage.engines.hosts.xids import unusable_after
 from moorage.engines.nvidia import (
     GpuMachine,
     NvmlFailure,
@@ -102,8 +104,8 @@ class Gpus:
         if addresses:
             for xid in await asyncio.to_thread(read_xids, self.host.root):
                 for device_id, bus_id in addresses.items():
-                    if xid.number in UNUSABLE_AFTER and is_of(xid, bus_id):
-                        found.setdefault(device_id, f"{UNUSABLE_AFTER[xid.number]} (Xid {xid.number})")
+                    if (because := unusable_after(xid)) is not None and is_of(xid, bus_id):
+                        found.setdefault(device_id, because)
         if silence is not None and not found:
             raise silence
         return found
@@ -155,12 +157,13 @@ def _require_driver(machine: GpuMachine, environment: Mapping[str, str]) -> None
 
 
 def _grant(host: GpuHost, spec: ReplicaSpec, environment: Mapping[str, str]) -> GpuGrant:
-    device_ids = spec.gpu_device_ids
+    device_ids, withheld = spec.gpu_device_ids, orders_in(environment)
     way = host.handover.way
     if way is GpuHandover.CDI:
-        return GpuGrant(way, device_ids, cdi_names=tuple(host.cdi[one] for one in device_ids))
+        names = tuple(host.cdi[one] for one in device_ids)
+        return GpuGrant(way, device_ids, cdi_names=names, withheld_environment=withheld)
     if way is not GpuHandover.DIRECT:
-        return GpuGrant(way, device_ids)
+        return GpuGrant(way, device_ids, withheld_environment=withheld)
     assert host.machine is not None, "a device that is known was described"
     minors = {gpu.device_id: gpu.minor for gpu in host.machine.gpus}
     nodes = [f"nvidia{minors[one]}" for one in device_ids]
@@ -178,6 +181,7 @@ def _grant(host: GpuHost, spec: ReplicaSpec, environment: Mapping[str, str]) -> 
         device_nodes=tuple(f"/dev/{name}" for name in nodes),
         files=files,
         library_path=":".join(folders),
+        withheld_environment=withheld,
         hidden_paths=tuple(
             f"{ALL_GPUS_PATH}/gpus/{kernel_bus_id(gpu.bus_id)}"
             for gpu in host.machine.gpus

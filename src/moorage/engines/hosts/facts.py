@@ -15,7 +15,8 @@ import yaml
 
 from moorage.engines.base import DiskSpace
 from moorage.engines.hosts.driver_files import DriverFiles, read_driver_files
-from moorage.engines.hosts.kernel_log import Xid, read_xids
+from moorage.engines.hosts.kernel_log import read_xids
+from moorage.engines.hosts.xids import Xid
 from moorage.engines.nvidia import NvmlAnswer
 
 NVIDIA_RUNTIME = "nvidia"
@@ -38,6 +39,7 @@ class EngineFacts:
     """What an engine says of itself that matters here."""
 
     version: str = ""
+    answers: bool = True
     is_local: bool = True
     """It runs on this machine and sees its files."""
     runtimes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -46,7 +48,9 @@ class EngineFacts:
     cdi_names: frozenset[str] = frozenset()
     """GPUs that it can hand over by CDI: `0`, `GPU-…`, `all`."""
     cdi_nodes: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """By such a name: the device nodes behind it, where the specification could be read."""
+    """By such a name: the machine's device nodes behind it, where the specification could be read."""
+    cdi_files: Mapping[str, str] = field(default_factory=dict)
+    """By such a name: the file that says so."""
     has_cdi: bool = False
     data_folder: str | None = None
     sandbox: str | None = None
@@ -110,16 +114,21 @@ def engine_facts(
     named = {one.partition("=")[2] for one in listed if one.startswith(f"{_CDI_KIND}=")}
     folders = information.get("CDISpecDirs") or ()
     specified: dict[str, frozenset[str]] = {}
+    files: dict[str, str] = {}
     for folder in folders if is_local else ():
-        specified |= _cdi_devices(root / str(folder).lstrip("/"))
+        for file, devices in _cdi_devices(root / str(folder).lstrip("/")):
+            specified |= devices
+            files |= dict.fromkeys(devices, f"{folder}/{file.name}")
     return EngineFacts(
         version=str(information.get("ServerVersion", "")),
+        answers=bool(information),
         is_local=is_local,
         runtimes=information.get("Runtimes") or {},
         cgroup_driver=str(information.get("CgroupDriver", "")),
         cgroup_version=str(information.get("CgroupVersion", "")),
         cdi_names=frozenset(named or specified),
         cdi_nodes=specified,
+        cdi_files=files,
         has_cdi=bool(folders or listed),
         data_folder=information.get("DockerRootDir"),
         sandbox=sandbox,
@@ -134,9 +143,8 @@ def _program(root: Path, name_or_path: str) -> Path | None:
     return next((at for folder in _PROGRAM_FOLDERS if (at := root / folder / name_or_path).exists()), None)
 
 
-def _cdi_devices(folder: Path) -> dict[str, frozenset[str]]:
-    """By name: its device nodes."""
-    found: dict[str, frozenset[str]] = {}
+def _cdi_devices(folder: Path) -> Iterator[tuple[Path, dict[str, frozenset[str]]]]:
+    """For each file: its devices by name, with the nodes of the machine that each brings along."""
     for file in sorted(folder.glob("*")):
         if file.suffix not in (".json", ".yaml", ".yml"):
             continue
@@ -146,12 +154,23 @@ def _cdi_devices(folder: Path) -> dict[str, frozenset[str]]:
         except (OSError, ValueError, yaml.YAMLError):
             continue  # The engine cannot read it either.
         if isinstance(document, dict) and document.get("kind") == _CDI_KIND:
-            for device in _dictionaries(document.get("devices")):
-                if "name" in device:
-                    edits = device.get("containerEdits")
-                    nodes = _dictionaries(edits.get("deviceNodes")) if isinstance(edits, dict) else []
-                    found[str(device["name"])] = frozenset(str(node.get("path")) for node in nodes)
-    return found
+            # What all of them bring along stands beside them.
+            common = _edited_nodes(document)
+            yield (
+                file,
+                {
+                    str(device["name"]): common | _edited_nodes(device)
+                    for device in _dictionaries(document.get("devices"))
+                    if "name" in device
+                },
+            )
+
+
+def _edited_nodes(part: Mapping[str, Any]) -> frozenset[str]:
+    edits = part.get("containerEdits")
+    nodes = _dictionaries(edits.get("deviceNodes")) if isinstance(edits, dict) else []
+    # `path` is the name inside; outside it is the same where nothing else is said.
+    return frozenset(str(node.get("hostPath") or node.get("path")) for node in nodes)
 
 
 def _dictionaries(document: Any) -> list[dict[str, Any]]:

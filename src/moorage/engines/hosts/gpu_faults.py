@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from moorage.engines.base import HostFinding
 from moorage.engines.hosts.facts import HostFacts
 from moorage.engines.hosts.findings import broken, risky
-from moorage.engines.hosts.kernel_log import FALLEN_OFF_THE_BUS, UNUSABLE_AFTER, is_of
+from moorage.engines.hosts.kernel_log import is_of
+from moorage.engines.hosts.xids import FALLEN_OFF_THE_BUS, Xid, XidKind, meaning_of, unusable_after
 from moorage.engines.nvidia import Gpu
 
 
@@ -19,8 +20,8 @@ def unusable_because(gpu: Gpu, facts: HostFacts) -> str | None:
         return "its memory is worn out: no spare row is left"
     if gpu.fabric_pending:
         return "the fabric manager has not set up its NVLink switches"
-    fatal = [xid.number for xid in facts.xids if xid.number in UNUSABLE_AFTER and is_of(xid, gpu.bus_id)]
-    return f"{UNUSABLE_AFTER[fatal[-1]]} (Xid {fatal[-1]})" if fatal else None
+    fatal = [because for xid in facts.xids if is_of(xid, gpu.bus_id) and (because := unusable_after(xid))]
+    return fatal[-1] if fatal else None
 
 
 def gpu_faults(facts: HostFacts) -> Iterator[HostFinding]:
@@ -49,19 +50,33 @@ def _xids(facts: HostFacts) -> Iterator[HostFinding]:
     for xid in facts.xids:
         if xid.number == FALLEN_OFF_THE_BUS:
             continue  # `_lost` says it.
-        if xid.number in UNUSABLE_AFTER:
-            yield broken(
-                "xid",
-                f"The GPU at {xid.bus_id} reported Xid {xid.number}: {UNUSABLE_AFTER[xid.number]}.",
-                # What is read here ends with the next load of the driver; of a reset alone it knows nothing.
-                "reboot  # if it comes back, exchange the GPU",
+        kind, clause = meaning_of(xid)
+        code, command = _help_after(kind, xid)
+        say = broken if kind is XidKind.UNUSABLE else risky
+        yield say(code, f"The GPU at {xid.bus_id} reported Xid {xid.number}: {clause}.", command)
+
+
+def _help_after(kind: XidKind, xid: Xid) -> tuple[str, str]:
+    """The finding's code, and the command that helps."""
+    # `nvidia-smi` wants the function too, which the kernel's log leaves out.
+    at = xid.bus_id if "." in xid.bus_id else f"{xid.bus_id}.0"
+    reset = f"nvidia-smi --gpu-reset -i {at}  # while nothing runs on it"
+    match kind:
+        case XidKind.UNUSABLE:
+            # What is read here ends with the next load of the driver; of a reset alone it knows nothing.
+            return "xid", "reboot  # if it comes back, exchange the GPU"
+        case XidKind.MEMORY:
+            return "xid_memory", f"{reset}; if it comes back, exchange the GPU"
+        case XidKind.NVLINK:
+            return (
+                "xid_nvlink",
+                f"nvidia-smi nvlink -s -i {at} && nvidia-smi nvlink -e -i {at}  # then reboot",
             )
-        else:
-            yield risky(
-                "xid_of_a_program",
-                f"The GPU at {xid.bus_id} reported Xid {xid.number}, as a rule the fault of a program.",
-                f"dmesg | grep 'Xid (PCI:{xid.bus_id}'",
-            )
+        case XidKind.RESET_ADVISED:
+            return "xid_reset_advised", reset
+        case XidKind.PROGRAM | XidKind.OTHER:
+            code = "xid_of_a_program" if kind is XidKind.PROGRAM else "xid_other"
+            return code, f"dmesg | grep 'Xid (PCI:{xid.bus_id}'"
 
 
 def _memory_errors(facts: HostFacts) -> Iterator[HostFinding]:
@@ -69,19 +84,19 @@ def _memory_errors(facts: HostFacts) -> Iterator[HostFinding]:
         if gpu.rows_failed:
             yield broken(
                 "ecc_worn_out",
-                f"The memory of {_named(gpu)} is worn out: no spare row is left.",
+                f"The memory of {named(gpu)} is worn out: no spare row is left.",
                 f"nvidia-smi -q -d ROW_REMAPPER -i {gpu.index}  # exchange the GPU",
             )
         elif gpu.rows_pending:
             yield risky(
                 "ecc_reset_pending",
-                f"{_named(gpu)} found bad memory, and leaves it out only after a reset.",
+                f"{named(gpu)} found bad memory, and leaves it out only after a reset.",
                 f"nvidia-smi --gpu-reset -i {gpu.index}",
             )
         elif gpu.uncorrected_errors:
             yield risky(
                 "ecc_errors",
-                f"{_named(gpu)} had {gpu.uncorrected_errors} memory errors that could not be corrected.",
+                f"{named(gpu)} had {gpu.uncorrected_errors} memory errors that could not be corrected.",
                 f"nvidia-smi --gpu-reset -i {gpu.index}",
             )
 
@@ -91,26 +106,26 @@ def _modes(facts: HostFacts) -> Iterator[HostFinding]:
         if gpu.prohibited:
             yield broken(
                 "compute_prohibited",
-                f"{_named(gpu)} lets nobody compute: its compute mode is 'prohibited'.",
+                f"{named(gpu)} lets nobody compute: its compute mode is 'prohibited'.",
                 f"nvidia-smi -c 0 -i {gpu.index}",
             )
         if gpu.sliced:
             yield broken(
                 "mig_mode",
-                f"{_named(gpu)} is in MIG mode, and slices of a GPU are not offered.",
+                f"{named(gpu)} is in MIG mode, and slices of a GPU are not offered.",
                 f"nvidia-smi -mig 0 -i {gpu.index}",
             )
         if gpu.fabric_pending:
             yield broken(
                 "fabric_not_ready",
-                f"{_named(gpu)} cannot compute until the fabric manager has set up its NVLink switches.",
+                f"{named(gpu)} cannot compute until the fabric manager has set up its NVLink switches.",
                 "systemctl enable --now nvidia-fabricmanager",
             )
     idle = [gpu for gpu in gpus_of(facts) if gpu.persistent is False]
     if idle:
         yield risky(
             "persistence_off",
-            f"The driver of {_named(idle[0])} is unloaded whenever nobody uses it, so starts are slow and settings get lost.",
+            f"The driver of {named(idle[0])} is unloaded whenever nobody uses it, so starts are slow and settings get lost.",
             "nvidia-smi -pm 1",
         )
 
@@ -119,5 +134,5 @@ def gpus_of(facts: HostFacts) -> tuple[Gpu, ...]:
     return facts.nvml.machine.gpus if facts.nvml.machine is not None else ()
 
 
-def _named(gpu: Gpu) -> str:
+def named(gpu: Gpu) -> str:
     return f"{gpu.model} {gpu.index}"

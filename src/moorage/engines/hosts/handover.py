@@ -8,6 +8,7 @@
 In none of them does a container get more than the GPUs it was assigned, and its profile stays the same.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -16,6 +17,24 @@ from moorage.engines.hosts.facts import NVIDIA_RUNTIME, EngineFacts, HostFacts
 from moorage.engines.nvidia import Gpu, NvmlFailure
 
 AUTOMATIC = "auto"
+INSTALL_TOOLKIT = (
+    "apt-get install nvidia-container-toolkit && nvidia-ctk runtime configure --runtime=docker && "
+    "systemctl restart docker"
+)
+MAKE_NODES = "nvidia-modprobe -u"
+_REINSTALL_TOOLKIT = "apt-get install --reinstall nvidia-container-toolkit && systemctl restart docker"
+_ENABLE_CDI = """edit /etc/docker/daemon.json: "features": {"cdi": true}; systemctl restart docker  # Docker 25 or newer"""
+_CDI_FILE = "/etc/cdi/nvidia.yaml"
+_GPU_NODE = re.compile(r"nvidia\d+")
+
+
+@dataclass(frozen=True)
+class Obstacle:
+    """Why one way does not work: a clause, and the command that helps."""
+
+    code: str
+    reason: str
+    command: str
 
 
 @dataclass(frozen=True)
@@ -23,12 +42,16 @@ class Handover:
     way: GpuHandover
     reason: str | None
     """A clause that tells why, or what is missing. None where there is no GPU at all."""
+    obstacle: Obstacle | None = None
+    """Where no way works although the driver shows GPUs: what to remove first."""
 
 
 def choose_handover(facts: HostFacts, wanted: str = AUTOMATIC) -> Handover:
     """`wanted`: the operator's choice; then only that way is looked at."""
     if facts.nvml.machine is None or not facts.nvml.machine.gpus:
         return Handover(GpuHandover.NONE, _unseen(facts))
+    if not facts.engine.answers:
+        return Handover(GpuHandover.NONE, "no container engine answers")
     if (refused := sandbox_without_gpus(facts)) is not None:
         return Handover(GpuHandover.NONE, refused)
     if versions_differ(facts):
@@ -37,40 +60,74 @@ def choose_handover(facts: HostFacts, wanted: str = AUTOMATIC) -> Handover:
             GpuHandover.NONE,
             f"the loaded driver is {files.module_version} and its libraries are {files.library_version}",
         )
-    obstacles: dict[GpuHandover, str | None] = {
+    obstacles: dict[GpuHandover, Obstacle | None] = {
         GpuHandover.RUNTIME: runtime_obstacle(facts),
         GpuHandover.CDI: _cdi_obstacle(facts),
         GpuHandover.DIRECT: direct_obstacle(facts),
     }
     if wanted != AUTOMATIC:
         way = GpuHandover(wanted)
-        obstacle = obstacles[way]
-        if obstacle is not None:
-            return Handover(GpuHandover.NONE, f"MOORAGE_GPU_HANDOVER is {wanted}, and {obstacle}")
-        return Handover(way, f"MOORAGE_GPU_HANDOVER is {wanted}")
+        because = f"MOORAGE_GPU_HANDOVER is {wanted}"
+        if (obstacle := obstacles[way]) is not None:
+            return Handover(GpuHandover.NONE, f"{because}, and {obstacle.reason}", _unsaid(obstacle))
+        return Handover(way, because)
     way = next((way for way, obstacle in obstacles.items() if obstacle is None), GpuHandover.NONE)
     before = [
-        obstacle for way_before, obstacle in obstacles.items() if obstacle and _comes_before(way_before, way)
+        obstacle.reason
+        for way_before, obstacle in obstacles.items()
+        if obstacle and _comes_before(way_before, way)
     ]
-    return Handover(way, " and ".join(before) or "the engine has NVIDIA's runtime")
+    # The direct way needs least.
+    obstacle = obstacles[GpuHandover.DIRECT] if way is GpuHandover.NONE else None
+    return Handover(way, " and ".join(before) or "the engine has NVIDIA's runtime", _unsaid(obstacle))
 
 
 def cdi_names(gpus: tuple[Gpu, ...], engine: EngineFacts) -> Mapping[str, str] | None:
-    """How the specification names each GPU, by its id or its index; None where one is not in it. An index counts only
-    where its device node is the GPU's: since the specification was written, it may have become another GPU's."""
+    """How the specification names each GPU, by its id or its index; None where one is not in it, or it means other GPUs."""
+    if _misnamed(gpus, engine) is not None:
+        return None
     names: dict[str, str] = {}
     for gpu in gpus:
-        index = str(gpu.index)
-        nodes = engine.cdi_nodes.get(index)
-        means_another = (
-            bool(nodes) and gpu.minor is not None and f"/dev/nvidia{gpu.minor}" not in (nodes or ())
-        )
-        candidates = (gpu.device_id,) if means_another else (gpu.device_id, index)
-        name = next((name for name in candidates if name in engine.cdi_names), None)
+        name = next((name for name in _cdi_names_of(gpu) if name in engine.cdi_names), None)
         if name is None:
             return None
         names[gpu.device_id] = f"nvidia.com/gpu={name}"
     return names
+
+
+def cdi_disagreement(gpus: tuple[Gpu, ...], facts: HostFacts) -> Obstacle | None:
+    """The specification was written when the GPUs had other numbers: by it a container would get another's GPU."""
+    misnamed = _misnamed(gpus, facts.engine)
+    if misnamed is None:
+        return None
+    gpu, name, nodes = misnamed
+    file = facts.engine.cdi_files.get(name, _CDI_FILE)
+    return Obstacle(
+        "cdi_outdated",
+        f"its CDI specification {file} is out of date (it says {', '.join(nodes)} for {name}, which is nvidia{gpu.minor})",
+        _generate(facts, file),
+    )
+
+
+def _misnamed(gpus: tuple[Gpu, ...], engine: EngineFacts) -> tuple[Gpu, str, list[str]] | None:
+    """A GPU, its name, and the nodes of GPUs behind that name, which are not its own. An id is checked as well as an
+    index: it means one GPU for ever, but the node behind it may have become another's."""
+    for gpu in gpus:
+        for name in _cdi_names_of(gpu) if gpu.minor is not None else ():
+            nodes = sorted(path.rpartition("/")[2] for path in engine.cdi_nodes.get(name, ()))
+            of_gpus = [node for node in nodes if _GPU_NODE.fullmatch(node)]
+            if of_gpus and of_gpus != [f"nvidia{gpu.minor}"]:
+                return gpu, name, of_gpus
+    return None
+
+
+def _cdi_names_of(gpu: Gpu) -> tuple[str, str]:
+    return gpu.device_id, str(gpu.index)
+
+
+def _generate(facts: HostFacts, file: str) -> str:
+    install = "" if "nvidia-ctk" in facts.toolkit else "apt-get install nvidia-container-toolkit && "
+    return f"{install}nvidia-ctk cdi generate --output={file}"
 
 
 def versions_differ(facts: HostFacts) -> bool:
@@ -80,32 +137,63 @@ def versions_differ(facts: HostFacts) -> bool:
     return facts.engine.is_local and module is not None and library is not None and module != library
 
 
-def runtime_obstacle(facts: HostFacts) -> str | None:
+def runtime_obstacle(facts: HostFacts) -> Obstacle | None:
     if NVIDIA_RUNTIME not in facts.engine.runtimes:
-        return "the engine has no NVIDIA runtime"
+        return Obstacle("toolkit_missing", "the engine has no NVIDIA runtime", INSTALL_TOOLKIT)
     if facts.engine.is_local and not facts.has_runtime_program:
-        return f"the engine's NVIDIA runtime {facts.engine.nvidia_runtime_path} is not there"
+        path = facts.engine.nvidia_runtime_path
+        return Obstacle(
+            "toolkit_broken", f"the engine's NVIDIA runtime {path} is not there", _REINSTALL_TOOLKIT
+        )
     if facts.engine.is_local and "nvidia-container-runtime-hook" not in facts.toolkit:
-        return "the engine's NVIDIA runtime lacks its program nvidia-container-runtime-hook"
+        lacks = "the engine's NVIDIA runtime lacks its program nvidia-container-runtime-hook"
+        return Obstacle("toolkit_broken", lacks, _REINSTALL_TOOLKIT)
     return None
 
 
-def direct_obstacle(facts: HostFacts) -> str | None:
+def direct_obstacle(facts: HostFacts) -> Obstacle | None:
     machine = facts.nvml.machine
     if not facts.engine.is_local:
-        return "the engine is on another machine"
+        return Obstacle("toolkit_missing", "the engine is on another machine", INSTALL_TOOLKIT)
     if machine is None:
-        return "no NVIDIA driver answers"
-    if nodes := facts.files.missing_control_nodes:
-        return f"the device node /dev/{nodes[0]} is missing"
+        return Obstacle("driver_missing", "no NVIDIA driver answers", "nvidia-smi")
+    if (missing_node := _missing_control_node(facts)) is not None:
+        return missing_node
     # One that has none hides no other: it alone is not used (`host.py`).
     if not any(facts.files.has_node(gpu.minor) for gpu in machine.gpus):
-        minor = machine.gpus[0].minor if machine.gpus else None
-        known = minor is not None
-        return f"the device node /dev/nvidia{minor} is missing" if known else "no GPU tells its device node"
+        minor = next((gpu.minor for gpu in machine.gpus if gpu.minor is not None), None)
+        if minor is None:
+            return Obstacle("device_node_unknown", "no GPU tells its device node", INSTALL_TOOLKIT)
+        return Obstacle(
+            "device_nodes_missing",
+            f"the device node /dev/nvidia{minor} is missing",
+            f"{MAKE_NODES} -c {minor}",
+        )
     if missing := facts.files.missing_libraries:
-        return f"the driver's library {missing[0]} was not found"
+        return Obstacle(
+            "library_missing",
+            f"the driver's library {missing[0]} was not found",
+            f"apt-get install {_package_of(missing[0])}  # of version {facts.files.module_version or machine.driver}",
+        )
     return None
+
+
+def _missing_control_node(facts: HostFacts) -> Obstacle | None:
+    if not facts.files.missing_control_nodes:
+        return None
+    node = facts.files.missing_control_nodes[0]
+    return Obstacle("device_nodes_missing", f"the device node /dev/{node} is missing", f"{MAKE_NODES} -c 0")
+
+
+def _package_of(library: str) -> str:
+    """Debian's."""
+    return f"{library}1"
+
+
+def _unsaid(obstacle: Obstacle | None) -> Obstacle | None:
+    """Of nodes that are missing and of a broken toolkit the doctor tells anyway."""
+    said = ("device_nodes_missing", "toolkit_broken", "cdi_outdated")
+    return None if obstacle is None or obstacle.code in said else obstacle
 
 
 def sandbox_without_gpus(facts: HostFacts) -> str | None:
@@ -119,13 +207,18 @@ def sandbox_without_gpus(facts: HostFacts) -> str | None:
     return None
 
 
-def _cdi_obstacle(facts: HostFacts) -> str | None:
+def _cdi_obstacle(facts: HostFacts) -> Obstacle | None:
     machine = facts.nvml.machine
     if not facts.engine.has_cdi:
-        return "no CDI"
+        return Obstacle("cdi_missing", "no CDI", _ENABLE_CDI)
+    if machine is not None and (outdated := cdi_disagreement(machine.gpus, facts)) is not None:
+        return outdated
     if machine is None or cdi_names(machine.gpus, facts.engine) is None:
-        return "its CDI specification does not name the GPUs"
-    return None
+        return Obstacle(
+            "cdi_missing", "its CDI specification does not name the GPUs", _generate(facts, _CDI_FILE)
+        )
+    # A specification makes no nodes: it only names them.
+    return _missing_control_node(facts) if facts.engine.is_local else None
 
 
 _ORDER = (GpuHandover.RUNTIME, GpuHandover.CDI, GpuHandover.DIRECT, GpuHandover.NONE)
@@ -143,8 +236,14 @@ def _unseen(facts: HostFacts) -> str | None:
         return "the driver and its library are of different versions"
     if facts.nvml.failure is NvmlFailure.OTHER:
         return facts.nvml.words or "the driver fails"
-    if facts.pci and facts.files.module_version is None:
+    if facts.pci and all(gpu.driver == "vfio-pci" for gpu in facts.pci):
+        return "its GPUs are reserved for virtual machines (vfio-pci)"
+    if facts.nvml.failure is NvmlFailure.NO_LIBRARY and facts.files.module_version is not None:
+        return "the driver's library was not found"
+    if facts.pci and facts.files.module_version is None and facts.nvml.machine is None:
         return "no NVIDIA driver is loaded"
-    if facts.pci or facts.files.module_version is not None:
-        return "the driver's library was not found" if facts.nvml.failure else "the driver shows none"
+    if facts.nvml.failure is NvmlFailure.NO_DRIVER and facts.files.module_version is not None:
+        return "the driver is loaded, but its library does not reach it"
+    if facts.pci or facts.files.module_version is not None or facts.nvml.machine is not None:
+        return "the driver shows none"
     return None

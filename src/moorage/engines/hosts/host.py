@@ -82,12 +82,18 @@ class HostReader:
 
     def _device(self, gpu: Gpu, facts: HostFacts, handover: Handover) -> GpuDevice:
         because = unusable_because(gpu, facts)
-        if handover.way is GpuHandover.DIRECT and not facts.files.has_node(gpu.minor):
-            node = "its device node" if gpu.minor is None else f"its device node /dev/nvidia{gpu.minor}"
-            because = because or f"{node} is missing"
+        if handover.way is GpuHandover.DIRECT and gpu.minor is None:
+            because = because or "the driver does not tell its device node"
+        elif _needs_node(handover, facts) and gpu.minor is not None and not facts.files.has_node(gpu.minor):
+            because = because or f"its device node /dev/nvidia{gpu.minor} is missing"
         if handover.way is GpuHandover.NONE:
             because = because or f"it cannot be handed over to containers: {handover.reason}"
         return replace(_device(gpu), unusable_because=because)
+
+
+def _needs_node(handover: Handover, facts: HostFacts) -> bool:
+    """NVIDIA's runtime makes them; a CDI specification only names them."""
+    return handover.way is GpuHandover.DIRECT or (handover.way is GpuHandover.CDI and facts.engine.is_local)
 
 
 def _device(gpu: Gpu) -> GpuDevice:

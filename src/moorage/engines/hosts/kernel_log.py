@@ -4,34 +4,17 @@ import os
 import re
 import stat
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
+from moorage.engines.hosts.xids import RECOVERY_ACTION, Xid
+
 _XID = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F:.]+)\): (\d+)")
+_ACTION = re.compile(r"recovery action changed from .* to 0x([0-9a-fA-F]+)")
 _LOADED = re.compile(r"NVRM: loading NVIDIA UNIX")
+_NOTHING = 0
+"""To be done about a GPU: it has recovered."""
 _MOST_BYTES = 4 * 2**20
 _RECORD_BYTES = 8192
-
-FALLEN_OFF_THE_BUS = 79
-UNUSABLE_AFTER = {
-    48: "an error in its memory that could not be corrected",
-    62: "its own controller stopped",
-    64: "its memory is worn out",
-    FALLEN_OFF_THE_BUS: "it has fallen off the bus",
-    95: "an error in its memory that spread",
-    119: "its own processor does not answer",
-    120: "its own processor failed",
-    140: "an error in its memory that could not be corrected",
-}
-"""After these only a reset, or a restart of the machine, helps. All others, such as 13, 31, 43 and 45, are as a rule the
-fault of the program that computed: whoever runs one could otherwise break the machine for everybody."""
-
-
-@dataclass(frozen=True)
-class Xid:
-    bus_id: str
-    """As the kernel spells it: 0000:3b:00."""
-    number: int
 
 
 def read_xids(root: Path = Path("/")) -> tuple[Xid, ...]:
@@ -50,8 +33,18 @@ def xids_in(lines: Iterable[str]) -> tuple[Xid, ...]:
         if _LOADED.search(line):
             found = []  # A driver that was loaded anew has begun anew.
         if (said := _XID.search(line)) is not None:
-            found.append(Xid(said[1].lower(), int(said[2])))
+            xid = _xid(said, line)
+            if xid.number == RECOVERY_ACTION:
+                found = [one for one in found if (one.bus_id, one.number) != (xid.bus_id, xid.number)]
+            if xid.action != _NOTHING:
+                found.append(xid)
     return tuple(dict.fromkeys(found))
+
+
+def _xid(said: re.Match[str], line: str) -> Xid:
+    number = int(said[2])
+    action = _ACTION.search(line) if number == RECOVERY_ACTION else None
+    return Xid(said[1].lower(), number, int(action[1], 16) if action is not None else None)
 
 
 def is_of(xid: Xid, bus_id: str | None) -> bool:

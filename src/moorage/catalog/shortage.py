@@ -1,0 +1,151 @@
+"""Why no replica of an instance type can start now: all taken, closed for now, broken, too small, or none at all. Pure.
+
+Customers read what concerns them; names of machines and what is broken there are for the operator alone.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from moorage.catalog.capacity import InstanceType, Used, free_gpus, room_for
+from moorage.engines.base import GpuDevice, NodeCapacity
+
+_GIB = 2**30
+
+
+@dataclass(frozen=True)
+class Shortage:
+    clause: str
+    """For everybody: it names no machine."""
+    advice: str
+    """For whoever waits."""
+    detail: str | None = None
+    """For the operator: a sentence that names the machine."""
+
+
+_ELSEWHERE = "Choose another instance type, or ask the operator."
+_LATER = "It starts as soon as some is free."
+
+
+def why_waiting(
+    instance_type: InstanceType,
+    nodes: Sequence[NodeCapacity],
+    used: Mapping[str, Used],
+    cpu_overcommit: float,
+) -> str:
+    """Of a container that waits for room."""
+    short = shortage_of(instance_type, nodes, used, cpu_overcommit)
+    return f"Waits for {instance_type.gpu_model or instance_type.name}: {short.clause}. {short.advice}"
+
+
+def why_unavailable(
+    instance_type: InstanceType,
+    nodes: Sequence[NodeCapacity],
+    used: Mapping[str, Used],
+    cpu_overcommit: float,
+    *,
+    for_operator: bool = False,
+) -> str:
+    """Of a type in the catalogue, for which nobody waits."""
+    short = shortage_of(instance_type, nodes, used, cpu_overcommit)
+    sentence = f"{short.clause[0].upper()}{short.clause[1:]}."
+    return f"{sentence} {short.detail}" if for_operator and short.detail is not None else sentence
+
+
+def shortage_of(
+    instance_type: InstanceType,
+    nodes: Sequence[NodeCapacity],
+    used: Mapping[str, Used],
+    cpu_overcommit: float,
+) -> Shortage:
+    def holds(node: NodeCapacity) -> bool:
+        """Empty."""
+        return room_for(instance_type, [node], {}, cpu_overcommit) > 0
+
+    if fitting := [node for node in nodes if holds(node)]:
+        return _in_use(instance_type, fitting, used, cpu_overcommit)
+    opened = [replace(node, closed_because=None) for node in nodes]
+    if closed := [node for node, as_open in zip(nodes, opened, strict=True) if holds(as_open)]:
+        return Shortage(
+            "for now nothing new is started, because the machine cannot keep containers apart",
+            "It starts by itself once the operator has fixed that.",
+            f"{closed[0].name}: {closed[0].closed_because}.",
+        )
+    if instance_type.gpu_model is None:
+        return Shortage("no machine of this installation is large enough for it", _ELSEWHERE)
+    return _gpus_do_not_help(instance_type, opened)
+
+
+def _in_use(
+    instance_type: InstanceType,
+    nodes: Sequence[NodeCapacity],
+    used: Mapping[str, Used],
+    cpu_overcommit: float,
+) -> Shortage:
+    """On machines that hold one when they are empty: what is short now."""
+    if instance_type.gpu_model is None:
+        return Shortage("all of it is in use", _LATER)
+    free = {node.name: len(free_gpus(instance_type, node, used.get(node.name, Used()))) for node in nodes}
+    node = max(nodes, key=lambda one: (free[one.name], one.name))
+    if free[node.name] == 0:
+        return Shortage("all of it is in use", _LATER)
+    if free[node.name] < instance_type.gpu_count:
+        return Shortage(
+            f"it wants {instance_type.gpu_count} of them on one machine, and fewer are free there",
+            _LATER,
+            f"{node.name} has {free[node.name]} free.",
+        )
+    held = used.get(node.name, Used())
+    memory_bytes = node.memory_bytes - held.memory_bytes
+    cpu_millis = int(node.cpu_millis * cpu_overcommit) - held.cpu_millis
+    short = [
+        name
+        for name, is_short in (
+            ("memory", memory_bytes < instance_type.memory_bytes),
+            ("vCPUs", cpu_millis < instance_type.vcpu_millis),
+        )
+        if is_short
+    ]
+    return Shortage(
+        f"the GPU is free, but too little is left of the {' and the '.join(short)} of its machine",
+        _LATER,
+        f"{_wanted(instance_type)}, and {node.name} has {_sizes(max(memory_bytes, 0), max(cpu_millis, 0))} left.",
+    )
+
+
+def _gpus_do_not_help(instance_type: InstanceType, nodes: Sequence[NodeCapacity]) -> Shortage:
+    """No machine holds one, not even empty."""
+    having = [
+        (node, [gpu for gpu in node.gpus if gpu.model == instance_type.gpu_model])
+        for node in nodes
+        if node.infrastructure == instance_type.infrastructure
+    ]
+    having = [(node, gpus) for node, gpus in having if gpus]
+    if not having:
+        return Shortage("no machine of this installation has it", _ELSEWHERE)
+    node, gpus = max(having, key=lambda one: (_usable(one[1]), one[0].memory_bytes, one[0].name))
+    broken = next((gpu.unusable_because for gpu in gpus if gpu.unusable_because is not None), None)
+    if _usable(gpus) < instance_type.gpu_count and broken is not None:
+        return Shortage("it cannot be used for now", _ELSEWHERE, f"{node.name} has it, but {broken}.")
+    if _usable(gpus) < instance_type.gpu_count:
+        return Shortage(
+            f"it wants {instance_type.gpu_count} of them on one machine, and none has so many",
+            _ELSEWHERE,
+            f"{node.name} has {len(gpus)}.",
+        )
+    return Shortage(
+        "no machine with that GPU is large enough for it",
+        _ELSEWHERE,
+        f"{_wanted(instance_type)}, and {node.name}, which has the GPU, has {_sizes(node.memory_bytes, node.cpu_millis)}.",
+    )
+
+
+def _wanted(instance_type: InstanceType) -> str:
+    return f"{instance_type.name} wants {_sizes(instance_type.memory_bytes, instance_type.vcpu_millis)}"
+
+
+def _sizes(memory_bytes: int, cpu_millis: int) -> str:
+    return f"{memory_bytes / _GIB:.0f} GiB of memory and {cpu_millis / 1000:g} vCPUs"
+
+
+def _usable(gpus: Sequence[GpuDevice]) -> int:
+    return sum(gpu.unusable_because is None for gpu in gpus)
