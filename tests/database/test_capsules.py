@@ -156,6 +156,7 @@ async def test_pages_newest_first_also_after_the_container_is_deleted(api: Api) 
     first = (await api.get(home.admin, f"{path}?limit=3")).json()
     assert [one["replica_id"] for one in first["items"]] == ["rep_4", "rep_3", "rep_2"]
     assert first["items"][0]["exit_code"] == 1
+    assert [gpu["device_id"] for gpu in first["items"][0]["gpus"]] == ["GPU-mine"]
     second = (await api.get(home.admin, f"{path}?limit=3&cursor={first['next_cursor']}")).json()
     assert [one["replica_id"] for one in second["items"]] == ["rep_1", "rep_0"]
     assert second["next_cursor"] is None
@@ -174,8 +175,11 @@ CONTENT: dict[str, Any] = {
     "image": "local/chat:latest",
     "image_digest": None,
     "node": "here",
-    "gpu_device_ids": [],
-    "gpus": [{"device_id": "0", "memory_bytes": 1}],
+    "gpu_device_ids": ["GPU-mine"],
+    "gpus": [
+        {"device_id": "GPU-anothers", "memory_bytes": 1},
+        {"device_id": "GPU-mine", "memory_bytes": None},
+    ],
     "created_at": "2026-01-01T00:00:00Z",
     "started_at": None,
     "ready_at": None,

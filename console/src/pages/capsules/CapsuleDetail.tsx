@@ -75,14 +75,11 @@ function factsOf(capsule: Capsule): [string, ReactNode][] {
     ["Node", capsule.node],
   ];
   if (capsule.image_digest) facts.splice(6, 0, ["Digest", <code key="digest">{shortDigest(capsule.image_digest)}</code>]);
-  const own = capsule.gpus.filter((gpu) => capsule.gpu_device_ids.includes(String(gpu["device_id"])));
-  for (const gpu of own) {
-    const gib = Math.round(Number(gpu["memory_bytes"] ?? 0) / 2 ** 30);
-    facts.push(["GPU", `${gpuName(String(gpu["model"]))} · ${gib} GiB`]);
+  for (const gpu of capsule.gpus) {
+    const memory = gpu["memory_bytes"] ? ` · ${Math.round(Number(gpu["memory_bytes"]) / 2 ** 30)} GiB` : "";
+    facts.push(["GPU", `${gpuName(String(gpu["model"]))}${memory}`]);
   }
-  if (own.length === 0) facts.push(["GPU", "none"]);
-  const others = capsule.gpus.length - own.length;
-  if (others > 0) facts.push(["Other GPUs there", String(others)]);
+  if (capsule.gpus.length === 0) facts.push(["GPU", "none"]);
   return facts;
 }
 

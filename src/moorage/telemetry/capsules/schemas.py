@@ -1,6 +1,7 @@
 from datetime import datetime
+from typing import Self
 
-from pydantic import BaseModel
+from pydantic import BaseModel, model_validator
 
 from moorage.telemetry.logs.streams import LineStream
 
@@ -32,7 +33,7 @@ class CapsuleContent(BaseModel):
     node: str
     gpu_device_ids: list[str]
     gpus: list[dict[str, str | int | None]]
-    """Those of its machine, as its engine last described them."""
+    """Its own, as its engine last described them. Others of its machine are other people's."""
     created_at: datetime
     started_at: datetime | None
     ready_at: datetime | None
@@ -41,6 +42,11 @@ class CapsuleContent(BaseModel):
     """Its health checks, oldest first, equal outcomes in a row together."""
     last_lines: list[LastLine]
     """Oldest first, secrets masked."""
+
+    @model_validator(mode="after")
+    def _own_gpus_alone(self) -> Self:
+        self.gpus = [gpu for gpu in self.gpus if gpu.get("device_id") in self.gpu_device_ids]
+        return self
 
 
 class Capsule(CapsuleContent):
