@@ -31,6 +31,8 @@ async def test_without_a_database_one_is_told_to_come_back(
     assert_problem(read, 503, "unavailable")
     assert_problem(changed, 503, "unavailable")
     assert read.headers["Retry-After"] == changed.headers["Retry-After"] == "5"
+    for cause in ("127.0.0.1", "refused", "asyncpg", "Traceback"):
+        assert cause not in read.text + changed.text
     assert "whether" not in read.text
     assert "Look first whether it was carried out" in changed.text
 
