@@ -130,6 +130,9 @@ def test_one_that_serves_says_what_its_other_replicas_wait_for() -> None:
     unpaid = make_plan(replace(full, room_for=5, unpayable_slots=frozenset({2})), serving, NOW)
     assert unpaid.verdict is not None
     assert unpaid.verdict.message == f"2 of 3 replicas run. {full.unpayable_because.message}"
+    refused = Verdict(Reason.AWAITING_APPROVAL, "Three are too many.")
+    asked = make_plan(replace(full, approval=refused), serving, NOW)
+    assert asked.verdict == replace(refused, message="2 of 3 replicas run. Three are too many.")
     leaving = replica(ReplicaState.DRAINING, 2)
     for others, view in (((), replace(full, room_for=1)), ((leaving,), full)):
         assert make_plan(view, [*serving, *others], NOW).verdict is None

@@ -46,3 +46,12 @@ def test_nothing_is_started_until_the_next_day() -> None:
 def test_a_draft_on_trial_does_not_wait_for_it() -> None:
     plan = make_plan(container(allowance_spent=OF_SLOT_0, trial=TrialStep.PROVE), [], NOW)
     assert plan.go_back == OF_SLOT_0.verdict
+
+
+def test_one_that_serves_says_that_its_other_replica_may_not_start() -> None:
+    view = container(desired_replicas=2, serving_generation=1, allowance_spent=OF_SLOT_0)
+    plan = make_plan(view, [replica(ReplicaState.ROUTED, 1)], NOW)
+    assert plan.state is ContainerState.RUNNING
+    assert plan.verdict == replace(
+        OF_SLOT_0.verdict, message=f"1 of 2 replicas run. {OF_SLOT_0.verdict.message}"
+    )

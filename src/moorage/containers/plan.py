@@ -14,8 +14,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from moorage.containers.attention import LONGEST_LOOK, counted_from
+from moorage.containers.fewer import why_fewer
 from moorage.containers.fixes import with_larger_type, with_setting
-from moorage.containers.shortage import why_fewer
 from moorage.containers.start_limit import NOT_ITS_FAULT, AllowanceSpent, start_again_at, start_limit
 from moorage.containers.states import (
     LIVE,
