@@ -14,8 +14,20 @@ from sqlalchemy.util import LRUCache
 from moorage.kit.database import Database
 
 _ALL_THERE_ARE = 100_000
-"""Statements, so that none is ever put out: an engine that outlives this leaves entries that hash in another way then, and
-SQLAlchemy would look for them without end."""
+"""Statements, so that none is put out and compiled again."""
+
+
+class _AlikeDialect(PGDialect_asyncpg):
+    """A class of its own, because the dialects of other engines lie in caches too: those of the mappers serve the whole
+    process, and SQLAlchemy looks without end for an entry whose hash is no longer what it was."""
+
+    supports_statement_cache = True
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other)
+
+    def __hash__(self) -> int:
+        return hash(type(self))
 
 
 @contextlib.contextmanager
@@ -24,13 +36,12 @@ def compiled_once() -> Iterator[None]:
 
     def make_with_the_cache(database: Database, dsn: str, **options: int) -> None:
         make(database, dsn, **options)
-        database._engine.sync_engine._compiled_cache = cache
+        engine = database._engine.sync_engine
+        engine._compiled_cache = cache
+        engine.dialect.__class__ = _AlikeDialect
 
     Database.__init__ = make_with_the_cache  # type: ignore[method-assign]
-    PGDialect_asyncpg.__eq__ = lambda mine, other: type(mine) is type(other)  # type: ignore[method-assign,assignment]
-    PGDialect_asyncpg.__hash__ = lambda mine: hash(type(mine))  # type: ignore[method-assign,assignment]
     try:
         yield
     finally:
         Database.__init__ = make  # type: ignore[method-assign]
-        del PGDialect_asyncpg.__eq__, PGDialect_asyncpg.__hash__
