@@ -6,6 +6,7 @@ reach each other (`enable_icc=false`), nor this machine, nor private addresses (
 """
 
 import hashlib
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,7 +75,8 @@ class BridgeNetwork:
         return NetworkIsolation(reason is None, reason, tuple(weaknesses))
 
     def is_on_this_machine(self) -> bool:
-        return Path(f"/sys/class/net/{self.bridge}").exists()
+        """Asked of the kernel, not of `/sys`: that shows the network of whoever mounted it."""
+        return self.bridge in {name for _, name in socket.if_nameindex()}
 
     async def dismantle(self, connection: DockerConnection) -> None:
         async with connection.call(f"remove network {self.name}") as docker:
