@@ -1,9 +1,12 @@
 """Who may use the engine next, and who never has to wait for whom."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.containers.reconciler.places import SHARES, Kind, Places, Share, Ticket
+from moorage.containers.reconciler.places import Kind, Places, Share, Ticket, shares_on
+
+SHARES = shares_on(cores=8)
 
 
 def tickets(kind: Kind, organization_id: str, count: int) -> list[Ticket]:
@@ -16,7 +19,7 @@ def ask_all(places: Places, wanted: list[Ticket]) -> None:
 
 
 def test_stops_take_no_place_of_a_start() -> None:
-    places = Places()
+    places = Places(SHARES)
     ask_all(places, tickets(Kind.STOP, "org_a", 100))
     assert len(places.grant(Kind.STOP)) == SHARES[Kind.STOP].per_organization
     start = Ticket("start", Kind.START, "org_a")
@@ -24,14 +27,31 @@ def test_stops_take_no_place_of_a_start() -> None:
     assert places.grant(Kind.START) == [start]
 
 
-def test_another_organization_finds_a_place_at_once() -> None:
-    for kind, share in SHARES.items():
-        places = Places()
+@pytest.mark.parametrize("cores", [0, 1, 2, 4, 8, 64])
+def test_another_organization_finds_a_place_at_once(cores: int) -> None:
+    for kind, share in shares_on(cores).items():
+        places = Places(shares_on(cores))
         ask_all(places, tickets(kind, "org_a", 1000))
         assert len(places.grant(kind)) == share.per_organization < share.total
         other = Ticket("other", kind, "org_b")
         places.ask(other)
         assert places.grant(kind) == [other]
+
+
+@pytest.mark.parametrize("cores", [2, 4, 8])
+@pytest.mark.parametrize("kind", [Kind.START, Kind.REMOVE])
+def test_one_organizations_work_leaves_cores_to_its_neighbours(kind: Kind, cores: int) -> None:
+    places = Places(shares_on(cores))
+    ask_all(places, tickets(kind, "org_a", 100))
+    assert 0 < len(places.grant(kind)) < cores
+
+
+def test_places_follow_the_machine_once_it_is_known() -> None:
+    places = Places(shares_on(cores=1))
+    ask_all(places, tickets(Kind.START, "org_a", 10))
+    assert len(places.grant(Kind.START)) == 1
+    places.shares = shares_on(cores=8)
+    assert len(places.grant(Kind.START)) == 5, "six in all"
 
 
 def test_whoever_has_fewest_is_next_and_then_each_in_turn() -> None:
@@ -54,7 +74,7 @@ def test_whoever_has_fewest_is_next_and_then_each_in_turn() -> None:
     st.lists(st.tuples(st.sampled_from(list(Kind)), st.sampled_from("abcdef"), st.booleans()), max_size=300)
 )
 def test_no_share_is_exceeded_and_nothing_is_forgotten(steps: list[tuple[Kind, str, bool]]) -> None:
-    places, running, asked, granted = Places(), list[Ticket](), 0, 0
+    places, running, asked, granted = Places(SHARES), list[Ticket](), 0, 0
     for number, (kind, organization_id, ends_one) in enumerate(steps):
         places.ask(Ticket(str(number), kind, organization_id))
         asked += 1

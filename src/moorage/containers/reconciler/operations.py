@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from moorage.containers.reconciler.places import Kind, Places, Ticket
+from moorage.containers.reconciler.places import Kind, Places, Ticket, shares_on
 from moorage.kit.clock import Clock
 from moorage.kit.errors import EngineError, LeaseLostError
 
@@ -38,11 +38,15 @@ class Operations:
     def __init__(self, clock: Clock, ask: Callable[[str], None]) -> None:
         self._clock = clock
         self._ask = ask
-        self._places = Places()
+        self._places = Places(shares_on(cores=1))
         self._waiting: dict[str, Operation] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
         self._failures: dict[str, dict[str, _Failure]] = {}
         """By container and key: what failed the last time."""
+
+    def fit_to(self, cores: int) -> None:
+        """The machine has so many: until that is known, it is taken for the smallest."""
+        self._places.shares = shares_on(cores)
 
     def busy(self, key: str) -> bool:
         return key in self._running or key in self._waiting

@@ -25,15 +25,18 @@ class Share:
     per_organization: int
 
 
-SHARES: Mapping[Kind, Share] = {
-    Kind.PULL: Share(total=64, per_organization=8),
-    Kind.START: Share(total=8, per_organization=6),
-    Kind.STOP: Share(total=64, per_organization=16),
-    Kind.KILL: Share(total=8, per_organization=6),
-    Kind.REMOVE: Share(total=8, per_organization=6),
-}
-"""A pull or a stop mostly waits, for a registry or for a process to end; a start or a removal is work for the engine.
-A kill gives no time to end, because others suffer meanwhile; so it does not queue behind stops that do."""
+def shares_on(cores: int) -> Mapping[Kind, Share]:
+    """A pull or a stop mostly waits, for a registry or for a process to end; a start or a removal is work for the engine,
+    so that one organization's keep fewer cores busy than the machine has: its neighbours' requests need the others. A kill
+    gives no time to end, because others suffer meanwhile; so it queues neither behind stops that do nor behind starts."""
+    working = Share(total=min(max(4, cores), 8), per_organization=min(max(1, cores * 3 // 4), 6))
+    return {
+        Kind.PULL: Share(total=64, per_organization=8),
+        Kind.START: working,
+        Kind.STOP: Share(total=64, per_organization=16),
+        Kind.KILL: Share(total=8, per_organization=6),
+        Kind.REMOVE: working,
+    }
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ class Ticket:
 
 @dataclass
 class Places:
-    shares: Mapping[Kind, Share] = field(default_factory=lambda: SHARES)
+    shares: Mapping[Kind, Share]
     _waiting: dict[Kind, dict[str, list[Ticket]]] = field(init=False)
     """By organization, in the order of their turns; of each, its oldest ticket first."""
     _taken: dict[Kind, Counter[str]] = field(init=False)

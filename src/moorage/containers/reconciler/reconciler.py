@@ -86,7 +86,7 @@ class ContainersReconciler:
         self._operations = Operations(self.clock, lambda container_id: self.ask(container_id))
         self._calls = EngineCalls(self.database, self.engine, self.keyring, self.settings, self.clock)
         self._doubts = Doubts(self.database, self.engine, self.keyring, self.settings)
-        self._sweep = Sweep(self.database, self.engine, self.clock, self._doubts)
+        self._sweep = Sweep(self.database, self.engine, self.clock, self._doubts, self._operations.fit_to)
         self._disk_watch = DiskWatch(
             self.database, self.engine, self.clock, lambda container_id: self.ask(container_id)
         )

@@ -5,6 +5,7 @@ nothing about known replicas: it makes their containers due.
 """
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -33,6 +34,8 @@ class Sweep:
     engine: Engine
     clock: Clock
     doubts: Doubts
+    fit_to: Callable[[int], None]
+    """Called with the number of cores that there are."""
     _unknown_since_s: dict[str, float] = field(init=False, default_factory=dict)
     _hurried: asyncio.Event = field(init=False, default_factory=asyncio.Event)
 
@@ -68,6 +71,7 @@ class Sweep:
 
     async def refresh_nodes(self, lease: Lease) -> None:
         nodes = await self.engine.capacity()
+        self.fit_to(sum(node.cpu_millis for node in nodes) // 1000)
         async with self.database.transaction() as session:
             await lease.guard(session)
             await replace_nodes(session, nodes)
