@@ -35,7 +35,7 @@ async def days_pass(api: Api, days: int) -> None:
         "activities": ("at",),
         "audit_records": ("at",),
         "invitations": ("expires_at", "closed_at"),
-        "api_keys": ("revoked_at",),
+        "api_keys": ("created_at", "revoked_at", "expires_at"),
         "hours": ("held_at",),
     }.items():
         for column in columns:
@@ -49,6 +49,8 @@ async def test_what_is_gone_for_long_leaves_no_rows(api: Api) -> None:
     living = await api.new_replica(kept)
     key_id, _ = await api.new_key(home.project_id, "inference", name="spare")
     await api.ask(home.admin, "DELETE", f"/api/v1/api-keys/{key_id}")
+    rotated, _ = await api.new_key(home.project_id, "inference", name="rotated")
+    await api.post(home.admin, f"/api-keys/{rotated}/rotate", {"overlap_s": 7200})
     await api.new_invitation(home.organization_id, "late@example.com")
     await api.execute(
         "INSERT INTO hours (id, organization_id, project_id, container_id, instance_type, slot, price_microusd, state)"
@@ -73,7 +75,8 @@ async def test_what_is_gone_for_long_leaves_no_rows(api: Api) -> None:
     assert await api.rows("SELECT id FROM containers") == [(kept,)]
     left = {table: await count(api, table) for table in ("activities", "audit_records", "invitations")}
     assert left == {"activities": 0, "audit_records": 0, "invitations": 0}
-    assert await api.rows("SELECT id FROM api_keys WHERE id = :id", id=key_id) == []
+    assert await api.rows("SELECT id FROM api_keys WHERE revoked_at IS NOT NULL") == []
+    assert await api.rows("SELECT replaces FROM api_keys") == [(rotated,)], "what ended by itself goes too"
 
 
 async def test_more_than_a_portion_goes_in_one_round(api: Api) -> None:

@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.autoscaling.repository import purge_decisions_of_deleted
 from moorage.containers.retention_repository import purge_activities, purge_containers, purge_replicas
-from moorage.identity.api_keys.repository import purge_revoked_keys, purge_temporary_keys
+from moorage.identity.api_keys.repository import purge_ended_keys, purge_temporary_keys
 from moorage.identity.device.repository import purge_device_logins
 from moorage.identity.providers.repository import purge_attempts
 from moorage.identity.sessions.repository import purge_dead_sessions
@@ -40,7 +40,7 @@ Purge = Callable[[AsyncSession, timedelta], Awaitable[int]]
 _HISTORY: tuple[Purge, ...] = (
     purge_activities,
     purge_audit,
-    purge_revoked_keys,
+    purge_ended_keys,
     purge_invitations,
     purge_decisions_of_deleted,
     purge_containers,

@@ -72,6 +72,12 @@ async def lock_organization(session: AsyncSession, organization_id: str) -> None
     (await session.execute(query)).scalar_one()
 
 
+async def hold_organization(session: AsyncSession, organization_id: str) -> None:
+    """Until this transaction ends nobody changes its members. Others may hold it too."""
+    query = select(OrganizationRow.id).where(OrganizationRow.id == organization_id)
+    (await session.execute(query.with_for_update(key_share=True, read=True))).scalar_one()
+
+
 async def set_suspended(session: AsyncSession, organization_id: str, suspended: bool) -> bool:
     """False where nothing changed."""
     now_suspended = OrganizationRow.suspended_at.is_not(None)

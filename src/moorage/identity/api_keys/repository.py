@@ -50,6 +50,13 @@ async def lock_key(session: AsyncSession, key_id: str) -> ApiKeyRow:
     return (await session.execute(query.execution_options(populate_existing=True))).scalar_one()
 
 
+async def lock_keys(session: AsyncSession, key_ids: Sequence[str]) -> dict[str, ApiKeyRow]:
+    """Several, in the order in which everybody locks them."""
+    query = select(ApiKeyRow).where(ApiKeyRow.id.in_(key_ids)).order_by(ApiKeyRow.id).with_for_update()
+    rows = (await session.execute(query.execution_options(populate_existing=True))).scalars()
+    return {row.id: row for row in rows}
+
+
 async def key_changed(session: AsyncSession) -> None:
     await session.flush()
     await notify(session, API_KEYS)
@@ -136,8 +143,10 @@ async def purge_temporary_keys(session: AsyncSession) -> None:
     await session.execute(delete(ApiKeyRow).where(_TEMPORARY, ended))
 
 
-async def purge_revoked_keys(session: AsyncSession, kept: timedelta) -> int:
-    return await delete_portion(session, ApiKeyRow, ApiKeyRow.revoked_at < func.now() - kept)
+async def purge_ended_keys(session: AsyncSession, kept: timedelta) -> int:
+    """Whoever rotates a key every week leaves one behind each time that was never revoked."""
+    ended_at = func.least(ApiKeyRow.revoked_at, ApiKeyRow.expires_at)
+    return await delete_portion(session, ApiKeyRow, ended_at < func.now() - kept)
 
 
 def _this_minute() -> ColumnElement[datetime]:
@@ -151,6 +160,9 @@ def _and_made_with_them(first: ColumnElement[bool]) -> ColumnElement[bool]:
 
 
 async def _revoke(session: AsyncSession, which: ColumnElement[bool]) -> list[str]:
+    """First the locks, then the question: whoever makes a key with one of these holds it, and what they made counts."""
+    first = select(ApiKeyRow.id).where(which, ApiKeyRow.revoked_at.is_(None))
+    await session.execute(first.order_by(ApiKeyRow.id).with_for_update())
     live = update(ApiKeyRow).where(which, ApiKeyRow.revoked_at.is_(None))
     revoked = await session.execute(live.values(revoked_at=func.now()).returning(ApiKeyRow.id))
     await notify(session, API_KEYS)

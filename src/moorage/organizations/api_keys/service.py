@@ -16,19 +16,29 @@ from moorage.identity.api_keys.repository import (
     count_lasting_keys,
     key_changed,
     lock_key,
+    lock_keys,
     revoke_key,
 )
 from moorage.identity.tokens import API_KEY_PREFIX, new_token
 from moorage.kit.crypto import sha256
-from moorage.kit.errors import ConflictError, FieldError, ForbiddenError, InvalidInputError, NotFoundError
+from moorage.kit.errors import (
+    ConflictError,
+    FieldError,
+    ForbiddenError,
+    InvalidInputError,
+    NotAuthenticatedError,
+    NotFoundError,
+)
 from moorage.kit.ids import new_api_key_id
 from moorage.kit.settings import Settings
+from moorage.organizations.access import access_project
 from moorage.organizations.api_keys.schemas import ApiKeyCreate, ApiKeyPatch, KeyStatus
 from moorage.organizations.audit.repository import record_audit
 from moorage.organizations.caps import API_KEYS, require_room
 from moorage.organizations.models import ProjectRow
 from moorage.organizations.names import check_name
-from moorage.organizations.repository import hold_project
+from moorage.organizations.permissions import Permission
+from moorage.organizations.repository import hold_organization, hold_project
 
 
 async def create_api_key(
@@ -43,9 +53,9 @@ async def create_api_key(
     check_name(wanted.name)
     _check_scope(actor, wanted.scope)
     _check_expiry(wanted.expires_at, now)
+    await _enter(session, settings, actor, project, now)
     row, key = await _new_key(
         session,
-        settings,
         actor,
         project,
         name=wanted.name,
@@ -97,6 +107,7 @@ async def rotate_api_key(
     now: datetime,
 ) -> tuple[ApiKeyRow, str]:
     """A new key like the old one, which ends with the overlap if it does not end sooner."""
+    await _enter(session, settings, actor, project, now, and_lock=key_id)
     old = await lock_key(session, key_id)
     _check_scope(actor, old.scope)
     if status_of(old, now) != "active":
@@ -106,7 +117,6 @@ async def rotate_api_key(
         )
     row, key = await _new_key(
         session,
-        settings,
         actor,
         project,
         name=old.name,
@@ -150,13 +160,34 @@ def refusal_of(row: ApiKeyRow, now: datetime) -> str | None:
             return None
 
 
-async def _new_key(
-    session: AsyncSession, settings: Settings, actor: Actor, project: ProjectRow, **fields: Any
-) -> tuple[ApiKeyRow, str]:
+async def _enter(
+    session: AsyncSession,
+    settings: Settings,
+    actor: Actor,
+    project: ProjectRow,
+    now: datetime,
+    and_lock: str | None = None,
+) -> None:
+    """There is room for one more key, and whoever makes it may still do so: until this transaction ends, a removal, or the
+    end of the key that they make it with, waits for them and then finds what they made."""
     most = settings.api_keys_per_project
     await require_room(session, API_KEYS, project.id, count_lasting_keys, most)
+    if isinstance(actor, KeyActor):
+        locked = await lock_keys(session, [actor.key_id, *([and_lock] if and_lock else [])])
+        if status_of(locked[actor.key_id], now) != "active":
+            raise NotAuthenticatedError("The key that you sent has just ended. Send a valid one.")
+    else:
+        await hold_organization(session, project.organization_id)
+        # Only now: the first look was before a removal that this may have waited for.
+        if await access_project(session, actor, project.id, Permission.API_KEY_MANAGE) is None:
+            raise NotFoundError("There is no such project.")
     if await hold_project(session, project.id) is None:
         raise NotFoundError("There is no such project.")
+
+
+async def _new_key(
+    session: AsyncSession, actor: Actor, project: ProjectRow, **fields: Any
+) -> tuple[ApiKeyRow, str]:
     key = new_token(API_KEY_PREFIX)
     row = ApiKeyRow(
         id=new_api_key_id(),
