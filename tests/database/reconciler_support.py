@@ -434,6 +434,8 @@ async def life(world: World, engine: WatchedEngine, database: Database | None = 
     async with world.database.transaction() as session:
         await session.execute(LONG_LIFE_SQL)
     reconciler = ContainersReconciler(database, engine, KEYRING, SETTINGS, clock)
+    # As a sweep would say, and none runs: replicas start side by side.
+    reconciler._operations.fit_to(cores=8)
     try:
         yield Life(world, reconciler, lease, clock)
     finally:

@@ -250,8 +250,13 @@ async def test_what_ends_while_a_pass_looks_is_not_taken_for_gone(world: World) 
         async with world.database.transaction() as session:
             await suspension.suspend(session, organization_id, "usr_operator", "abuse")
         await alive.reconciler.reconcile(container_id, alive.lease)
-        late = (await world.replicas(container_id))[1]
+        other, late = await world.replicas(container_id)
         assert (late.slot, late.state) == (1, "draining")
+
+        async def other_is_at_rest() -> bool:
+            return not alive.reconciler._operations.busy(other.id)
+
+        await eventually(other_is_at_rest, "the pass that follows has something to look at")
         async with world.database.transaction() as session:
             await suspension.resume(session, organization_id, "usr_operator")
 
