@@ -174,7 +174,8 @@ async def _enter(
     await require_room(session, API_KEYS, project.id, count_lasting_keys, most)
     if isinstance(actor, KeyActor):
         locked = await lock_keys(session, [actor.key_id, *([and_lock] if and_lock else [])])
-        if status_of(locked[actor.key_id], now) != "active":
+        own = locked.get(actor.key_id)  # None: it ended a while ago, and was purged.
+        if own is None or status_of(own, now) != "active":
             raise NotAuthenticatedError("The key that you sent has just ended. Send a valid one.")
     else:
         await hold_organization(session, project.organization_id)
