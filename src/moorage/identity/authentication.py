@@ -4,6 +4,7 @@ A Bearer token is a session's, the operator's or a `manage` key. A cookie is a s
 that changes something must also carry the `X-CSRF-Token` that goes with it.
 """
 
+from functools import partial
 from typing import Annotated
 
 from fastapi import Depends, Request
@@ -28,7 +29,7 @@ from moorage.kit.crypto import equal, sha256
 from moorage.kit.errors import ForbiddenError, NotAuthenticatedError
 from moorage.kit.ids import ApiKeyId, ProjectId, SessionId, UserId
 from moorage.kit.settings import Settings
-from moorage.kit.web import SAFE_METHODS, TheSession, TheSettings
+from moorage.kit.web import SAFE_METHODS, TheSession, TheSettings, at_the_end
 
 
 async def current_actor(request: Request, session: TheSession, settings: TheSettings) -> Actor:
@@ -58,7 +59,7 @@ async def _actor(request: Request, session: AsyncSession, settings: Settings) ->
             raise _refused()
         return await _bearer(request, session, token.strip())
     token = session_cookie(request, settings)
-    actor = await _person(session, token)
+    actor = await _person(request, session, token)
     if request.method not in SAFE_METHODS:
         sent = request.headers.get("x-csrf-token", "")
         if not equal(sent.encode(), csrf_token(token).encode()):
@@ -71,7 +72,7 @@ async def _actor(request: Request, session: AsyncSession, settings: Settings) ->
 async def person_of_cookie(request: Request, session: AsyncSession, settings: Settings) -> UserActor | None:
     """For a page of ours with a form, which checks its own token."""
     try:
-        return await _person(session, session_cookie(request, settings))
+        return await _person(request, session, session_cookie(request, settings))
     except NotAuthenticatedError:
         return None
 
@@ -100,7 +101,7 @@ TheOperator = Annotated[UserActor, Depends(_current_operator)]
 
 async def _bearer(request: Request, session: AsyncSession, token: str) -> Actor:
     if is_well_formed(token, SESSION_PREFIX):
-        return await _person(session, token)
+        return await _person(request, session, token)
     if is_well_formed(token, OPERATOR_KEY_PREFIX):
         return await _operator(session, token)
     if is_well_formed(token, API_KEY_PREFIX):
@@ -108,18 +109,19 @@ async def _bearer(request: Request, session: AsyncSession, token: str) -> Actor:
         if found is not None and found[0].scope == "manage":
             key, use_is_worth_noting = found
             if use_is_worth_noting and request.client is not None:
-                await note_key_use(session, key.id, request.client.host)
+                note = partial(note_key_use, session, key.id, request.client.host)
+                await at_the_end(request, session, note)
             return KeyActor(ApiKeyId(key.id), ProjectId(key.project_id), key.created_by)
     raise _refused()
 
 
-async def _person(session: AsyncSession, token: str) -> UserActor:
+async def _person(request: Request, session: AsyncSession, token: str) -> UserActor:
     found = await find_live_session(session, sha256(token)) if is_well_formed(token, SESSION_PREFIX) else None
     if found is None:
         raise _refused()
     row, user, use_is_worth_noting = found
     if use_is_worth_noting:
-        await note_use(session, SessionId(row.id))
+        await at_the_end(request, session, partial(note_use, session, SessionId(row.id)))
     return UserActor(UserId(user.id), user.email, user.is_operator, SessionId(row.id))
 
 

@@ -1,6 +1,6 @@
 """What every endpoint needs from the request: a session whose transaction commits before the answer is sent."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Annotated, TypeVar
 
@@ -20,6 +20,7 @@ from moorage.kit.streams import OpenStreams
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 """Change nothing, so they need no transaction and no CSRF token."""
 _BODY_BOUNDS = "moorage_body_bounds"
+_AT_THE_END = "moorage_at_the_end"
 EndpointT = TypeVar("EndpointT", bound=Callable[..., object])
 
 
@@ -110,7 +111,18 @@ async def _session(request: Request, database: TheDatabase) -> AsyncIterator[Asy
             attempt = getattr(request.state, "idempotency_attempt", None)
             if attempt is not None:
                 await note_commit(session, attempt)
+            for work in session.info.get(_AT_THE_END, ()):
+                await work()
             await session.commit()
+
+
+async def at_the_end(request: Request, session: AsyncSession, work: Callable[[], Awaitable[None]]) -> None:
+    """Do it last before the commit, so that what it locks is held for no longer than that: otherwise somebody who holds what this
+    request has yet to ask for might wait for it. At once where there is no transaction."""
+    if request.method in SAFE_METHODS:
+        await work()
+    else:
+        session.info.setdefault(_AT_THE_END, []).append(work)
 
 
 # "function" scope: the commit happens when the endpoint returns, not after the client has been told "done". An

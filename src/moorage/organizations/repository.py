@@ -67,15 +67,16 @@ async def find_membership(
 
 
 async def lock_organization(session: AsyncSession, organization_id: str) -> None:
-    """Whoever else changes its members waits until this transaction ends."""
-    query = select(OrganizationRow.id).where(OrganizationRow.id == organization_id).with_for_update()
-    (await session.execute(query)).scalar_one()
+    """Whoever else changes its members waits until this transaction ends. Nobody else does: whatever is recorded about an
+    organization refers to it, often by somebody who holds a key or an invitation that its change of members is about."""
+    query = select(OrganizationRow.id).where(OrganizationRow.id == organization_id)
+    (await session.execute(query.with_for_update(key_share=True))).scalar_one()
 
 
 async def hold_organization(session: AsyncSession, organization_id: str) -> None:
     """Until this transaction ends nobody changes its members. Others may hold it too."""
     query = select(OrganizationRow.id).where(OrganizationRow.id == organization_id)
-    (await session.execute(query.with_for_update(key_share=True, read=True))).scalar_one()
+    (await session.execute(query.with_for_update(read=True))).scalar_one()
 
 
 async def set_suspended(session: AsyncSession, organization_id: str, suspended: bool) -> bool:

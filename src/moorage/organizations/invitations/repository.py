@@ -67,8 +67,14 @@ async def lock_open(session: AsyncSession, organization_id: str, invitation_id: 
     return (await session.execute(query.with_for_update())).scalar_one_or_none()
 
 
+async def organization_of(session: AsyncSession, token_hash: bytes, user_id: str) -> str | None:
+    """Of the live invitation behind this token, if it went to this person's verified address."""
+    query = select(InvitationRow.organization_id).where(_for(token_hash, user_id))
+    return (await session.execute(query)).scalar_one_or_none()
+
+
 async def lock_for(session: AsyncSession, token_hash: bytes, user_id: str) -> InvitationRow | None:
-    """The live invitation behind this token, if it went to this person's verified address."""
+    """That invitation, if it is still live."""
     query = select(InvitationRow).where(_for(token_hash, user_id)).with_for_update()
     return (await session.execute(query)).scalar_one_or_none()
 

@@ -28,7 +28,7 @@ from moorage.organizations.members.repository import add_member, find_projects, 
 from moorage.organizations.members.service import lock_as_manager
 from moorage.organizations.models import OrganizationRow
 from moorage.organizations.permissions import Role
-from moorage.organizations.repository import find_oldest_project
+from moorage.organizations.repository import find_oldest_project, hold_organization
 
 TIMES_SENT_LIMIT = 5
 
@@ -119,9 +119,14 @@ async def show(session: AsyncSession, actor: UserActor, token: str) -> Invitatio
 
 async def accept(session: AsyncSession, actor: UserActor, token: str) -> tuple[str, str | None]:
     """The organization and the project that were joined; none, where the project was removed meanwhile."""
-    row = None
+    organization_id = None
     if is_well_formed(token, INVITATION_PREFIX):
-        row = await repository.lock_for(session, sha256(token), actor.user_id)
+        organization_id = await repository.organization_of(session, sha256(token), actor.user_id)
+    if organization_id is None:
+        raise _not_for_you()
+    # Before the invitation, as docs/locking.md says: whoever is removed holds the organization and withdraws what they sent.
+    await hold_organization(session, organization_id)
+    row = await repository.lock_for(session, sha256(token), actor.user_id)
     if row is None:
         raise _not_for_you()
     await repository.close(session, row)
