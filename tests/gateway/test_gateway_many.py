@@ -94,6 +94,7 @@ class World:
                 instance_type=SMALL,
                 state="ready",
                 node="local",
+                host="127.0.0.1",
                 host_port=container.port,
             )
             session.add(replica)

@@ -8,6 +8,7 @@ from pathlib import Path
 from moorage.gateway import stats
 from moorage.gateway.commands import end_session
 from moorage.gateway.endpoint_rules import ENDPOINT_FRONTEND
+from moorage.gateway.last_words import while_it_lives
 from moorage.gateway.layout import PlacedServer, ServerKey
 from moorage.gateway.render import slot_name
 from moorage.gateway.runtime_socket import HaproxyError, Socket, batches, checked, raise_on_complaint
@@ -27,10 +28,11 @@ class Worker:
 
     def __init__(self, socket: Socket, *, pid_behind_master: int | None = None) -> None:
         self._socket = socket
+        self._pid_behind_master = pid_behind_master
         self._prefix = "" if pid_behind_master is None else f"@!{pid_behind_master} "
 
     async def ask(self, command: str) -> str:
-        return await self._socket.ask(self._prefix + checked(command))
+        return await self._answer_to(self._prefix + checked(command))
 
     async def pid(self) -> int:
         return int((await self.info())["Pid"])
@@ -46,7 +48,7 @@ class Worker:
         """Run commands that say nothing when they succeed, as many on a line as fit."""
         for batch in batches(commands, separator="; "):
             separate = [self._prefix + checked(command) for command in batch]
-            raise_on_complaint(await self._socket.ask("; ".join(separate)), "; ".join(batch), tolerate)
+            raise_on_complaint(await self._answer_to("; ".join(separate)), "; ".join(batch), tolerate)
 
     async def servers(self) -> dict[ServerKey, PlacedServer]:
         rows = await self._stat(stats.SERVERS)
@@ -122,9 +124,14 @@ class Worker:
         for batch in batches(lines, separator="\n"):
             head = f"{self._prefix}add map {checked(target)} <<\n"
             raise_on_complaint(
-                await self._socket.ask(head + "\n".join(batch) + "\n"),
+                await self._answer_to(head + "\n".join(batch) + "\n"),
                 f"add map {target} ({len(batch)} lines)",
             )
+
+    async def _answer_to(self, line: str) -> str:
+        answer = self._socket.ask(line)
+        old = self._pid_behind_master
+        return await (answer if old is None else while_it_lives(old, answer))
 
     async def _stat(self, kind: int, backend: str = "-1") -> list[Row]:
         return stats.stat_rows(await self.ask(f"show stat {backend} {kind} -1"))
