@@ -14,6 +14,7 @@ from sqlalchemy.exc import DBAPIError
 
 from moorage.billing.invoices.issuer import DocumentIssuer
 from moorage.kit.clock import system_clock
+from moorage.kit.jobs.jobs import Jobs
 from moorage.kit.settings import Settings
 from moorage.reconcile.lease import Lease, LeaseKeeper
 
@@ -175,6 +176,17 @@ async def test_receipts(api: Api, home: Home) -> None:
     for absent in (credit, "txn_absent"):
         assert_problem(await api.get(home.admin, path_of(home, f"receipts/{absent}")), 404)
     assert_problem(await api.get(other.admin, path_of(other, f"receipts/{wire}/pdf")), 404)
+
+
+async def test_a_busy_machine_makes_it_later(api: Api, home: Home) -> None:
+    """Jobs give way to everything else, so one may run out of time by no fault of anybody's."""
+    await buy(api, home, "ctr_gone", 5_000, LAST_MONTH)
+    await issue_all(api)
+    api.app.state.jobs = Jobs(1, budget_s=0.01)
+    answer = await api.get(home.admin, path_of(home, f"invoices/{LAST}/pdf"))
+    assert (answer.status_code, answer.json()["code"]) == (503, "job_too_long")
+    assert "Try again" in answer.json()["detail"]
+    assert "retry-after" in answer.headers
 
 
 async def test_names_in_other_scripts(api: Api, home: Home) -> None:

@@ -14,7 +14,7 @@ from typing import ParamSpec, TypeVar, cast
 
 import structlog
 
-from moorage.kit.errors import MoorageError, UnavailableError
+from moorage.kit.errors import UnavailableError
 from moorage.kit.fair_slots import FairSlots
 
 log = structlog.get_logger()
@@ -31,8 +31,8 @@ _MOST_ERROR_CHARACTERS = 2000
 _ENVIRONMENT = {"PATH": os.defpath, "LC_ALL": "C.UTF-8"}
 
 
-class JobTooLongError(MoorageError):
-    """It did not end within its budget. Whoever asked for it can ask for less."""
+class JobTooLongError(UnavailableError):
+    """It did not end within its budget: whoever asked can ask for less, or later, because a busy machine leaves little for jobs."""
 
     code = "job_too_long"
 
@@ -64,11 +64,11 @@ class Jobs:
                 check=False,
             )
         except subprocess.TimeoutExpired as exc:
-            raise JobTooLongError("It took too long.") from exc
+            raise JobTooLongError("This took too long. Try again later.") from exc
         status, answer, said = ended.returncode, ended.stdout, ended.stderr
         if status == 0:
             return answer
         if status < 0:  # the kernel ended it, for the processor time or memory that it took
-            raise JobTooLongError("It took too much.")
+            raise JobTooLongError("This took too much. Try again later.")
         log.error("job_failed", status=status, said=said.decode(errors="replace")[-_MOST_ERROR_CHARACTERS:])
         raise UnavailableError("This could not be computed. Try again later.")
