@@ -148,7 +148,11 @@ def _system_calls() -> "Attempts":
 
     def perform(arguments: tuple[object, ...]) -> int:
         ctypes.set_errno(0)
-        result: int = libc.syscall(arguments[column], *arguments[2:])
+        # As whole registers: the kernel also reads the half of one that a C int leaves as it was.
+        whole = [
+            ctypes.c_long(one) if isinstance(one, int) else one for one in (arguments[column], *arguments[2:])
+        ]
+        result: int = libc.syscall(*whole)
         if result < 0:
             raise OSError(ctypes.get_errno(), "")
         return result
@@ -251,7 +255,10 @@ def _ordinary_work() -> None:
     column = {"x86_64": 0, "aarch64": 1}[platform.machine()]
 
     def call(x86: int, arm: int, *arguments: object) -> int:
-        result: int = libc.syscall((x86, arm)[column], *arguments)
+        whole = [
+            ctypes.c_long(one) if isinstance(one, int) else one for one in ((x86, arm)[column], *arguments)
+        ]
+        result: int = libc.syscall(*whole)
         if result < 0:
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
         return result
