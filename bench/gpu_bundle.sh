@@ -23,7 +23,7 @@ pack() {
     (cd "$root/files/usr" && cp -a bin/{containerd,containerd-shim-runc-v2,docker} sbin/{dockerd,docker-proxy,runc,xtables-legacy-multi} ../../engine/bin/ \
         && cp -a lib/x86_64-linux-gnu/lib{seccomp,xtables,ip4tc,ip6tc}.so* lib/x86_64-linux-gnu/xtables ../../engine/lib/)
     tar -C "$root" -c engine | xz -T0 -7 > "$folder/engine.tar.xz"
-    uv pip install --python-version "$python" --python-platform x86_64-manylinux_2_39 --no-deps --target "$root/site" -r requirements-run.lock
+    "$(command -v uv || echo .venv/tools/bin/uv)" pip install --python-version "$python" --python-platform x86_64-manylinux_2_39 --no-deps --target "$root/site" -r requirements-run.lock
     tar -C "$root" -c site | xz -T0 -7 > "$folder/site.tar.xz"
 }
 
