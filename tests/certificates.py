@@ -1,7 +1,9 @@
 """Certificates for tests."""
 
 import os
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from pathlib import Path
 
 from cryptography import x509
@@ -23,7 +25,7 @@ def write_certificate(path: Path, host: str) -> int:
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - timedelta(days=1))
         .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(host)]), critical=False)
+        .add_extension(x509.SubjectAlternativeName([_alternative(host)]), critical=False)
         .sign(key, hashes.SHA256())
     )
     unencrypted = serialization.NoEncryption()
@@ -32,3 +34,9 @@ def write_certificate(path: Path, host: str) -> int:
     fresh.write_bytes(certificate.public_bytes(serialization.Encoding.PEM) + private)
     os.replace(fresh, path)
     return certificate.serial_number
+
+
+def _alternative(host: str) -> x509.GeneralName:
+    with suppress(ValueError):
+        return x509.IPAddress(ip_address(host))
+    return x509.DNSName(host)

@@ -69,6 +69,10 @@ class PullProxy:
         await self._thread.run(self._runner.cleanup())
         await self._thread.stop()
 
+    async def open_door(self, host: str, port: int) -> None:
+        """Listens there too, where machines that joined reach it through the tunnel. Raises `OSError` where it cannot."""
+        await self._thread.run(web.TCPSite(self._runner, host, port).start())
+
     @asynccontextmanager
     async def ticket(self, order: PullOrder) -> AsyncIterator[Ticket]:
         """Asks the registry for the image as `order` says, and lets an engine pull it for as long as this lasts.

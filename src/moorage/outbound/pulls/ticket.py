@@ -71,7 +71,12 @@ class Ticket:
 
     def __init__(self, pull: Pull, image: ResolvedImage, listen: str) -> None:
         self._pull = pull
-        self.name = f"{listen}/{PULL_FOLDER}/{pull.id}"
+        self.path = f"{PULL_FOLDER}/{pull.id}"
+        """Wherever the proxy is reached by whoever pulls."""
+        self.name = f"{listen}/{self.path}"
+        """For an engine on this machine."""
+        self.image = image
+        """What the registry said of it."""
         self.manifest_digest = image.manifest_document.digest
         """Of the image for this architecture: `name@manifest_digest` is to be pulled."""
         self.digest = image.facts.digest

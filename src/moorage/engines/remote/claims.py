@@ -1,0 +1,164 @@
+"""What a machine claims about itself, as far as it is passed on. Nothing is asked here.
+
+It may lie about itself: then it gets no work, or loses it. What names something beyond it (its own name, another engine's
+identity, a command that the operator is to run) is replaced or left out here.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+from moorage.engines.base import (
+    DiskSpace,
+    GpuHandover,
+    Image,
+    NodeCapacity,
+    PullProgress,
+    ReplicaSpec,
+    ReplicaUsage,
+)
+from moorage.engines.diagnosis import NetworkDiagnosis, NetworkQuestions
+from moorage.engines.nvidia import GPU_VARIABLES
+from moorage.engines.remote.codec import WireError
+from moorage.engines.remote.machine import Machine
+from moorage.kit.errors import EngineError, ImageError, StartError
+from moorage.outbound.pulls.ticket import Ticket
+
+MOST_CLOCK_ERROR_S = 30.0
+_MOST_GPUS = 64
+_MOST_WORDS = 400
+_ARCHITECTURES = ("amd64", "arm64")
+
+T = TypeVar("T")
+
+_START_SENTENCES = {
+    "start_command_not_found": "The start command {command} could not be run: it is not in the image, may not be "
+    "executed, or is no program for this machine's processor.",
+    "gpu_driver_mismatch": "The machine's NVIDIA driver is too old for this image. Use an image built for an older CUDA, "
+    "or restart on another machine.",
+    "gpu_busy": "Its GPU is used by a process that Moorage did not start. It is tried again.",
+    "gpu_lost": "Its GPU broke before it started. It is tried where another is free.",
+    "gpu_not_detected": "The machine has no GPU for the container. Restart on another machine.",
+}
+_IMAGE_SENTENCES = {
+    "disk_full": "The machine has no disk space left to pull {image}; tell the operator.",
+    "image_architecture_mismatch": "The image {image} is not built for the processor of machine {machine}.",
+    "image_not_found": "The image {image} is at its registry, but cannot be unpacked: its layers are damaged, or not "
+    "those that its configuration names. Build it anew and push it again.",
+}
+
+
+def node_of(machine: Machine, claimed: Collection[NodeCapacity], clock_error_s: float) -> NodeCapacity:
+    if len(claimed) != 1:
+        raise WireError(f"a machine is one machine, not {len(claimed)}")
+    (node,) = claimed
+    if node.architecture not in _ARCHITECTURES or node.gpu_handover not in set(GpuHandover):
+        raise WireError("its processor, or how it hands its GPUs over, is not known here")
+    if len(node.gpus) > _MOST_GPUS or len({gpu.device_id for gpu in node.gpus}) < len(node.gpus):
+        raise WireError(f"a machine has at most {_MOST_GPUS} GPUs, each of them once")
+    closed_because = node.closed_because
+    if abs(clock_error_s) > MOST_CLOCK_ERROR_S:
+        way = "ahead of" if clock_error_s > 0 else "behind"
+        closed_because = f"its clock is {abs(clock_error_s):.0f} s {way} Moorage's"
+    # By name, so that whatever else a machine says of itself one day is looked at before it is believed.
+    return NodeCapacity(
+        name=machine.name,
+        infrastructure=machine.infrastructure,
+        architecture=node.architecture,
+        cpu_millis=node.cpu_millis,
+        memory_bytes=node.memory_bytes,
+        gpus=node.gpus,
+        gpu_driver=node.gpu_driver,
+        cuda_version=node.cuda_version,
+        engine_identity=f"{machine.name}/{node.engine_identity}" if node.engine_identity else None,
+        closed_because=closed_because,
+        weaknesses=node.weaknesses,
+        gpu_handover=node.gpu_handover,
+        gpu_handover_reason=node.gpu_handover_reason,
+        # The operator would run them.
+        findings=node.findings
+        if machine.is_the_operators
+        else tuple(replace(one, command="") for one in node.findings),
+    )
+
+
+def only_asked(asked: Collection[str], answered: Mapping[str, T]) -> dict[str, T]:
+    return {key: value for key, value in answered.items() if key in asked}
+
+
+def usage_by_our_clock(usage: ReplicaUsage, its_monotonic_s: float, our_monotonic_s: float) -> ReplicaUsage:
+    """How long ago it was measured is all that its clock is good for."""
+    if usage.cpu_time_s < 0:
+        raise WireError("nothing has used less than no time")
+    age_s = min(max(0.0, its_monotonic_s - usage.read_at_s), MOST_CLOCK_ERROR_S)
+    return replace(usage, read_at_s=our_monotonic_s - age_s)
+
+
+def disk_space_of(claimed: DiskSpace | None) -> DiskSpace | None:
+    if claimed is not None and claimed.free_bytes > claimed.total_bytes:
+        raise WireError("there is more room than disk")
+    return claimed
+
+
+def diagnosis_of(questions: NetworkQuestions, claimed: NetworkDiagnosis) -> NetworkDiagnosis:
+    """It was asked for these; of what is forbidden, the engine adds its own addresses."""
+    asked = {(one.address, one.port) for one in questions.outbound}
+    few = len(questions.forbidden) + 8
+    return replace(
+        claimed,
+        names=tuple(one for one in claimed.names if one.name in questions.names)[: len(questions.names)],
+        outbound=tuple(one for one in claimed.outbound if (one.address, one.port) in asked)[: len(asked)],
+        forbidden=claimed.forbidden[:few],
+    )
+
+
+def progress_of(claimed: PullProgress) -> PullProgress:
+    return PullProgress(min(claimed.done_bytes, claimed.total_bytes), claimed.total_bytes)
+
+
+def local_image_of(claimed: Image) -> Image:
+    digest = claimed.engine_ref.removeprefix("sha256:")
+    if claimed.engine_ref == digest or len(digest) != 64 or not digest.isalnum():
+        raise WireError("an image is known by its digest")
+    return replace(claimed, digest=None)
+
+
+def pulled_image_of(ticket: Ticket, claimed: Image) -> Image:
+    """What the registry said of it, which was asked by us. An image that a machine could choose would be started by name on
+    others, and be somebody else's there."""
+    image = ticket.image
+    if claimed.engine_ref not in (image.config_document.digest, ticket.manifest_digest, ticket.digest):
+        raise WireError("it has another image than the one that it was to pull")
+    said = image.facts.environment
+    return replace(
+        claimed,
+        digest=ticket.digest,
+        exposed_ports=image.facts.exposed_ports,
+        gpu_environment={name: said[name] for name in GPU_VARIABLES if name in said},
+    )
+
+
+def error_worded_here(machine: Machine, error: EngineError) -> EngineError:
+    """The words of the operator's machines are passed on; to a stranger's, nobody but the operator listens."""
+    if machine.is_the_operators and isinstance(error, StartError | ImageError):
+        return error
+    return type(error)(f"Machine {machine.name} says: {error.message[:_MOST_WORDS]}", code=error.code)
+
+
+def start_error_of(machine: Machine, spec: ReplicaSpec, error: EngineError) -> EngineError:
+    if not isinstance(error, StartError) or machine.is_the_operators:
+        return error_worded_here(machine, error)
+    command = repr(spec.command[0]) if spec.command else "of the image"
+    return StartError(_START_SENTENCES[error.code].format(command=command), code=error.code)
+
+
+def pull_error_of(machine: Machine, reference: str, error: EngineError) -> EngineError:
+    """In our words: the machine was told no name of an image. What it says of registries is about the way to us."""
+    if not isinstance(error, ImageError) or error.code not in _IMAGE_SENTENCES:
+        return EngineError(f"pull {reference} on machine {machine.name}: {error.message[:_MOST_WORDS]}")
+    sentence = _IMAGE_SENTENCES[error.code].format(image=reference, machine=machine.name)
+    return ImageError(sentence, code=error.code)
+
+
+def problem_in_words(machine: Machine, problem: str) -> str:
+    return problem[:_MOST_WORDS] if machine.is_the_operators else "its machine says that it broke"

@@ -1,0 +1,134 @@
+"""The connection to a machine's node role: HTTP inside the tunnel, and one way of failing.
+
+The machine is a stranger. It is never followed elsewhere, since what it is sent holds its credential; its answers are read up to
+a limit and within a deadline; it gets few interim answers (`outbound/few_answers.py`). Whatever goes wrong is an `EngineError`:
+the engine is away, which says nothing about its replicas.
+"""
+
+import asyncio
+import socket
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+
+import aiohttp
+from aiohttp.connector import Connection
+from aiohttp.tracing import Trace
+from yarl import URL
+
+from moorage.engines.remote.codec import WireError
+from moorage.engines.remote.frames import Frame, FrameParser
+from moorage.engines.remote.messages import PATH
+from moorage.kit.errors import EngineError
+from moorage.kit.permission import require_permission
+from moorage.kit.tracing import span
+from moorage.outbound.few_answers import FewAnswersConnector
+
+AWAY = "engine_away"
+"""The code of an `EngineError` of a machine that cannot be spoken to."""
+CONNECT_TIMEOUT_S = 5.0
+IDLE_TIMEOUT_S = 30.0
+"""Of a stream: a machine says at least every 10 s that it is there."""
+UNSENT_TIMEOUT_S = 10.0
+"""What did not reach the machine by then never does: a leader's request must not arrive long after it ceased to lead."""
+_PART_BYTES = 65536
+_MOST_EMPTY_FRAMES = 100
+"""Of what comes together."""
+
+
+class _Connector(FewAnswersConnector):
+    """The last step before a request is written, of every request: a former leader's is not."""
+
+    async def connect(
+        self, req: aiohttp.ClientRequest, traces: list[Trace], timeout: aiohttp.ClientTimeout
+    ) -> Connection:
+        connection = await super().connect(req, traces, timeout)
+        try:
+            require_permission()
+        except BaseException:
+            connection.release()
+            raise
+        return connection
+
+
+class MachineConnection:
+    """Opened by its first use, so that it can be built where no event loop runs yet."""
+
+    def __init__(self, machine: str, address: str, port: int, credential: str) -> None:
+        self._machine = machine
+        self._url = URL.build(scheme="http", host=address, port=port)
+        self._credential = credential
+        self._opened: aiohttp.ClientSession | None = None
+
+    async def call(self, name: str, body: bytes, *, timeout_s: float, most_bytes: int) -> bytes:
+        with self.failing_in_words(name, timeout_s), span("machine call", machine=self._machine, what=name):
+            async with asyncio.timeout(timeout_s), self._request(name, body, None) as response:
+                parts, received_bytes = [], 0
+                async for part in response.content.iter_chunked(_PART_BYTES):
+                    received_bytes += len(part)
+                    if received_bytes > most_bytes:
+                        raise WireError(f"it sent more than {most_bytes} bytes")
+                    parts.append(part)
+                return b"".join(parts)
+
+    async def frames(self, name: str, body: bytes) -> AsyncGenerator[list[Frame], None]:
+        """What came together comes together. Ends only where the machine ended it; a break is an error."""
+        with self.failing_in_words(name, IDLE_TIMEOUT_S):
+            async with self._request(name, body, IDLE_TIMEOUT_S) as response:
+                parser = FrameParser()
+                async for part in response.content.iter_any():
+                    frames = parser.feed(part)
+                    if sum(not frame.payload for frame in frames) > _MOST_EMPTY_FRAMES:
+                        raise WireError("it says nothing, and that often")
+                    if frames:
+                        yield frames
+
+    async def close(self) -> None:
+        if self._opened is not None:
+            await self._opened.close()
+            self._opened = None
+
+    @asynccontextmanager
+    async def _request(
+        self, name: str, body: bytes, idle_timeout_s: float | None
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S, sock_read=idle_timeout_s)
+        url = self._url / f"{PATH}{name}".strip("/")
+        async with self._session().post(url, data=body, timeout=timeout, allow_redirects=False) as response:
+            if response.status == 401:
+                raise WireError("it does not accept Moorage's credential")
+            if response.status != 200 or "Content-Encoding" in response.headers:
+                raise WireError(f"it answered with the status {response.status}")
+            yield response
+
+    @contextmanager
+    def failing_in_words(self, name: str, timeout_s: float = 0.0) -> Iterator[None]:
+        """Also for whoever looks closer at what was answered."""
+        what = f"{name} on machine {self._machine}"
+        try:
+            yield
+        except WireError as exc:
+            raise EngineError(f"{what}: its answer cannot be used ({exc})", code=AWAY) from None
+        except TimeoutError:
+            raise EngineError(f"{what}: no answer within {timeout_s:g} s", code="engine_timeout") from None
+        except (aiohttp.ClientError, OSError, ValueError) as exc:
+            # aiohttp's own errors hold the request, with its credential: they end here.
+            raise EngineError(f"{what}: the connection broke ({type(exc).__name__})", code=AWAY) from None
+
+    def _session(self) -> aiohttp.ClientSession:
+        if self._opened is None:
+            # No limit on connections: each followed log holds one, and the hundredth must not block a stop.
+            self._opened = aiohttp.ClientSession(
+                connector=_Connector(limit=0, socket_factory=_open_socket),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                auto_decompress=False,
+                headers={"Authorization": f"Bearer {self._credential}", "Accept-Encoding": "identity"},
+            )
+        return self._opened
+
+
+def _open_socket(address: tuple[int, int, int, str, tuple[object, ...]]) -> socket.socket:
+    family, kind, protocol, _, _ = address
+    opened = socket.socket(family, kind, protocol)
+    opened.setblocking(False)
+    opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(UNSENT_TIMEOUT_S * 1000))
+    return opened

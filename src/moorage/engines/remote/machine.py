@@ -1,0 +1,40 @@
+"""What Moorage knows of a machine by itself: nothing here was said by the machine."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from moorage.kit.ids import ContainerId, ReplicaId
+
+OPERATOR = "operator"
+
+
+@dataclass(frozen=True)
+class Machine:
+    name: str
+    """Ours, whatever it calls itself."""
+    infrastructure: str
+    """`operator` or `community`."""
+    address: str
+    """In the tunnel: of its node role, and where its replicas are reached."""
+    port: int
+    credential: str = field(repr=False)
+    """Good at this machine alone: it could pass it on."""
+
+    @property
+    def is_the_operators(self) -> bool:
+        """Whether its words may be shown to people as they are, and its local images are the operator's."""
+        return self.infrastructure == OPERATOR
+
+
+@dataclass(frozen=True)
+class PlacedReplica:
+    container_id: ContainerId
+    is_here: bool
+    """Whether its row says that it is on this machine, and on no other."""
+
+
+class Placements(Protocol):
+    async def placed(self, replica_ids: Collection[ReplicaId]) -> Mapping[ReplicaId, PlacedReplica]:
+        """What the rows say of these, for one machine; those without a row are left out."""
+        ...
