@@ -25,6 +25,7 @@ from moorage_cli.commands import (
     instance_types,
     keys,
     logs,
+    machines,
     members,
     nodes,
     operator,
@@ -133,4 +134,5 @@ billing_cards.register(billing.app)
 billing_documents.register(billing.app)
 app.add_typer(billing.app, name="billing")
 app.add_typer(webhooks.app, name="webhooks")
+app.add_typer(machines.app, name="machines")
 app.add_typer(operator.app, name="operator")

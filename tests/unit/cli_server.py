@@ -365,6 +365,19 @@ class _Handler(BaseHTTPRequestHandler):
             case ["POST", "operator", "replica-limit-requests", "rlr_1", "approve" | "refuse" as verb]:
                 state = "approved" if verb == "approve" else "refused"
                 self._json(200, LIMIT_REQUEST | {"state": state, "current_limit": 40} | body)
+            case ["GET", "operator", "machines"]:
+                self._page([MACHINE], query)
+            case ["POST", "operator", "machines"]:
+                command = "f=$(mktemp) && curl … && sudo sh $f moor_join_x"
+                added = {"id": MACHINE["id"], "token": "moor_join_x", "command": command}
+                self._json(201, {**added, "expires_at": "2026-01-02T03:34:05Z"})
+            case ["GET", "machines", "mch_1"]:
+                self._json(200, MACHINE)
+            case ["POST", "machines", "mch_1", ("pause" | "resume" | "drain") as verb]:
+                states = {"pause": "paused", "resume": "active", "drain": "draining"}
+                self._json(200, {**MACHINE, "state": states[verb]})
+            case ["DELETE", "machines", "mch_1"]:
+                self._json(204, None)
             case ["GET", "operator", "nodes"]:
                 self._page([NODE], query)
             case ["GET", "operator", "instance-types"]:
@@ -651,4 +664,29 @@ OPERATOR_HEALTH = {
             "what_to_do": "Make room.",
         },
     ],
+}
+
+MACHINE = {
+    "id": "mch_1",
+    "name": "rack-7",
+    "infrastructure": "operator",
+    "state": "active",
+    "state_since": "2026-01-02T03:04:05Z",
+    "message": "It takes containers.",
+    "address": "198.19.1.0",
+    "gpus": ["NVIDIA L4"],
+    "facts": {
+        "architecture": "x86_64",
+        "kernel": "6.1",
+        "system": "Debian 12",
+        "cpus": 8,
+        "memory_bytes": 2**35,
+        "disk_free_bytes": 2**38,
+        "gpus": ["NVIDIA L4"],
+        "docker": None,
+    },
+    "replicas": 2,
+    "created_at": "2026-01-02T03:00:00Z",
+    "joined_at": "2026-01-02T03:04:00Z",
+    "seen_at": "2026-01-02T03:04:05Z",
 }

@@ -88,6 +88,11 @@ def test_operator_changes(moor: Moor, fake: FakeMoorage) -> None:
     fake.refusals["POST", "/operator/nodes/one/replicas-gone"] = (200, gone)
     said = moor("operator", "replicas-gone", "one").stdout
     assert said == "The 3 replicas missing on one are replaced now.\n"
+    fake.refusals["PUT", "/operator/nodes/one/intake"] = (200, {"intake": "draining"})
+    drained = moor("operator", "intake", "one", "draining").stdout
+    assert drained == "one is being emptied: each replica goes once another serves in its place.\n"
+    assert fake.asked("PUT", "/operator/nodes/one/intake") == [{"intake": "draining"}]
+    assert moor("operator", "intake", "one", "ajar").exit_code == 2
     given = {"id": "txn_1", "organization_id": "org_one", "amount_microusd": 12_500_000}
     fake.refusals["POST", "/operator/credits"] = (201, given)
     credit = moor("operator", "credit", "org_one", "12.50", "--reason", "an outage")

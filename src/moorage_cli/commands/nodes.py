@@ -21,7 +21,7 @@ def nodes(session: Session) -> None:
     rows = [
         [
             one["name"],
-            one["state"] if one["state"] == "ready" else f"{one['state']} for {one['seen_s_ago']:.0f} s",
+            f"silent for {one['seen_s_ago']:.0f} s" if one["state"] == "silent" else one["state"],
             one["infrastructure"],
             f"{one['free']['cpu_millis'] / 1000:g} of {_promisable_cpu(one):g}",
             f"{shown_bytes(one['free']['memory_bytes'])} of {shown_bytes(one['total']['memory_bytes'])}",

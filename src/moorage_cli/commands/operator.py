@@ -1,6 +1,7 @@
-"""`moor operator organizations`, `users`, `suspend`, `resume`, `credit`, `initial-credit`, `revenue`, `forget-gateway` and
-`replicas-gone`, for the operator of the installation."""
+"""`moor operator organizations`, `users`, `suspend`, `resume`, `credit`, `initial-credit`, `revenue`, `forget-gateway`,
+`replicas-gone` and `intake`, for the operator of the installation."""
 
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -12,6 +13,7 @@ from moorage_cli.times import shown_time
 
 app = typer.Typer(help="For the operator of this installation.", no_args_is_help=True)
 
+MachineArgument = Annotated[str, typer.Argument(metavar="NAME", help="As in `moor nodes`.")]
 OrganizationArgument = Annotated[str, typer.Argument(metavar="ID", help="The organization.")]
 
 
@@ -135,9 +137,31 @@ def forget_gateway(
 
 
 @command(app, "replicas-gone")
-def replicas_gone(
-    session: Session, machine: Annotated[str, typer.Argument(metavar="NAME", help="As in `moor nodes`.")]
-) -> None:
+def replicas_gone(session: Session, machine: MachineArgument) -> None:
     """Say that the replicas missing on a machine do not come back; they are replaced at once."""
     doubt = session.client.post(f"/operator/nodes/{path_part(machine)}/replicas-gone")
     session.output.answer(doubt, f"The {doubt['missing']} replicas missing on {machine} are replaced now.")
+
+
+class Intake(StrEnum):
+    OPEN = "open"
+    CORDONED = "cordoned"
+    DRAINING = "draining"
+
+
+_INTAKE = {
+    Intake.OPEN: "takes replicas",
+    Intake.CORDONED: "keeps what it has and takes nothing new",
+    Intake.DRAINING: "is being emptied: each replica goes once another serves in its place",
+}
+
+
+@command(app, "intake")
+def intake(
+    session: Session, machine: MachineArgument, to: Annotated[Intake, typer.Argument(metavar="INTAKE")]
+) -> None:
+    """Close a machine for new replicas (`cordoned`), empty it (`draining`), or open it again (`open`)."""
+    answer = session.client.request(
+        "PUT", f"/operator/nodes/{path_part(machine)}/intake", body={"intake": to.value}
+    )
+    session.output.answer(answer.body, f"{machine} {_INTAKE[to]}.")

@@ -1,0 +1,204 @@
+#!/bin/sh
+# Makes this machine part of the Moorage installation at @BASE_URL@.
+#
+#   sh join.sh TOKEN [--yes]
+#
+# Says what it will do and asks on the terminal. Each step can be repeated: run the same command again after a failure.
+# `moor-node leave`, or `sh join.sh --leave`, undoes all of it but the packages.
+set -eu
+
+base_url='@BASE_URL@'
+bundle_sha256='@BUNDLE_SHA256@'
+root="${MOORAGE_ROOT:-/opt/moorage}"
+settings="${MOORAGE_SETTINGS:-/etc/moorage}"
+services="${MOORAGE_SERVICES:-/etc/systemd/system}"
+commands="${MOORAGE_COMMANDS:-/usr/local/bin}"
+here="$root/$(printf '%.16s' "$bundle_sha256")"
+python="$root/current/.venv/bin/python"
+least_disk_kb=$((10 * 1024 * 1024))
+step='beginning'
+
+say() { printf '%s\n' "$*"; }
+
+fail() {
+    printf '\nThis step failed: %s\n%s\nFix that and run the same command again: it goes on from there.\n' "$step" "$*" >&2
+    trap - EXIT
+    exit 1
+}
+
+ended() {
+    status=$?
+    [ "$status" = 0 ] || printf '\nThis step failed: %s\nRun the same command again: it goes on from there.\n' "$step" >&2
+    exit "$status"
+}
+
+begin() {
+    step="$1"
+    say "» $1 …"
+}
+
+check_machine() {
+    begin 'look at this machine'
+    [ "$(id -u)" = 0 ] || fail 'It needs root. Run the command with sudo.'
+    case "$base_url" in https://*) ;; *) fail "$base_url is not an https:// address." ;; esac
+    case "$(uname -m)" in
+        x86_64 | aarch64) ;;
+        *) fail "Its architecture is $(uname -m); x86_64 and aarch64 are supported." ;;
+    esac
+    command -v apt-get >/dev/null || fail 'It has no apt-get. Debian 12 or newer and Ubuntu 24.04 or newer are supported.'
+    [ -c /dev/net/tun ] || ip link add moorwg-probe type wireguard 2>/dev/null \
+        || fail 'It has neither /dev/net/tun nor WireGuard in its kernel, so there can be no tunnel.'
+    ip link delete moorwg-probe 2>/dev/null || true
+    free_kb="$(df -Pk /var/lib | awk 'NR == 2 {print $4}')"
+    [ "$free_kb" -ge "$least_disk_kb" ] || fail "It has $((free_kb / 1024 / 1024)) GiB free in /var/lib; 10 GiB are needed."
+}
+
+missing_packages() {
+    for pair in python3:python3 curl:curl ip:iproute2 iptables:iptables wg:wireguard-tools; do
+        command -v "${pair%%:*}" >/dev/null || printf '%s ' "${pair##*:}"
+    done
+    python3 -c 'import ensurepip' 2>/dev/null || printf 'python3-venv '
+    [ -d /etc/ssl/certs ] || printf 'ca-certificates '
+    if ! { modprobe wireguard 2>/dev/null || [ -d /sys/module/wireguard ]; }; then
+        command -v wireguard-go >/dev/null || printf 'wireguard-go '
+    fi
+    command -v dockerd >/dev/null || command -v docker >/dev/null || printf 'docker.io '
+}
+
+agree() {
+    step='ask'
+    packages="$(missing_packages)"
+    say ''
+    say "This machine will join $base_url. It will"
+    [ -z "$packages" ] || say "  - install Debian packages: $packages"
+    say "  - put Moorage into $root, its settings into $settings, and moor-node into $commands"
+    say "  - open a WireGuard tunnel to the installation, which may then start containers here"
+    say '  - add firewall rules for the tunnel and for those containers, and run two services'
+    say 'It opens no port to the world and changes nothing else. `moor-node leave` undoes it.'
+    [ "$yes" = no ] || return 0
+    # The script itself may come through a pipe: the answer comes from whoever sits there.
+    (: </dev/tty) 2>/dev/null || fail 'There is no terminal to ask on. Add --yes to agree beforehand.'
+    printf 'Go on? [y/N] ' >/dev/tty
+    read -r answer </dev/tty
+    case "$answer" in y | Y | yes) ;; *) say 'Nothing was changed.'; trap - EXIT; exit 0 ;; esac
+}
+
+install_packages() {
+    packages="$(missing_packages)"
+    [ -n "$packages" ] || return 0
+    begin "install $packages"
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get update -qq >/dev/null || fail 'apt-get update failed; its words are above.'
+    # shellcheck disable=SC2086 - a list of words
+    apt-get install -y -qq --no-install-recommends --no-remove $packages >/dev/null || fail 'apt-get install failed; its words are above.'
+}
+
+check_engine() {
+    begin 'look for a Docker engine that answers'
+    docker version >/dev/null 2>&1 && return 0
+    if command -v systemctl >/dev/null && systemctl is-system-running >/dev/null 2>&1; then
+        systemctl enable --now docker >/dev/null 2>&1 || true
+    fi
+    docker version >/dev/null 2>&1 || fail 'Docker is installed, but its engine does not answer: see `docker version`.'
+}
+
+install_moorage() {
+    python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+        || fail "It has $(python3 --version); Python 3.11 or newer is needed (Debian 12, Ubuntu 24.04)."
+    if [ ! -f "$here/.complete" ]; then
+        begin 'fetch Moorage'
+        rm -rf "$here"
+        mkdir -p "$here"
+        curl --proto '=https' --tlsv1.2 -fsS "$base_url/api/v1/machines/moorage.tar.gz" -o "$here.tar.gz" \
+            || fail "$base_url did not send it."
+        echo "$bundle_sha256  $here.tar.gz" | sha256sum --check --quiet \
+            || fail 'What was sent is not what this script was made for. Get a new command: `moor machines add`.'
+        tar -xzf "$here.tar.gz" -C "$here"
+        rm "$here.tar.gz"
+        begin 'install what Moorage needs'
+        "$here/scripts/setup" run || fail 'Its Python packages could not be installed; the words are above.'
+        touch "$here/.complete"
+    fi
+    ln -sfn "$here" "$root/current"
+    mkdir -p "$commands"
+    ln -sfn "$root/current/.venv/bin/moor-node" "$commands/moor-node"
+}
+
+join() {
+    begin 'join'
+    MOORAGE_JOIN_TOKEN="$token" "$python" -m moorage.machines.on_machine join --url "$base_url" --folder "$settings" \
+        ${MOORAGE_CA_FILE:+--ca-file "$MOORAGE_CA_FILE"} || fail 'The installation did not let it in; its words are above.'
+}
+
+write_service() {
+    cat >"$services/$1.service.new" <<END
+[Unit]
+Description=$2
+After=network-online.target docker.service $3
+Wants=network-online.target
+
+[Service]
+ExecStart=$4
+Restart=always
+RestartSec=2
+
+[Install]
+WantedBy=multi-user.target
+END
+    mv "$services/$1.service.new" "$services/$1.service"
+}
+
+start_services() {
+    begin 'start the services'
+    mkdir -p "$services"
+    write_service moorage-tunnel 'The tunnel to a Moorage installation' '' \
+        "$python -m moorage.machines.on_machine tunnel --folder $settings"
+    write_service moorage-node 'Runs containers of a Moorage installation' moorage-tunnel.service \
+        "$root/current/.venv/bin/moor-node serve --settings $settings/node.toml"
+    if [ ! -d /run/systemd/system ]; then
+        say "There is no systemd here. Keep these two running:"
+        sed -n 's/^ExecStart=/  /p' "$services/moorage-tunnel.service" "$services/moorage-node.service"
+        return 0
+    fi
+    systemctl daemon-reload
+    systemctl enable --quiet moorage-tunnel moorage-node
+    systemctl restart moorage-tunnel moorage-node || fail 'See: journalctl -u moorage-tunnel -u moorage-node'
+}
+
+leave() {
+    begin 'leave'
+    if [ -x "$python" ]; then
+        "$python" -m moorage.machines.on_machine leave --folder "$settings" \
+            ${MOORAGE_CA_FILE:+--ca-file "$MOORAGE_CA_FILE"} || fail 'The installation was not told; add it by `moor-node leave --force`.'
+    fi
+    for service in moorage-node moorage-tunnel; do
+        [ ! -d /run/systemd/system ] || systemctl disable --quiet --now "$service" 2>/dev/null || true
+        rm -f "$services/$service.service"
+    done
+    rm -rf "$root" "$commands/moor-node"
+    say 'This machine has left; packages that were installed stay.'
+}
+
+main() {
+    trap ended EXIT
+    token="${1:-}"
+    yes=no
+    [ "${2:-}" != --yes ] || yes=yes
+    if [ "$token" = --leave ]; then
+        leave
+        exit 0
+    fi
+    case "$token" in moor_join_*) ;; *) fail 'It needs the token that `moor machines add` prints.' ;; esac
+    check_machine
+    agree
+    install_packages
+    check_engine
+    install_moorage
+    join
+    start_services
+    say ''
+    say "Done. \`moor machines list\` shows this machine as active as soon as it answers through the tunnel."
+}
+
+# Nothing happens before the whole script is here.
+main "$@"

@@ -1,0 +1,3 @@
+from moorage.machines.on_machine.commands import main
+
+main()

@@ -1,0 +1,115 @@
+"""This machine's end of the tunnel: made from what the installation said, and kept open.
+
+A hub that was restarted forgot the conversation, and WireGuard would go on with it for two minutes. So the door is looked
+at every few seconds; when no hub's opens, the conversation begins anew, with what the installation says by then.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from moorage.kit.clock import Clock, system_clock
+from moorage.kit.errors import MoorageError
+from moorage.kit.home import user_ids_of_ours
+from moorage.machines.on_machine.files import MachineFiles
+from moorage.machines.on_machine.installation import Installation, InstallationError
+from moorage.tunnel.interface import TunnelEnd, TunnelInterface, interface_name
+from moorage.tunnel.keys import public_key_of
+from moorage.tunnel.peers import HubEnd, machine_peers
+from moorage.tunnel.rules import NodePorts, machine_chains, user_chain
+
+log = structlog.get_logger()
+
+LOOK_EVERY_S = 5.0
+_DOOR_TIMEOUT_S = 3.0
+
+
+@dataclass(frozen=True)
+class MachineTunnel:
+    files: MachineFiles
+    installation: Installation
+    run_dir: Path = Path("/run/moorage")
+    log_dir: Path = Path("/var/log/moorage")
+    interface: str | None = None
+    """Its name; by default it follows from the installation's id."""
+    clock: Clock = system_clock
+
+    async def keep(self) -> None:
+        """For good."""
+        while True:
+            try:
+                await self.ensure()
+                if not await self.is_open():
+                    await self.begin_anew()
+            except MoorageError as exc:
+                log.warning("tunnel_not_open", reason=exc.message)
+            await self.clock.sleep(LOOK_EVERY_S)
+
+    async def ensure(self) -> None:
+        for folder in (self.run_dir, self.log_dir):
+            folder.mkdir(parents=True, exist_ok=True)
+        membership = self.files.membership()
+        await self._interface(membership).ensure(self._end(membership))
+
+    async def begin_anew(self) -> None:
+        """With the hubs as they are now."""
+        try:
+            self.files.keep_membership(self.installation.url, await self.installation.membership())
+        except InstallationError as exc:
+            log.warning("installation_not_asked", reason=exc.message)
+        membership = self.files.membership()
+        await self._interface(membership).redial(self._end(membership))
+
+    async def is_open(self) -> bool:
+        """Whether a hub's door answers."""
+        membership = self.files.membership()
+        doors = [(hub["address"], membership["door_port"]) for hub in membership["hubs"]]
+        return any(await asyncio.gather(*(_answers(*door) for door in doors)))
+
+    async def renew_key(self) -> None:
+        """The old key is good until the installation knows the new one; after a crash in between, this is done again."""
+        new = self.files.new_private_key()
+        await self.installation.renew_key(public_key_of(new))
+        self.files.take_new_private_key()
+        await self.ensure()
+
+    async def take_down(self) -> None:
+        await self._interface(self.files.membership()).take_down()
+
+    def _interface(self, membership: dict[str, Any]) -> TunnelInterface:
+        return TunnelInterface(self._name(membership), self.run_dir, self.log_dir, self.clock)
+
+    def _name(self, membership: dict[str, Any]) -> str:
+        return self.interface or interface_name(membership["installation_id"])
+
+    def _end(self, membership: dict[str, Any]) -> TunnelEnd:
+        hubs = [
+            HubEnd(hub["id"], hub["address"], hub["public_key"], hub["endpoint"])
+            for hub in membership["hubs"]
+        ]
+        name = self._name(membership)
+        addresses = [hub.address for hub in hubs]
+        first, last = membership["replica_ports"]
+        ports = NodePorts(membership["port"], (first, last))
+        return TunnelEnd(
+            self.files.private_key(),
+            membership["address"],
+            tuple(f"{address}/32" for address in addresses),
+            machine_peers(hubs),
+            None,
+            machine_chains(name, membership["address"], addresses, ports),
+            (user_chain(name, user_ids_of_ours()),),
+        )
+
+
+async def _answers(address: str, port: int) -> bool:
+    try:
+        async with asyncio.timeout(_DOOR_TIMEOUT_S):
+            _, writer = await asyncio.open_connection(address, port)
+    except (OSError, TimeoutError):
+        return False
+    writer.close()
+    return True

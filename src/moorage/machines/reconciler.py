@@ -1,0 +1,104 @@
+"""Looks whether machines that joined answer.
+
+Purpose: a machine is active when its node role first answers through the tunnel, lost when it has not answered for 20 s, and
+what it was before when it answers again.
+Invariants: only silence that somebody listened to counts, so nobody is lost because the controller was away; nobody is lost
+while the installation's own end of the tunnel is not open. Whether it answers is asked with no transaction open.
+When it fails: the machine stays what it was; the next look is five seconds later.
+"""
+
+import asyncio
+from dataclasses import dataclass, field
+
+import structlog
+
+from moorage.kit.clock import Clock
+from moorage.kit.crypto import Keyring
+from moorage.kit.database import Database
+from moorage.kit.settings import Settings
+from moorage.machines import repository, service
+from moorage.machines.channels import MACHINES
+from moorage.machines.states import Happening, MachineState, Speaker
+from moorage.reconcile.driver import Due
+from moorage.reconcile.lease import Lease
+
+log = structlog.get_logger()
+
+LOOK_EVERY_S = 5.0
+LOST_AFTER_S = 20.0
+_TIMEOUT_S = 3.0
+
+
+@dataclass
+class MachinesReconciler:
+    database: Database
+    keyring: Keyring
+    settings: Settings
+    clock: Clock
+    name: str = "machines"
+    channels: tuple[str, ...] = (MACHINES,)
+    _next_look_s: dict[str, float] = field(init=False, default_factory=dict)
+    _silent_since_s: dict[str, float] = field(init=False, default_factory=dict)
+
+    async def due(self, limit: int) -> Due:
+        async with self.database.reading() as session:
+            joined = await repository.joined_machines(session)
+        self._next_look_s = {machine: self._next_look_s.get(machine, 0.0) for machine in joined}
+        now_s = self.clock.monotonic()
+        waits_s = {machine: at_s - now_s for machine, at_s in self._next_look_s.items()}
+        keys = sorted((machine for machine in joined if waits_s[machine] <= 0), key=waits_s.__getitem__)
+        return Due(keys[:limit], min((wait_s for wait_s in waits_s.values() if wait_s > 0), default=None))
+
+    async def reconcile(self, key: str, lease: Lease) -> None:
+        self._next_look_s[key] = self.clock.monotonic() + LOOK_EVERY_S
+        async with self.database.reading() as session:
+            row = await repository.find_machine(session, key)
+            listens = bool(await repository.live_hubs(session))
+        if row is None or row.state == MachineState.REMOVED or row.address is None or row.port is None:
+            return
+        happening = self._judged(key, await _answers(row.address, row.port), listens)
+        if happening is None:
+            return
+        async with self.database.transaction() as session:
+            await lease.guard(session)
+            if happening is Happening.ANSWERED:
+                await repository.note_seen(session, key)
+            changed = await service.say(
+                session,
+                self.keyring,
+                self.settings,
+                key,
+                happening,
+                speaker=Speaker.MOORAGE,
+                actor_id="system",
+            )
+            if changed.state != row.state:
+                log.info("machine_changed", machine_id=key, before=row.state, after=changed.state)
+
+    async def postpone(self, key: str, error: Exception, lease: Lease) -> None:
+        self._next_look_s[key] = self.clock.monotonic() + LOOK_EVERY_S
+
+    async def lead(self, lease: Lease) -> None:
+        # Whoever led before may have listened; we have not.
+        self._silent_since_s.clear()
+
+    def _judged(self, machine: str, answers: bool, listens: bool) -> Happening | None:
+        if answers:
+            self._silent_since_s.pop(machine, None)
+            return Happening.ANSWERED
+        if not listens:
+            self._silent_since_s.pop(machine, None)
+            return None
+        now_s = self.clock.monotonic()
+        silent_s = now_s - self._silent_since_s.setdefault(machine, now_s)
+        return Happening.SILENT if silent_s >= LOST_AFTER_S else None
+
+
+async def _answers(address: str, port: int) -> bool:
+    try:
+        async with asyncio.timeout(_TIMEOUT_S):
+            _, writer = await asyncio.open_connection(address, port)
+    except (OSError, TimeoutError):
+        return False
+    writer.close()
+    return True

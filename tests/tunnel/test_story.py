@@ -1,0 +1,227 @@
+"""A machine's whole life, for real: added, joined from behind a router, active, its key renewed, lost, back, gone."""
+
+import json
+import os
+import pty
+import select
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from moorage.kit.errors import MoorageError
+from moorage.machines.on_machine.commands import _join, _leave
+from moorage.machines.on_machine.files import MachineFiles
+from moorage.machines.on_machine.installation import Installation
+from moorage.machines.on_machine.tunnel import MachineTunnel
+from moorage.tunnel.addresses import DOOR_PORT, NODE_PORT
+from moorage.tunnel.interface import take_down_all
+from tests.tunnel.installation import URL, InstallationInPlace, installed
+from tests.tunnel.places import Place, answers, listen
+from tests.tunnel.town import HUB_ADDRESS, Town
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(name="installation")
+def installation_fixture(town: Town, short_folder: Path, database_dsn: str) -> Iterator[InstallationInPlace]:
+    made = installed(town.hub.place, short_folder, database_dsn)
+    yield made
+    made.place.do(take_down_all(made.settings.run_dir, made.settings.log_dir))
+    made.end()
+
+
+def on_machine(installation: InstallationInPlace, folder: Path) -> MachineFiles:
+    files = MachineFiles(folder / "etc")
+    files.prepare()
+    return files
+
+
+def tunnel_of(installation: InstallationInPlace, files: MachineFiles, folder: Path) -> MachineTunnel:
+    known = files.membership()
+    speaks = Installation(URL, known["id"], files.secrets()["secret"], str(installation.certificate))
+    # Both ends are on this one machine, where `wg` finds them by their names.
+    name = "mwg-" + folder.name[-8:].replace("_", "x")
+    return MachineTunnel(files, speaks, folder / "run", folder / "log", name)
+
+
+@pytest.mark.long
+def test_a_life(town: Town, installation: InstallationInPlace, short_folder: Path) -> None:
+    assert "moorwg" not in town.hub.place.sh("ip link"), "without a machine there is no tunnel"
+    installation.look()
+    assert "moorwg" not in town.hub.place.sh("ip link")
+    added = installation.ask("POST", "/operator/machines", {}).json()
+    installation.look()
+    behind = town.places["behind"]
+    files = on_machine(installation, short_folder)
+    speaks = Installation(URL, ca_file=str(installation.certificate))
+    name = behind.do(_join(files, speaks, added["token"]))
+    assert behind.do(_join(files, speaks, "a second run asks nothing")) == name
+    assert "credential" not in json.loads((files.folder / "secrets.json").read_text())
+    assert {path.name: path.stat().st_mode & 0o077 for path in files.folder.iterdir()} == {
+        "membership.json": 0o044,
+        "node.toml": 0o044,
+        "secrets.json": 0,
+        "tunnel.key": 0,
+    }
+    tunnel = tunnel_of(installation, files, short_folder)
+    behind.do(tunnel.ensure())
+    installation.look()
+    assert installation.machine(added["id"])["state"] == "joining", "nobody answers there yet"
+    node = behind.do(listen(NODE_PORT, files.membership()["address"]))
+    behind.do(tunnel.begin_anew())
+    _becomes(installation, added["id"], "active")
+    assert behind.do(tunnel.is_open()), "the pull proxy is behind the door"
+
+    behind.do(tunnel.renew_key())
+    installation.look()
+    behind.do(tunnel.begin_anew())
+    _becomes(installation, added["id"], "active")
+    assert behind.do(answers(HUB_ADDRESS, DOOR_PORT, within_s=15))
+
+    installation.ask("POST", f"/machines/{added['id']}/pause")
+    behind.loop.call_soon_threadsafe(node.close)
+    _becomes(installation, added["id"], "lost")
+    behind.do(listen(NODE_PORT, files.membership()["address"]))
+    _becomes(installation, added["id"], "paused")
+
+    behind.do(_leave(files, tunnel, force=False))
+    assert list(files.folder.iterdir()) == []
+    assert installation.machine(added["id"])["state"] == "removed"
+    installation.look()
+    assert "moorwg" not in town.hub.place.sh("ip link"), "the last one took the tunnel with it"
+    assert not behind.do(answers(HUB_ADDRESS, DOOR_PORT))
+    subjects = [mail["subject"] for mail in installation.ask("GET", "/operator/outbox").json()["items"]]
+    assert subjects[::-1] == [
+        f"The machine {name} {does}"
+        for does in ("is ready", "is paused", "does not answer", "is paused", "was removed")
+    ]
+
+
+def _becomes(installation: InstallationInPlace, machine_id: str, state: str) -> None:
+    deadline_s = time.monotonic() + 60
+    while installation.machine(machine_id)["state"] != state:
+        assert time.monotonic() < deadline_s, installation.machine(machine_id)
+        installation.look()
+
+
+def test_a_refused_join_says_why(town: Town, installation: InstallationInPlace, short_folder: Path) -> None:
+    files = on_machine(installation, short_folder)
+    speaks = Installation(URL, ca_file=str(installation.certificate))
+    with pytest.raises(MoorageError, match="older than 30 minutes"):
+        town.places["near"].do(_join(files, speaks, "moor_join_wrong"))
+    with pytest.raises(MoorageError, match="was not reached"):
+        town.places["near"].do(_join(files, Installation("https://10.90.0.2:1"), "moor_join_wrong"))
+    with pytest.raises(MoorageError, match="was not reached"):  # a certificate that nobody vouches for
+        town.places["near"].do(_join(files, Installation(URL), "moor_join_wrong"))
+    with pytest.raises(MoorageError, match="not an https"):
+        town.places["near"].do(_join(files, Installation("http://10.90.0.2"), "moor_join_wrong"))
+    assert not files.is_joined
+
+
+class Script:
+    """The join script on a machine whose folders are a test's."""
+
+    def __init__(self, place: Place, installation: InstallationInPlace, folder: Path) -> None:
+        self.place, self.folder = place, folder
+        answer = installation.ask("GET", "/machines/join.sh")
+        self.path = folder / "join.sh"
+        self.path.write_text(answer.text)
+        tools = folder / "tools"
+        tools.mkdir()
+        for name in ("docker", "apt-get", "systemctl"):
+            (tools / name).write_text(f'#!/bin/sh\necho "{name} $*" >>{folder}/calls\n')
+            (tools / name).chmod(0o755)
+        self.environment = {
+            "PATH": f"{tools}:/usr/sbin:/usr/bin:/sbin:/bin",
+            "MOORAGE_ROOT": str(folder / "opt"),
+            "MOORAGE_SETTINGS": str(folder / "etc"),
+            "MOORAGE_SERVICES": str(folder / "services"),
+            "MOORAGE_COMMANDS": str(folder / "bin"),
+            "MOORAGE_CA_FILE": str(installation.certificate),
+            "CURL_CA_BUNDLE": str(installation.certificate),
+        }
+
+    def run(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["setsid", *self._command(*arguments)],  # no terminal
+            env={**self.environment, **environment},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    def run_on_a_terminal(self, answer: bytes, *arguments: str) -> str:
+        pid, terminal = pty.fork()
+        if pid == 0:
+            os.execvpe("ip", self._command(*arguments), self.environment)
+        said, deadline_s = b"", time.monotonic() + 60
+        while time.monotonic() < deadline_s:
+            if select.select([terminal], [], [], 1)[0]:
+                try:
+                    said += os.read(terminal, 4096)
+                except OSError:
+                    break
+            if b"[y/N]" in said and answer:
+                os.write(terminal, answer)
+                answer = b""
+        os.waitpid(pid, 0)
+        return said.decode()
+
+    def have_moorage_installed(self) -> None:
+        """What `scripts/setup` would make, which takes minutes: this version's own environment."""
+        here = next(line for line in self.path.read_text().splitlines() if line.startswith("bundle_sha256="))
+        folder = self.folder / "opt" / here.split("'")[1][:16]
+        shutil.rmtree(folder, ignore_errors=True)
+        (folder / ".venv/bin").mkdir(parents=True)
+        (folder / ".venv/bin/python").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+        (folder / ".venv/bin/python").chmod(0o755)
+        (folder / ".complete").touch()
+
+    def _command(self, *arguments: str) -> list[str]:
+        return ["ip", "netns", "exec", self.place.name, "/bin/sh", str(self.path), *arguments]
+
+
+@pytest.mark.long
+def test_the_script(town: Town, installation: InstallationInPlace, short_folder: Path) -> None:
+    """Each failure says its step and why; the same command repairs it; what it made can be undone."""
+    script = Script(town.places["near"], installation, short_folder)
+    refused = script.run("not-a-token", "--yes")
+    assert (refused.returncode, "the token that `moor machines add` prints" in refused.stderr) == (1, True)
+    added = installation.ask("POST", "/operator/machines", {"name": "rack-9"}).json()
+    token = added["token"]
+    unseen = script.run(token)
+    assert (unseen.returncode, "There is no terminal to ask on" in unseen.stderr) == (1, True), unseen.stderr
+    said = script.run_on_a_terminal(b"n\n", token)
+    assert "Nothing was changed." in said, said
+    assert not (short_folder / "opt").exists()
+
+    distrusted = script.run(token, "--yes", CURL_CA_BUNDLE="/dev/null")
+    assert distrusted.returncode == 1
+    assert "This step failed: fetch Moorage" in distrusted.stderr, distrusted.stderr
+    script.have_moorage_installed()
+    without_hub = script.run(token, "--yes")
+    assert without_hub.returncode == 1
+    assert "The installation's end of the tunnel is not open." in without_hub.stderr, without_hub.stderr
+    assert "This step failed: join" in without_hub.stderr
+    installation.look()
+    done = script.run(token, "--yes")
+    assert done.returncode == 0, done.stderr
+    again = script.run(token, "--yes")
+    assert again.returncode == 0, again.stderr
+    assert installation.machine(added["id"])["name"] == "rack-9"
+    units = sorted(path.name for path in (short_folder / "services").iterdir())
+    assert units == ["moorage-node.service", "moorage-tunnel.service"]
+    assert "serve --settings" in (short_folder / "services/moorage-node.service").read_text()
+    assert token not in (short_folder / "etc/membership.json").read_text()
+
+    left = script.run("--leave")
+    assert left.returncode == 0, left.stderr
+    assert installation.machine(added["id"])["state"] == "removed"
+    for folder in ("opt", "bin/moor-node", "services/moorage-node.service", "etc/membership.json"):
+        assert not (short_folder / folder).exists(), folder
