@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from moorage.kit.lasting import EndedError, run_for_good
+from moorage.kit.lasting import EndedError, look_for_good, run_for_good
 
 
 async def returns() -> None:
@@ -79,3 +79,20 @@ async def test_a_stop_is_a_cancellation_also_when_something_fails_on_the_way() -
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+async def test_a_look_that_fails_is_made_again_when_something_changes() -> None:
+    changed, looks = asyncio.Event(), asyncio.Queue[int]()
+
+    async def look() -> None:
+        looks.put_nowait(looks.qsize())
+        raise OSError("the database is away")
+
+    looking = asyncio.create_task(look_for_good("test", look, 3600, changed))
+    async with asyncio.timeout(10):
+        for _ in range(3):
+            await looks.get()
+            changed.set()
+    looking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await looking

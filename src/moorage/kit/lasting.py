@@ -5,8 +5,13 @@ what the task did is done no more. Here whichever ends first ends all, and whoev
 """
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+import contextlib
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, NoReturn
+
+import structlog
+
+log = structlog.get_logger()
 
 
 class EndedError(RuntimeError):
@@ -28,6 +33,22 @@ async def run_for_good(work: Mapping[str, Coroutine[Any, Any, object]]) -> NoRet
         await asyncio.gather(*tasks, return_exceptions=True)
     broken = [error for task in tasks if not task.cancelled() and (error := task.exception()) is not None]
     raise BaseExceptionGroup("lasting work ended", [*broken, *ended])
+
+
+async def look_for_good(
+    name: str, look: Callable[[], Awaitable[None]], every_s: float, changed: asyncio.Event
+) -> NoReturn:
+    """Whenever something changed, and now and then. A look that fails, because the database is away perhaps, is told and made
+    again: the role that it is a part of goes on."""
+    while True:
+        changed.clear()
+        try:
+            await look()
+        except Exception as exc:  # noqa: BLE001 - told, and looked again
+            log.warning("look_failed", of=name, error=repr(exc))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(every_s):
+                await changed.wait()
 
 
 def _ended(task: asyncio.Task[object]) -> EndedError:
