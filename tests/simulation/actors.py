@@ -260,12 +260,12 @@ class Users:
         if answer.status == 401:
             self.world.sign_in_again()
             answer = await self.world.ask(organization.headers, method, path, body)
-        return self._told(organization.name, words, answer)
+        return self.told(organization.name, words, answer)
 
     async def _ask_as_operator(self, words: str, path: str, body: Any, method: str = "POST") -> Answer:
-        return self._told("operator", words, await self.world.ask(self.world.operator, method, path, body))
+        return self.told("operator", words, await self.world.ask(self.world.operator, method, path, body))
 
-    def _told(self, who: str, words: str, answer: Answer) -> Answer:
+    def told(self, who: str, words: str, answer: Answer) -> Answer:
         code = answer.body.get("code", "") if isinstance(answer.body, dict) else ""
         outcome = f"{answer.status or 'no answer'} {code}".strip()
         self.world.story.tell(who, f"{words}: {outcome}")

@@ -15,15 +15,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from moorage.kit.logging import configure_logging
-from tests.simulation.invariants import NAMES
+from tests.simulation import invariants, invariants_gpus, invariants_rights
+from tests.simulation.afternoon import afternoon_acts_of, afternoon_of
 from tests.simulation.parts import draw_parts
-from tests.simulation.planted import BUGS, Bug, bug_named, planted
+from tests.simulation.planted import BUGS, OF_AFTERNOONS, Bug, bug_named, planted
 from tests.simulation.run import Plan, acts_of, outline_of, run_seed
 from tests.simulation.server import Server, postgres
 from tests.simulation.story import clock_text
 
 _KEPT_IN = Path(__file__).with_name("found_before.json")
 MOST_SEEDS = 200
+NAMES = (*invariants.NAMES, *invariants_rights.NAMES, *invariants_gpus.NAMES)
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,9 @@ class Found:
 def find(server: Server, bug: Bug, seeds: list[int]) -> Found:
     for number, seed in enumerate(seeds, 1):
         with planted(server, bug):
-            outcome = run_seed(server, Plan(seed, watched=frozenset(bug.breaks)))
+            outcome = run_seed(
+                server, Plan(seed, watched=frozenset(bug.breaks), has_day=bug not in OF_AFTERNOONS)
+            )
         if outcome.broken in bug.breaks:
             return Found(bug.name, outcome.broken, seed, clock_text(outcome.virtual_s).strip(), number)
         if outcome.broken:
@@ -47,14 +51,19 @@ def find(server: Server, bug: Bug, seeds: list[int]) -> Found:
 
 
 def seeds_for(bug: Bug, most: int, *, fresh: bool = False) -> list[int]:
-    """Those that found it before; then those in which most happens that it needs to show."""
+    """Those that found it before; then those in which most happens that it needs to show. For a bug of afternoons without
+    the days before them."""
     known = [] if fresh or bug.name not in found_before() else [found_before()[bug.name]]
-    others = sorted(range(1, most + 1), key=lambda seed: -_promise(bug, seed))
+    some = [seed for seed in range(1, most + 1) if bug not in OF_AFTERNOONS or afternoon_of(seed) is not None]
+    others = sorted(some, key=lambda seed: -_promise(bug, seed))
     return [*known, *(seed for seed in others if seed not in known)][:most]
 
 
 def _promise(bug: Bug, seed: int) -> float:
     """How much of what it needs happens in it, for what the seed costs."""
+    if bug in OF_AFTERNOONS:
+        acts = afternoon_acts_of(seed)
+        return sum(acts[name] for name in bug.needs) / (10 + acts.total())
     acts, outline = acts_of(seed), outline_of(seed)
     needed = (
         10 * getattr(outline.rates, name) if hasattr(outline.rates, name) else acts[name]

@@ -33,6 +33,8 @@ class Haproxy:
     failing: dict[ReplicaId, Health] = field(default_factory=dict)
     routes: frozenset[ContainerId] = frozenset()
     """What it answers for, if only with 503; anything else is 404."""
+    keys: frozenset[str] = frozenset()
+    """Hashes of those that it lets in."""
 
     def enabled(self) -> dict[ReplicaId, Held]:
         return {name: held for name, held in self.servers.items() if not held.draining}
@@ -62,6 +64,7 @@ class SimulatedDataPlane:
         before = set(proxy.servers)
         changes = len(proxy.routes ^ table.routes.keys())
         proxy.routes = frozenset(table.routes)
+        proxy.keys = frozenset(table.keys)
         wanted = {
             server.replica_id: (route.container_id, server)
             for route in table.routes.values()

@@ -348,7 +348,9 @@ def nothing_grows_without_end(of: Invariants) -> Iterator[str]:
 
 
 def no_request_crashes(of: Invariants) -> Iterator[str]:
+    """Also not by a deadlock, whatever else goes wrong at that time: a request is not tried again."""
     yield from of.world.crashes
+    yield from (f"a request in a circle: {sql}" for process, sql in of.world.wire.refused if process == "api")
 
 
 ALWAYS: dict[str, Check] = {

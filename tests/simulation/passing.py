@@ -14,7 +14,7 @@ from moorage.reconcile.lease import Lease
 from tests.simulation.parts import DUE
 from tests.simulation.world import World
 
-_LOOK_EVERY_S = 6.0
+LOOK_EVERY_S = 6.0
 _SHORTEST_SKIP_S = 20.0
 _MARGIN_S = 3.0
 _RESTLESS_S = 40.0
@@ -40,12 +40,12 @@ async def pass_time(world: World, seconds: float, leases: list[Lease], look: Cal
     until_s = world.now_s() + seconds
     restless_s = alone_s = 0.0
     while world.now_s() < until_s:
-        step_s = min(_LOOK_EVERY_S, until_s - world.now_s())
+        step_s = min(LOOK_EVERY_S, until_s - world.now_s())
         await asyncio.sleep(step_s)
         world.collect_logs()
         look()
         left_s = until_s - world.now_s()
-        led = _is_led(world)
+        led = is_led(world)
         restless_s = restless_s + step_s if led else 0.0
         alone_s = 0.0 if _somebody_reconciles(world) else alone_s + step_s
         if left_s < _SHORTEST_SKIP_S or not _may_skip(world):
@@ -71,7 +71,7 @@ async def watched(act: Awaitable[None], look: Callable[[], None]) -> None:
     for a while, as what ran when an hour was bought, would be looked for too late."""
     acting = asyncio.ensure_future(act)
     while not acting.done():
-        await asyncio.wait({acting}, timeout=_LOOK_EVERY_S)
+        await asyncio.wait({acting}, timeout=LOOK_EVERY_S)
         look()
     await acting
 
@@ -91,7 +91,7 @@ def _somebody_reconciles(world: World) -> bool:
     return any(one.alive for name, one in world.processes.items() if name.startswith("controller"))
 
 
-def _is_led(world: World) -> bool:
+def is_led(world: World) -> bool:
     """All that is reconciled, by living processes: what a dead one led is taken over once its lease has run out."""
     drivers = [one for its in world.drivers.values() for one in its]
     led = {one.reconciler.name for one in drivers if one._leads}

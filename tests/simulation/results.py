@@ -68,6 +68,23 @@ RARE = (
     "receiver reply lost",
     "receiver slow",
     "crash after delivery",
+    "invitation accepted",
+    "member removed",
+    "member left",
+    "role taken",
+    "key made",
+    "key used",
+    "key refused",
+    "key revoked",
+    "accepted while its maker goes",
+    "invited while they accept",
+    "accepted twice at once",
+    "admins remove each other",
+    "a key is made as its maker goes",
+    "a key is made with one that ends",
+    "GPU lost in use",
+    "all GPUs lost",
+    "GPU came back",
 )
 """What a long run must have seen, or it proves nothing."""
 SEEDS_FOR_RARE = 200

@@ -18,6 +18,7 @@ from typing import Any
 from moorage.kit.logging import configure_logging
 from moorage.reconcile.lease import Lease
 from tests.simulation.actors import Act, BadDay, Users
+from tests.simulation.afternoon import Afternoon, afternoon_of
 from tests.simulation.burial import buried_afterwards
 from tests.simulation.chance import seeded_secrets
 from tests.simulation.checks import Checks, settings_of
@@ -44,6 +45,8 @@ _NIGHTS_S = (4 * 3600.0, 8 * 3600.0, 12 * 3600.0)
 """In each seed one: hours in which only hours are renewed, until the money ends."""
 _LOOKS, _BETWEEN_LOOKS_S = 3, 60.0
 """At what has settled: a minute is more than a replica takes to drain, to end and to be replaced."""
+_EVENING_S = 900.0
+"""In which an afternoon settles: nothing in it waits for an hour."""
 _DEPLOYMENTS = 2
 """What the first events are."""
 _OF_OTHERS = 0.4
@@ -72,14 +75,17 @@ class Plan:
     single_faults: bool = True
     watched: frozenset[str] | None = None
     """The only invariants that count; all unless a certain bug is looked for."""
+    has_day: bool = True
+    """Without it there is only the afternoon, if the seed has one."""
 
 
-def run_seed(server: Server, plan: Plan) -> Outcome:
+def run_seed(server: Server, plan: Plan, look: Callable[[World], None] = lambda world: None) -> Outcome:
+    """`look` is shown the world before anything happens in it."""
     with buried_afterwards():
-        return _run_seed(server, plan)
+        return _run_seed(server, plan, look)
 
 
-def _run_seed(server: Server, plan: Plan) -> Outcome:
+def _run_seed(server: Server, plan: Plan, look: Callable[[World], None]) -> Outcome:
     began_s = time.perf_counter()
     monitor = server.plain()
     server.empty(monitor)
@@ -92,6 +98,7 @@ def _run_seed(server: Server, plan: Plan) -> Outcome:
         world = new_world(server, plan.seed, settings_of(parts))
         world.parts = parts
         bank = Bank(world.loop)
+        look(world)
         try:
             with payments_at(BankTransport(bank, world.faults, world.chance)):
                 world.loop.run_until_complete(_life(world, plan, leases, bank))
@@ -179,10 +186,51 @@ async def _life(world: World, plan: Plan, leases: list[Lease], bank: Bank) -> No
         checks.all.append(deliveries)
         others.append(Listeners(world, users, world.receivers, deliveries).acts)
     await pass_time(world, 5, leases, checks.check)
+    if plan.has_day:
+        await _day(
+            world,
+            plan,
+            outline,
+            checks,
+            leases,
+            users,
+            lambda chance: _drawn(chance, users, others, day, outline.bad),
+        )
+    ends = plan.watched is None or not plan.watched.isdisjoint(AT_THE_END)
+    if ends and plan.has_day:
+        await _converge(world, users, checks, leases)
+    if (drawn := afternoon_of(plan.seed)) is not None and (ends or not plan.has_day):
+        afternoon = Afternoon(
+            world,
+            plan.seed,
+            drawn,
+            users,
+            checks,
+            invariants,
+            deliveries,
+            lambda seconds: pass_time(world, seconds, leases, checks.check),
+        )
+        await afternoon.live(plan.left_out, single_faults=plan.single_faults)
+        await _converge(world, users, checks, leases, _EVENING_S)
+        await afternoon.part()
+    if ends:
+        await _years_pass(world)
+        invariants.check_kept()
+
+
+async def _day(
+    world: World,
+    plan: Plan,
+    outline: Outline,
+    checks: Checks,
+    leases: list[Lease],
+    users: Users,
+    draw: Callable[[random.Random], tuple[str, Act, float]],
+) -> None:
     world.faults.rates = world.drawn_rates
     for number in range(outline.events):
         world.acting = random.Random(f"event {number} of {plan.seed}")
-        name, act, pause_s = _drawn(world.acting, users, others, day, outline.bad)
+        name, act, pause_s = draw(world.acting)
         if number < _DEPLOYMENTS:
             name, act = "create", users.create
         world.story.count(name)
@@ -192,10 +240,6 @@ async def _life(world: World, plan: Plan, leases: list[Lease], bank: Bank) -> No
         if number == outline.night_after:
             world.story.tell("day", f"nobody does anything for {outline.night_s / 3600:.0f} hours")
             await pass_time(world, outline.night_s, leases, checks.check)
-    if plan.watched is None or not plan.watched.isdisjoint(AT_THE_END):
-        await _converge(world, users, checks, leases)
-        await _years_pass(world)
-        invariants.check_kept()
 
 
 def _drawn(
@@ -210,7 +254,9 @@ def _drawn(
     return name, act, pause_s
 
 
-async def _converge(world: World, users: Users, checks: Checks, leases: list[Lease]) -> None:
+async def _converge(
+    world: World, users: Users, checks: Checks, leases: list[Lease], settles_s: float | None = None
+) -> None:
     world.story.tell("day", "faults end")
     world.faults.rates = CALM
     await pass_time(world, 400, leases, checks.check)
@@ -218,7 +264,7 @@ async def _converge(world: World, users: Users, checks: Checks, leases: list[Lea
         if not world.processes[name].alive:
             world.start(name)
     # What was paid just now is asked about within an hour.
-    settles_s = 5400 if "payments" in world.parts else 2400
+    settles_s = settles_s or (5400 if "payments" in world.parts else 2400)
     await pass_time(world, settles_s + world.clock_set_back_s, leases, checks.check)
     await _settle(world, checks, leases)
     for organization in world.organizations:
@@ -255,9 +301,9 @@ async def _years_pass(world: World) -> None:
     world.processes["housekeeper"].kill()
 
 
-def shrink(server: Server, outcome: Outcome) -> tuple[Plan, Outcome]:
+def shrink(server: Server, outcome: Outcome, has_day: bool) -> tuple[Plan, Outcome]:
     """The same invariant broken by fewer events: left out in halves, then one by one."""
-    plan, best = Plan(outcome.seed), outcome
+    plan, best = Plan(outcome.seed, has_day=has_day), outcome
     calm = replace(plan, single_faults=False)
     if (tried := run_seed(server, calm)).broken == outcome.broken:
         plan, best = calm, tried
@@ -279,6 +325,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("seeds", help="7, or 1-200")
     parser.add_argument("-v", "--verbose", action="store_true", help="tell every story")
     parser.add_argument("--shrink", action="store_true", help="shorten the stories of the seeds that fail")
+    parser.add_argument(
+        "--afternoon",
+        action="store_true",
+        help="without the days before: faster, where members, keys and GPUs matter",
+    )
     parser.add_argument("--jobs", type=int, default=1, help="seeds at once, each with a Postgres of its own")
     parser.add_argument(
         "--keep", type=Path, help="add a line for each seed to this file, skip the seeds that it has"
@@ -300,7 +351,7 @@ def main(arguments: list[str] | None = None) -> int:
     done = {one.seed for one in results if one.commit == how.commit}
     seeds = [seed for seed in range(int(first), int(last or first) + 1) if seed not in done]
     tells = how.verbose or not last
-    for result, story in _results(seeds, how.jobs, how.shrink, how.commit):
+    for result, story in _results(seeds, how.jobs, how.shrink, how.commit, not how.afternoon):
         results.append(result)
         print(result.line(), flush=True)
         if how.keep:
@@ -318,17 +369,17 @@ def _named_commit(text: str) -> str:
 
 
 def _results(
-    seeds: list[int], jobs: int, shrinks: bool, of_commit: str
+    seeds: list[int], jobs: int, shrinks: bool, of_commit: str, has_day: bool
 ) -> Iterator[tuple[Result, list[str]]]:
     """As they come. Each job takes every so manieth seed, with a Postgres of its own."""
     if jobs == 1:
-        yield from _some(seeds, shrinks, of_commit)
+        yield from _some(seeds, shrinks, of_commit, has_day)
         return
     spawn = multiprocessing.get_context("spawn")
     queue: Any = spawn.Queue()
     workers = [
         spawn.Process(
-            target=_work, args=(queue, number, seeds[number::jobs], shrinks, of_commit), daemon=True
+            target=_work, args=(queue, number, seeds[number::jobs], shrinks, of_commit, has_day), daemon=True
         )
         for number in range(jobs)
     ]
@@ -348,24 +399,28 @@ def _results(
             worker.join()
 
 
-def _work(queue: Any, number: int, seeds: list[int], shrinks: bool, of_commit: str) -> None:
+def _work(queue: Any, number: int, seeds: list[int], shrinks: bool, of_commit: str, has_day: bool) -> None:
     """On a processor of its own, together with its Postgres: only one of the two ever runs."""
     _end_in_order()
     processors = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {processors[number % len(processors)]})
-    for told in _some(seeds, shrinks, of_commit):
+    for told in _some(seeds, shrinks, of_commit, has_day):
         queue.put(told)
     queue.put(None)
 
 
-def _some(seeds: list[int], shrinks: bool, of_commit: str) -> Iterator[tuple[Result, list[str]]]:
+def _some(
+    seeds: list[int], shrinks: bool, of_commit: str, has_day: bool
+) -> Iterator[tuple[Result, list[str]]]:
     configure_logging("critical", as_json=True)
     with postgres() as server:
         for seed in seeds:
-            outcome = run_seed(server, Plan(seed))
+            if not has_day and afternoon_of(seed) is None:
+                continue
+            outcome = run_seed(server, Plan(seed, has_day=has_day))
             result, story = _result(outcome, of_commit), [*outcome.story.lines, outcome.sentence]
             if outcome.broken and shrinks:
-                plan, outcome = shrink(server, outcome)
+                plan, outcome = shrink(server, outcome, has_day)
                 story = [f"shrunk to {plan}", *outcome.story.lines, outcome.sentence]
             yield result, story
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlalchemy import func
 
-from moorage.containers.reconciler import disk_watch, sweep
+from moorage.containers.reconciler import disk_watch, gpu_watch, sweep
 from moorage.gateway import agent
 from moorage.reconcile import driver, lease
 from moorage.telemetry.logs import collector
@@ -34,6 +34,8 @@ _SLOWER: tuple[tuple[Any, str, float], ...] = (
     (collector, "BUDGETS_EVERY_S", 600.0),
     (collector, "STORAGE_EVERY_S", 3600.0),
 )
+GPUS_EVERY_S = 15.0
+"""Only in an afternoon: on days there are no GPUs, and each look less would change every story that is kept."""
 
 
 @contextlib.contextmanager
@@ -56,6 +58,7 @@ def slower(leases: list[lease.Lease]) -> Iterator[None]:
         (lease, "_RENEW", renew.returning(lease._leases.c.token)),
     ]
     before = [(module, name, getattr(module, name)) for module, name, _ in changes]
+    before.append((gpu_watch, "EVERY_S", gpu_watch.EVERY_S))
     try:
         for module, name, value in changes:
             setattr(module, name, value)
@@ -63,3 +66,8 @@ def slower(leases: list[lease.Lease]) -> Iterator[None]:
     finally:
         for module, name, value in before:
             setattr(module, name, value)
+
+
+def slower_with_gpus() -> None:
+    """Until the seed ends."""
+    gpu_watch.EVERY_S = GPUS_EVERY_S

@@ -14,6 +14,7 @@ from tests import lease_guard
 from tests.simulation.find_planted import MOST_SEEDS, find, seeds_for
 from tests.simulation.loop import NumberedTask
 from tests.simulation.planted import bug_named
+from tests.simulation.repeats import differences, told_elsewhere
 from tests.simulation.results import Result, keep, kept_in
 from tests.simulation.run import Outcome, Plan, main, run_seed
 from tests.simulation.server import Server, postgres
@@ -76,6 +77,8 @@ def test_a_day_that_was_judged_wrongly(server: Server, seed: int) -> None:
         "what is deleted can be started",
         "whoever is overtaken does not see it",
         "a draft wins over scaling",
+        "the removed keep their keys",
+        "a GPU in use is free",
     ],
 )
 def test_a_planted_bug_is_found(server: Server, name: str) -> None:
@@ -89,9 +92,9 @@ def test_a_planted_bug_is_found(server: Server, name: str) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(900)
 def test_the_same_story_in_another_process(server: Server, tmp_path: Path) -> None:
-    """With another order of sets, and nothing before them: payments, deliveries, neither."""
+    """With another order of sets, and nothing before them: payments, deliveries, neither, an afternoon."""
     kept = tmp_path / "results.jsonl"
-    seeds = (28, 15, 9)
+    seeds = (28, 15, 9, 2)
     here = [run_seed(server, Plan(seed)).story.fingerprint() for seed in seeds]
     for seed, told_here in zip(seeds, here, strict=True):
         command = [sys.executable, "-m", "tests.simulation.run", f"{seed}-{seed}"]
@@ -102,6 +105,14 @@ def test_the_same_story_in_another_process(server: Server, tmp_path: Path) -> No
         )
         assert told_here in there.stdout, there.stdout + there.stderr
     assert [(one.commit, one.seed) for one in kept_in(kept)] == [("0123abc", seed) for seed in seeds]
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_the_same_story_after_another() -> None:
+    """Afternoons, in which most waits for locks: whom a deadlock ended was once a matter of the real clock."""
+    alone = told_elsewhere([50], 1, has_day=False)
+    assert list(differences(alone, told_elsewhere([65, 6, 50], 2, has_day=False))) == []
 
 
 def test_a_copy_of_the_code_is_told_its_commit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,7 +1,9 @@
 """The simulated connections: what happens to one process is not another's."""
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine, Iterator
+from functools import partial
 from typing import Any
 
 import asyncpg
@@ -133,3 +135,34 @@ def test_a_transaction_that_stands_still_holds_its_locks_for_a_while_only(
         return got_at_s
 
     assert LONGEST_IDLE_TRANSACTION_S < loop.run_until_complete(story()) < LONGEST_IDLE_TRANSACTION_S + 1
+
+
+@pytest.mark.parametrize("real_pause_s", [0.0, 0.3])
+def test_of_a_circle_the_one_that_waits_longest_is_refused(
+    server: Server, loop: SimulationLoop, real_pause_s: float
+) -> None:
+    """However long things take by the real clock, by which Postgres itself would choose."""
+    begun = [asyncio.Event(), asyncio.Event()]
+
+    async def lock_both(connection: asyncpg.Connection, number: int) -> str:
+        async with connection.transaction():
+            await connection.execute(f"SELECT pg_advisory_xact_lock({number})")
+            begun[number].set()
+            await begun[1 - number].wait()
+            await asyncio.sleep(number)
+            if number:
+                time.sleep(real_pause_s)  # noqa: ASYNC251 - the real clock goes on, nothing else does
+            await connection.execute(f"SELECT pg_advisory_xact_lock({1 - number})")
+        return "has both"
+
+    async def story() -> list[Any]:
+        work = [
+            spawn(Process(name, loop), server, partial(lock_both, number=number))
+            for number, name in enumerate(("first", "second"))
+        ]
+        async with asyncio.timeout(30):
+            return await asyncio.gather(*work, return_exceptions=True)
+
+    refused, other = loop.run_until_complete(story())
+    assert isinstance(refused, asyncpg.DeadlockDetectedError), refused
+    assert other == "has both"

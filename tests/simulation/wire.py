@@ -27,6 +27,7 @@ _PATIENCE_S = 0.01
 _MOST_LOOKS = 5000
 """About a minute."""
 _CANCEL_REQUEST = 80877102
+_CANCELLED, _DEADLOCK = b"C57014\0", b"C40P01\0"
 _SIGN_OF_LIFE = "SELECT 1"
 """Asked by listeners every few seconds; answered from memory."""
 _UNNOTICED = ("UPDATE leases", "INSERT INTO leases", "INSERT INTO reconciler_status", "UPDATE gateways")
@@ -64,6 +65,17 @@ def _first_numbers(answer: bytes) -> list[int]:
     return [struct.unpack("!i", body[6:10])[0] for kind, body in messages(answer) if kind == b"D"]
 
 
+def _reached(pid: int, blockers: dict[int, list[int]]) -> set[int]:
+    found: set[int] = set()
+    to_follow = [pid]
+    while to_follow:
+        for one in blockers[to_follow.pop()]:
+            if one not in found:
+                found.add(one)
+                to_follow.append(one)
+    return found
+
+
 @dataclass
 class Wire:
     """All connections of the installation, and the clock that Postgres tells the time by."""
@@ -78,6 +90,8 @@ class Wire:
     heard: Callable[[Process | None, str, str], None] = lambda process, sql, how: None
     statements: int = 0
     deadlocks: int = 0
+    refused: list[tuple[str, str]] = field(default_factory=list)
+    """Of each deadlock: the process that was refused, and its statement."""
     lock_waits: int = 0
     stood_still: int = 0
     """Transactions that Postgres ended because nobody went on with them."""
@@ -116,18 +130,11 @@ class Wire:
         assert found is not None, "an array, possibly empty"
         return [int(one) for one in found.strip("{}").split(",") if one]
 
-    def waits_for_itself(self, pid: int) -> bool:
+    def circle_of(self, pid: int) -> set[int]:
+        """Those who wait for each other, if this one waits for itself."""
         waiting = {one.pid for one in self.blocked}
-        seen: set[int] = set()
-        to_follow = self.blockers_of(pid)
-        while to_follow:
-            one = to_follow.pop()
-            if one == pid:
-                return True
-            if one in waiting and one not in seen:
-                seen.add(one)
-                to_follow += self.blockers_of(one)
-        return False
+        blockers = {one: [other for other in self.blockers_of(one) if other in waiting] for one in waiting}
+        return {one for one in _reached(pid, blockers) if pid in _reached(one, blockers)}
 
     def transaction_ended(self) -> None:
         """Locks were given back, and notifications sent."""
@@ -207,6 +214,8 @@ class PostgresTransport(asyncio.Transport):
         self._answered_at_s = 0.0
         """Since when Postgres waits for the next statement; for ever: it has one."""
         self._patience: asyncio.TimerHandle | None = None
+        self._is_refused = False
+        """Its statement waits in a circle, and is the one that ends it."""
         if process is not None:
             process.at_death.append(self.die)
 
@@ -284,7 +293,6 @@ class PostgresTransport(asyncio.Transport):
         """Whether a statement that waited for a lock goes on."""
         if not self._is_readable(0) and self._wire.blockers_of(self.pid):
             return False
-        self._wire.blocked.remove(self)
         self._collect()
         return self not in self._wire.blocked
 
@@ -371,11 +379,10 @@ class PostgresTransport(asyncio.Transport):
         kind, body = asked[0]
         name, _, statement = body.partition(b"\0")
         shape = self._wire.backends.shapes.get(statement)
-        if kind != b"P" or not name or shape is None:
+        # In a transaction that failed Postgres refuses it, whether it has it prepared for somebody else or not.
+        if kind != b"P" or not name or shape is None or self._status == b"E":
             return None
         if statement not in self._backend.prepared:
-            if self._status == b"E":
-                return None
             self._to_prepare.append(statement)
         return shape
 
@@ -460,8 +467,13 @@ class PostgresTransport(asyncio.Transport):
                 return
             self._answer += received
             finished = self._is_finished()
+        if self in self._wire.blocked:
+            self._wire.blocked.remove(self)
         answer, self._answer = self._answer[self._asked_from :], b""
         self._unasked = 0
+        if self._is_refused:
+            self._is_refused = False
+            answer = answer.replace(_CANCELLED, _DEADLOCK)
         self._remember_prepared(self._backend, answer)
         if "pg_terminate_backend" in self._sql:
             self._wire.end(_first_numbers(answer))
@@ -517,23 +529,26 @@ class PostgresTransport(asyncio.Transport):
         self._parses = None
 
     def _is_blocked(self) -> bool:
-        blockers = self._wire.blockers_of(self.pid)
-        if not blockers or self._is_readable(0):
+        """Whoever waits in a queue for one row waits for one after the other, and may for a moment be seen to wait for
+        nobody: then it keeps its place, because no seed decides about that moment."""
+        if self._is_refused or not self._wire.blockers_of(self.pid) or self._is_readable(0):
             return False
-        self._wire.lock_waits += 1
-        self._wire.heard(self._process, self._sql, "waits for a lock")
-        self._wire.blocked.append(self)
-        if self._wire.waits_for_itself(self.pid):
-            # Postgres itself ends one of the circle, by its own clock: the one that waits longest.
+        if self not in self._wire.blocked:
+            self._wire.lock_waits += 1
+            self._wire.heard(self._process, self._sql, "waits for a lock")
+            self._wire.blocked.append(self)
+        if circle := self._wire.circle_of(self.pid):
             self._wire.deadlocks += 1
-            looks = 0
-            while not (ended := [one for one in self._wire.blocked if one._is_readable(0.01)]):
-                looks += 1
-                assert looks < _MOST_LOOKS, "Postgres finds deadlocks"
-            for transport in ended:
-                if transport in self._wire.blocked:
-                    transport.ask_again()
+            next(one for one in self._wire.blocked if one.pid in circle).be_refused()
         return True
+
+    def be_refused(self) -> None:
+        """As Postgres refuses one of a circle, which is the one that waits longest unless the circle closed late. Postgres itself
+        would choose by the real clock, so it is told not to look for circles (`server.py`)."""
+        self._wire.monitor.query(f"SELECT pg_cancel_backend({self.pid})")
+        self._is_refused = True
+        self._wire.refused.append((self._process.name if self._process else "nobody", self._sql))
+        self._collect()
 
     def _is_readable(self, within_s: float) -> bool:
         assert self._backend is not None, "it has been greeted"

@@ -22,6 +22,8 @@ from moorage.billing.renewals.reconciler import PAUSE_AFTER_JUMP_S
 from moorage.catalog.repository import fill_empty_catalogue
 from moorage.containers.channels import CONTAINERS
 from moorage.containers.reconciler.reconciler import ContainersReconciler
+from moorage.engines.base import LOCAL_ENGINE
+from moorage.engines.engines import Engines
 from moorage.entrypoints.api import create_app
 from moorage.entrypoints.housekeeping import Housekeeping
 from moorage.entrypoints.reconcilers import Parts, make_reconcilers
@@ -265,19 +267,21 @@ class World:
         self.renewals_away_until_s = max(self.renewals_away_until_s, until_s)
 
     async def _api(self, process: Process) -> None:
-        app = create_app(self.settings, _database(self.server.dsn, 3), KEYRING)
+        app = create_app(self.settings, new_database(self.server.dsn, 3), KEYRING)
         app.state.clock = self._clock(process)
         self._app = app
 
     async def _controller(self, process: Process) -> None:
         clock = self._clock(process)
-        database = _database(self.server.dsn, 8)
+        database = new_database(self.server.dsn, 8)
         listener = Listener(self.server.dsn, clock)
         async with database.transaction() as session:
             installation_id = await ensure_installation_id(session)
         engine = self._engine(process, installation_id)
         cards = card_provider(self.settings)
-        made = make_reconcilers(Parts(database, engine, KEYRING, cards, self.settings, clock))
+        made = make_reconcilers(
+            Parts(database, Engines({LOCAL_ENGINE: engine}), KEYRING, cards, self.settings, clock)
+        )
         containers = made["containers"]
         assert isinstance(containers, ContainersReconciler)
         wanted = reconcilers_of(self.parts)
@@ -293,7 +297,7 @@ class World:
 
     async def _gateway(self, process: Process) -> None:
         clock = self._clock(process)
-        database = _database(self.server.dsn, 2)
+        database = new_database(self.server.dsn, 2)
         listener = Listener(self.server.dsn, clock)
         plane = SimulatedDataPlane(self.haproxy, lambda: False)
         agent = GatewayAgent(GATEWAY, database, listener, plane, clock)  # type: ignore[arg-type]
@@ -303,7 +307,7 @@ class World:
 
     async def _housekeeper(self, process: Process) -> None:
         clock = self._clock(process)
-        database = _database(self.server.dsn, 2)
+        database = new_database(self.server.dsn, 2)
         housekeeping = Housekeeping(database, self.settings, clock)
         await Driver(housekeeping, database, Listener(self.server.dsn, clock), process.name, clock).run()
 
@@ -442,7 +446,7 @@ def _settings(values: dict[str, Any]) -> Settings:
 
 async def furnish(world: World, organizations: int) -> None:
     """What an installation has before its first day: an operator, and people who signed up."""
-    database = _database(world.server.dsn, 1)
+    database = new_database(world.server.dsn, 1)
     key = new_token(OPERATOR_KEY_PREFIX)
     async with database.transaction() as session:
         await ensure_installation_id(session)
@@ -468,6 +472,6 @@ def _container_in(path: str) -> str | None:
     return found and found[1]
 
 
-def _database(dsn: str, pool_size: int) -> Database:
+def new_database(dsn: str, pool_size: int) -> Database:
     """Without the server's own limit for transactions that stand still, which is real time: `wire.py` keeps it."""
     return Database(dsn, pool_size=pool_size, longest_idle_transaction_s=0)

@@ -9,11 +9,15 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from tests.simulation.planted import growth, leading, money, passes, people
+from tests.simulation.planted import gpus, growth, leading, money, passes, people, rights
 from tests.simulation.planted.bug import Bug
 from tests.simulation.server import Server
 
-BUGS: tuple[Bug, ...] = (*money.BUGS, *passes.BUGS, *leading.BUGS, *people.BUGS, *growth.BUGS)
+OF_AFTERNOONS: tuple[Bug, ...] = (*rights.BUGS, *gpus.BUGS)
+BUGS: tuple[Bug, ...] = (
+    *(*money.BUGS, *passes.BUGS, *leading.BUGS, *people.BUGS, *growth.BUGS),
+    *OF_AFTERNOONS,
+)
 
 
 def bug_named(name: str) -> Bug:

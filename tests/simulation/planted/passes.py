@@ -38,11 +38,11 @@ def _failed_operations_stay_busy(patch: Patch) -> None:
     begin = operations.Operations.begin
     begun: dict[int, set[str]] = {}
 
-    def begin_once(self: Any, key: str, *arguments: Any, **more: Any) -> None:
+    def begin_once(self: Any, ticket: Any, *arguments: Any, **more: Any) -> None:
         keys = begun.setdefault(id(self), set())
-        if key not in keys:
-            keys.add(key)
-            begin(self, key, *arguments, **more)
+        if ticket.key not in keys:
+            keys.add(ticket.key)
+            begin(self, ticket, *arguments, **more)
 
     patch(operations.Operations, "begin", begin_once)
 
