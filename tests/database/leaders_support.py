@@ -24,12 +24,13 @@ from leaders_engine import Call, StandIn
 from reconciler_support import KEYRING, World, new_world
 
 from moorage.containers import service
+from moorage.entrypoints.reconcilers import RECONCILERS
 from moorage.kit.clock import system_clock
 from moorage.kit.database import Database
 
 ResultT = TypeVar("ResultT")
 REPLICA_PORTS = "14000-18999"
-LEASES = 15
+LEASES = len(RECONCILERS)
 _INSTALL_SQL = """
 CREATE SCHEMA watch;
 CREATE TABLE watch.processes (role text PRIMARY KEY, holder text NOT NULL);
@@ -115,7 +116,7 @@ class Figures:
     takeovers_s: list[float] = field(default_factory=list)
     """From the signal until another process held the lease `containers`."""
     all_leases_s: list[float] = field(default_factory=list)
-    """… and all fifteen."""
+    """… and all of them."""
     recoveries_s: list[float] = field(default_factory=list)
     """From the moment that Postgres was asked to restart until something new was deployed."""
     happened: Counter[str] = field(default_factory=Counter)
