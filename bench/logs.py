@@ -24,6 +24,8 @@ from logs_sources import Replica, StandInEngine, frames, print_steadily, steady_
 from scale_world import KEYRING, World, running_world
 from sqlalchemy import text
 
+from moorage.engines.base import LOCAL_ENGINE
+from moorage.engines.engines import Engines
 from moorage.kit.clock import system_clock
 from moorage.kit.database import Database, Listener
 from moorage.kit.ids import ReplicaId
@@ -58,7 +60,9 @@ class Cpu:
 async def collecting(world: World, replicas: dict[str, Replica]) -> AsyncIterator[Database]:
     database = Database(world.dsn, pool_size=world.settings.database_pool_size)
     listener = Listener(world.dsn)
-    logs = LogCollector(database, StandInEngine(replicas), KEYRING, Settings(), system_clock)
+    logs = LogCollector(
+        database, Engines({LOCAL_ENGINE: StandInEngine(replicas)}), KEYRING, Settings(), system_clock
+    )
     driver = Driver(logs, database, listener, "bench", system_clock)
     tasks = [asyncio.create_task(listener.run()), asyncio.create_task(driver.run())]
     try:

@@ -20,7 +20,8 @@ from scale_world import CONTAINER_PORT, GATEWAY, HEALTH_PATH, IMAGE, INSTANCE_TY
 from moorage.catalog.defaults import default_catalogue
 from moorage.containers.channels import CONTAINERS
 from moorage.containers.reconciler.reconciler import ContainersReconciler
-from moorage.engines.base import ObservedReplica, ReplicaSpec
+from moorage.engines.base import LOCAL_ENGINE, ObservedReplica, ReplicaSpec
+from moorage.engines.engines import Engines
 from moorage.engines.simulated import SimulatedEngine, SimulatedImage, SimulatedMachine
 from moorage.engines.simulated_machine import SimulatedReplica, engine_ref
 from moorage.entrypoints.gateway_role import create_dataplane
@@ -78,10 +79,12 @@ async def run_controller(settings: Settings, dsn: str) -> None:
     before_kib = resident_kib("self")
     await _preload(machine, dsn)
     database, listener = Database(dsn, pool_size=settings.database_pool_size), Listener(dsn)
-    engine = ToldEngine(machine)
-    reconciler = ContainersReconciler(database, engine, KEYRING, settings, system_clock)
+    engines = Engines({LOCAL_ENGINE: ToldEngine(machine)})
+    reconciler = ContainersReconciler(database, engines, KEYRING, settings, system_clock)
     driver = Driver(reconciler, database, listener, "scale", system_clock)
-    metrics = Driver(MetricsKeeper(database, engine, system_clock), database, listener, "scale", system_clock)
+    metrics = Driver(
+        MetricsKeeper(database, engines, system_clock), database, listener, "scale", system_clock
+    )
     reconciler.ask = driver.ask
     listener.hear(CONTAINERS, driver.ask)
     tell("ready", machine_kib=resident_kib("self") - before_kib)

@@ -70,7 +70,7 @@ def inserted_tables(statement: str) -> tuple[str, ...]:
 
 def turn_taken(statement: str, parameters: Sequence[Any]) -> str | None:
     """What the turn is about that the statement takes (`take_turn` in `kit/database.py`, or a document's number)."""
-    if "pg_advisory_xact_lock(hashtext" not in statement:
+    if "pg_advisory_xact_lock(hashtext" not in statement or CAPACITY_LOCK in parameters:
         return None
     return next(str(one) for one in parameters if isinstance(one, str))
 

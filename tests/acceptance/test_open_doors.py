@@ -21,7 +21,8 @@ OPEN_ROUTES = {
     "GET /openapi.json", "HEAD /openapi.json", "GET /healthz", "GET /readyz", "GET /sign-in",
     "GET /api/v1/auth/providers", "POST /api/v1/auth/email/start", "POST /api/v1/auth/email/verify",
     "POST /api/v1/auth/link/verify", "POST /api/v1/auth/device", "POST /api/v1/auth/device/token",
-    "POST /api/v1/webhooks/stripe",
+    "POST /api/v1/webhooks/stripe", "POST /api/v1/machines/join", "GET /api/v1/machines/join.sh",
+    "GET /api/v1/machines/moorage.tar.gz",
 }  # fmt: skip
 NOT_DESCRIBED = (
     "/openapi.json", "/sign-in", "/device", "/api/v1/webhooks/stripe", "/docs", "/redoc", "/debug", "/debug/pprof",

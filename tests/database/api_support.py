@@ -35,6 +35,7 @@ from moorage.kit.ids import (
     new_container_id,
     new_gateway_id,
     new_invitation_id,
+    new_machine_id,
     new_organization_id,
     new_project_id,
     new_replica_id,
@@ -44,10 +45,15 @@ from moorage.kit.ids import (
 )
 from moorage.kit.settings import Settings
 from moorage.ledger.repository import grant_initial_credit
+from moorage.machines.models import MachineRow
+from moorage.machines.repository import credential_context, save_hub
+from moorage.machines.tokens import CREDENTIAL_PREFIX, MACHINE_PREFIX
 from moorage.organizations.invitations.models import InvitationRow
 from moorage.organizations.models import MemberRow, OrganizationRow, ProjectMemberRow, ProjectRow
 from moorage.telemetry.requests.record import Ending, RequestRecord
 from moorage.telemetry.requests.repository import store
+from moorage.tunnel.keys import new_private_key, public_key_of
+from moorage.tunnel.peers import HubEnd
 from moorage.webhooks.models import WebhookRow
 from moorage.webhooks.service import secret_context
 
@@ -294,6 +300,7 @@ class Api:
             instance_type=SMALL,
             state=state,
             node=node,
+            host="127.0.0.1",
             host_port=next(PORTS),
             engine_id=f"engine-{replica_id}",
         )
@@ -317,9 +324,39 @@ class Api:
     async def new_doubt(self, node: str) -> str:
         """Most replicas of this machine are missing."""
         await self.execute(
+            "INSERT INTO nodes (name, infrastructure, architecture, cpu_millis, memory_bytes, gpus, seen_at) "
+            "VALUES (:node, 'operator', 'amd64', 0, 0, '[]', now()) ON CONFLICT DO NOTHING",
+            node=node,
+        )
+        await self.execute(
             "INSERT INTO machine_doubts (node, missing, expected) VALUES (:node, 3, 4)", node=node
         )
         return node
+
+    async def new_machine(self, state: str = "active", **changes: Any) -> str:
+        """One that joined."""
+        machine_id = new_machine_id()
+        values: dict[str, Any] = {
+            "name": machine_id.replace("_", "-"),
+            "infrastructure": "operator",
+            "address": f"198.19.{next(PORTS) // 250 - 79}.{next(PORTS) % 250}",
+            "port": 7420,
+            "public_key": public_key_of(new_private_key()),
+            "sealed_credential": KEYRING.encrypt(b"moor_node_test", credential_context(machine_id)),
+            "secret_hash": sha256(machine_id),
+            "created_by": "usr_somebody",
+            "joined_at": func.now(),
+            **changes,
+        }
+        async with self.database.transaction() as session:
+            session.add(MachineRow(id=machine_id, state=state, **values))
+        return machine_id
+
+    async def new_hub(self) -> HubEnd:
+        hub = HubEnd("gtw_hub", "198.19.0.1", public_key_of(new_private_key()), "hub.example:51820")
+        async with self.database.transaction() as session:
+            await save_hub(session, hub)
+        return hub
 
     async def new_silent_gateway(self) -> str:
         gateway_id = new_gateway_id()
@@ -407,6 +444,26 @@ def cookie(token: str, csrf: str | None = None) -> Asker:
 
 def right_csrf(token: str) -> str:
     return csrf_token(token)
+
+
+def join_body(token: str, **changes: Any) -> dict[str, Any]:
+    return {
+        "token": token,
+        "hostname": "rack-7",
+        "public_key": public_key_of(new_private_key()),
+        "credential": new_token(CREDENTIAL_PREFIX),
+        "secret": new_token(MACHINE_PREFIX),
+        "facts": {
+            "architecture": "x86_64",
+            "kernel": "6.1",
+            "system": "Debian 12",
+            "cpus": 8,
+            "memory_bytes": 2**35,
+            "disk_free_bytes": 2**38,
+            "gpus": ["NVIDIA L4"],
+        },
+        **changes,
+    }
 
 
 def container_body(name: str = "chat", **changes: Any) -> dict[str, Any]:

@@ -5,7 +5,9 @@ import sys
 
 from log_support import KEYRING
 
+from moorage.engines.base import LOCAL_ENGINE
 from moorage.engines.docker.engine import DockerEngine
+from moorage.engines.engines import Engines
 from moorage.kit.clock import system_clock
 from moorage.kit.database import Database, Listener
 from moorage.kit.ids import InstallationId
@@ -17,7 +19,7 @@ from moorage.telemetry.logs.collector import LogCollector
 async def main(dsn: str, docker_host: str, installation_id: str) -> None:
     database, listener = Database(dsn), Listener(dsn)
     engine = DockerEngine(docker_host, InstallationId(installation_id), system_clock)
-    logs = LogCollector(database, engine, KEYRING, Settings(), system_clock)
+    logs = LogCollector(database, Engines({LOCAL_ENGINE: engine}), KEYRING, Settings(), system_clock)
     driver = Driver(logs, database, listener, "a process", system_clock)
     async with asyncio.TaskGroup() as group:
         group.create_task(listener.run())

@@ -24,6 +24,7 @@ from moorage.containers.repository import mark_due
 from moorage.containers.schemas import AutoscalingResources, ContainerCreate, HealthCheck, RegistryWrite
 from moorage.containers.spec import RegistryProvider
 from moorage.engines.base import (
+    LOCAL_ENGINE,
     Engine,
     Image,
     ImageRequest,
@@ -32,6 +33,7 @@ from moorage.engines.base import (
     ReplicaPhase,
     ReplicaSpec,
 )
+from moorage.engines.engines import Engines
 from moorage.engines.simulated import SimulatedEngine, SimulatedImage, SimulatedMachine
 from moorage.engines.simulated_machine import engine_ref
 from moorage.gateway.liveness import Health
@@ -83,11 +85,17 @@ OWN_ADDRESS = f"127.{64 + _PID // 2**16 % 64}.{_PID // 2**8 % 2**8}.{_PID % 2**8
 """Of this process alone: a replica whose port somebody else has begins anew after a pause, and tests that count passes do not wait."""
 
 
+_WITH_A_PORT = (ReplicaPhase.WAITING, ReplicaPhase.PULLING, ReplicaPhase.RUNNING)
+
+
 class Machine(SimulatedMachine):
     """Its replicas answer on their host ports for as long as their process runs."""
 
-    def __init__(self) -> None:
-        super().__init__(system_clock, IMAGES, address=OWN_ADDRESS, cpu_millis=10**6, memory_bytes=2**42)
+    def __init__(self, name: str = "simulated", address: str = OWN_ADDRESS) -> None:
+        super().__init__(
+            system_clock, IMAGES, name=name, address=address, cpu_millis=10**6, memory_bytes=2**42
+        )
+        self.engine_identity = f"engine of {name}"
         self.servers: dict[str, asyncio.Server] = {}
         self.health_status = 200
         self.twins: list[str] = []
@@ -114,7 +122,9 @@ class Machine(SimulatedMachine):
 
     def settle(self) -> None:
         """Close the ports of processes that have ended, and look for what must never be."""
-        for replica_id in [one for one in self.servers if not self.runs(one)]:
+        now = self.clock.now()
+        alive = {one.spec.replica_id for one in self.replicas.values() if one.phase(now) in _WITH_A_PORT}
+        for replica_id in self.servers.keys() - alive:
             self.servers.pop(replica_id).close()
         slots = Counter((one.container_id, one.generation, one.slot) for one in self.running())
         self.twins += [f"{slot}: {count}" for slot, count in slots.items() if count > 1]
@@ -387,6 +397,10 @@ async def _new_project(session: AsyncSession, organization: str) -> ProjectRow:
     return project
 
 
+def engines_of(engine: Engine | Engines) -> Engines:
+    return engine if isinstance(engine, Engines) else Engines({LOCAL_ENGINE: engine})
+
+
 @dataclass
 class Life:
     """One life of a controller, driven by hand: a pass, what it began, then the neighbours' turn."""
@@ -423,7 +437,9 @@ class Life:
 
 
 @contextlib.asynccontextmanager
-async def life(world: World, engine: WatchedEngine, database: Database | None = None) -> AsyncIterator[Life]:
+async def life(
+    world: World, engine: Engine | Engines, database: Database | None = None
+) -> AsyncIterator[Life]:
     await world.end_lease()
     database, clock = database or world.database, VirtualClock()
     keeper = LeaseKeeper(world.database, "containers", "test", system_clock)
@@ -433,9 +449,9 @@ async def life(world: World, engine: WatchedEngine, database: Database | None = 
     lease.deadline_s = math.inf
     async with world.database.transaction() as session:
         await session.execute(LONG_LIFE_SQL)
-    reconciler = ContainersReconciler(database, engine, KEYRING, SETTINGS, clock)
+    reconciler = ContainersReconciler(database, engines_of(engine), KEYRING, SETTINGS, clock)
     # As a sweep would say, and none runs: replicas start side by side.
-    reconciler._operations.fit_to(cores=8)
+    reconciler._operations.fit_to(LOCAL_ENGINE, cores=8)
     try:
         yield Life(world, reconciler, lease, clock)
     finally:
@@ -443,10 +459,10 @@ async def life(world: World, engine: WatchedEngine, database: Database | None = 
 
 
 @contextlib.asynccontextmanager
-async def driven(world: World, engine: Engine, holder: str = "test") -> AsyncIterator[Driver]:
+async def driven(world: World, engine: Engine | Engines, holder: str = "test") -> AsyncIterator[Driver]:
     """The controller as it is deployed, beside a gateway and a collector."""
     listener = Listener(world.database.dsn)
-    reconciler = ContainersReconciler(world.database, engine, KEYRING, SETTINGS, system_clock)
+    reconciler = ContainersReconciler(world.database, engines_of(engine), KEYRING, SETTINGS, system_clock)
     driver = Driver(reconciler, world.database, listener, holder, system_clock)
     reconciler.ask = driver.ask
     listener.hear(CONTAINERS, driver.ask)

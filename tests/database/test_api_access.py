@@ -19,6 +19,7 @@ from api_support import (
     assert_problem,
     bearer,
     container_body,
+    join_body,
     route_table,
 )
 from api_support import api_fixture as api_fixture
@@ -31,6 +32,7 @@ from moorage.kit.ids import (
     new_container_id,
     new_gateway_id,
     new_invitation_id,
+    new_machine_id,
     new_organization_id,
     new_project_id,
     new_replica_limit_request_id,
@@ -41,6 +43,8 @@ from moorage.kit.ids import (
     new_user_id,
     new_webhook_id,
 )
+from moorage.machines.tokens import new_join_token
+from moorage.tunnel.keys import new_private_key, public_key_of
 
 OK = 200
 """Stands for any 2xx."""
@@ -202,8 +206,22 @@ ROUTES = {
     "GET /api/v1/operator/outbox": "operator",
     "GET /api/v1/operator/audit": "operator",
     "DELETE /api/v1/operator/gateways/{gateway_id}": "operator",
+    "GET /api/v1/operator/machines": "operator",
+    "POST /api/v1/operator/machines": "operator",
+    "GET /api/v1/machines/join.sh": "anybody",
+    "GET /api/v1/machines/moorage.tar.gz": "anybody",
+    "POST /api/v1/machines/join": "anybody",
+    "GET /api/v1/machines/{machine_id}": "operator",
+    "POST /api/v1/machines/{machine_id}/pause": "operator",
+    "POST /api/v1/machines/{machine_id}/resume": "operator",
+    "POST /api/v1/machines/{machine_id}/drain": "operator",
+    "DELETE /api/v1/machines/{machine_id}": "operator",
+    "GET /api/v1/machines/{machine_id}/membership": "anybody",
+    "PUT /api/v1/machines/{machine_id}/key": "anybody",
+    "POST /api/v1/machines/{machine_id}/leave": "anybody",
     "GET /api/v1/operator/nodes": "operator",
     "POST /api/v1/operator/nodes/{node}/replicas-gone": "operator",
+    "PUT /api/v1/operator/nodes/{node}/intake": "operator",
     "GET /api/v1/operator/instance-types": "operator",
     "GET /api/v1/operator/instance-types/proposals": "operator",
     "POST /api/v1/operator/instance-types": "operator",
@@ -225,13 +243,19 @@ FIXED_ANSWERS = {
     "GET /device": 401,  # pages know cookies only
     "POST /device": 401,
     "POST /api/v1/auth/device/token": 401,
+    "POST /api/v1/machines/join": 401,  # machines have tokens and secrets of their own
+    "GET /api/v1/machines/{machine_id}/membership": 401,
+    "PUT /api/v1/machines/{machine_id}/key": 401,
+    "POST /api/v1/machines/{machine_id}/leave": 401,
 }
 
 NOT_SET_UP = {
     "POST /api/v1/organizations/{organization_id}/billing/card": 409,
     "DELETE /api/v1/organizations/{organization_id}/billing/card": 409,
+    "POST /api/v1/operator/machines": 409,
 }
-"""What those get who may: no card payments are set up here. `test_saved_cards.py` has them."""
+"""What those get who may: there are no card payments here and no https:// address. `test_saved_cards.py` and
+`test_api_machines.py` have them."""
 
 FIX = {"field": "port", "from": 8000, "to": 9000}
 REMOVE_PROJECT = "DELETE /api/v1/projects/{project_id}"
@@ -315,6 +339,10 @@ class Town:
             ids["gateway_id"] = await self.api.new_silent_gateway()
         if route is not None and "{node}" in route:
             ids["node"] = await self.api.new_doubt(f"machine-{self.made}")
+        if "machine_id" in named:
+            ids["machine_id"] = await self.api.new_machine()
+        if route is not None and route.endswith("/resume") and "machine" in route:
+            await self.api.execute("UPDATE machines SET state = 'paused' WHERE state = 'active'")
         # The operator's alone: nobody else can have one that is foreign to them.
         if route is not None and "approval_id" in route:
             ids["approval_id"] = await self.limit_request(target)
@@ -366,6 +394,12 @@ class Town:
 def good_body(route: str, name: str) -> dict[str, Any]:
     if route.endswith("/containers"):
         return container_body(name)
+    if route.endswith("/machines/join"):
+        return join_body(new_join_token())
+    if route.endswith("/{machine_id}/key"):
+        return {"public_key": public_key_of(new_private_key())}
+    if route.endswith("/intake"):
+        return {"intake": "open"}
     if route.endswith("/preflight"):
         return {"image": "local/chat", "registry": {"provider": "local"}}
     if route.endswith("/replica-limit-requests"):
@@ -486,6 +520,7 @@ def absent_ids() -> dict[str, str]:
         "instance_type": "absent",
         "gateway_id": new_gateway_id(),
         "node": "absent",
+        "machine_id": new_machine_id(),
     }
 
 

@@ -37,6 +37,9 @@ FOR_STRANGERS = {
     "POST /api/v1/auth/device/token": "a device code that somebody approved",
     "POST /device": "a device code that waits",
     "POST /api/v1/webhooks/stripe": "events that the provider signed",
+    "POST /api/v1/machines/join": "a token of the operator's, good for one machine",
+    "PUT /api/v1/machines/{machine_id}/key": "a machine that joined, once in a while",
+    "POST /api/v1/machines/{machine_id}/leave": "a machine that joined, once",
 }
 """Routes that change something for somebody without a name, and what bounds the rows that they make."""
 ONCE = {"POST /api/v1/auth/logout"}

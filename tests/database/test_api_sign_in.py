@@ -33,6 +33,9 @@ CALLED_BY_STRANGERS = {
     "POST /api/v1/auth/device",
     "POST /api/v1/auth/device/token",
     "POST /api/v1/webhooks/stripe",  # signed by its sender
+    "POST /api/v1/machines/join",  # machines have tokens and secrets of their own
+    "PUT /api/v1/machines/{machine_id}/key",
+    "POST /api/v1/machines/{machine_id}/leave",
     "POST /device",  # its token is a field of its form
     "POST /sign-in",
 }

@@ -13,6 +13,8 @@ from sqlalchemy import func, select, text, update
 from sqlalchemy.exc import DBAPIError
 
 from moorage.containers.models import ReplicaRow
+from moorage.engines.base import LOCAL_ENGINE
+from moorage.engines.engines import Engines
 from moorage.kit.clock import system_clock
 from moorage.kit.database import Database
 from moorage.kit.ids import new_container_id
@@ -76,7 +78,7 @@ async def test_written_once_its_logs_are_in_with_all_that_is_known(world: World)
 
     collector = LogCollector(
         world.database,
-        world.engine,
+        Engines({LOCAL_ENGINE: world.engine}),
         KEYRING,
         Settings(home=Path("/nonexistent")),
         system_clock,  # type: ignore[arg-type]

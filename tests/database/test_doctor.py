@@ -9,6 +9,8 @@ from moorage.containers.doctor import repository, service
 from moorage.containers.doctor.models import NetworkDiagnosisRow
 from moorage.containers.doctor.reconciler import Doctor
 from moorage.containers.repository import list_activities
+from moorage.engines.base import LOCAL_ENGINE
+from moorage.engines.engines import Engines
 from moorage.kit.clock import system_clock
 from moorage.kit.database import Database
 from moorage.kit.errors import ConflictError
@@ -49,7 +51,7 @@ async def test_asked_and_answered_once(database: Database) -> None:
     world = await new_world(database)
     engine = WatchedEngine(world.machine)
     container_id = await running(world, engine)
-    doctor, lease = Doctor(world.database, engine, SETTINGS), await lease_of(world)
+    doctor, lease = Doctor(world.database, Engines({LOCAL_ENGINE: engine}), SETTINGS), await lease_of(world)
     assert await ask(world, container_id)
     assert not await ask(world, container_id), "one at a time"
     assert list((await doctor.due(10)).keys) == [container_id]
@@ -74,7 +76,9 @@ async def test_a_machine_without_a_way_out(database: Database) -> None:
     container_id = await running(world, engine)
     world.machine.online = False
     await ask(world, container_id)
-    await Doctor(world.database, engine, SETTINGS).reconcile(container_id, await lease_of(world))
+    await Doctor(world.database, Engines({LOCAL_ENGINE: engine}), SETTINGS).reconcile(
+        container_id, await lease_of(world)
+    )
     row = await found(world, container_id)
     assert row.message is not None
     assert "huggingface.co does not resolve" in row.message
@@ -88,7 +92,7 @@ async def test_its_replica_ends_meanwhile(database: Database) -> None:
     await ask(world, container_id)
     (replica,) = await world.replicas(container_id)
     world.machine.end(replica.id)
-    doctor, lease = Doctor(world.database, engine, SETTINGS), await lease_of(world)
+    doctor, lease = Doctor(world.database, Engines({LOCAL_ENGINE: engine}), SETTINGS), await lease_of(world)
     await doctor.reconcile(container_id, lease)
     row = await found(world, container_id)
     assert (row.state, row.findings) == ("failed", None)

@@ -8,6 +8,8 @@ from api_support import api_fixture as api_fixture
 from log_support import KEYRING, OUT, Printer, World, new_world
 from sqlalchemy import delete, func, select, update
 
+from moorage.engines.base import LOCAL_ENGINE
+from moorage.engines.engines import Engines
 from moorage.kit.clock import system_clock
 from moorage.kit.database import Database
 from moorage.kit.settings import Settings
@@ -50,7 +52,9 @@ async def sequences(world: World, container_id: str) -> list[int]:
 
 def collector(world: World) -> LogCollector:
     settings = Settings(log_bytes_per_container=BUDGET)
-    return LogCollector(world.database, world.engine, KEYRING, settings, system_clock)
+    return LogCollector(
+        world.database, Engines({LOCAL_ENGINE: world.engine}), KEYRING, settings, system_clock
+    )
 
 
 async def test_the_oldest_go_of_the_one_that_has_too_much(world: World) -> None:

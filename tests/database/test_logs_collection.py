@@ -22,7 +22,8 @@ from log_support import (
 from sqlalchemy import text
 
 from moorage.containers.models import ContainerRow
-from moorage.engines.base import LogChunk
+from moorage.engines.base import LOCAL_ENGINE, LogChunk
+from moorage.engines.engines import Engines
 from moorage.kit.clock import system_clock
 from moorage.kit.database import Database, Listener
 from moorage.kit.errors import LeaseLostError
@@ -45,7 +46,7 @@ def follower(world: World, source: Source) -> Follower:
     return Follower(
         source,
         world.database,
-        world.engine,
+        Engines({LOCAL_ENGINE: world.engine}),
         KEYRING,
         system_clock,
         world.lease,
@@ -55,7 +56,9 @@ def follower(world: World, source: Source) -> Follower:
 
 
 def collector(world: World) -> LogCollector:
-    return LogCollector(world.database, world.engine, KEYRING, Settings(), system_clock)
+    return LogCollector(
+        world.database, Engines({LOCAL_ENGINE: world.engine}), KEYRING, Settings(), system_clock
+    )
 
 
 @contextlib.asynccontextmanager

@@ -14,10 +14,11 @@ from log_support import KEYRING, OURS, World, eventually, new_world
 from sqlalchemy import text
 
 from moorage.containers.models import ReplicaRow
-from moorage.engines.base import ImageRequest, ReplicaPhase, ReplicaSpec
+from moorage.engines.base import LOCAL_ENGINE, ImageRequest, ReplicaPhase, ReplicaSpec
 from moorage.engines.docker.connection import DockerConnection
 from moorage.engines.docker.daemon import ensure_engine
 from moorage.engines.docker.engine import DockerEngine
+from moorage.engines.engines import Engines
 from moorage.kit.clock import system_clock
 from moorage.kit.daemon import Daemon
 from moorage.kit.database import Database
@@ -98,7 +99,7 @@ async def test_a_thousand_lines_and_death_with_a_reader_that_dies_again_and_agai
         follower = Follower(
             source,
             database,
-            engine,
+            Engines({LOCAL_ENGINE: engine}),
             KEYRING,
             system_clock,
             world.lease,
@@ -129,7 +130,7 @@ async def follow_to_the_end(world: World, engine: DockerEngine, source: Source) 
     follower = Follower(
         source,
         world.database,
-        engine,
+        Engines({LOCAL_ENGINE: engine}),
         KEYRING,
         system_clock,
         world.lease,

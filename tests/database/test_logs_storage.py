@@ -6,6 +6,8 @@ import pytest
 from log_support import KEYRING, Printer, World, new_world, numbered
 from sqlalchemy import func, select, text
 
+from moorage.engines.base import LOCAL_ENGINE
+from moorage.engines.engines import Engines
 from moorage.entrypoints.migrate import migrate
 from moorage.kit.clock import system_clock
 from moorage.kit.database import Database
@@ -25,7 +27,13 @@ async def world(database: Database) -> World:
 
 
 def collector(world: World) -> LogCollector:
-    return LogCollector(world.database, world.engine, KEYRING, Settings(log_retention_days=7), system_clock)
+    return LogCollector(
+        world.database,
+        Engines({LOCAL_ENGINE: world.engine}),
+        KEYRING,
+        Settings(log_retention_days=7),
+        system_clock,
+    )
 
 
 async def write_on_day(world: World, days_ago: int) -> None:

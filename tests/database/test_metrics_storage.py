@@ -5,6 +5,8 @@ from datetime import datetime, timedelta
 import pytest
 from sqlalchemy import func, select
 
+from moorage.engines.base import LOCAL_ENGINE
+from moorage.engines.engines import Engines
 from moorage.engines.simulated import SimulatedEngine, SimulatedMachine
 from moorage.kit.clock import system_clock
 from moorage.kit.database import Database, database_now
@@ -25,7 +27,7 @@ async def leader(database: Database, holder: str = "a") -> Lease:
 
 def keeper_of(database: Database) -> MetricsKeeper:
     engine = SimulatedEngine(SimulatedMachine(system_clock, {}), new_installation_id())
-    return MetricsKeeper(database, engine, system_clock)
+    return MetricsKeeper(database, Engines({LOCAL_ENGINE: engine}), system_clock)
 
 
 async def whole_second(database: Database) -> datetime:

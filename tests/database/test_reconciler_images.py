@@ -3,11 +3,12 @@
 from dataclasses import replace
 
 import pytest
-from reconciler_support import SETTINGS, WatchedEngine, World, life, new_world
+from reconciler_support import SETTINGS, WatchedEngine, World, engines_of, life, new_world
 from sqlalchemy import text
 
 from moorage.containers import service
 from moorage.containers.reconciler.image_cleaning import ImageCleaning
+from moorage.engines.base import LOCAL_ENGINE
 from moorage.engines.simulated_machine import engine_ref
 from moorage.kit.clock import VirtualClock
 from moorage.kit.database import Database
@@ -33,24 +34,24 @@ async def test_an_image_goes_when_it_was_unused_for_long_enough(world: World) ->
     container_id = await world.create()
     async with life(world, engine) as alive:
         await execute(world, "UPDATE containers SET image_ref = :ref", ref=engine_ref(CHAT))
-        cleaning = ImageCleaning(world.database, engine, SETTINGS, clock)
-        await cleaning.clean(alive.lease)
+        cleaning = ImageCleaning(world.database, engines_of(engine), SETTINGS, clock)
+        await cleaning.clean(LOCAL_ENGINE, alive.lease)
         await clock.advance(SETTINGS.unused_images_kept_s - 1)
-        await cleaning.clean(alive.lease)
+        await cleaning.clean(LOCAL_ENGINE, alive.lease)
         assert world.machine.pulled == {engine_ref(CHAT), engine_ref(OTHER)}, "it is kept for a while"
         await clock.advance(1)
-        await cleaning.clean(alive.lease)
+        await cleaning.clean(LOCAL_ENGINE, alive.lease)
         assert world.machine.pulled == {engine_ref(CHAT)}, "what a container wants stays"
         await world.ask(service.stop_container, container_id)
-        await cleaning.clean(alive.lease)
+        await cleaning.clean(LOCAL_ENGINE, alive.lease)
         await execute(world, "UPDATE containers SET desired_state = 'running'")
         await clock.advance(SETTINGS.unused_images_kept_s)
-        await cleaning.clean(alive.lease)
+        await cleaning.clean(LOCAL_ENGINE, alive.lease)
         assert world.machine.pulled == {engine_ref(CHAT)}, "it was wanted again"
         await world.ask(service.stop_container, container_id)
-        await cleaning.clean(alive.lease)
+        await cleaning.clean(LOCAL_ENGINE, alive.lease)
         await clock.advance(SETTINGS.unused_images_kept_s)
-        await cleaning.clean(alive.lease)
+        await cleaning.clean(LOCAL_ENGINE, alive.lease)
         assert world.machine.pulled == set()
 
 
@@ -68,8 +69,8 @@ async def test_what_a_draft_goes_back_to_stays(world: World) -> None:
             one=engine_ref(CHAT),
             other=engine_ref(OTHER),
         )
-        cleaning = ImageCleaning(world.database, engine, SETTINGS, clock)
+        cleaning = ImageCleaning(world.database, engines_of(engine), SETTINGS, clock)
         for _ in range(2):
-            await cleaning.clean(alive.lease)
+            await cleaning.clean(LOCAL_ENGINE, alive.lease)
             await clock.advance(SETTINGS.unused_images_kept_s)
         assert world.machine.pulled == {engine_ref(CHAT), engine_ref(OTHER)}

@@ -11,6 +11,7 @@ from moorage.catalog.repository import find_instance_type
 from moorage.containers import service
 from moorage.containers.reconciler.doubt_repository import Doubt, list_doubts, say_gone
 from moorage.containers.repository import ready_counts
+from moorage.engines.base import LOCAL_ENGINE
 from moorage.gateway.liveness import Health
 from moorage.gateway.repository import RouteReport, register_gateway, report
 from moorage.kit.database import Database
@@ -57,7 +58,7 @@ async def doubts(world: World) -> list[Doubt]:
 
 
 async def sweep(alive: Life) -> None:
-    await alive.reconciler._sweep._compare(alive.lease)
+    await alive.reconciler._sweep._compare(LOCAL_ENGINE, alive.lease)
 
 
 async def wait_is_over(world: World) -> None:
@@ -174,7 +175,7 @@ async def test_a_machine_that_is_gone_with_its_name_is_waited_for_in_bounds(worl
         await change(world, "UPDATE replicas SET engine_identity = NULL")
         world.machine.wipe()
         world.machine.name = "another"
-        await alive.reconciler._sweep.refresh_nodes(alive.lease)
+        await alive.reconciler._sweep.refresh_nodes(LOCAL_ENGINE, alive.lease)
         await alive.round(container_id)
         assert [doubt.node for doubt in await doubts(world)] == ["simulated"]
         await wait_is_over(world)

@@ -10,7 +10,8 @@ from api_support import Api, bearer
 from api_support import api_fixture as api_fixture
 
 from moorage.containers.models import ReplicaRow
-from moorage.engines.base import GpuUsage, ImageRequest, ReplicaSpec
+from moorage.engines.base import LOCAL_ENGINE, GpuUsage, ImageRequest, ReplicaSpec
+from moorage.engines.engines import Engines
 from moorage.engines.simulated import SimulatedEngine, SimulatedImage, SimulatedMachine
 from moorage.kit.clock import VirtualClock, system_clock
 from moorage.kit.database import Database, database_now
@@ -129,7 +130,7 @@ async def test_whoever_leads_looks_every_second(api: Api) -> None:
     machine = SimulatedMachine(clock, {IMAGE: SimulatedImage(cpu_millis=250)})
     engine = SimulatedEngine(machine, new_installation_id())
     await started(api, engine, container_id, 0)
-    keeper = MetricsKeeper(api.database, engine, clock)
+    keeper = MetricsKeeper(api.database, Engines({LOCAL_ENGINE: engine}), clock)
     leading = asyncio.create_task(keeper.lead(await leader(api.database)))
     try:
         for _ in range(21):
@@ -182,9 +183,9 @@ async def test_longer_blocks_are_made_once_and_old_ones_go(database: Database) -
         await repository.store_blocks(session, [*blocks, *old])
     engine = SimulatedEngine(SimulatedMachine(system_clock, {}), new_installation_id())
     lease = await leader(database)
-    for keeper in [MetricsKeeper(database, engine, system_clock)] * 2:
+    for keeper in [MetricsKeeper(database, Engines({LOCAL_ENGINE: engine}), system_clock)] * 2:
         await keeper.reconcile("all", lease)
-    await MetricsKeeper(database, engine, system_clock).reconcile("all", lease)
+    await MetricsKeeper(database, Engines({LOCAL_ENGINE: engine}), system_clock).reconcile("all", lease)
     since, until = now - timedelta(days=40), now + timedelta(hours=1)
     async with database.transaction() as session:
         seconds = await repository.list_blocks(session, SECONDS, since, until)

@@ -10,10 +10,10 @@ import pytest
 from moorage.engines.base import ImageRequest, LogStream, PullProgress, ReplicaPhase
 from moorage.engines.simulated import SimulatedEngine, SimulatedImage, SimulatedMachine, SimulatedOutput
 from moorage.kit.clock import VirtualClock
-from moorage.kit.errors import ImageError
+from moorage.kit.errors import EngineError, ImageError, StartError
 from moorage.kit.ids import new_installation_id
 from moorage.outbound.registry.credentials import RegistryCredentials
-from tests.engine.contract import MEBIBYTE, EngineContract, Recorder, spec_of
+from tests.engine.contract import MEBIBYTE, EngineContract, Recorder, spec_of, until_done
 
 _PRINTS = (
     SimulatedOutput(0.0, LogStream.STDOUT, b"one"),
@@ -110,3 +110,79 @@ async def test_architecture(world: SimulatedWorld) -> None:
     with pytest.raises(ImageError) as caught:
         await world.engine.ensure_image(ImageRequest("registry.example/foreign:1"), Recorder())
     assert caught.value.code == "image_architecture_mismatch"
+
+
+async def test_a_machine_that_is_cut_off_answers_nobody_and_its_replicas_go_on(world: SimulatedWorld) -> None:
+    spec = await spec_of(world, "serves")
+    started = await world.engine.start(spec)
+    watching = asyncio.ensure_future(anext(world.engine.watch()))
+    reading = asyncio.ensure_future(anext(aiter(world.engine.logs(started.engine_id, 0))))
+    await asyncio.sleep(0)
+    world.machine.cut_off()
+    for call in (
+        world.engine.list_replicas(),
+        world.engine.inspect(spec.replica_id),
+        world.engine.stop(started.engine_id, 0),
+        world.engine.capacity(),
+        world.engine.usage([started.engine_id]),
+        watching,
+        reading,
+    ):
+        with pytest.raises(EngineError):
+            await call
+    world.machine.come_back()
+    assert [one.phase for one in await world.engine.list_replicas()] == [ReplicaPhase.RUNNING]
+
+
+async def test_a_slow_machine_answers_late(world: SimulatedWorld) -> None:
+    world.machine.answers_after_s = 3.0
+    asked = asyncio.ensure_future(world.engine.list_replicas())
+    await asyncio.sleep(0)
+    await world.clock.advance(2.9)
+    assert not asked.done()
+    await world.clock.advance(0.2)
+    assert await asked == []
+
+
+async def test_what_is_accepted_waits_then_pulls_then_runs_and_each_is_told(world: SimulatedWorld) -> None:
+    world.machine.waits_s, world.machine.fetches_s = 1, 2
+    spec = await spec_of(world, "serves")
+    hints = world.engine.watch()
+    accepted_at = world.clock.now()
+    seen = await world.engine.start(spec)
+    assert (seen.phase, seen.host, seen.host_port) == (ReplicaPhase.WAITING, None, None)
+    assert await anext(hints) == spec.container_id
+    again = await world.engine.start(spec)
+    assert (again.engine_id, world.machine.started_count) == (seen.engine_id, 1)
+    for phase in (ReplicaPhase.PULLING, ReplicaPhase.RUNNING):
+        hint = asyncio.ensure_future(anext(hints))
+        await until_done(world, hint)
+        assert hint.result() == spec.container_id
+        now = await world.engine.inspect(spec.replica_id)
+        assert now is not None
+        assert now.phase is phase
+    assert (now.host, now.host_port) == ("127.0.0.1", spec.host_port)
+    assert now.started_at == accepted_at + timedelta(seconds=3)
+
+
+async def test_why_it_cannot_start_is_seen_later_with_the_code_that_is_raised_otherwise(
+    world: SimulatedWorld,
+) -> None:
+    spec = replace(await spec_of(world, "serves"), command=("serve-the-model",))
+    with pytest.raises(StartError) as raised:
+        await world.engine.start(spec)
+    await world.engine.remove((await world.engine.list_replicas())[0].engine_id)
+    world.machine.tells_failures_later, world.machine.waits_s = True, 5
+    assert (await world.engine.start(spec)).failure is None
+    await world.clock.advance(5)
+    seen = await world.engine.inspect(spec.replica_id)
+    assert seen is not None
+    assert seen.phase is ReplicaPhase.CREATED
+    assert seen.failure is not None
+    assert (seen.failure.code, seen.failure.message) == (raised.value.code, raised.value.message)
+
+
+async def test_a_machine_says_whether_it_takes_anything(world: SimulatedWorld) -> None:
+    world.machine.schedulable = False
+    [node] = await world.engine.capacity()
+    assert not node.takes_replicas

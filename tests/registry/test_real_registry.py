@@ -5,8 +5,11 @@ import socket
 import aiohttp
 import pytest
 
+from moorage.containers.preflight import look_ahead
+from moorage.containers.schemas import PreflightResult
 from moorage.kit.clock import system_clock
 from moorage.kit.errors import ImageError
+from moorage.kit.settings import Settings
 from moorage.outbound.registry.client import ImageFacts, preflight_image
 from moorage.outbound.registry.credentials import RegistryCredentials
 from tests.registry.conftest import PASSWORD, USERNAME, RunningRegistry
@@ -155,3 +158,18 @@ def _two_platforms(docker_types: bool) -> BuiltImage:
         ("arm64", single_image("arm64", media_type=DOCKER_MANIFEST_TYPE)),
         media_type=DOCKER_INDEX_TYPE,
     )
+
+
+async def test_any_of_the_machines_architectures_will_do(open_registry: RunningRegistry) -> None:
+    await push(open_registry.url, "acme/anywhere", "1", single_image())
+    settings = Settings(allowed_registries=(open_registry.host,))
+
+    async def looked(*architectures: str) -> PreflightResult:
+        image = f"{open_registry.host}/acme/anywhere:1"
+        return await look_ahead(
+            image, None, None, architectures=architectures, settings=settings, clock=system_clock
+        )
+
+    assert (await looked("amd64", "arm64")).ok
+    assert (await looked("arm64", "amd64")).ok
+    assert (await looked("arm64", "riscv64")).reason == "image_architecture_mismatch"

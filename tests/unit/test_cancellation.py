@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from moorage.containers.reconciler.operations import Operations
-from moorage.containers.reconciler.places import Kind
+from moorage.containers.reconciler.places import Kind, Ticket
+from moorage.engines.base import LOCAL_ENGINE
 from moorage.engines.simulated import SimulatedMachine
 from moorage.kit.clock import VirtualClock
 from moorage.telemetry.logs.buffer import LineBuffer
@@ -70,7 +71,7 @@ async def test_whoever_lets_go_of_operations_does_so_though_they_are_stopped_mea
         finally:
             await ends.wait()
 
-    operations.begin("rep_a", "ctr_a", slow_to_end, kind=Kind.START, organization_id="org_a")
+    operations.begin(Ticket("rep_a", Kind.START, "org_a"), "ctr_a", slow_to_end)
     operations._pause_after("rep_b", "ctr_b", ValueError("broken"))
     await began.wait()
     letting_go = asyncio.create_task(operations.cancel_all())
@@ -81,7 +82,7 @@ async def test_whoever_lets_go_of_operations_does_so_though_they_are_stopped_mea
     assert letting_go.cancelled()
     assert not operations.busy_keys()
     assert not operations._failures
-    assert not operations._places._taken[Kind.START], (
+    assert not operations._places_of(LOCAL_ENGINE)._taken[Kind.START], (
         "a place that was given back twice would be one too many"
     )
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from moorage.catalog.capacity import InstanceType, Used, place, room_for
 from moorage.catalog.shortage import why_unavailable, why_waiting
-from moorage.engines.base import GpuDevice, NodeCapacity
+from moorage.engines.base import GpuDevice, MachineKey, NodeCapacity
 
 GIB = 2**30
 CPU = InstanceType("cpu-small", None, 0, 500, GIB, GIB, 1, "operator")
@@ -29,11 +29,14 @@ def test_a_gpu_belongs_to_one_replica() -> None:
     nodes = [node(gpus=2)]
     first = place(GPU, nodes, {}, 16.0)
     assert first is not None
-    used = {"a": Used(1000, GIB, frozenset(first.gpu_device_ids))}
+    used = {MachineKey("local", "a"): Used(1000, GIB, frozenset(first.gpu_device_ids))}
     second = place(GPU, nodes, used, 16.0)
     assert second is not None
     assert set(first.gpu_device_ids).isdisjoint(second.gpu_device_ids)
-    assert place(GPU, nodes, {"a": Used(0, 0, frozenset({"a-gpu-0", "a-gpu-1"}))}, 16.0) is None
+    assert (
+        place(GPU, nodes, {MachineKey("local", "a"): Used(0, 0, frozenset({"a-gpu-0", "a-gpu-1"}))}, 16.0)
+        is None
+    )
 
 
 def test_community_machines_are_chosen_never_fallen_into() -> None:
@@ -41,13 +44,13 @@ def test_community_machines_are_chosen_never_fallen_into() -> None:
 
 
 def test_load_spreads() -> None:
-    placed = place(CPU, [node("a"), node("b")], {"a": Used(500, GIB)}, 1.0)
+    placed = place(CPU, [node("a"), node("b")], {MachineKey("local", "a"): Used(500, GIB)}, 1.0)
     assert placed is not None
     assert placed.node == "b"
 
 
 def test_a_person_learns_whether_it_is_taken_or_not_there() -> None:
-    taken = {"a": Used(1000, GIB, frozenset({"a-gpu-0"}))}
+    taken = {MachineKey("local", "a"): Used(1000, GIB, frozenset({"a-gpu-0"}))}
     assert why_waiting(GPU, [node(gpus=1)], taken, 4.0) == (
         "Waits for NVIDIA H100: all of it is in use. It starts as soon as some is free."
     )
@@ -56,16 +59,18 @@ def test_a_person_learns_whether_it_is_taken_or_not_there() -> None:
 
 def test_a_person_learns_what_is_short_where_the_gpu_is_free() -> None:
     """Something else on that machine holds its memory, or its vCPUs."""
-    memory = {"a": Used(1000, 8 * GIB)}
+    memory = {MachineKey("local", "a"): Used(1000, 8 * GIB)}
     assert "the GPU is free, but too little is left of the memory of its" in why_waiting(
         GPU, [node(gpus=1)], memory, 4.0
     )
-    assert "left of the vCPUs" in why_waiting(GPU, [node(gpus=1)], {"a": Used(15_500, GIB)}, 4.0)
+    assert "left of the vCPUs" in why_waiting(
+        GPU, [node(gpus=1)], {MachineKey("local", "a"): Used(15_500, GIB)}, 4.0
+    )
     assert "left of the memory and the vCPUs" in why_waiting(
-        GPU, [node(gpus=1)], {"a": Used(15_500, 8 * GIB)}, 4.0
+        GPU, [node(gpus=1)], {MachineKey("local", "a"): Used(15_500, 8 * GIB)}, 4.0
     )
     pair = replace(GPU, gpu_count=2)
-    one_taken = {"a": Used(1000, GIB, frozenset({"a-gpu-0"}))}
+    one_taken = {MachineKey("local", "a"): Used(1000, GIB, frozenset({"a-gpu-0"}))}
     assert "wants 2 of them on one machine, and fewer are free" in why_waiting(
         pair, [node(gpus=2)], one_taken, 4.0
     )
@@ -85,7 +90,7 @@ def test_customers_read_no_name_of_a_machine_and_nobody_waits_in_a_catalogue() -
     }
     for name, machine in machines.items():
         wanted = replace(GPU, gpu_count=2) if name == "few" else GPU
-        used = {"rack-7": Used(0, 8 * GIB)} if name == "full" else {}
+        used = {MachineKey("local", "rack-7"): Used(0, 8 * GIB)} if name == "full" else {}
         told = why_unavailable(wanted, [machine], used, 4.0)
         waiting = why_waiting(wanted, [machine], used, 4.0)
         operator = why_unavailable(wanted, [machine], used, 4.0, for_operator=True)
@@ -106,14 +111,59 @@ def test_a_machine_that_is_closed_beside_one_without_the_gpu() -> None:
 
 @given(st.integers(0, 6), st.integers(1, 20), st.floats(1.0, 16.0))
 def test_as_many_can_be_placed_as_there_is_room_for(gpus: int, memory_gib: int, overcommit: float) -> None:
-    nodes, used = [node(gpus=gpus, memory_gib=memory_gib)], dict[str, Used]()
+    nodes, used = [node(gpus=gpus, memory_gib=memory_gib)], dict[MachineKey, Used]()
     promised, placed = room_for(GPU, nodes, used, overcommit), 0
     while (placement := place(GPU, nodes, used, overcommit)) is not None:
-        held = used.get("a", Used())
-        used["a"] = Used(
+        held = used.get(MachineKey("local", "a"), Used())
+        used[MachineKey("local", "a")] = Used(
             held.cpu_millis + 1000,
             held.memory_bytes + GIB,
             held.gpu_device_ids | set(placement.gpu_device_ids),
         )
         placed += 1
     assert placed == promised
+
+
+def test_nothing_is_placed_where_nobody_answers_or_the_operator_or_the_engine_said_no() -> None:
+    away = {
+        "silent": replace(node("rack-7"), ready=False),
+        "cordoned": replace(node("rack-7"), cordoned=True),
+        "draining": replace(node("rack-7"), cordoned=True, draining=True),
+        "unschedulable": replace(node("rack-7"), schedulable=False),
+    }
+    for name, machine in away.items():
+        assert place(CPU, [machine], {}, 4.0) is None, name
+        placed = place(CPU, [machine, node("small", memory_gib=1)], {}, 4.0)
+        assert placed is not None
+        assert placed.node == "small", name
+        told = why_waiting(CPU, [machine], {}, 4.0)
+        assert ("do not answer" in told) == (name == "silent"), told
+        assert ("take nothing new" in told) == (name != "silent"), told
+        assert "rack-7" not in told
+        assert "rack-7" in why_unavailable(CPU, [machine], {}, 4.0, for_operator=True)
+    full = {MachineKey("local", "a"): Used(0, 8 * GIB)}
+    assert "all of it is in use" in why_waiting(CPU, [node(), away["silent"]], full, 4.0)
+
+
+def test_siblings_spread_before_load_does() -> None:
+    nodes = [node("large", memory_gib=100), node("small")]
+    large, small = (one.key for one in nodes)
+    placed = place(CPU, nodes, {}, 1.0, {large: 1})
+    assert placed is not None
+    assert placed.machine == small
+    level = place(CPU, nodes, {small: Used(500, GIB)}, 1.0, {large: 1, small: 1})
+    assert level is not None
+    assert level.machine == large
+    # Better beside a sibling than not at all.
+    crowded = place(CPU, nodes, {small: Used(0, 8 * GIB)}, 1.0, {large: 5})
+    assert crowded is not None
+    assert crowded.machine == large
+
+
+def test_machines_of_two_engines_may_have_one_name() -> None:
+    nodes = [replace(node("box", memory_gib=1), engine=engine) for engine in ("local", "mch_1")]
+    used = {nodes[0].key: Used(0, GIB)}
+    assert room_for(CPU, nodes, used, 4.0) == 1
+    placed = place(CPU, nodes, used, 4.0)
+    assert placed is not None
+    assert placed.machine == ("mch_1", "box")

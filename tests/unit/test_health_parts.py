@@ -8,7 +8,8 @@ import pytest
 
 import moorage
 from moorage.containers.repository import GatewayStatus
-from moorage.engines.base import GpuDevice, HostFinding, NodeCapacity
+from moorage.engines.base import LOCAL_ENGINE, GpuDevice, HostFinding, MachineKey, NodeCapacity
+from moorage.engines.engines import Engines
 from moorage.engines.simulated import SimulatedEngine, SimulatedMachine
 from moorage.entrypoints.health_parts import (
     Certificate,
@@ -75,7 +76,10 @@ def test_gateways_and_machines() -> None:
         (State.FAILING, LONG_AGO),
     ]
     assert gateway_parts([])[0].state is State.FAILING
-    assert [(part.state, part.since) for part in machine_parts({"a": 0.0, "b": 259_200.0}, NOW)] == [
+    assert [
+        (part.state, part.since)
+        for part in machine_parts({MachineKey("local", "a"): 0.0, MachineKey("local", "b"): 259_200.0}, NOW)
+    ] == [
         (State.OK, NOW),
         (State.FAILING, LONG_AGO),
     ]
@@ -117,7 +121,9 @@ def test_every_reconciler_is_listed_by_its_own_name(tmp_path: Path) -> None:
     database = Database("postgresql://nobody@127.0.0.1:1/nothing")
     engine = SimulatedEngine(SimulatedMachine(VirtualClock(), {}), InstallationId("ins_test"))
     keyring = Keyring(((b"\x01" * 4, b"\x02" * 32),))
-    found = make_reconcilers(Parts(database, engine, keyring, None, settings, system_clock))
+    found = make_reconcilers(
+        Parts(database, Engines({LOCAL_ENGINE: engine}), keyring, None, settings, system_clock)
+    )
     assert {name: one.name for name, one in found.items()} == {name: name for name in found}
     classes = {
         f"{path.relative_to(SOURCE).with_suffix('').as_posix().replace('/', '.')}:{node.name}"

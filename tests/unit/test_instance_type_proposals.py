@@ -65,7 +65,7 @@ def test_types_for_two_models_on_one_machine_find_room_together() -> None:
     proposals = propose([], [machine], 1.0)
     assert {one.gpu_model for one in proposals} == {"NVIDIA T4", "NVIDIA L4"}
     for one in proposals:
-        placement = place(added(one), [machine], {"here": used}, 1.0)
+        placement = place(added(one), [machine], {machine.key: used}, 1.0)
         assert placement is not None, one
         used = Used(
             used.cpu_millis + one.vcpu_millis,

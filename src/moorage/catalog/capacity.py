@@ -7,7 +7,7 @@ times over (`cpu_overcommit`), because it can be shared. A GPU belongs to one re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from moorage.engines.base import NodeCapacity
+from moorage.engines.base import MachineKey, NodeCapacity
 
 
 @dataclass(frozen=True)
@@ -34,20 +34,25 @@ class Used:
 
 @dataclass(frozen=True)
 class Placement:
+    engine: str
     node: str
     gpu_device_ids: tuple[str, ...]
     engine_identity: str | None = None
+
+    @property
+    def machine(self) -> MachineKey:
+        return MachineKey(self.engine, self.node)
 
 
 def room_for(
     instance_type: InstanceType,
     nodes: Sequence[NodeCapacity],
-    used: Mapping[str, Used],
+    used: Mapping[MachineKey, Used],
     cpu_overcommit: float,
 ) -> int:
     """How many more replicas of this type fit, on all machines together."""
     return sum(
-        _fits(instance_type, node, used.get(node.name, Used()), cpu_overcommit)
+        _fits(instance_type, node, used.get(node.key, Used()), cpu_overcommit)
         for node in nodes
         if node.infrastructure == instance_type.infrastructure
     )
@@ -56,25 +61,28 @@ def room_for(
 def place(
     instance_type: InstanceType,
     nodes: Sequence[NodeCapacity],
-    used: Mapping[str, Used],
+    used: Mapping[MachineKey, Used],
     cpu_overcommit: float,
+    siblings: Mapping[MachineKey, int] | None = None,
 ) -> Placement | None:
-    """The machine with the most room left for this type, so that load spreads; None when nothing fits."""
+    """The machine with the fewest of its siblings, so that no machine takes a whole container with it; of several the one
+    with the most room left for this type, so that load spreads. None when nothing fits."""
     candidates = [
-        (_fits(instance_type, node, used.get(node.name, Used()), cpu_overcommit), node)
+        (_fits(instance_type, node, used.get(node.key, Used()), cpu_overcommit), node)
         for node in nodes
         if node.infrastructure == instance_type.infrastructure
     ]
     fitting = [(fits, node) for fits, node in candidates if fits > 0]
     if not fitting:
         return None
-    _, node = max(fitting, key=lambda candidate: (candidate[0], candidate[1].name))
-    free = free_gpus(instance_type, node, used.get(node.name, Used()))
-    return Placement(node.name, tuple(free[: instance_type.gpu_count]), node.engine_identity)
+    beside = siblings or {}
+    _, node = max(fitting, key=lambda one: (-beside.get(one[1].key, 0), one[0], one[1].name))
+    free = free_gpus(instance_type, node, used.get(node.key, Used()))
+    return Placement(node.engine, node.name, tuple(free[: instance_type.gpu_count]), node.engine_identity)
 
 
 def _fits(instance_type: InstanceType, node: NodeCapacity, used: Used, cpu_overcommit: float) -> int:
-    if node.closed_because is not None:
+    if node.closed_because is not None or not node.takes_replicas:
         return 0
     by_memory = (node.memory_bytes - used.memory_bytes) // instance_type.memory_bytes
     by_cpu = int(node.cpu_millis * cpu_overcommit - used.cpu_millis) // instance_type.vcpu_millis

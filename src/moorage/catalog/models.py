@@ -5,6 +5,7 @@ from sqlalchemy import BigInteger, CheckConstraint, text, true
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
+from moorage.engines.base import LOCAL_ENGINE
 from moorage.kit.database import Base
 
 
@@ -36,6 +37,7 @@ class NodeRow(Base):
 
     __tablename__ = "nodes"
 
+    engine: Mapped[str] = mapped_column(primary_key=True, default=LOCAL_ENGINE, server_default=LOCAL_ENGINE)
     name: Mapped[str] = mapped_column(primary_key=True)
     infrastructure: Mapped[str]
     architecture: Mapped[str]
@@ -55,3 +57,13 @@ class NodeRow(Base):
     """`base.HostFinding`s: what its doctor found."""
     weaknesses: Mapped[list[str]] = mapped_column(JSONB, default=list, server_default=text("'[]'"))
     seen_at: Mapped[datetime]
+    schedulable: Mapped[bool] = mapped_column(default=True, server_default=true())
+    """Whether its engine takes new replicas there."""
+    ready: Mapped[bool] = mapped_column(default=True, server_default=true())
+    """Its engine answers. Noted only where there is another machine."""
+    unready_since: Mapped[datetime | None]
+    """When its engine last answered."""
+    cordoned_at: Mapped[datetime | None]
+    """When the operator said that nothing new starts there."""
+    draining_at: Mapped[datetime | None]
+    """When the operator said that what runs there moves elsewhere."""

@@ -1,5 +1,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from datetime import timedelta
+from enum import StrEnum
 
 from sqlalchemy import delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
@@ -8,7 +10,17 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from moorage.catalog.capacity import InstanceType
 from moorage.catalog.defaults import default_catalogue
 from moorage.catalog.models import InstanceTypeRow, NodeRow
-from moorage.engines.base import GpuDevice, HostFinding, NodeCapacity
+from moorage.engines.base import LOCAL_ENGINE, GpuDevice, HostFinding, MachineKey, NodeCapacity
+
+
+class Intake(StrEnum):
+    """What the operator lets a machine do."""
+
+    OPEN = "open"
+    CORDONED = "cordoned"
+    """Nothing new starts there."""
+    DRAINING = "draining"
+    """Nor does anything stay: what runs there moves elsewhere."""
 
 
 async def fill_empty_catalogue(session: AsyncSession) -> None:
@@ -36,7 +48,7 @@ async def keep_instance_type(session: AsyncSession, name: str) -> InstanceTypeRo
 
 
 async def list_nodes(session: AsyncSession) -> list[NodeCapacity]:
-    rows = await session.execute(select(NodeRow).order_by(NodeRow.name))
+    rows = await session.execute(select(NodeRow).order_by(NodeRow.name, NodeRow.engine))
     return [
         NodeCapacity(
             row.name,
@@ -53,15 +65,24 @@ async def list_nodes(session: AsyncSession) -> list[NodeCapacity]:
             row.gpu_handover,
             row.gpu_handover_reason,
             tuple(HostFinding(**finding) for finding in row.findings),
+            schedulable=row.schedulable,
+            engine=row.engine,
+            ready=row.ready,
+            unready_since=row.unready_since,
+            cordoned=row.cordoned_at is not None,
+            draining=row.draining_at is not None,
         )
         for row in rows.scalars()
     ]
 
 
-async def nodes_seen_s_ago(session: AsyncSession) -> dict[str, float]:
+async def nodes_seen_s_ago(session: AsyncSession) -> dict[MachineKey, float]:
     """By machine: for how long its engine has not described it."""
     age_s = func.extract("epoch", func.clock_timestamp() - NodeRow.seen_at)
-    return {name: float(seconds) for name, seconds in await session.execute(select(NodeRow.name, age_s))}
+    query = select(NodeRow.engine, NodeRow.name, age_s)
+    return {
+        MachineKey(engine, name): float(seconds) for engine, name, seconds in await session.execute(query)
+    }
 
 
 async def lock_instance_type(session: AsyncSession, name: str) -> InstanceTypeRow | None:
@@ -75,33 +96,87 @@ async def next_position(session: AsyncSession) -> int:
     ).scalar_one()
 
 
-async def replace_nodes(session: AsyncSession, nodes: Sequence[NodeCapacity]) -> None:
-    """The engine's list is complete: what is not in it is gone."""
-    nodes = await _by_known_names(session, nodes)
-    await session.execute(delete(NodeRow).where(NodeRow.name.not_in([node.name for node in nodes])))
+async def replace_nodes(
+    session: AsyncSession, nodes: Sequence[NodeCapacity], engine: str = LOCAL_ENGINE
+) -> None:
+    """The engine's list is complete: of its machines, what is not in it is gone. It answers, so they are ready."""
+    nodes = await _by_known_names(session, engine, nodes)
+    its = NodeRow.engine == engine
+    await session.execute(delete(NodeRow).where(its, NodeRow.name.not_in([node.name for node in nodes])))
     for node in nodes:
-        values = {**asdict(node), "seen_at": func.now()}
-        upsert = (
-            insert(NodeRow).values(values).on_conflict_do_update(index_elements=[NodeRow.name], set_=values)
+        described = {name: value for name, value in asdict(node).items() if name not in _NOT_THE_ENGINES}
+        values = {**described, "engine": engine, "seen_at": func.now(), "ready": True, "unready_since": None}
+        key = [NodeRow.engine, NodeRow.name]
+        await session.execute(
+            insert(NodeRow).values(values).on_conflict_do_update(index_elements=key, set_=values)
         )
-        await session.execute(upsert)
 
 
-async def record_images(session: AsyncSession, count: int, size_bytes: int) -> None:
+_NOT_THE_ENGINES = frozenset({"engine", "ready", "unready_since", "cordoned", "draining"})
+"""What a machine's row says and its engine does not."""
+
+
+async def note_silence(session: AsyncSession, engine: str, silent_s: float) -> bool:
+    """The engine has not answered for so long. Whether that is news of any of its machines."""
+    silent = (
+        update(NodeRow)
+        .where(NodeRow.engine == engine, NodeRow.ready)
+        .values(ready=False, unready_since=func.now() - timedelta(seconds=silent_s))
+        .returning(NodeRow.name)
+    )
+    return bool((await session.execute(silent)).all())
+
+
+async def note_answer(session: AsyncSession, engine: str) -> bool:
+    """The engine answers. Whether that is news of any of its machines."""
+    silent = (NodeRow.engine == engine) & ~NodeRow.ready
+    answers = update(NodeRow).where(silent).values(ready=True, unready_since=None).returning(NodeRow.name)
+    return bool((await session.execute(answers)).all())
+
+
+async def forget_engine(session: AsyncSession, engine: str) -> None:
+    """Its machines left for good: what ran there is gone."""
+    await session.execute(delete(NodeRow).where(NodeRow.engine == engine))
+
+
+async def set_intake(session: AsyncSession, engine: str, name: str, intake: Intake) -> bool:
+    """False where the engine has no machine of that name."""
+    closed_at = func.coalesce(NodeRow.cordoned_at, func.now()) if intake is not Intake.OPEN else None
+    draining_at = func.coalesce(NodeRow.draining_at, func.now()) if intake is Intake.DRAINING else None
+    changed = (
+        update(NodeRow)
+        .where(NodeRow.engine == engine, NodeRow.name == name)
+        .values(cordoned_at=closed_at, draining_at=draining_at)
+        .returning(NodeRow.name)
+    )
+    return (await session.execute(changed)).first() is not None
+
+
+async def record_images(
+    session: AsyncSession, count: int, size_bytes: int, engine: str = LOCAL_ENGINE
+) -> None:
     """What the engine keeps of images that were pulled."""
-    await session.execute(update(NodeRow).values(images=count, images_bytes=size_bytes))
+    kept = update(NodeRow).where(NodeRow.engine == engine).values(images=count, images_bytes=size_bytes)
+    await session.execute(kept)
 
 
-async def images_of_nodes(session: AsyncSession) -> dict[str, tuple[int, int]]:
+async def images_of_nodes(session: AsyncSession) -> dict[MachineKey, tuple[int, int]]:
     """How many each machine keeps, and their size in bytes."""
-    query = select(NodeRow.name, NodeRow.images, NodeRow.images_bytes)
-    return {row.name: (row.images, row.images_bytes) for row in await session.execute(query)}
+    query = select(NodeRow.engine, NodeRow.name, NodeRow.images, NodeRow.images_bytes)
+    return {
+        MachineKey(row.engine, row.name): (row.images, row.images_bytes)
+        for row in await session.execute(query)
+    }
 
 
-async def _by_known_names(session: AsyncSession, nodes: Sequence[NodeCapacity]) -> list[NodeCapacity]:
+async def _by_known_names(
+    session: AsyncSession, engine: str, nodes: Sequence[NodeCapacity]
+) -> list[NodeCapacity]:
     """A machine keeps the name that it was first known by, for as long as its engine is the same. Replicas' rows say
     where they are by that name: under another the machine would look empty, and its memory and GPUs be given out again."""
-    query = select(NodeRow.engine_identity, NodeRow.name).where(NodeRow.engine_identity.is_not(None))
+    query = select(NodeRow.engine_identity, NodeRow.name).where(
+        NodeRow.engine == engine, NodeRow.engine_identity.is_not(None)
+    )
     known = {row.engine_identity: row.name for row in await session.execute(query)}
     return [replace(node, name=known.get(node.engine_identity, node.name)) for node in nodes]
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from moorage.catalog.capacity import InstanceType, Used, free_gpus, room_for
-from moorage.engines.base import GpuDevice, NodeCapacity
+from moorage.engines.base import GpuDevice, MachineKey, NodeCapacity
 
 _GIB = 2**30
 
@@ -29,7 +29,7 @@ _LATER = "It starts as soon as some is free."
 def why_waiting(
     instance_type: InstanceType,
     nodes: Sequence[NodeCapacity],
-    used: Mapping[str, Used],
+    used: Mapping[MachineKey, Used],
     cpu_overcommit: float,
 ) -> str:
     """Of a container that waits for room."""
@@ -40,7 +40,7 @@ def why_waiting(
 def why_unavailable(
     instance_type: InstanceType,
     nodes: Sequence[NodeCapacity],
-    used: Mapping[str, Used],
+    used: Mapping[MachineKey, Used],
     cpu_overcommit: float,
     *,
     for_operator: bool = False,
@@ -54,7 +54,7 @@ def why_unavailable(
 def shortage_of(
     instance_type: InstanceType,
     nodes: Sequence[NodeCapacity],
-    used: Mapping[str, Used],
+    used: Mapping[MachineKey, Used],
     cpu_overcommit: float,
 ) -> Shortage:
     def holds(node: NodeCapacity) -> bool:
@@ -63,7 +63,10 @@ def shortage_of(
 
     if fitting := [node for node in nodes if holds(node)]:
         return _in_use(instance_type, fitting, used, cpu_overcommit)
-    opened = [replace(node, closed_because=None) for node in nodes]
+    taking = [replace(node, ready=True, schedulable=True, cordoned=False, draining=False) for node in nodes]
+    if away := [node for node, as_taking in zip(nodes, taking, strict=True) if holds(as_taking)]:
+        return _away(away)
+    opened = [replace(node, closed_because=None) for node in taking]
     if closed := [node for node, as_open in zip(nodes, opened, strict=True) if holds(as_open)]:
         return Shortage(
             "for now nothing new is started, because the machine cannot keep containers apart",
@@ -75,26 +78,42 @@ def shortage_of(
     return _gpus_do_not_help(instance_type, opened)
 
 
+def _away(nodes: Sequence[NodeCapacity]) -> Shortage:
+    """Machines that hold one when they are empty, and that nothing new starts on for now."""
+    silent = [node for node in nodes if not node.ready]
+    if silent:
+        return Shortage(
+            "the machines that could hold it do not answer",
+            "It starts as soon as one does.",
+            f"{silent[0].name} does not answer.",
+        )
+    return Shortage(
+        "the machines that could hold it take nothing new for now",
+        "It starts as soon as one does, or ask the operator.",
+        f"{nodes[0].name} is closed for new replicas.",
+    )
+
+
 def _in_use(
     instance_type: InstanceType,
     nodes: Sequence[NodeCapacity],
-    used: Mapping[str, Used],
+    used: Mapping[MachineKey, Used],
     cpu_overcommit: float,
 ) -> Shortage:
     """On machines that hold one when they are empty: what is short now."""
     if instance_type.gpu_model is None:
         return Shortage("all of it is in use", _LATER)
-    free = {node.name: len(free_gpus(instance_type, node, used.get(node.name, Used()))) for node in nodes}
-    node = max(nodes, key=lambda one: (free[one.name], one.name))
-    if free[node.name] == 0:
+    free = {node.key: len(free_gpus(instance_type, node, used.get(node.key, Used()))) for node in nodes}
+    node = max(nodes, key=lambda one: (free[one.key], one.name))
+    if free[node.key] == 0:
         return Shortage("all of it is in use", _LATER)
-    if free[node.name] < instance_type.gpu_count:
+    if free[node.key] < instance_type.gpu_count:
         return Shortage(
             f"it wants {instance_type.gpu_count} of them on one machine, and fewer are free there",
             _LATER,
-            f"{node.name} has {free[node.name]} free.",
+            f"{node.name} has {free[node.key]} free.",
         )
-    held = used.get(node.name, Used())
+    held = used.get(node.key, Used())
     memory_bytes = node.memory_bytes - held.memory_bytes
     cpu_millis = int(node.cpu_millis * cpu_overcommit) - held.cpu_millis
     short = [

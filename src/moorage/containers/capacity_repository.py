@@ -2,10 +2,11 @@
 a GPU; it is made under a lock, before the engine hears of it."""
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sqlalchemy import func, select
+from sqlalchemy import BigInteger, String, bindparam, func, select, text
+from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.catalog.capacity import Placement, Used
@@ -13,7 +14,7 @@ from moorage.catalog.models import InstanceTypeRow
 from moorage.catalog.repository import list_nodes
 from moorage.containers.models import ContainerRow, ReplicaRow
 from moorage.containers.states import ReplicaState
-from moorage.engines.base import NodeCapacity
+from moorage.engines.base import MachineKey, NodeCapacity
 from moorage.kit.errors import EngineError
 from moorage.kit.ids import new_replica_id
 
@@ -26,7 +27,7 @@ HOLDS_RESOURCES = (
     ReplicaState.DRAINING,
 )
 CAPACITY_LOCK = 0x6D6F6F72_63617061
-"""Advisory: one admission at a time, so that two cannot take the last place."""
+"""Advisory, of each machine: one admission to it at a time, so that two cannot take the last place."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Room:
     """The machines, and what the replicas on them hold."""
 
     nodes: Sequence[NodeCapacity] = ()
-    used: Mapping[str, Used] = field(default_factory=dict)
+    used: Mapping[MachineKey, Used] = field(default_factory=dict)
 
 
 async def load_room(session: AsyncSession) -> Room:
@@ -44,6 +45,7 @@ async def load_room(session: AsyncSession) -> Room:
 # Made once, like the reconciler's other statements: to put it together takes longer than to run it.
 _HELD = (
     select(
+        ReplicaRow.engine,
         ReplicaRow.node,
         func.sum(InstanceTypeRow.vcpu_millis),
         func.sum(InstanceTypeRow.memory_bytes),
@@ -54,21 +56,35 @@ _HELD = (
     )
     .join(InstanceTypeRow, InstanceTypeRow.name == ReplicaRow.instance_type)
     .where(ReplicaRow.state.in_(HOLDS_RESOURCES))
-    .group_by(ReplicaRow.node)
+    .group_by(ReplicaRow.engine, ReplicaRow.node)
 )
 
 
-async def used_capacity(session: AsyncSession) -> dict[str, Used]:
+async def used_capacity(session: AsyncSession) -> dict[MachineKey, Used]:
     return {
-        node: Used(
+        MachineKey(engine, node): Used(
             int(cpu), int(memory), frozenset(gpu for joined in gpus or () for gpu in joined.split(",") if gpu)
         )
-        for node, cpu, memory, gpus in await session.execute(_HELD)
+        for engine, node, cpu, memory, gpus in await session.execute(_HELD)
     }
 
 
-async def lock_capacity(session: AsyncSession) -> None:
-    await session.execute(select(func.pg_advisory_xact_lock(CAPACITY_LOCK)))
+async def replicas_by_engine(session: AsyncSession) -> dict[str, int]:
+    """How many replicas have not ended on each."""
+    query = select(ReplicaRow.engine, func.count()).where(ReplicaRow.state.in_(HOLDS_RESOURCES))
+    return {row[0]: row[1] for row in await session.execute(query.group_by(ReplicaRow.engine))}
+
+
+_LOCK = text(
+    "SELECT pg_advisory_xact_lock(hashtextextended(machine, :capacity)) FROM unnest(:machines) AS machine"
+).bindparams(
+    bindparam("machines", type_=ARRAY(String)), bindparam("capacity", CAPACITY_LOCK, type_=BigInteger)
+)
+
+
+async def lock_capacity(session: AsyncSession, machines: Collection[MachineKey]) -> None:
+    """Of all machines that the admission may choose among, in one order for everybody: docs/locking.md."""
+    await session.execute(_LOCK, {"machines": [f"{engine}/{node}" for engine, node in sorted(machines)]})
 
 
 async def insert_replica(
@@ -81,20 +97,25 @@ async def insert_replica(
         generation=container.generation,
         instance_type=container.instance_type,
         state=ReplicaState.REQUESTED,
+        engine=placement.engine,
         node=placement.node,
         engine_identity=placement.engine_identity,
         gpu_device_ids=list(placement.gpu_device_ids),
-        host_port=await _free_port(session, ports),
+        host_port=await _free_port(session, placement.machine, ports),
     )
     session.add(row)
     await session.flush()
     return row
 
 
-async def _free_port(session: AsyncSession, ports: tuple[int, int]) -> int:
-    """Any port that is nobody's. At random, so that one just let go is rarely the next to be given out."""
+async def _free_port(session: AsyncSession, machine: MachineKey, ports: tuple[int, int]) -> int:
+    """Any port of the machine that is nobody's. At random, so that one just let go is rarely the next to be given out."""
     first, last = ports
-    held = select(ReplicaRow.host_port).where(ReplicaRow.port_released_at.is_(None))
+    held = select(ReplicaRow.host_port).where(
+        ReplicaRow.engine == machine.engine,
+        ReplicaRow.node == machine.node,
+        ReplicaRow.port_released_at.is_(None),
+    )
     # A few tickets first: nearly always one of them is free, and nobody has to read thousands of rows.
     tickets = random.sample(range(first, last + 1), min(_PORTS_TO_TRY, last - first + 1))
     taken = set((await session.execute(held.where(ReplicaRow.host_port.in_(tickets)))).scalars())
@@ -103,5 +124,7 @@ async def _free_port(session: AsyncSession, ports: tuple[int, int]) -> int:
         taken = set((await session.execute(held)).scalars())
         free = [port for port in range(first, last + 1) if port not in taken]
     if not free:
-        raise EngineError(f"All ports from {first} to {last} are in use. Widen MOORAGE_REPLICA_PORTS.")
+        raise EngineError(
+            f"All ports from {first} to {last} of {machine.node} are in use. Widen MOORAGE_REPLICA_PORTS."
+        )
     return random.choice(free)  # noqa: S311 - not a secret

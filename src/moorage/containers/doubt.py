@@ -7,12 +7,13 @@ where nothing listens any more, nothing is left to wait for.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from moorage.containers.states import Reason
 from moorage.containers.verdict import Verdict
+from moorage.engines.base import MachineKey
 
 SUSPICIOUS_FROM = 3
 """So many missing at once, and more than half of a machine's: rather a confused engine than so many deaths."""
@@ -35,27 +36,29 @@ class Missing:
     """A replica that its engine does not name."""
 
     replica_id: str
-    node: str
+    machine: MachineKey
     engine_identity: str | None
     refuses: bool
     """The gateways find that nothing listens where it should be."""
 
 
-def losses(expected: Sequence[tuple[str, str]], there: Collection[str]) -> dict[str, Loss]:
-    """By machine, from (replica, machine)."""
-    on_machine = Counter(node for _, node in expected)
-    missing = Counter(node for replica_id, node in expected if replica_id not in there)
-    return {node: Loss(missing[node], count) for node, count in on_machine.items()}
+def losses(
+    expected: Sequence[tuple[str, MachineKey]], there: Collection[str], engines: Collection[str]
+) -> dict[MachineKey, Loss]:
+    """By machine, from (replica, machine): of those engines only that were asked what is there."""
+    asked = [(replica_id, machine) for replica_id, machine in expected if machine.engine in engines]
+    on_machine = Counter(machine for _, machine in asked)
+    missing = Counter(machine for replica_id, machine in asked if replica_id not in there)
+    return {machine: Loss(missing[machine], count) for machine, count in on_machine.items()}
 
 
-def possibly_there(missing: Iterable[Missing], identities: Collection[str]) -> list[Missing]:
-    """Those about which nobody but the engine's list says that they are gone. `identities` of the engines we speak to."""
-    return [
-        one
-        for one in missing
-        if not one.refuses
-        and (one.engine_identity is None or not identities or one.engine_identity in identities)
-    ]
+def possibly_there(missing: Iterable[Missing], identities: Mapping[str, Collection[str]]) -> list[Missing]:
+    """Those about which nobody but the engine's list says that they are gone. `identities` of its machines, by engine."""
+    return [one for one in missing if not one.refuses and _may_have(one, identities[one.machine.engine])]
+
+
+def _may_have(one: Missing, identities: Collection[str]) -> bool:
+    return one.engine_identity is None or not identities or one.engine_identity in identities
 
 
 def is_over(since: datetime, gone_at: datetime | None, limit: timedelta, now: datetime) -> bool:

@@ -1,3 +1,4 @@
+from collections import Counter
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -106,12 +107,14 @@ async def preflight(
     credentials = None
     if body.registry.username is not None:
         credentials = RegistryCredentials(body.registry.username, body.registry.password or "")
+    # Any machine that takes replicas may run it; where none does for now, any at all.
+    taking = [node for node in nodes if node.takes_replicas] or nodes
     async with preflights.taken(access.actor.shares_as):
         return await look_ahead(
             image,
             credentials,
             body.port,
-            architecture=nodes[0].architecture,
+            architectures=[one for one, _ in Counter(node.architecture for node in taking).most_common()],
             settings=settings,
             clock=clock,
         )

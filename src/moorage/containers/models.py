@@ -13,6 +13,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 from sqlalchemy.types import String
 
+from moorage.engines.base import LOCAL_ENGINE
 from moorage.kit.database import Base, CreatedAt
 
 LIVE_STATES = "('requested', 'starting', 'ready', 'routed')"
@@ -114,18 +115,21 @@ class ContainerRow(Base):
 class ReplicaRow(Base):
     __tablename__ = "replicas"
     __table_args__ = (
-        # One live replica for a slot of a generation, whatever two controllers believe.
+        # One live replica for a slot of a generation, whatever two controllers believe; beside it perhaps one that
+        # serves until this one does, because its machine is to be empty.
         Index(
             "uq_replicas_live_slot",
             "container_id",
             "generation",
             "slot",
             unique=True,
-            postgresql_where=text(f"state IN {LIVE_STATES}"),
+            postgresql_where=text(f"state IN {LIVE_STATES} AND moving_since IS NULL"),
         ),
         # A port is somebody's until every gateway has let go of it.
         Index(
             "uq_replicas_host_port",
+            "engine",
+            "node",
             "host_port",
             unique=True,
             postgresql_where=text("port_released_at IS NULL"),
@@ -148,12 +152,16 @@ class ReplicaRow(Base):
     generation: Mapped[int]
     instance_type: Mapped[str] = mapped_column(ForeignKey("instance_types.name"))
     state: Mapped[str]
+    engine: Mapped[str] = mapped_column(default=LOCAL_ENGINE, server_default=LOCAL_ENGINE)
+    """The name of the engine that has it, and below the machine."""
     node: Mapped[str]
     engine_identity: Mapped[str | None]
     """Of the engine that it was given to; None where that was not known."""
     gpu_device_ids: Mapped[list[str]] = mapped_column(ARRAY(String), default=list)
-    host: Mapped[str] = mapped_column(default="127.0.0.1")
-    host_port: Mapped[int]
+    host: Mapped[str | None]
+    """Where it is reached, as its engine said."""
+    host_port: Mapped[int | None]
+    """Allocated here and unique on its machine; else as its engine said."""
     port_idle_since: Mapped[datetime | None]
     """From then on whoever reads what to route finds that it has ended."""
     port_released_at: Mapped[datetime | None]
@@ -179,6 +187,8 @@ class ReplicaRow(Base):
     """When its next hour could not be paid: it drains while the last one lasts."""
     missing_since: Mapped[datetime | None]
     """Since when its engine does not know it, while that is not believed yet: no hour is bought for it."""
+    moving_since: Mapped[datetime | None]
+    """Since when another is to take its place, because its machine is to be empty. It serves until then."""
 
 
 class MachineDoubtRow(Base):
@@ -187,6 +197,7 @@ class MachineDoubtRow(Base):
 
     __tablename__ = "machine_doubts"
 
+    engine: Mapped[str] = mapped_column(primary_key=True, default=LOCAL_ENGINE, server_default=LOCAL_ENGINE)
     node: Mapped[str] = mapped_column(primary_key=True)
     since: Mapped[CreatedAt]
     missing: Mapped[int]

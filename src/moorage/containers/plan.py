@@ -46,6 +46,8 @@ FIRST_BACKOFF_S = 1.0
 LONGEST_BACKOFF_S = 60.0
 REPLACE_AFTER = timedelta(seconds=60)
 """Of failed health checks and no answered request: a server at its limit is slow, one that answers nothing is stuck."""
+LOST_AFTER = timedelta(seconds=20)
+"""Of silence: then what a machine has, and what no gateway reaches there either, is replaced on others."""
 LOOK_INSIDE_AFTER = timedelta(seconds=1)
 """A server that is not up by then gets looked at from inside, to say why."""
 LOOK_AGAIN_S = 5.0
@@ -68,7 +70,7 @@ def make_plan(container: ContainerView, replicas: Sequence[ReplicaView], now: da
     seen = [_moved(replica, drains.get(replica.id)) for replica in seen]
     moves = [kept for move in moves if (kept := _unless_drained(move, drains)) is not None]
 
-    idle = [replica for replica in seen if not replica.busy]
+    idle = [replica for replica in seen if not replica.busy and not replica.unreachable]
     plan = Plan(
         state=ContainerState.PENDING,
         failed=failure is not None,
@@ -87,6 +89,7 @@ def make_plan(container: ContainerView, replicas: Sequence[ReplicaView], now: da
             replica.id
             for replica in idle
             if replica.state is ReplicaState.REQUESTED
+            and not _accepted(replica)
             and (container.image_known or replica.generation != container.generation)
         ),
         stop=tuple(replica.id for replica in idle if _may_stop(replica, container, now)),
@@ -102,10 +105,14 @@ def make_plan(container: ContainerView, replicas: Sequence[ReplicaView], now: da
 
 def _observe(replica: ReplicaView, container: ContainerView, now: datetime) -> Transition | None:
     """The next step of one replica's life, if what was seen allows it."""
+    if replica.unreachable:
+        return _out_of_reach(replica, container, now)
     engine = replica.observed
     match replica.state:
         case ReplicaState.REQUESTED:
-            if engine is not None and engine.phase is not ReplicaPhase.CREATED:
+            if engine is not None and engine.failure is not None:
+                return _not_started(replica, engine)
+            if engine is not None and engine.phase in (ReplicaPhase.RUNNING, ReplicaPhase.EXITED):
                 # Most small servers answer by the time we look for the first time.
                 up = replica.probe is not None and replica.probe.failure is None
                 return Transition(replica.id, ReplicaState.READY if up else ReplicaState.STARTING, engine)
@@ -116,7 +123,7 @@ def _observe(replica: ReplicaView, container: ContainerView, now: datetime) -> T
                 return None if replica.busy or waits else _lost(replica, container)
             if engine.phase is ReplicaPhase.EXITED:
                 return _exited(replica, engine, container)
-            if engine.phase is ReplicaPhase.CREATED and replica.state is ReplicaState.DRAINING:
+            if engine.phase is not ReplicaPhase.RUNNING and replica.state is ReplicaState.DRAINING:
                 # Its process never began, so a stop has nothing to end.
                 return None if replica.busy else Transition(replica.id, ReplicaState.STOPPED)
             return _progress(replica, container, now)
@@ -133,6 +140,52 @@ def _observe(replica: ReplicaView, container: ContainerView, now: datetime) -> T
         case ReplicaState.REMOVED:
             pass
     return None
+
+
+def _accepted(replica: ReplicaView) -> bool:
+    """Its engine is at it by itself."""
+    engine = replica.observed
+    return engine is not None and engine.phase in (ReplicaPhase.WAITING, ReplicaPhase.PULLING)
+
+
+def _not_started(replica: ReplicaView, engine: ObservedReplica) -> Transition:
+    assert engine.failure is not None
+    verdict = Verdict(Reason(engine.failure.code), engine.failure.message)
+    return Transition(replica.id, ReplicaState.STOPPED, engine, verdict)
+
+
+def _out_of_reach(replica: ReplicaView, container: ContainerView, now: datetime) -> Transition | None:
+    """What is known of one whose engine does not answer: what the gateways say, and how long it has been silent. What
+    they still reach lives on there. What nobody reaches is taken for gone; if its machine comes back with it, the sweep
+    removes it there, and no gateway knows it any more."""
+    given_up = replica.machine_left or (
+        replica.silent_since is not None and _lasted(replica.silent_since, container, now) >= LOST_AFTER
+    )
+    match replica.state:
+        case ReplicaState.STOPPED:
+            waited_long_enough = _lasted(replica.ended_at, container, now) > COLLECT_LIMIT
+            if replica.collected or waited_long_enough or given_up:
+                return Transition(replica.id, ReplicaState.COLLECTED)
+        case ReplicaState.COLLECTED:
+            waited_long_enough = _lasted(replica.ended_at, container, now) > GATEWAY_LIMIT
+            if given_up and (not replica.at_gateways or waited_long_enough):
+                return Transition(replica.id, ReplicaState.REMOVED)
+        case ReplicaState.REMOVED:
+            pass
+        case ReplicaState.DRAINING:
+            if given_up and (replica.failing is not None or _is_drained(replica, container, now)):
+                return Transition(replica.id, ReplicaState.STOPPED)
+        case _:
+            if given_up and (replica.machine_left or replica.failing is not None or not replica.at_gateways):
+                return _lost_with_its_machine(replica, container)
+    return None
+
+
+def _lost_with_its_machine(replica: ReplicaView, container: ContainerView) -> Transition:
+    if not _wants_to_run(container):
+        return Transition(replica.id, ReplicaState.STOPPED)
+    message = "The machine of the replica does not answer any more; a new one takes its place on another."
+    return Transition(replica.id, ReplicaState.STOPPED, verdict=Verdict(Reason.NODE_LOST, message))
 
 
 def _unless_drained(move: Transition, drains: Mapping[ReplicaId, Transition]) -> Transition | None:
@@ -271,7 +324,9 @@ def _shape(
     """Which slots get a new replica, which replicas have to go, and which slots may yet get one."""
     wanted = _wanted_generation(container, seen)
     live = [replica for replica in seen if replica.state in LIVE]
-    current = {replica.slot: replica for replica in live if replica.generation == wanted}
+    current = {
+        replica.slot: replica for replica in live if replica.generation == wanted and not replica.moving
+    }
     slots = range(container.desired_replicas) if wanted is not None else range(0)
     draining = [
         replica for replica in seen if replica.state is ReplicaState.DRAINING and replica.generation == wanted
@@ -296,7 +351,7 @@ def _shape(
     for replica in live:
         successor = current.get(replica.slot)
         superseded = (
-            replica.generation != wanted
+            (replica.generation != wanted or replica.moving)
             and successor is not None
             and successor.state is ReplicaState.ROUTED
             and not successor.doubted
@@ -363,6 +418,10 @@ def _may_stop(replica: ReplicaView, container: ContainerView, now: datetime) -> 
     """Drained, or out of time. A replica that no gateway has was never in use."""
     if replica.state is not ReplicaState.DRAINING or replica.observed is None or replica.evicted is not None:
         return False
+    return _is_drained(replica, container, now)
+
+
+def _is_drained(replica: ReplicaView, container: ContainerView, now: datetime) -> bool:
     drained = not replica.taking_requests and replica.in_flight == 0
     return drained or _lasted(replica.draining_at, container, now) >= container.drain_limit
 
@@ -433,6 +492,8 @@ def _describe(
         return replace(
             plan, state=ContainerState.PENDING, verdict=Verdict(Reason.NO_CAPACITY, container.no_room_message)
         )
+    if container.bringing_image and not any(replica.state is ReplicaState.STARTING for replica in seen):
+        return replace(plan, state=ContainerState.PULLING, verdict=waits_for_engine)
     verdict = (
         waits_for_engine
         or _why_no_start(container, seen, now)
@@ -553,7 +614,10 @@ def _look_again_in_s(container: ContainerView, seen: Sequence[ReplicaView], now:
         elif container.image_known:
             waits += _waits_for_missing(container, seen, now)
     for replica in seen:
-        if replica.doubted and replica.state in LIVE:
+        if replica.unreachable and replica.state is not ReplicaState.REMOVED:
+            left = LOST_AFTER - _lasted(replica.silent_since, container, now)
+            waits.append(min(max(left.total_seconds(), 1.0), LOOK_AGAIN_S))
+        elif replica.doubted and replica.state in LIVE:
             waits.append(LOOK_AGAIN_S)
         elif replica.state is ReplicaState.STARTING:
             waits.append(_probe_pause_s(replica, now))
@@ -573,7 +637,7 @@ def _waits_for_missing(container: ContainerView, seen: Iterable[ReplicaView], no
     taken = {
         replica.slot
         for replica in seen
-        if replica.state in LIVE and replica.generation == container.generation
+        if replica.state in LIVE and replica.generation == container.generation and not replica.moving
     }
     missing = [slot for slot in range(container.desired_replicas) if slot not in taken]
     pauses = [_backoff_left_s(container, slot, now) for slot in missing]

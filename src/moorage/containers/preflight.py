@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from moorage.containers.known_images import propose
 from moorage.containers.schemas import PreflightResult, SettingsProposal
 from moorage.containers.spec import chosen_port
+from moorage.containers.states import Reason
 from moorage.kit.clock import Clock
 from moorage.kit.errors import ImageError
 from moorage.kit.settings import Settings
@@ -19,6 +20,27 @@ LARGE_IMAGE_BYTES = 20 * 2**30
 
 
 async def look_ahead(
+    image: str,
+    credentials: RegistryCredentials | None,
+    port: int | None,
+    *,
+    architectures: Sequence[str],
+    settings: Settings,
+    clock: Clock,
+) -> PreflightResult:
+    """Whether it runs on one of these, the commonest first."""
+    for architecture in architectures[:-1]:
+        result = await _look_ahead(
+            image, credentials, port, architecture=architecture, settings=settings, clock=clock
+        )
+        if result.reason != Reason.IMAGE_ARCHITECTURE_MISMATCH:
+            return result
+    return await _look_ahead(
+        image, credentials, port, architecture=architectures[-1], settings=settings, clock=clock
+    )
+
+
+async def _look_ahead(
     image: str,
     credentials: RegistryCredentials | None,
     port: int | None,

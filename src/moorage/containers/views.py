@@ -71,6 +71,8 @@ class ContainerView:
     """How far the application of a draft has come."""
     trial_failure: Verdict | None = None
     """Why the last draft that was applied was given up."""
+    bringing_image: bool = False
+    """Its image is on the way to the machine of one of its replicas."""
     doubt: Verdict | None = None
     """Why replicas that are missing are not replaced yet."""
     watched_since: datetime | None = None
@@ -116,6 +118,14 @@ class ReplicaView:
     """A health check of it is under way, and asks for a pass when it ends."""
     doubted: bool = False
     """Its engine does not name it, and may be wrong."""
+    unreachable: bool = False
+    """Its engine does not answer, while others do. Nobody knows how it is, but the gateways."""
+    silent_since: datetime | None = None
+    """Of one that is unreachable: since when nobody hears from its machine, where another answers that could replace it."""
+    machine_left: bool = False
+    """Its machine is none of ours any more."""
+    moving: bool = False
+    """Its machine is to be empty: it serves until another of its slot does."""
     replaced: bool = False
     """It drains because it failed: its successor need not wait for its end, unless another such one drains in its slot."""
 

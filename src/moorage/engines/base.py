@@ -1,4 +1,6 @@
-"""What Moorage asks of a container engine: one small Protocol, at the level of a replica.
+"""What Moorage asks of a container engine: a small Protocol at the level of a replica, in two parts. `Lifecycle` is
+everything that decides what runs; `Inside` looks at what runs, to say why and how much. Losing sight of the second costs
+explanations and figures, never a replica.
 
 An engine has no opinion. It starts exactly one process group for one `ReplicaSpec`, restarts nothing,
 and reports what is there. Which replica lives, drains or goes is decided above.
@@ -11,6 +13,9 @@ Rules that every engine keeps, shown by one contract suite (`tests/engine/contra
   Both are idempotent: what is gone already is fine.
 - `list_replicas` is complete or raises `EngineError`; it never returns a part.
 - Only objects that carry this installation's id are seen or touched.
+
+An engine stands for one machine, or for a cluster that it places in by itself. Several are kept in `engines.Engines`,
+each under a name of its own; an engine does not know its name.
 
 To add an engine: implement `Engine`, take the limits from `profile.py`, and add it to the contract suite.
 """
@@ -25,6 +30,8 @@ from moorage.engines.diagnosis import NetworkDiagnosis, NetworkQuestions
 from moorage.kit.ids import ContainerId, OrganizationId, ProjectId, ReplicaId
 from moorage.outbound.registry.credentials import RegistryCredentials
 
+LOCAL_ENGINE = "local"
+"""The name of the engine on the machine that Moorage itself runs on."""
 IMAGE_GONE = "image_gone"
 """The code of the `EngineError` of a start whose image is not there any more: it has to be ensured again."""
 
@@ -84,8 +91,8 @@ class ReplicaSpec:
     environment: Mapping[str, str] = field(repr=False)
     port: int
     """Where the process listens, inside."""
-    host_port: int
-    """Where Moorage reaches it: allocated by Moorage, bound to loopback on Docker."""
+    host_port: int | None
+    """Where Moorage reaches it on its machine, allocated by Moorage; None where the engine gives addresses itself."""
     vcpu_millis: int
     memory_bytes: int
     disk_bytes: int
@@ -93,10 +100,23 @@ class ReplicaSpec:
 
 
 class ReplicaPhase(StrEnum):
+    WAITING = "waiting"
+    """The engine has accepted it, and has not found a machine for it yet."""
+    PULLING = "pulling"
+    """Its image is on the way to its machine."""
     CREATED = "created"
     """Exists, but its process has not been started (or could not be)."""
     RUNNING = "running"
     EXITED = "exited"
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why an engine could not start a replica that it had accepted: what `start` raises where it knows at once."""
+
+    code: str
+    """Of a `StartError`, an `ImageError` or an `EngineError`."""
+    message: str
 
 
 @dataclass(frozen=True)
@@ -107,13 +127,15 @@ class ObservedReplica:
     generation: int
     engine_id: str
     phase: ReplicaPhase
-    host: str
-    """Address and port where the gateway and our probes reach it."""
-    host_port: int
+    host: str | None
+    """Address and port where the gateway and our probes reach it; None while it has none."""
+    host_port: int | None
     started_at: datetime | None
     ended_at: datetime | None
     exit_code: int | None
     out_of_memory: bool
+    failure: Failure | None = None
+    """Why it will never run."""
 
 
 @dataclass(frozen=True)
@@ -199,6 +221,13 @@ class HostFinding:
     """True: something does not work. False: it works, and may stop working."""
 
 
+class MachineKey(NamedTuple):
+    """A machine in the whole installation."""
+
+    engine: str
+    node: str
+
+
 @dataclass(frozen=True)
 class NodeCapacity:
     """What one machine has in all; what is taken is known from the replicas' rows."""
@@ -224,9 +253,30 @@ class NodeCapacity:
     """Why this way, or why none; None where there is no GPU."""
     findings: tuple[HostFinding, ...] = ()
     """What its doctor found."""
+    schedulable: bool = True
+    """Whether its engine takes new replicas there."""
+    engine: str = LOCAL_ENGINE
+    """Under which name; an engine itself does not know."""
+    ready: bool = True
+    """Its engine answers."""
+    unready_since: datetime | None = None
+    cordoned: bool = False
+    """The operator wants nothing new there."""
+    draining: bool = False
+    """The operator wants it empty: what runs there moves elsewhere."""
+
+    @property
+    def key(self) -> MachineKey:
+        return MachineKey(self.engine, self.name)
+
+    @property
+    def takes_replicas(self) -> bool:
+        return self.ready and self.schedulable and not self.cordoned and not self.draining
 
 
-class Engine(Protocol):
+class Lifecycle(Protocol):
+    """What runs, and what does not."""
+
     async def prepare(self) -> None:
         """Make true what must be true before any replica starts (network, firewall); cheap to repeat."""
         ...
@@ -246,7 +296,8 @@ class Engine(Protocol):
         ...
 
     async def start(self, spec: ReplicaSpec) -> ObservedReplica:
-        """Create and start, or adopt what an earlier call left. Raises `StartError` where the image or its
+        """Create and start, or adopt what an earlier call left. What is there may still be `WAITING` or `PULLING`, and
+        why it then cannot start is its `failure`. An engine that knows at once raises: `StartError` where the image or its
         command is at fault, `EngineError` where the engine is (code `port_taken`: try another port; `image_gone`: ensure it again). Either
         may leave the replica behind as `CREATED`; it holds no port, and is removed like any other."""
         ...
@@ -262,9 +313,17 @@ class Engine(Protocol):
     async def list_replicas(self) -> list[ObservedReplica]: ...
 
     def watch(self) -> AsyncIterator[ContainerId]:
-        """Containers one of whose replicas just ended or went, as a hint; ends with `EngineError` when the
+        """Containers one of whose replicas just ended or went, or began to run after it had been accepted, as a hint; ends with `EngineError` when the
         connection does. Whoever listens compares everything again after a reconnect."""
         ...
+
+    async def capacity(self) -> list[NodeCapacity]: ...
+
+    async def close(self) -> None: ...
+
+
+class Inside(Protocol):
+    """What can be seen of what runs."""
 
     def logs(
         self, engine_id: str, since_ns: int, last: int | None = None
@@ -315,6 +374,6 @@ class Engine(Protocol):
         or two."""
         ...
 
-    async def capacity(self) -> list[NodeCapacity]: ...
 
-    async def close(self) -> None: ...
+class Engine(Lifecycle, Inside, Protocol):
+    """All that a machine's engine does."""

@@ -11,6 +11,7 @@ from datetime import timedelta
 from moorage.engines.base import (
     IMAGE_GONE,
     DiskSpace,
+    Failure,
     GpuHandover,
     GpuUsage,
     Image,
@@ -27,7 +28,6 @@ from moorage.engines.base import (
 )
 from moorage.engines.diagnosis import Attempt, NameAnswer, NetworkDiagnosis, NetworkQuestions, Outcome
 from moorage.engines.simulated_machine import (
-    ARCHITECTURE,
     SimulatedImage,
     SimulatedMachine,
     SimulatedOutput,
@@ -54,14 +54,16 @@ class SimulatedEngine:
 
     async def prepare(self) -> None:
         """There is no network to guard."""
+        await self._reach()
 
     async def ensure_image(self, request: ImageRequest, on_progress: Callable[[PullProgress], None]) -> Image:
+        await self._reach()
         image = self._machine.images.get(request.reference)
         if image is None or request.local != request.reference.startswith("local/"):
             raise ImageError(f"The image {request.reference} does not exist.", code="image_not_found")
         if image.credentials is not None and image.credentials != request.credentials:
             raise ImageError(f"The registry refused {request.reference}.", code="registry_auth_failed")
-        if image.architecture != ARCHITECTURE:
+        if image.architecture != self._machine.architecture:
             raise ImageError(
                 f"The image {request.reference} is not built for this machine's processor.",
                 code="image_architecture_mismatch",
@@ -84,6 +86,7 @@ class SimulatedEngine:
         )
 
     async def pulled_images(self) -> list[PulledImage]:
+        await self._reach()
         return [
             PulledImage(engine_ref(name), image.size_bytes)
             for name, image in self._machine.images.items()
@@ -91,6 +94,7 @@ class SimulatedEngine:
         ]
 
     async def remove_image(self, engine_ref: str) -> bool:
+        await self._reach()
         if any(replica.spec.image == engine_ref for replica in self._machine.replicas.values()):
             return False
         self._machine.pulled.discard(engine_ref)
@@ -98,6 +102,7 @@ class SimulatedEngine:
         return True
 
     async def start(self, spec: ReplicaSpec) -> ObservedReplica:
+        await self._reach()
         now = self._clock.now()
         if spec.image in self._machine.pruned and self._named(spec.replica_id) is None:
             raise EngineError(f"The image of replica {spec.replica_id} is gone.", code=IMAGE_GONE)
@@ -106,25 +111,32 @@ class SimulatedEngine:
             raise EngineError(f"start replica {spec.replica_id}: the name belongs to another installation")
         if replica.started_at is not None:
             return replica.observed(now)
-        program = spec.command[0] if spec.command else None
+        program, failure = spec.command[0] if spec.command else None, None
         if (
             program is not None
             and replica.image.commands is not None
             and program not in replica.image.commands
         ):
-            raise StartError(
+            error = StartError(
                 f"The start command {program!r} was not found in the image.", code="start_command_not_found"
             )
+            if not self._machine.tells_failures_later:
+                raise error
+            failure = Failure(error.code, error.message)
         if any(
             other.spec.host_port == spec.host_port and other.phase(now) is ReplicaPhase.RUNNING
             for other in self._machine.replicas.values()
         ):
             raise EngineError(f"Port {spec.host_port} of the machine is in use.", code="port_taken")
         lifetime_s = replica.image.exits_after_s
+        waits_until = now + timedelta(seconds=self._machine.waits_s)
+        starts_at = waits_until + timedelta(seconds=self._machine.fetches_s)
         started = replace(
             replica,
-            started_at=now,
-            ends_at=now + timedelta(seconds=lifetime_s) if lifetime_s is not None else None,
+            waits_until=waits_until,
+            started_at=starts_at,
+            failure=failure,
+            ends_at=starts_at + timedelta(seconds=lifetime_s) if lifetime_s is not None else None,
             exit_code=EXIT_CODE_KILLED if replica.image.out_of_memory else replica.image.exit_code,
             out_of_memory=replica.image.out_of_memory,
         )
@@ -132,6 +144,7 @@ class SimulatedEngine:
         return started.observed(now)
 
     async def stop(self, engine_id: str, grace_s: float) -> None:
+        await self._reach()
         replica, now = self._own(engine_id), self._clock.now()
         if replica is None or replica.phase(now) is not ReplicaPhase.RUNNING:
             return
@@ -145,17 +158,20 @@ class SimulatedEngine:
             await self._machine.wait(until=current.ends_at)
 
     async def remove(self, engine_id: str) -> None:
+        await self._reach()
         replica = self._own(engine_id)
         if replica is not None:
             self._machine.drop(replica)
 
     async def inspect(self, replica_id: ReplicaId) -> ObservedReplica | None:
+        await self._reach()
         replica = self._named(replica_id)
         if replica is None or replica.installation_id != self._installation_id:
             return None
         return replica.observed(self._clock.now())
 
     async def list_replicas(self) -> list[ObservedReplica]:
+        await self._reach()
         now = self._clock.now()
         return sorted((own.observed(now) for own in self._all_own()), key=lambda one: one.replica_id)
 
@@ -166,6 +182,7 @@ class SimulatedEngine:
         self, engine_id: str, since_ns: int, last: int | None = None
     ) -> AsyncIterator[Sequence[LogChunk]]:
         given = 0
+        await self._reach()
         while (replica := self._own(engine_id)) is not None:
             now = self._clock.now()
             due = due_output(replica, now)
@@ -177,9 +194,11 @@ class SimulatedEngine:
             if replica.phase(now) is not ReplicaPhase.RUNNING:
                 return
             await self._machine.wait(until=next_moment(replica, now))
+            self._hear()
         raise EngineError(f"read the log of {engine_id}: there is no such replica", code="replica_gone")
 
     async def listening_sockets(self, engine_id: str) -> tuple[ListeningSocket, ...]:
+        await self._reach()
         replica, now = self._own(engine_id), self._clock.now()
         if (
             replica is None
@@ -193,10 +212,12 @@ class SimulatedEngine:
         return (ListeningSocket(replica.image.listens_on_address, replica.spec.port),)
 
     async def process_limit_reached(self, engine_id: str) -> bool:
+        await self._reach()
         replica = self._own(engine_id)
         return replica is not None and replica.image.reaches_process_limit
 
     async def diagnose_network(self, engine_id: str, questions: NetworkQuestions) -> NetworkDiagnosis:
+        await self._reach()
         replica, online = self._own(engine_id), self._machine.online
         if replica is None or replica.phase(self._clock.now()) is not ReplicaPhase.RUNNING:
             raise EngineError(f"look at the network of {engine_id}: it does not run", code="replica_gone")
@@ -216,15 +237,21 @@ class SimulatedEngine:
         )
 
     async def last_lines(self, engine_id: str, count: int) -> tuple[str, ...]:
+        await self._reach()
         replica = self._own(engine_id)
         written = due_output(replica, self._clock.now()) if replica is not None else []
         return tuple(chunk.data.decode("utf-8", "replace") for chunk in written[-count:])
 
     async def usage(self, engine_ids: Collection[str]) -> Mapping[str, ReplicaUsage]:
+        await self._reach()
         now, found = self._clock.now(), {}
         for engine_id in engine_ids:
             replica = self._own(engine_id)
-            if replica is not None and replica.started_at is not None and not replica.has_ended(now):
+            if (
+                replica is not None
+                and replica.started_at is not None
+                and replica.phase(now) is ReplicaPhase.RUNNING
+            ):
                 ran_s = (now - replica.started_at).total_seconds()
                 cpu_time_s = ran_s * replica.image.cpu_millis / 1000
                 found[engine_id] = ReplicaUsage(
@@ -233,9 +260,11 @@ class SimulatedEngine:
         return found
 
     async def disk_space(self) -> DiskSpace | None:
+        await self._reach()
         return self._machine.disk_space
 
     async def written_bytes(self, limits: Mapping[str, int]) -> Mapping[str, int]:
+        await self._reach()
         found = {engine_id: self._own(engine_id) for engine_id in limits}
         return {
             engine_id: replica.image.written_bytes
@@ -244,6 +273,7 @@ class SimulatedEngine:
         }
 
     async def gpu_usage(self, device_ids: Collection[str]) -> Mapping[str, GpuUsage]:
+        await self._reach()
         now = self._clock.now()
         return {
             device_id: replica.image.gpu_usage
@@ -254,15 +284,17 @@ class SimulatedEngine:
         }
 
     async def gpu_problems(self, device_ids: Collection[str]) -> Mapping[str, str]:
+        await self._reach()
         return {one: why for one, why in self._machine.gpu_problems.items() if one in device_ids}
 
     async def capacity(self) -> list[NodeCapacity]:
+        await self._reach()
         machine = self._machine
         return [
             NodeCapacity(
                 machine.name,
                 "operator",
-                ARCHITECTURE,
+                machine.architecture,
                 machine.cpu_millis,
                 machine.memory_bytes,
                 tuple(
@@ -273,11 +305,22 @@ class SimulatedEngine:
                 cuda_version=machine.cuda_version,
                 engine_identity=machine.engine_identity,
                 gpu_handover=GpuHandover.DIRECT if machine.gpus else GpuHandover.NONE,
+                schedulable=machine.schedulable,
             )
         ]
 
     async def close(self) -> None:
         """The machine lives on."""
+
+    async def _reach(self) -> None:
+        """Every call goes this way."""
+        if self._machine.answers_after_s:
+            await self._clock.sleep(self._machine.answers_after_s)
+        self._hear()
+
+    def _hear(self) -> None:
+        if not self._machine.reachable:
+            raise EngineError(f"The engine of {self._machine.name} does not answer.")
 
     def _create(self, spec: ReplicaSpec) -> SimulatedReplica:
         image = next(
@@ -320,6 +363,7 @@ class SimulatedEngine:
         self, seen: dict[str, ReplicaPhase], removals_seen: int
     ) -> AsyncIterator[ContainerId]:
         while True:
+            self._hear()
             current, removals = self._seen(), self._machine.removals[removals_seen:]
             removals_seen += len(removals)
             changed = [
@@ -335,7 +379,10 @@ class SimulatedEngine:
                 yield container_id
             if not changed and not gone:
                 now = self._clock.now()
-                ends = [
-                    one.ends_at for one in self._all_own() if one.ends_at is not None and one.ends_at > now
+                moments = [
+                    moment
+                    for one in self._all_own()
+                    for moment in (one.waits_until, one.started_at, one.ends_at)
+                    if moment is not None and moment > now
                 ]
-                await self._machine.wait(until=min(ends, default=None))
+                await self._machine.wait(until=min(moments, default=None))

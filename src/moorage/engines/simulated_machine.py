@@ -13,6 +13,7 @@ from typing import Any
 
 from moorage.engines.base import (
     DiskSpace,
+    Failure,
     GpuDevice,
     GpuUsage,
     LogChunk,
@@ -76,7 +77,12 @@ class SimulatedReplica:
     image: SimulatedImage
     address: str = LOOPBACK
     """Of its machine."""
+    waits_until: datetime | None = None
+    """Accepted, and without a machine until then."""
     started_at: datetime | None = None
+    """Perhaps in times to come: until then its image is on the way."""
+    failure: Failure | None = None
+    """Why its process could not be started, where the machine says so later."""
     ends_at: datetime | None = None
     """The moment its process ends by itself or because of a stop; None: never."""
     exit_code: int = 0
@@ -86,12 +92,18 @@ class SimulatedReplica:
         return self.ends_at is not None and self.ends_at <= now
 
     def phase(self, now: datetime) -> ReplicaPhase:
-        if self.started_at is None:
+        if self.waits_until is not None and now < self.waits_until:
+            return ReplicaPhase.WAITING
+        if self.started_at is not None and now < self.started_at:
+            return ReplicaPhase.PULLING
+        if self.started_at is None or self.failure is not None:
             return ReplicaPhase.CREATED
         return ReplicaPhase.EXITED if self.has_ended(now) else ReplicaPhase.RUNNING
 
     def observed(self, now: datetime) -> ObservedReplica:
         ended = self.has_ended(now)
+        began = self.started_at is not None and self.started_at <= now and self.failure is None
+        there = self.phase(now) not in (ReplicaPhase.WAITING, ReplicaPhase.PULLING)
         return ObservedReplica(
             replica_id=self.spec.replica_id,
             container_id=self.spec.container_id,
@@ -99,12 +111,13 @@ class SimulatedReplica:
             generation=self.spec.generation,
             engine_id=self.engine_id,
             phase=self.phase(now),
-            host=self.address,
-            host_port=self.spec.host_port,
-            started_at=self.started_at,
+            host=self.address if there else None,
+            host_port=self.spec.host_port if there else None,
+            started_at=self.started_at if began else None,
             ended_at=self.ends_at if ended else None,
             exit_code=self.exit_code if ended else None,
             out_of_memory=ended and self.out_of_memory,
+            failure=self.failure if self.started_at is not None and self.started_at <= now else None,
         )
 
 
@@ -119,6 +132,7 @@ class SimulatedMachine:
     address: str = LOOPBACK
     """Where its replicas are reached."""
     engine_identity: str | None = "simulated-engine"
+    architecture: str = ARCHITECTURE
     cpu_millis: int = 8000
     memory_bytes: int = 32 * 1024**3
     disk_space: DiskSpace | None = None
@@ -129,6 +143,17 @@ class SimulatedMachine:
     """By device: why it computes nothing any more."""
     online: bool = True
     """Whether public addresses can be reached from it."""
+    reachable: bool = True
+    """False: its engine answers nobody, whatever becomes of its replicas meanwhile."""
+    answers_after_s: float = 0.0
+    """How long its engine takes for each answer."""
+    schedulable: bool = True
+    waits_s: float = 0.0
+    """How long its engine, which places by itself, looks for a place for what it accepted."""
+    fetches_s: float = 0.0
+    """How long it then takes to have the image there."""
+    tells_failures_later: bool = False
+    """Why something cannot start is observed, not raised."""
     pulled: set[str] = field(default_factory=set)
     """Images, by the engine's reference, that were fetched from a registry."""
     pruned: set[str] = field(default_factory=set)
@@ -147,6 +172,15 @@ class SimulatedMachine:
     def drop(self, replica: SimulatedReplica) -> None:
         del self.replicas[replica.engine_id]
         self.removals.append((self.clock.now(), replica))
+        self._announce()
+
+    def cut_off(self) -> None:
+        """Nobody hears its engine any more."""
+        self.reachable = False
+        self._announce()
+
+    def come_back(self) -> None:
+        self.reachable = True
         self._announce()
 
     async def wait(self, until: datetime | None) -> None:

@@ -65,6 +65,7 @@ from moorage.kit.jobs.jobs import Jobs
 from moorage.kit.lasting import run_for_good
 from moorage.kit.settings import Settings
 from moorage.kit.streams import OpenStreams
+from moorage.machines import endpoints as joined_machines
 from moorage.organizations import endpoints as organizations
 from moorage.organizations.api_keys import endpoints as api_keys
 from moorage.organizations.audit import endpoints as audit
@@ -117,6 +118,7 @@ _PARTS = (
     operator_money,
     operator_lists,
     machines,
+    joined_machines,
     gateways,
     suspension,
 )

@@ -1,14 +1,28 @@
-"""The Docker engine as the settings ask for it: the same one for the controller and for `moor up`, which tries it."""
+"""Engines as the settings ask for them: the same ones for the controller and for `moor up`, which tries them."""
 
+from moorage.engines.base import LOCAL_ENGINE
 from moorage.engines.docker.connection import UNIX_PREFIX
 from moorage.engines.docker.engine import DockerEngine
 from moorage.engines.docker.firewall import LocalUse
+from moorage.engines.engines import Engines
 from moorage.engines.hosts.host import HostReader
 from moorage.kit.clock import system_clock
+from moorage.kit.errors import SettingsError
 from moorage.kit.home import user_ids_of_ours
 from moorage.kit.ids import InstallationId
 from moorage.kit.settings import Settings
 from moorage.outbound.pulls.proxy import PullProxy
+
+
+async def engines_from(settings: Settings, installation_id: InstallationId, pulls: PullProxy) -> Engines:
+    """All that there are when the controller starts; more may join it (`Engines.add`)."""
+    if settings.docker_host is None:
+        raise SettingsError(
+            "The controller needs MOORAGE_DOCKER_HOST; `moor up` finds or starts an engine by itself."
+        )
+    engine = docker_engine(settings, settings.docker_host, installation_id, pulls)
+    await engine.check_runtime()
+    return Engines({LOCAL_ENGINE: engine})
 
 
 def docker_engine(

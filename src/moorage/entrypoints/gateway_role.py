@@ -17,6 +17,7 @@ from moorage.kit.lasting import run_for_good
 from moorage.kit.log_files import keep_log_files
 from moorage.kit.postgres import database_dsn
 from moorage.kit.settings import Settings
+from moorage.machines.hub import TunnelHub
 
 
 async def serve(settings: Settings) -> None:
@@ -35,10 +36,12 @@ async def serve(settings: Settings) -> None:
         settings.request_records_per_s,
         service_user(),
     )
+    hub = TunnelHub(gateway_id, database, listener, settings, system_clock)
     try:
         await run_for_good(
             {
                 "listener": listener.run(),
+                "tunnel": hub.run(),
                 "requests": requests.run(),
                 "samples": samples.run(),
                 "agent": agent.run(),

@@ -9,7 +9,7 @@ from moorage.catalog.handover_words import handover_sentence
 from moorage.containers.operator.endpoints import SILENT_AFTER_S
 from moorage.containers.reconciler.doubt_repository import Doubt
 from moorage.containers.repository import GatewayStatus
-from moorage.engines.base import NodeCapacity
+from moorage.engines.base import MachineKey, NodeCapacity
 from moorage.kit.log_files import LogFiles
 from moorage.kit.settings import Settings
 from moorage.reconcile.status import ReconcilerStatus
@@ -73,14 +73,14 @@ def history_part(rows: Mapping[str, int], settings: Settings) -> Part:
     return Part("history", State.OK, f"About {counted}; kept: {kept}.")
 
 
-def image_parts(images: Mapping[str, tuple[int, int]], kept_s: int) -> list[Part]:
+def image_parts(images: Mapping[MachineKey, tuple[int, int]], kept_s: int) -> list[Part]:
     return [
         Part(
-            f"images {node}",
+            f"images {machine.node}",
             State.OK,
             f"{count} pulled, {size_bytes / 2**30:.1f} GiB; an unused one goes after {kept_s / 3600:g} h.",
         )
-        for node, (count, size_bytes) in images.items()
+        for machine, (count, size_bytes) in images.items()
     ]
 
 
@@ -128,14 +128,14 @@ def gateway_parts(gateways: Sequence[GatewayStatus]) -> list[Part]:
     ]
 
 
-def machine_parts(seen_s_ago: dict[str, float], now: datetime) -> list[Part]:
+def machine_parts(seen_s_ago: Mapping[MachineKey, float], now: datetime) -> list[Part]:
     if not seen_s_ago:
         start = "Check that the Docker engine runs and that MOORAGE_DOCKER_HOST names its socket."
         return [Part("engine", State.FAILING, "No machine has ever been described.", None, start)]
     mend = "Its replicas go on, but nothing can be started or stopped. Check that the engine answers (`docker info`)."
     parts = []
-    for name, age_s in sorted(seen_s_ago.items()):
-        title, age = f"engine {name}", timedelta(seconds=age_s)
+    for machine, age_s in sorted(seen_s_ago.items()):
+        title, age = f"engine {machine.node}", timedelta(seconds=age_s)
         if age > MACHINE_SILENT_AFTER:
             parts.append(Part(title, State.FAILING, "The engine does not answer.", now - age, mend))
         else:

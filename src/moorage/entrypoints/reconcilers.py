@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from moorage.billing.cards.provider import CardProvider
-from moorage.engines.base import Engine
+from moorage.engines.engines import Engines
 from moorage.kit.clock import Clock
 from moorage.kit.crypto import Keyring
 from moorage.kit.database import Database
@@ -26,6 +26,7 @@ RECONCILERS = {
     "housekeeping": "moorage.entrypoints.housekeeping:Housekeeping",
     "ledger": "moorage.billing.ledger_check:LedgerCheck",
     "logs": "moorage.telemetry.logs.collector:LogCollector",
+    "machines": "moorage.machines.reconciler:MachinesReconciler",
     "mail": "moorage.notifications.delivery:MailDelivery",
     "metrics": "moorage.telemetry.metrics.keeper:MetricsKeeper",
     "renewals": "moorage.billing.renewals.reconciler:RenewalsReconciler",
@@ -39,7 +40,7 @@ class Parts:
     """What reconcilers are made of. Each takes those that it names as its fields."""
 
     database: Database
-    engine: Engine
+    engines: Engines
     keyring: Keyring
     provider: CardProvider | None
     settings: Settings

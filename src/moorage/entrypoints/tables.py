@@ -19,6 +19,7 @@ from moorage.kit import idempotency, installation
 from moorage.kit.database import Base
 from moorage.kit.stalls import models as stalls
 from moorage.ledger import models as ledger
+from moorage.machines import models as machines
 from moorage.notifications import models as notifications
 from moorage.organizations import models as organizations
 from moorage.organizations.audit import models as audit
@@ -44,6 +45,7 @@ __all__ = [
     "invitations",
     "invoices",
     "ledger",
+    "machines",
     "metadata",
     "notifications",
     "organizations",

@@ -40,6 +40,7 @@ from moorage.kit.installation import ensure_installation_id
 from moorage.kit.log_files import keep_log_files
 from moorage.kit.postgres import EmbeddedPostgres, database_dsn
 from moorage.kit.settings import Settings
+from moorage.tunnel.interface import take_down_all
 
 Say = Callable[[str], None]
 
@@ -84,6 +85,7 @@ async def _stop_everything(settings: Settings, say: Say, *, remove_replicas: boo
         os.kill(pid, signal.SIGTERM)
         await _gone(settings)
     await _stop_gateway_and_database(settings)
+    await take_down_all(settings.run_dir, settings.log_dir)
     await _stop_replicas(settings, say, remove=remove_replicas)
     await stop_engine(settings)
 

@@ -45,6 +45,9 @@ _AT_GATEWAY = and_(
     # Says nothing new, but lets Postgres use the small index of those that are not removed.
     text("replicas.state <> 'removed'"),
     ReplicaRow.state.in_((ReplicaState.READY, ReplicaState.ROUTED, ReplicaState.DRAINING)),
+    # What has no address yet cannot be asked.
+    ReplicaRow.host.is_not(None),
+    ReplicaRow.host_port.is_not(None),
 )
 _SERVER_COLUMNS = (
     ReplicaRow.id,
@@ -133,7 +136,8 @@ async def read_table(
         routes = {name: route for name, route in before.routes.items() if bucket_of(name) not in changed}
     servers: dict[str, list[_ServerValues]] = {}
     for container_id, replica_id, host, port, draining in await session.execute(replicas):
-        servers.setdefault(container_id, []).append((replica_id, host, port, draining))
+        if host is not None and port is not None:
+            servers.setdefault(container_id, []).append((replica_id, host, port, draining))
     for container_id, *settings in await session.execute(containers):
         wanted = sorted(servers.get(container_id, ()))
         route = before.routes.get(container_id) if before is not None else None

@@ -15,6 +15,7 @@ ContainerId = NewType("ContainerId", str)
 ReplicaId = NewType("ReplicaId", str)
 ApiKeyId = NewType("ApiKeyId", str)
 GatewayId = NewType("GatewayId", str)
+MachineId = NewType("MachineId", str)
 InstallationId = NewType("InstallationId", str)
 
 _ALPHABET = "abcdefghijklmnopqrstuvwxyz234567"
@@ -67,6 +68,10 @@ def new_webhook_message_id() -> str:
 
 def new_gateway_id() -> GatewayId:
     return GatewayId(_new("gtw"))
+
+
+def new_machine_id() -> MachineId:
+    return MachineId(_new("mch"))
 
 
 def new_installation_id() -> InstallationId:

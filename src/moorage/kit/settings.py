@@ -87,10 +87,18 @@ class Settings(BaseSettings):
     unpaid_starts_microusd_per_day: int = Field(default=20_000_000, ge=1)
     """What never became ready costs nothing. So much of it, at its price, is an organization's for a day (in UTC): five
     hours of an H100 that loads and fails, or half a year of the smallest machine. Then starts wait for the next day."""
+    tunnel_endpoint: str | None = Field(default=None, pattern=r"^[A-Za-z0-9.:\[\]-]{1,253}:[0-9]{1,5}$")
+    """`host:port` (UDP) where machines that join dial this one. Default: the host of public_url, with tunnel_port."""
+    tunnel_port: int = Field(default=51820, ge=1, le=65535)
+    """UDP port of the tunnel here. It is opened when the first machine is added."""
+    tunnel_network: str = "198.19.0.0/16"
+    """Addresses inside the tunnel, /16 to /23; they may occur in no network of these machines."""
     drain_timeout_s: int = Field(default=30, ge=0, le=3600)
     """How long requests in flight may take to finish when a replica goes."""
     stop_grace_s: int = Field(default=10, ge=1, le=300)
     """Between the request to end and the kill of a replica's process."""
+    moves_at_once: int = Field(default=2, ge=1, le=100)
+    """Replicas of a machine that is to be empty that move to others at the same time."""
     missing_replicas_wait_s: int = Field(default=900, ge=0, le=900)
     """When most replicas of a machine are missing at once, so long may they come back before they are replaced."""
 
@@ -250,6 +258,17 @@ class Settings(BaseSettings):
             address = ""
         if not address or not port.isdigit() or not 1 <= int(port) <= 65535:
             raise ValueError("must be an IPv4 address and a port, e.g. 1.1.1.1:443")
+        return value
+
+    @field_validator("tunnel_network")
+    @classmethod
+    def _is_a_private_network(cls, value: str) -> str:
+        try:
+            network = ipaddress.IPv4Network(value)
+        except ValueError:
+            network = None
+        if network is None or not 16 <= network.prefixlen <= 23 or network.is_global:
+            raise ValueError("must be an IPv4 network that is not public, /16 to /23, e.g. 198.19.0.0/16")
         return value
 
     @field_validator("replica_ports")

@@ -87,7 +87,9 @@ function About({ machine }: { machine: Machine }) {
 }
 
 function State({ machine }: { machine: Machine }) {
-  if (machine.state !== "ready") return <span data-tone="bad">Silent for {duration(machine.seen_s_ago * 1000)}</span>;
+  if (machine.state === "silent") return <span data-tone="bad">Silent for {duration(machine.seen_s_ago * 1000)}</span>;
+  if (machine.state === "draining") return <span data-tone="warn">Draining</span>;
+  if (machine.state === "cordoned") return <span data-tone="warn">Closed for new replicas</span>;
   const broken = unusable(machine).length;
   if (broken > 0) return <span data-tone="warn">{`${broken} GPU${broken > 1 ? "s" : ""} out of use`}</span>;
   return <span data-tone="ok">Ready</span>;

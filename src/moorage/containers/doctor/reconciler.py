@@ -14,8 +14,8 @@ from moorage.containers.channels import DOCTOR
 from moorage.containers.doctor import repository
 from moorage.containers.doctor.schemas import Findings
 from moorage.containers.doctor.words import EGRESS, NO_REPLICA, summary
-from moorage.engines.base import Engine
 from moorage.engines.diagnosis import Destination, NetworkQuestions
+from moorage.engines.engines import Engines
 from moorage.kit.database import Database
 from moorage.kit.errors import EngineError
 from moorage.kit.settings import Settings
@@ -34,7 +34,7 @@ _BROKEN = "It could not be found out. Ask again; if that does not help, the oper
 @dataclass
 class Doctor:
     database: Database
-    engine: Engine
+    engines: Engines
     settings: Settings
     name: str = "doctor"
     channels: tuple[str, ...] = (DOCTOR,)
@@ -52,8 +52,9 @@ class Doctor:
             return
         lease.check()
         try:
-            found = await self.engine.diagnose_network(replica.engine_id, self._questions())
-            listening = await self.engine.listening_sockets(replica.engine_id)
+            engine = self.engines.of(replica.engine)
+            found = await engine.diagnose_network(replica.engine_id, self._questions())
+            listening = await engine.listening_sockets(replica.engine_id)
         except EngineError as exc:
             gone = exc.code == "replica_gone"
             await self._finish(key, lease, NO_REPLICA if gone else exc.message, replica.id, replica.node)

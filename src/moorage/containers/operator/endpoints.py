@@ -1,5 +1,7 @@
 """The operator's machines and catalogue. Here, and not in `catalog`, because what is free is known from the replicas."""
 
+from typing import Literal
+
 from fastapi import APIRouter
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -8,7 +10,13 @@ from moorage.catalog.capacity import Used
 from moorage.catalog.handover_words import handover_sentence
 from moorage.catalog.models import InstanceTypeRow
 from moorage.catalog.proposals import propose
-from moorage.catalog.repository import find_instance_type, list_instance_types, list_nodes, nodes_seen_s_ago
+from moorage.catalog.repository import (
+    find_instance_type,
+    list_instance_types,
+    list_nodes,
+    nodes_seen_s_ago,
+    set_intake,
+)
 from moorage.containers.capacity_repository import load_room, used_capacity
 from moorage.containers.instance_type_endpoints import InstanceTypeRead, instance_type_json
 from moorage.containers.operator.schemas import (
@@ -19,10 +27,11 @@ from moorage.containers.operator.schemas import (
     InstanceTypePatch,
     InstanceTypeProposal,
     InstanceTypeWrite,
+    NodeIntake,
     NodeRead,
 )
 from moorage.containers.reconciler.doubt_repository import say_gone
-from moorage.engines.base import GpuHandover, NodeCapacity
+from moorage.engines.base import LOCAL_ENGINE, GpuHandover, NodeCapacity
 from moorage.identity.authentication import TheOperator
 from moorage.kit.errors import ConflictError, NotFoundError
 from moorage.kit.pagination import Page
@@ -42,7 +51,7 @@ async def list_machines(_: TheOperator, session: TheSession, settings: TheSettin
     used, ages_s = await used_capacity(session), await nodes_seen_s_ago(session)
     return Page(
         items=[
-            _node(node, used.get(node.name, Used()), ages_s[node.name], settings.cpu_overcommit)
+            _node(node, used.get(node.key, Used()), ages_s[node.key], settings.cpu_overcommit)
             for node in await list_nodes(session)
         ]
     )
@@ -70,6 +79,21 @@ async def say_replicas_gone(node: str, operator: TheOperator, session: TheSessio
         expected=doubt.expected,
     )
     return DoubtRead.model_validate(doubt, from_attributes=True)
+
+
+@router.put("/operator/nodes/{node}/intake")
+async def set_node_intake(
+    node: str, body: NodeIntake, operator: TheOperator, session: TheSession
+) -> NodeIntake:
+    """Close the machine that Moorage runs on for new replicas, empty it, or open it again. What joined has a state of its own."""
+    if not await set_intake(session, LOCAL_ENGINE, node, body.intake):
+        if any(one.name == node for one in await list_nodes(session)):
+            raise ConflictError(
+                f"{node} joined: use `moor machines pause`, `drain` or `resume`.", code="machine_joined"
+            )
+        raise NotFoundError(f"There is no machine {node}.")
+    record_audit(session, None, actor=operator.id, action="node.intake", target=node, intake=body.intake)
+    return body
 
 
 @router.get("/operator/instance-types")
@@ -134,7 +158,8 @@ def _node(node: NodeCapacity, used: Used, seen_s_ago: float, cpu_overcommit: flo
     gpus_in_use = [gpu for gpu in node.gpus if gpu.device_id in used.gpu_device_ids]
     return NodeRead(
         name=node.name,
-        state="silent" if seen_s_ago > SILENT_AFTER_S else "ready",
+        engine=node.engine,
+        state=_state(node, seen_s_ago),
         seen_s_ago=round(seen_s_ago, 1),
         infrastructure=node.infrastructure,
         architecture=node.architecture,
@@ -153,3 +178,11 @@ def _node(node: NodeCapacity, used: Used, seen_s_ago: float, cpu_overcommit: flo
         ),
         cpu_overcommit=cpu_overcommit,
     )
+
+
+def _state(node: NodeCapacity, seen_s_ago: float) -> Literal["ready", "silent", "cordoned", "draining"]:
+    if not node.ready or seen_s_ago > SILENT_AFTER_S:
+        return "silent"
+    if node.draining:
+        return "draining"
+    return "ready" if node.takes_replicas else "cordoned"

@@ -5,6 +5,7 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from moorage.catalog.repository import Intake
 from moorage.containers.schemas import Text
 from moorage.engines.base import GpuHandover
 
@@ -39,8 +40,10 @@ class HostFindingRead(BaseModel):
 
 class NodeRead(BaseModel):
     name: str
-    state: Literal["ready", "silent"]
-    """Silent: its engine has not described it for a while."""
+    engine: str
+    state: Literal["ready", "silent", "cordoned", "draining"]
+    """Silent: its engine does not answer, or has not described it for a while. Cordoned: nothing new starts there.
+    Draining: what runs there moves elsewhere."""
     seen_s_ago: float
     infrastructure: str
     architecture: str
@@ -59,6 +62,12 @@ class NodeRead(BaseModel):
     free: Amounts
     """What may still be promised."""
     cpu_overcommit: float
+
+
+class NodeIntake(BaseModel):
+    intake: Intake
+    """What a machine may do: `open`, `cordoned` (nothing new starts there) or `draining` (what runs there moves elsewhere
+    as well, a few at a time, each once another serves in its place)."""
 
 
 class DoubtRead(BaseModel):

@@ -1,4 +1,4 @@
-"""Keeps one replica from filling the disk of its machine, where the engine itself does not.
+"""Keeps one replica from filling the disk of its machine, where the engine itself does not. Each machine by itself.
 
 It decides about nothing but who has to go: the container's next pass writes that down and ends the replica. What it
 found is lost with the process, and found again by the next look.
@@ -11,8 +11,10 @@ import structlog
 
 from moorage.containers.disk import DiskUse, LastLook, evictions, must_look
 from moorage.containers.reconciler import repository
+from moorage.containers.reconciler.pulse import Pulse
 from moorage.containers.verdict import Verdict
-from moorage.engines.base import DiskSpace, Engine
+from moorage.engines.base import DiskSpace
+from moorage.engines.engines import Engines
 from moorage.kit.clock import Clock
 from moorage.kit.database import Database
 from moorage.kit.errors import EngineError
@@ -26,30 +28,37 @@ EVERY_S = 1.0
 @dataclass
 class DiskWatch:
     database: Database
-    engine: Engine
+    engines: Engines
     clock: Clock
     ask: Callable[[str], None]
     """For a pass over a container."""
-    evicted: Mapping[str, Verdict] = field(init=False, default_factory=dict)
-    """Replicas that have to go, until nothing of them is left."""
-    _last: LastLook | None = field(init=False, default=None)
+    pulse: Pulse
+    _evicted: dict[str, Mapping[str, Verdict]] = field(init=False, default_factory=dict)
+    """By engine: replicas that have to go, until nothing of them is left."""
+    _last: dict[str, LastLook] = field(init=False, default_factory=dict)
+    """By engine."""
 
-    async def run(self, lease: Lease) -> None:
+    def why_evicted(self, engine: str, replica_id: str) -> Verdict | None:
+        return self._evicted.get(engine, {}).get(replica_id)
+
+    async def run(self, name: str, lease: Lease) -> None:
+        """Of one engine."""
         while True:
             lease.check()
+            await self.pulse.until_it_answers(name)
             try:
-                space = await self.engine.disk_space()
-                if space is not None and must_look(self._last, space, self.clock.monotonic()):
-                    await self._look(space)
+                space = await self.engines.of(name).disk_space()
+                if space is not None and must_look(self._last.get(name), space, self.clock.monotonic()):
+                    await self._look(name, space)
             except EngineError as exc:
-                log.warning("disk_not_seen", error=str(exc))
+                log.warning("disk_not_seen", engine=name, error=str(exc))
             await self.clock.sleep(EVERY_S)
 
-    async def _look(self, space: DiskSpace) -> None:
+    async def _look(self, name: str, space: DiskSpace) -> None:
         began_s = self.clock.monotonic()
         async with self.database.reading() as session:
-            replicas = {one.engine_id: one for one in await repository.list_disks(session)}
-        written = await self.engine.written_bytes(
+            replicas = {one.engine_id: one for one in await repository.list_disks(session, name)}
+        written = await self.engines.of(name).written_bytes(
             {engine_id: one.disk_bytes for engine_id, one in replicas.items()}
         )
         uses = [
@@ -57,14 +66,13 @@ class DiskWatch:
             for engine_id, one in replicas.items()
             if engine_id in written
         ]
-        evicted = {
-            use.replica_id: self.evicted[use.replica_id] for use in uses if use.replica_id in self.evicted
-        }
+        before = self._evicted.get(name, {})
+        evicted = {use.replica_id: before[use.replica_id] for use in uses if use.replica_id in before}
         ended = {one.replica_id for one in replicas.values() if one.ended}
         new = evictions(uses, evicted.keys() | ended, space)
-        self.evicted = {**evicted, **new}
+        self._evicted[name] = {**evicted, **new}
         ended_s = self.clock.monotonic()
-        self._last = LastLook(ended_s, ended_s - began_s, space.free_bytes)
+        self._last[name] = LastLook(ended_s, ended_s - began_s, space.free_bytes)
         for one in replicas.values():
             if one.replica_id in new:
                 log.warning("replica_evicted", replica_id=one.replica_id, message=new[one.replica_id].message)

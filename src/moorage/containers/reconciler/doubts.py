@@ -13,7 +13,8 @@ from moorage.containers.reconciler import doubt_repository
 from moorage.containers.reconciler.doubt_repository import Doubt
 from moorage.containers.reconciler.loading_repository import NO_ROUTE, Loaded
 from moorage.containers.verdict import ProbeFailure, Verdict
-from moorage.engines.base import Engine
+from moorage.engines.base import MachineKey
+from moorage.engines.engines import Engines
 from moorage.kit.crypto import Keyring
 from moorage.kit.database import Database
 from moorage.kit.settings import Settings
@@ -34,52 +35,65 @@ class Doubted:
 @dataclass(frozen=True)
 class Doubts:
     database: Database
-    engine: Engine
+    engines: Engines
     keyring: Keyring
     settings: Settings
 
     async def judge(
         self, loaded: Loaded, rows: Sequence[ReplicaRow], there: Collection[str], lease: Lease
     ) -> Doubted:
-        """Which of the missing may be there after all. All others are gone. `there` is what the engine's list names."""
+        """Which of the missing may be there after all. All others are gone. `there` is what the lists of their engines
+        name."""
         async with self.database.reading() as session:
-            loss_of = losses(await doubt_repository.expected_replicas(session), there)
-        suspicious = {node: loss for node, loss in loss_of.items() if loss.is_suspicious}
-        missing = [_missing(row, loaded) for row in rows if row.node in suspicious]
+            expected = await doubt_repository.expected_replicas(session)
+        loss_of = losses(expected, there, {row.engine for row in rows})
+        suspicious = {machine: loss for machine, loss in loss_of.items() if loss.is_suspicious}
+        missing = [_missing(row, loaded) for row in rows if MachineKey(row.engine, row.node) in suspicious]
         if not missing:
             return Doubted()
-        # Asked of the engine itself: what is stored of the machine may be of before a restore.
-        nodes = await self.engine.capacity()
-        identities = {node.engine_identity for node in nodes if node.engine_identity is not None}
-        doubtful = possibly_there(missing, identities)
-        open_doubts: dict[str, Doubt] = {}
-        for node in sorted({one.node for one in doubtful}):
+        doubtful = possibly_there(missing, await self._identities({one.machine.engine for one in missing}))
+        open_doubts: dict[MachineKey, Doubt] = {}
+        for machine in sorted({one.machine for one in doubtful}):
             async with self.database.transaction() as session:
                 await lease.guard(session)
-                doubt, is_new = await doubt_repository.note_doubt(session, node, suspicious[node])
+                doubt, is_new = await doubt_repository.note_doubt(session, machine, suspicious[machine])
                 if is_new:
-                    log.error("engine_in_doubt", node=node, missing=doubt.missing, expected=doubt.expected)
+                    told = {"engine": machine.engine, "node": machine.node}
+                    log.error("engine_in_doubt", missing=doubt.missing, expected=doubt.expected, **told)
                     await self._tell_operator(session, doubt)
             if not is_over(doubt.since, doubt.gone_at, self._limit, loaded.now):
-                open_doubts[node] = doubt
-        held = [one for one in doubtful if one.node in open_doubts]
+                open_doubts[machine] = doubt
+        held = [one for one in doubtful if one.machine in open_doubts]
         if not held:
             return Doubted()
-        doubt = open_doubts[held[0].node]
-        verdict = verdict_in_doubt(doubt.node, suspicious[doubt.node], doubt.since + self._limit)
+        doubt = open_doubts[held[0].machine]
+        verdict = verdict_in_doubt(doubt.node, suspicious[doubt.machine], doubt.since + self._limit)
         return Doubted(frozenset(one.replica_id for one in held), verdict)
 
-    async def end(self, there: Collection[str], lease: Lease) -> None:
-        """Those about machines that have enough of their replicas again, or none to miss."""
+    async def _identities(self, names: Collection[str]) -> dict[str, set[str]]:
+        """Asked of the engines themselves: what is stored of a machine may be of before a restore."""
+        identities = {}
+        for name in sorted(names):
+            nodes = await self.engines.of(name).capacity()
+            identities[name] = {one.engine_identity for one in nodes if one.engine_identity is not None}
+        return identities
+
+    async def end(self, engine: str, there: Collection[str], lease: Lease) -> None:
+        """Those about machines of an engine that have enough of their replicas again, or none to miss."""
         async with self.database.reading() as session:
-            doubts = await doubt_repository.list_doubts(session)
-            loss_of = losses(await doubt_repository.expected_replicas(session), there) if doubts else {}
-        ended = [one.node for one in doubts if one.node not in loss_of or not loss_of[one.node].is_suspicious]
+            doubts = [one for one in await doubt_repository.list_doubts(session) if one.engine == engine]
+            expected = await doubt_repository.expected_replicas(session) if doubts else []
+        loss_of = losses(expected, there, {engine})
+        ended = [
+            one.machine
+            for one in doubts
+            if one.machine not in loss_of or not loss_of[one.machine].is_suspicious
+        ]
         if ended:
             async with self.database.transaction() as session:
                 await lease.guard(session)
                 await doubt_repository.end_doubts(session, ended)
-            log.info("engine_believed_again", nodes=ended)
+            log.info("engine_believed_again", engine=engine, nodes=[one.node for one in ended])
 
     @property
     def _limit(self) -> timedelta:
@@ -107,4 +121,4 @@ class Doubts:
 def _missing(row: ReplicaRow, loaded: Loaded) -> Missing:
     failing = loaded.routes.get(row.id, NO_ROUTE).failing
     refuses = failing is not None and failing.failure is ProbeFailure.REFUSED
-    return Missing(row.id, row.node, row.engine_identity, refuses)
+    return Missing(row.id, MachineKey(row.engine, row.node), row.engine_identity, refuses)

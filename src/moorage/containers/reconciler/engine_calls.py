@@ -4,6 +4,7 @@ Every call checks the lease first: a former leader starts and stops nothing.
 """
 
 import asyncio
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 import structlog
@@ -16,6 +17,7 @@ from moorage.containers.reconciler import repository, trials
 from moorage.containers.reconciler.fresh import FreshlySeen
 from moorage.containers.reconciler.loading_repository import Loaded
 from moorage.containers.reconciler.repository import FoundImage
+from moorage.containers.reconciler.unfit import UnfitEngines
 from moorage.containers.secrets import unseal
 from moorage.containers.spec import ContainerSecrets, ContainerSettings, RegistryProvider, chosen_port
 from moorage.containers.states import Reason
@@ -28,6 +30,7 @@ from moorage.engines.base import (
     PullProgress,
     ReplicaSpec,
 )
+from moorage.engines.engines import Engines
 from moorage.engines.nvidia import GPU_VARIABLES
 from moorage.kit.clock import Clock
 from moorage.kit.crypto import Keyring
@@ -40,51 +43,112 @@ from moorage.reconcile.lease import Lease
 
 log = structlog.get_logger()
 
+LOOKED_UP_WITHIN_S = 5.0
+"""An image of one machine among several: a pass waits for the answer."""
+
 
 @dataclass
 class EngineCalls:
     database: Database
-    engine: Engine
+    engines: Engines
     keyring: Keyring
     settings: Settings
     clock: Clock
     pull_progress: dict[str, PullProgress] = field(default_factory=dict)
+    without_image: set[str] = field(default_factory=set)
+    """Replicas on machines that have not got their image yet."""
+    _image_refs: dict[tuple[str, str], str] = field(default_factory=dict)
+    """By engine and the image's name in the container's row: the engine's own name for it, where that is another."""
+    unfit: UnfitEngines = field(default_factory=UnfitEngines)
     fresh: FreshlySeen = field(init=False)
 
     def __post_init__(self) -> None:
         self.fresh = FreshlySeen(self.clock)
 
-    async def ensure_image(self, loaded: Loaded, lease: Lease) -> None:
-        found = await self.find_image(loaded, lease)
+    async def ensure_image(self, loaded: Loaded, engine: str, lease: Lease) -> None:
+        found = await self.find_image(loaded, engine, lease)
+        if self._may_run_elsewhere(loaded, engine, found):
+            return
         async with self.database.transaction() as session:
             await lease.guard(session)
             await repository.record_image(session, loaded.container, found)
 
-    async def prepare_trial(self, loaded: Loaded, lease: Lease) -> None:
+    async def prepare_trial(self, loaded: Loaded, engine: str, lease: Lease) -> None:
         row = loaded.container
-        found = await self.find_image(replace(loaded, container=trials.on_trial(row)), lease)
+        found = await self.find_image(replace(loaded, container=trials.on_trial(row)), engine, lease)
+        if self._may_run_elsewhere(loaded, engine, found):
+            return
         async with self.database.transaction() as session:
             await lease.guard(session)
             await trials.record_image(session, row, found)
 
-    async def find_image(self, loaded: Loaded, lease: Lease) -> FoundImage | Verdict:
+    def _may_run_elsewhere(self, loaded: Loaded, engine: str, found: FoundImage | Verdict) -> bool:
+        """It is not built for this machine's processor, and not every machine was tried: the next pass asks another."""
+        mismatch = isinstance(found, Verdict) and found.reason is Reason.IMAGE_ARCHITECTURE_MISMATCH
+        if not mismatch or engine in self.unfit.of(loaded.container):
+            return False
+        self.unfit.add(loaded.container, engine)
+        return not self.engines.by_name().keys() <= self.unfit.of(loaded.container)
+
+    async def find_local_image(self, loaded: Loaded, lease: Lease) -> FoundImage | Verdict:
+        """On the first machine that has it; where none has, what one of them said."""
+        found: FoundImage | Verdict | None = None
+        for name in self.engines.by_name():
+            if self.engines.only(name):
+                return await self.find_image(loaded, name, lease)
+            try:
+                async with asyncio.timeout(LOOKED_UP_WITHIN_S):
+                    found = await self.find_image(loaded, name, lease)
+            except (EngineError, TimeoutError) as exc:
+                log.warning("image_not_looked_up", engine=name, error=repr(exc))
+                continue
+            if isinstance(found, FoundImage):
+                break
+        if found is None:
+            raise EngineError("No engine answers.")
+        return found
+
+    async def engines_with(self, local_image: str, names: Collection[str]) -> set[str]:
+        """Those on whose machine the operator built it."""
+        having = set()
+        for name in sorted(names):
+            try:
+                async with asyncio.timeout(LOOKED_UP_WITHIN_S):
+                    request = ImageRequest(local_image, local=True)
+                    await self.engines.of(name).ensure_image(request, lambda _: None)
+                having.add(name)
+            except (ImageError, EngineError, TimeoutError) as exc:
+                log.info("image_not_there", engine=name, image=local_image, error=str(exc))
+        return having
+
+    async def find_image(self, loaded: Loaded, engine: str, lease: Lease) -> FoundImage | Verdict:
         """The image of this deployment, or why it cannot be had."""
         row = loaded.container
         settings = ContainerSettings.from_json(row.settings)
-        lease.check()
-        try:
-            async with asyncio.timeout(self.settings.pull_timeout_s):
-                image = await self._image(row, settings, OrganizationId(loaded.organization_id))
-        except ImageError as exc:
-            return Verdict(Reason(exc.code), exc.message)
-        except TimeoutError:
-            limit_s = self.settings.pull_timeout_s
-            return Verdict(Reason.PULL_TIMEOUT, f"The image was not pulled within {limit_s} s.")
-        finally:
-            self.pull_progress.pop(row.id, None)
+        lost = row.image_lost_generation == row.generation and row.image_digest is not None
+        digest = row.image_digest if lost else None
+        image = await self._fetched(loaded, engine, digest, lease)
+        if isinstance(image, Verdict):
+            return image
         port = chosen_port(settings.port, image.exposed_ports)
         found = FoundImage(image.engine_ref, image.digest, port, self._gpu_environment(row, image))
         return await self._usable(found, settings)
+
+    async def _fetched(
+        self, loaded: Loaded, engine: str, digest: str | None, lease: Lease
+    ) -> Image | Verdict:
+        """On the engine's machine; with a digest, that content and no other."""
+        row, limit_s = loaded.container, self.settings.pull_timeout_s
+        lease.check()
+        try:
+            async with asyncio.timeout(limit_s):
+                return await self._image(loaded, self.engines.of(engine), digest)
+        except ImageError as exc:
+            return Verdict(Reason(exc.code), exc.message)
+        except TimeoutError:
+            return Verdict(Reason.PULL_TIMEOUT, f"The image was not pulled within {limit_s} s.")
+        finally:
+            self.pull_progress.pop(row.id, None)
 
     async def _usable(self, found: FoundImage, settings: ContainerSettings) -> FoundImage | Verdict:
         """Not where the driver of every machine that has the GPU is too old for it: it would wait for ever."""
@@ -108,16 +172,20 @@ class EngineCalls:
         lease.check()
         words = self.fresh.words
         try:
-            started = await self.engine.start(self._spec(loaded, replica))
+            started = await self.engines.of(replica.engine).start(self._spec(loaded, replica))
             self.fresh.put(replica.container_id, started, words)
         except StartError as exc:
             await self._record_start_failure(
                 replica, Verdict(Reason(exc.code), exc.message), lease, badly=True
             )
         except EngineError as exc:
-            if exc.code == IMAGE_GONE:
+            if exc.code == IMAGE_GONE and self.engines.only(replica.engine):
                 # Somebody pruned it. Nobody's fault: it is fetched again, and the replica's row waits for it.
                 await self._forget_image(loaded, lease)
+                return
+            if exc.code == IMAGE_GONE:
+                # Of several machines this one has not got it yet. The next pass has it brought there.
+                self.without_image.add(replica.id)
                 return
             if exc.code != Reason.PORT_TAKEN:
                 raise
@@ -126,34 +194,42 @@ class EngineCalls:
                 replica, Verdict(Reason.PORT_TAKEN, exc.message), lease, badly=False
             )
 
-    async def stop(self, engine_id: str, lease: Lease) -> None:
-        lease.check()
-        await self.engine.stop(engine_id, self.settings.stop_grace_s)
+    async def bring_image(self, loaded: Loaded, replica: ReplicaRow, lease: Lease) -> None:
+        """The image that this deployment runs, to the machine of one of its replicas."""
+        row = loaded.container
+        image = await self._fetched(loaded, replica.engine, row.image_digest, lease)
+        self.without_image.discard(replica.id)
+        if isinstance(image, Verdict):
+            elsewhere = self._may_run_elsewhere(loaded, replica.engine, image)
+            await self._record_start_failure(replica, image, lease, badly=not elsewhere)
+        elif row.image_ref is not None and image.engine_ref != row.image_ref:
+            self._image_refs[replica.engine, row.image_ref] = image.engine_ref
 
-    async def kill(self, engine_id: str, lease: Lease) -> None:
+    async def stop(self, engine: str, engine_id: str, lease: Lease) -> None:
         lease.check()
-        await self.engine.stop(engine_id, 0)
+        await self.engines.of(engine).stop(engine_id, self.settings.stop_grace_s)
 
-    async def remove(self, engine_id: str, lease: Lease) -> None:
+    async def kill(self, engine: str, engine_id: str, lease: Lease) -> None:
         lease.check()
-        await self.engine.remove(engine_id)
+        await self.engines.of(engine).stop(engine_id, 0)
 
-    async def _image(
-        self, row: ContainerRow, settings: ContainerSettings, organization_id: OrganizationId
-    ) -> Image:
+    async def remove(self, engine: str, engine_id: str, lease: Lease) -> None:
+        lease.check()
+        await self.engines.of(engine).remove(engine_id)
+
+    async def _image(self, loaded: Loaded, engine: Engine, digest: str | None) -> Image:
         """The engine pins what it found, so every replica of this deployment runs the same image."""
+        row = loaded.container
+        settings = ContainerSettings.from_json(row.settings)
         if settings.registry_provider is RegistryProvider.LOCAL:
-            return await self.engine.ensure_image(ImageRequest(settings.image, local=True), lambda _: None)
+            return await engine.ensure_image(ImageRequest(settings.image, local=True), lambda _: None)
         credentials = None
         if settings.registry_username is not None:
             password = self._secrets(row).registry_password or ""
             credentials = RegistryCredentials(settings.registry_username, password)
-        lost = row.image_lost_generation == row.generation and row.image_digest is not None
-        image = pinned(settings.image, row.image_digest or "") if lost else settings.image
-        request = ImageRequest(image, credentials, organization_id=organization_id)
-        return await self.engine.ensure_image(
-            request, lambda now: self.pull_progress.__setitem__(row.id, now)
-        )
+        image = pinned(settings.image, digest) if digest is not None else settings.image
+        request = ImageRequest(image, credentials, organization_id=OrganizationId(loaded.organization_id))
+        return await engine.ensure_image(request, lambda now: self.pull_progress.__setitem__(row.id, now))
 
     async def _forget_image(self, loaded: Loaded, lease: Lease) -> None:
         log.warning("image_gone", container_id=loaded.container.id, image=loaded.container.image_ref)
@@ -180,7 +256,7 @@ class EngineCalls:
             organization_id=OrganizationId(loaded.organization_id),
             slot=replica.slot,
             generation=replica.generation,
-            image=row.image_ref,
+            image=self._image_refs.get((replica.engine, row.image_ref), row.image_ref),
             command=settings.command,
             environment={"PORT": str(row.port), **self._secrets(row).environment},
             port=row.port,

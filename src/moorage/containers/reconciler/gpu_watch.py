@@ -14,10 +14,12 @@ import structlog
 
 from moorage.containers.models import ReplicaRow
 from moorage.containers.reconciler import repository
+from moorage.containers.reconciler.pulse import Pulse
 from moorage.containers.reconciler.repository import GpuUser
 from moorage.containers.states import LIVE, Reason
 from moorage.containers.verdict import Verdict
-from moorage.engines.base import Engine, GpuDevice, NodeCapacity, ObservedReplica, ReplicaPhase
+from moorage.engines.base import GpuDevice, NodeCapacity, ObservedReplica, ReplicaPhase
+from moorage.engines.engines import Engines
 from moorage.kit.clock import Clock
 from moorage.kit.database import Database
 from moorage.kit.errors import EngineError
@@ -32,35 +34,43 @@ _DESCRIBED_WITHIN_S = 2.0
 @dataclass
 class GpuWatch:
     database: Database
-    engine: Engine
+    engines: Engines
     clock: Clock
     ask: Callable[[str], None]
     """For a pass over a container."""
-    refresh_nodes: Callable[[Lease], Awaitable[None]]
-    evicted: Mapping[str, Verdict] = field(init=False, default_factory=dict)
-    """Replicas that have to go, for as long as they hold their GPUs."""
-    _unwritten: dict[str, str] = field(init=False, default_factory=dict)
-    """By device: what broke since the machines were last described."""
+    pulse: Pulse
+    refresh_nodes: Callable[[str, Lease], Awaitable[None]]
+    """Of an engine."""
+    _evicted: dict[str, Mapping[str, Verdict]] = field(init=False, default_factory=dict)
+    """By engine: replicas that have to go, for as long as they hold their GPUs."""
+    _unwritten: dict[str, dict[str, str]] = field(init=False, default_factory=dict)
+    """By engine and device: what broke since its machines were last described."""
 
-    async def run(self, lease: Lease) -> None:
+    def why_evicted(self, engine: str, replica_id: str) -> Verdict | None:
+        return self._evicted.get(engine, {}).get(replica_id)
+
+    async def run(self, name: str, lease: Lease) -> None:
+        """Of one engine."""
         while True:
             lease.check()
+            await self.pulse.until_it_answers(name)
             try:
-                await self.look(lease)
+                await self.look(name, lease)
             except EngineError as exc:
-                log.warning("gpus_not_seen", error=str(exc))
+                log.warning("gpus_not_seen", engine=name, error=str(exc))
             await self.clock.sleep(EVERY_S)
 
-    async def look(self, lease: Lease) -> None:
+    async def look(self, name: str, lease: Lease) -> None:
         async with self.database.reading() as session:
-            users = await repository.list_gpu_users(session)
-        problems = await self._problems_of(users)
+            users = await repository.list_gpu_users(session, name)
+        problems = await self._problems_of(name, users)
         broken = [user for user in users if not problems.keys().isdisjoint(user.device_ids)]
-        new = [user for user in broken if user.replica_id not in self.evicted]
-        self.evicted = {
-            user.replica_id: self.evicted.get(user.replica_id) or _lost(user, problems) for user in broken
+        before = self._evicted.get(name, {})
+        new = [user for user in broken if user.replica_id not in before]
+        self._evicted[name] = {
+            user.replica_id: before.get(user.replica_id) or _lost(user, problems) for user in broken
         }
-        await self._tell(new, problems, lease)
+        await self._tell(name, new, problems, lease)
         for user in new:
             self.ask(user.container_id)
 
@@ -70,49 +80,63 @@ class GpuWatch:
         """Of replicas that ended by themselves, those that did because their GPU broke. A process that uses one dies at
         once, and its end is known before the next look. Where nobody answers for the GPUs, what it said itself counts."""
         ended = [
-            GpuUser(row.id, row.container_id, row.node, tuple(row.gpu_device_ids))
+            row
             for row in rows
             if row.gpu_device_ids
             and row.state in LIVE
             and row.id in observed
             and observed[row.id].phase is ReplicaPhase.EXITED
         ]
-        if not ended:
-            return {}
+        found: dict[str, Verdict] = {}
+        for name in sorted({row.engine for row in ended}):
+            found |= await self._judge(name, [_user(row) for row in ended if row.engine == name], lease)
+        return found
+
+    async def _judge(self, name: str, ended: Sequence[GpuUser], lease: Lease) -> Mapping[str, Verdict]:
         try:
-            problems = await self._problems_of(ended)
+            problems = await self._problems_of(name, ended)
         except EngineError as exc:
-            log.warning("gpus_not_seen", error=str(exc))
+            log.warning("gpus_not_seen", engine=name, error=str(exc))
             return {}
         broken = [user for user in ended if not problems.keys().isdisjoint(user.device_ids)]
-        await self._tell(broken, problems, lease)
+        await self._tell(name, broken, problems, lease)
         return {user.replica_id: _lost(user, problems) for user in broken}
 
     def with_broken(self, nodes: Sequence[NodeCapacity]) -> list[NodeCapacity]:
         """The machines, with what their rows do not tell yet."""
-        return [replace(node, gpus=tuple(self._as_known(gpu) for gpu in node.gpus)) for node in nodes]
+        return [
+            replace(node, gpus=tuple(self._as_known(node.engine, gpu) for gpu in node.gpus)) for node in nodes
+        ]
 
-    def _as_known(self, gpu: GpuDevice) -> GpuDevice:
-        problem = self._unwritten.get(gpu.device_id)
+    def _as_known(self, name: str, gpu: GpuDevice) -> GpuDevice:
+        problem = self._unwritten.get(name, {}).get(gpu.device_id)
         return gpu if problem is None else replace(gpu, unusable_because=problem)
 
-    async def _problems_of(self, users: Sequence[GpuUser]) -> Mapping[str, str]:
-        return await self.engine.gpu_problems({one for user in users for one in user.device_ids})
+    async def _problems_of(self, name: str, users: Sequence[GpuUser]) -> Mapping[str, str]:
+        devices = {one for user in users for one in user.device_ids}
+        return await self.engines.of(name).gpu_problems(devices)
 
-    async def _tell(self, lost: Sequence[GpuUser], problems: Mapping[str, str], lease: Lease) -> None:
+    async def _tell(
+        self, name: str, lost: Sequence[GpuUser], problems: Mapping[str, str], lease: Lease
+    ) -> None:
         """Into the log and the machines' rows, now or with a later look."""
+        unwritten = self._unwritten.setdefault(name, {})
         for user in lost:
             log.error("gpu_lost", replica_id=user.replica_id, message=_lost(user, problems).message)
-            self._unwritten |= {one: problems[one] for one in user.device_ids if one in problems}
-        if not self._unwritten:
+            unwritten |= {one: problems[one] for one in user.device_ids if one in problems}
+        if not unwritten:
             return
         try:
             async with asyncio.timeout(_DESCRIBED_WITHIN_S):
-                await self.refresh_nodes(lease)
+                await self.refresh_nodes(name, lease)
         except (TimeoutError, EngineError) as exc:
-            log.warning("machine_not_described", error=repr(exc))
+            log.warning("machine_not_described", engine=name, error=repr(exc))
         else:
-            self._unwritten = {}
+            unwritten.clear()
+
+
+def _user(row: ReplicaRow) -> GpuUser:
+    return GpuUser(row.id, row.container_id, row.node, tuple(row.gpu_device_ids))
 
 
 def _lost(user: GpuUser, problems: Mapping[str, str]) -> Verdict:

@@ -10,7 +10,7 @@ import structlog
 
 from moorage.catalog.repository import record_images
 from moorage.containers.reconciler import repository
-from moorage.engines.base import Engine
+from moorage.engines.engines import Engines
 from moorage.kit.clock import Clock
 from moorage.kit.database import Database
 from moorage.kit.settings import Settings
@@ -24,30 +24,38 @@ EVERY_S = 600.0
 @dataclass
 class ImageCleaning:
     database: Database
-    engine: Engine
+    engines: Engines
     settings: Settings
     clock: Clock
-    _unused_since_s: dict[str, float] = field(init=False, default_factory=dict)
+    _unused_since_s: dict[str, dict[str, float]] = field(init=False, default_factory=dict)
+    """By engine and image."""
 
-    async def run(self, lease: Lease) -> None:
+    async def run(self, name: str, lease: Lease) -> None:
+        """Of one engine."""
         while True:
-            await self.clean(lease)
+            await self.clean(name, lease)
             await self.clock.sleep(EVERY_S)
 
-    async def clean(self, lease: Lease) -> None:
+    async def clean(self, name: str, lease: Lease) -> None:
         lease.check()
-        images = {image.engine_ref: image for image in await self.engine.pulled_images()}
+        engine = self.engines.of(name)
+        images = {image.engine_ref: image for image in await engine.pulled_images()}
         # After the list: what was pulled since is not on it.
         async with self.database.reading() as session:
             used = await repository.image_refs_in_use(session)
-        now_s = self.clock.monotonic()
-        self._unused_since_s = {ref: self._unused_since_s.get(ref, now_s) for ref in images.keys() - used}
-        for ref, since_s in sorted(self._unused_since_s.items()):
+        now_s, before = self.clock.monotonic(), self._unused_since_s.get(name, {})
+        unused_since_s = {ref: before.get(ref, now_s) for ref in images.keys() - used}
+        self._unused_since_s[name] = unused_since_s
+        for ref, since_s in sorted(unused_since_s.items()):
             if now_s - since_s < self.settings.unused_images_kept_s:
                 continue
             lease.check()
-            if await self.engine.remove_image(ref):
-                log.info("unused_image_removed", image=ref, size_bytes=images.pop(ref).size_bytes)
+            if await engine.remove_image(ref):
+                log.info(
+                    "unused_image_removed", engine=name, image=ref, size_bytes=images.pop(ref).size_bytes
+                )
         async with self.database.transaction() as session:
             await lease.guard(session)
-            await record_images(session, len(images), sum(image.size_bytes for image in images.values()))
+            await record_images(
+                session, len(images), sum(image.size_bytes for image in images.values()), name
+            )

@@ -2,8 +2,11 @@
 starting, and, where something is wrong, a look inside for the verdict."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
+
+import structlog
 
 from moorage.containers.models import ReplicaRow
 from moorage.containers.plan import LOOK_INSIDE_AFTER
@@ -13,11 +16,18 @@ from moorage.containers.reconciler.loading_repository import Loaded
 from moorage.containers.reconciler.prober import Prober
 from moorage.containers.states import LIVE, ReplicaState
 from moorage.containers.verdict import Probe, Verdict
-from moorage.engines.base import Engine, ListeningSocket, ObservedReplica, ReplicaPhase
+from moorage.engines.base import ListeningSocket, ObservedReplica, ReplicaPhase
+from moorage.engines.engines import Engines
+from moorage.kit.errors import EngineError
+
+log = structlog.get_logger()
 
 LAST_LINES = 30
 """Of an ended replica, to tell why: enough for a traceback."""
+ANSWERS_WITHIN_S = 5.0
+"""An engine among several that takes longer is not waited for: the container's other replicas are elsewhere."""
 _COMING_UP = (ReplicaState.REQUESTED, ReplicaState.STARTING)
+AnswerT = TypeVar("AnswerT")
 
 
 @dataclass(frozen=True)
@@ -40,13 +50,15 @@ class Seen:
     sockets: dict[str, tuple[ListeningSocket, ...]]
     at_process_limit: frozenset[str]
     last_lines: dict[str, tuple[str, ...]]
+    unreachable: frozenset[str] = frozenset()
+    """Those whose engine does not answer, while there are others."""
     lost_gpus: Mapping[str, Verdict] = field(default_factory=dict)
     """Of those that ended because their GPU broke."""
 
 
 @dataclass
 class Observer:
-    engine: Engine
+    engines: Engines
     ask: Callable[[str], None]
     """For a pass over a container."""
     _prober: Prober = field(init=False)
@@ -61,19 +73,30 @@ class Observer:
         loaded: Loaded,
         busy: frozenset[str],
         look_at: Callable[[ReplicaRow], Awaitable[ObservedReplica | None]],
+        silent: frozenset[str],
     ) -> Seen:
-        rows = [row for row in loaded.replicas if row.id not in busy]
-        found = await asyncio.gather(*(look_at(row) for row in rows))
+        """`silent` are engines that are known not to answer."""
+        questions = _Questions(self.engines, set(silent))
+        rows = [row for row in loaded.replicas if row.id not in busy and row.engine not in silent]
+        found = await asyncio.gather(*(questions.ask(row.engine, look_at(row), None) for row in rows))
         engine: dict[str, ObservedReplica] = {one.replica_id: one for one in found if one is not None}
-        unseen = {row.id for row in rows if row.id not in engine and row.state in EXPECTED}
+        rows = [row for row in rows if row.id in engine or row.engine not in questions.unanswered]
+        unseen = {row.id: row.engine for row in rows if row.id not in engine and row.state in EXPECTED}
         # One answer does not make something gone that should be there: a second process would take its place.
-        listed = {one.replica_id: one for one in await self.engine.list_replicas()} if unseen else {}
+        listed = await questions.lists(set(unseen.values()))
         engine |= {replica_id: one for replica_id, one in listed.items() if replica_id in unseen}
+        missing = {
+            replica_id
+            for replica_id, name in unseen.items()
+            if replica_id not in listed and name not in questions.unanswered
+        }
         there = [(row, engine[row.id]) for row in rows if row.id in engine]
         starting = [
             observed
             for row, observed in there
-            if row.state in _COMING_UP and observed.phase is ReplicaPhase.RUNNING
+            if row.state in _COMING_UP
+            and observed.phase is ReplicaPhase.RUNNING
+            and observed.host is not None
         ]
         ended = [
             observed for row, observed in there if row.state in LIVE and observed.phase is ReplicaPhase.EXITED
@@ -92,12 +115,19 @@ class Observer:
             and one.started_at
             and loaded.now - one.started_at > LOOK_INSIDE_AFTER
         ]
-        sockets = await asyncio.gather(*(self.engine.listening_sockets(one.engine_id) for one in slow))
-        limited = await asyncio.gather(*(self.engine.process_limit_reached(one.engine_id) for one in slow))
-        lines = await asyncio.gather(*(self.engine.last_lines(one.engine_id, LAST_LINES) for one in ended))
+        name_of = {row.id: row.engine for row in loaded.replicas}
+        sockets = await asyncio.gather(
+            *(questions.sockets(name_of[one.replica_id], one.engine_id) for one in slow)
+        )
+        limited = await asyncio.gather(
+            *(questions.at_process_limit(name_of[one.replica_id], one.engine_id) for one in slow)
+        )
+        lines = await asyncio.gather(
+            *(questions.last_lines(name_of[one.replica_id], one.engine_id) for one in ended)
+        )
         return Seen(
             busy=busy,
-            missing=frozenset(unseen - listed.keys()),
+            missing=frozenset(missing),
             listed=frozenset(listed),
             engine=engine,
             probes=probes,
@@ -108,6 +138,13 @@ class Observer:
                 one.replica_id for one, reached in zip(slow, limited, strict=True) if reached
             ),
             last_lines={one.replica_id: its_lines for one, its_lines in zip(ended, lines, strict=True)},
+            unreachable=frozenset(
+                row.id
+                for row in loaded.replicas
+                if row.engine in questions.unanswered
+                and row.id not in engine
+                and (row.id not in busy or row.engine in silent)
+            ),
         )
 
     def remember(self, loaded: Loaded, seen: Seen) -> Mapping[str, Sequence[ProbeRun]]:
@@ -137,3 +174,40 @@ class Observer:
 
     async def close(self) -> None:
         await self._prober.close()
+
+
+@dataclass(frozen=True)
+class _Questions:
+    """A pass asks each engine by itself. What one does not answer concerns its own replicas; where there is no other, it
+    fails the pass."""
+
+    engines: Engines
+    unanswered: set[str]
+    """Engines of which at least one question was not answered."""
+
+    async def ask(self, name: str, asked: Awaitable[AnswerT], otherwise: AnswerT) -> AnswerT:
+        if self.engines.only(name):
+            return await asked
+        try:
+            async with asyncio.timeout(ANSWERS_WITHIN_S):
+                return await asked
+        except (EngineError, TimeoutError) as exc:
+            log.warning("engine_did_not_answer", engine=name, error=repr(exc))
+            self.unanswered.add(name)
+            return otherwise
+
+    async def lists(self, names: Collection[str]) -> dict[str, ObservedReplica]:
+        found: dict[str, ObservedReplica] = {}
+        for name in sorted(names):
+            listed = await self.ask(name, self.engines.of(name).list_replicas(), [])
+            found |= {one.replica_id: one for one in listed}
+        return found
+
+    async def sockets(self, name: str, engine_id: str) -> tuple[ListeningSocket, ...]:
+        return await self.ask(name, self.engines.of(name).listening_sockets(engine_id), ())
+
+    async def at_process_limit(self, name: str, engine_id: str) -> bool:
+        return await self.ask(name, self.engines.of(name).process_limit_reached(engine_id), False)
+
+    async def last_lines(self, name: str, engine_id: str) -> tuple[str, ...]:
+        return await self.ask(name, self.engines.of(name).last_lines(engine_id, LAST_LINES), ())

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from moorage.containers.reconciler.places import Kind, Places, Ticket, shares_on
+from moorage.containers.reconciler.places import Places, Ticket, shares_on
 from moorage.kit.clock import Clock
 from moorage.kit.errors import EngineError, LeaseLostError
 
@@ -38,15 +38,19 @@ class Operations:
     def __init__(self, clock: Clock, ask: Callable[[str], None]) -> None:
         self._clock = clock
         self._ask = ask
-        self._places = Places(shares_on(cores=1))
+        self._places: dict[str, Places] = {}
+        """By engine, so that a slow machine holds up no other."""
         self._waiting: dict[str, Operation] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
         self._failures: dict[str, dict[str, _Failure]] = {}
         """By container and key: what failed the last time."""
 
-    def fit_to(self, cores: int) -> None:
+    def fit_to(self, engine: str, cores: int) -> None:
         """The machine has so many: until that is known, it is taken for the smallest."""
-        self._places.shares = shares_on(cores)
+        self._places_of(engine).shares = shares_on(cores)
+
+    def _places_of(self, engine: str) -> Places:
+        return self._places.setdefault(engine, Places(shares_on(cores=1)))
 
     def busy(self, key: str) -> bool:
         return key in self._running or key in self._waiting
@@ -62,21 +66,12 @@ class Operations:
         """Whether for something of it the engine itself was at fault the last time."""
         return any(failure.of_the_engine for failure in self._failures.get(container_id, {}).values())
 
-    def begin(
-        self,
-        key: str,
-        container_id: str,
-        work: Callable[[], Awaitable[None]],
-        *,
-        kind: Kind,
-        organization_id: str,
-    ) -> None:
+    def begin(self, ticket: Ticket, container_id: str, work: Callable[[], Awaitable[None]]) -> None:
         """Do `work` as soon as there is a place for it, unless something for this key is under way."""
-        if not self.busy(key):
-            ticket = Ticket(key, kind, organization_id)
-            self._waiting[key] = Operation(ticket, container_id, work)
-            self._places.ask(ticket)
-            self._run_granted(kind)
+        if not self.busy(ticket.key):
+            self._waiting[ticket.key] = Operation(ticket, container_id, work)
+            self._places_of(ticket.engine).ask(ticket)
+            self._run_granted(ticket)
 
     def keep_only(self, container_id: str, keys: Collection[str]) -> None:
         """Of what failed for a container; nothing more will be done for the others."""
@@ -87,21 +82,26 @@ class Operations:
     async def cancel_all(self) -> None:
         """We lead no longer: let go of everything. Also when we are cancelled meanwhile: that ends the waiting no sooner."""
         self._waiting.clear()
-        self._places.clear()
+        self._clear_places()
         tasks = self.under_way()
         for task in tasks:
             task.cancel()
         try:
             await asyncio.gather(*tasks, return_exceptions=True)
         finally:
-            self._places.clear()  # What ended meanwhile gave places back that were no longer taken.
+            self._clear_places()  # What ended meanwhile gave places back that were no longer taken.
             self._running.clear()
             self._failures.clear()
 
-    def _run_granted(self, kind: Kind) -> None:
-        for ticket in self._places.grant(kind):
+    def _clear_places(self) -> None:
+        for places in self._places.values():
+            places.clear()
+
+    def _run_granted(self, like: Ticket) -> None:
+        for ticket in self._places_of(like.engine).grant(like.kind):
             operation = self._waiting.pop(ticket.key)
-            self._running[ticket.key] = asyncio.create_task(self._run(operation), name=f"{kind} {ticket.key}")
+            name = f"{ticket.kind} {ticket.key}"
+            self._running[ticket.key] = asyncio.create_task(self._run(operation), name=name)
 
     async def _run(self, operation: Operation) -> None:
         key, container_id = operation.ticket.key, operation.container_id
@@ -138,5 +138,5 @@ class Operations:
         try:
             await operation.work()
         finally:
-            self._places.give_back(operation.ticket)
-            self._run_granted(operation.ticket.kind)
+            self._places_of(operation.ticket.engine).give_back(operation.ticket)
+            self._run_granted(operation.ticket)

@@ -1,4 +1,4 @@
-"""Who may use the engine next. Pure: it hands out places and takes them back, and runs nothing.
+"""Who may use an engine next. Pure: it hands out places and takes them back, and runs nothing.
 
 Each kind of work has places of its own, so that stops, which mostly wait for a process to end, hold up no start. Within
 a kind, whichever organization uses the fewest places is next, and of several each in turn; an organization never has
@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+
+from moorage.engines.base import LOCAL_ENGINE
 
 
 class Kind(StrEnum):
@@ -44,6 +46,8 @@ class Ticket:
     key: str
     kind: Kind
     organization_id: str
+    engine: str = LOCAL_ENGINE
+    """Whose places it is about: each engine has places of its own."""
 
 
 @dataclass

@@ -92,8 +92,7 @@ class Prober:
         settings = ContainerSettings.from_json(container.settings)
         return await probe_replica(
             self._http_session(),
-            replica.host,
-            replica.host_port,
+            *_address(replica),
             settings.health_path,
             patience_s=_patience_s(replica, now),
             timeout_s=_probe_timeout_s(replica, settings.health_timeout_s, now),
@@ -105,6 +104,12 @@ class Prober:
             timeout = aiohttp.ClientTimeout(total=PROBE_TIMEOUT_S)
             self._http = aiohttp.ClientSession(connector=connector, timeout=timeout, auto_decompress=False)
         return self._http
+
+
+def _address(replica: ObservedReplica) -> tuple[str, int]:
+    assert replica.host is not None, "only what has an address is asked"
+    assert replica.host_port is not None, "which has a port"
+    return replica.host, replica.host_port
 
 
 def _asking(ask: Callable[[str], None], container_id: str) -> Callable[[asyncio.Task[Probe]], None]:

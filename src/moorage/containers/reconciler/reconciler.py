@@ -17,15 +17,10 @@ from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from moorage.catalog.capacity import Used, place, room_for
-from moorage.catalog.driver_fit import too_old_for
-from moorage.catalog.repository import list_instance_types
-from moorage.catalog.shortage import why_waiting
+from moorage.catalog.repository import list_nodes
 from moorage.containers import capacity_repository
-from moorage.containers.avoidance import Avoidance, avoided_nodes, why_no_other_room
 from moorage.containers.capacity_repository import Room
 from moorage.containers.channels import CONTAINERS
-from moorage.containers.fixes import next_larger
 from moorage.containers.models import ContainerRow, ReplicaRow
 from moorage.containers.plan import make_plan
 from moorage.containers.reconciler import repository, trials
@@ -37,14 +32,16 @@ from moorage.containers.reconciler.funding import Funding
 from moorage.containers.reconciler.gpu_watch import GpuWatch
 from moorage.containers.reconciler.image_cleaning import ImageCleaning
 from moorage.containers.reconciler.loading_repository import NO_ROUTE, Loaded, load
+from moorage.containers.reconciler.moving import Moving
 from moorage.containers.reconciler.observation import Observer, Seen
 from moorage.containers.reconciler.operations import Operations
 from moorage.containers.reconciler.outages import record_outages
-from moorage.containers.reconciler.places import Kind
+from moorage.containers.reconciler.places import Kind, Ticket
+from moorage.containers.reconciler.placing import Placing
 from moorage.containers.reconciler.presence import record_presence
+from moorage.containers.reconciler.pulse import Pulse, Silences
 from moorage.containers.reconciler.repository import FoundImage
 from moorage.containers.reconciler.sweep import Sweep
-from moorage.containers.reconciler.watches import run_watches
 from moorage.containers.spec import ContainerSettings, RegistryProvider
 from moorage.containers.states import LIVE, ContainerState, DesiredState, Reason, ReplicaState
 from moorage.containers.stop_reasons import stopped_because
@@ -52,6 +49,8 @@ from moorage.containers.trial import trial_step
 from moorage.containers.verdict import Fix, Verdict
 from moorage.containers.views import ContainerView, Plan, ReplicaView
 from moorage.engines.base import Engine, ObservedReplica, ReplicaPhase
+from moorage.engines.each import run_for_each
+from moorage.engines.engines import Engines
 from moorage.kit.clock import Clock
 from moorage.kit.crypto import Keyring
 from moorage.kit.database import Database
@@ -59,12 +58,13 @@ from moorage.kit.ids import ReplicaId
 from moorage.kit.settings import Settings
 from moorage.reconcile.driver import Due
 from moorage.reconcile.lease import Lease
+from moorage.reconcile.watches import Watches, run_watches
 
 
 @dataclass
 class ContainersReconciler:
     database: Database
-    engine: Engine
+    engines: Engines
     keyring: Keyring
     settings: Settings
     clock: Clock
@@ -81,25 +81,32 @@ class ContainersReconciler:
     _image_cleaning: ImageCleaning = field(init=False)
     _observer: Observer = field(init=False)
     _funding: Funding = field(init=False)
+    _placing: Placing = field(init=False)
+    _pulse: Pulse = field(init=False)
+    _moving: Moving = field(init=False)
 
     def __post_init__(self) -> None:
         self._operations = Operations(self.clock, lambda container_id: self.ask(container_id))
-        self._calls = EngineCalls(self.database, self.engine, self.keyring, self.settings, self.clock)
-        self._doubts = Doubts(self.database, self.engine, self.keyring, self.settings)
-        self._sweep = Sweep(self.database, self.engine, self.clock, self._doubts, self._operations.fit_to)
+        self._calls = EngineCalls(self.database, self.engines, self.keyring, self.settings, self.clock)
+        self._doubts = Doubts(self.database, self.engines, self.keyring, self.settings)
+        self._sweep = Sweep(self.database, self.engines, self.clock, self._doubts, self._operations.fit_to)
+        self._pulse = Pulse(self.database, self.engines, self.clock, self._sweep.hurry)
         self._disk_watch = DiskWatch(
-            self.database, self.engine, self.clock, lambda container_id: self.ask(container_id)
+            self.database, self.engines, self.clock, lambda container_id: self.ask(container_id), self._pulse
         )
         self._gpu_watch = GpuWatch(
             self.database,
-            self.engine,
+            self.engines,
             self.clock,
             lambda container_id: self.ask(container_id),
+            self._pulse,
             self._sweep.refresh_nodes,
         )
-        self._image_cleaning = ImageCleaning(self.database, self.engine, self.settings, self.clock)
-        self._observer = Observer(self.engine, lambda container_id: self.ask(container_id))
+        self._image_cleaning = ImageCleaning(self.database, self.engines, self.settings, self.clock)
+        self._observer = Observer(self.engines, lambda container_id: self.ask(container_id))
         self._funding = Funding(self.settings)
+        self._moving = Moving(self.database, self.settings, self.clock)
+        self._placing = Placing(self.database, self.engines, self.settings, self._calls, self._gpu_watch)
 
     async def due(self, limit: int) -> Due:
         async with self.database.reading() as session:
@@ -116,12 +123,13 @@ class ContainersReconciler:
         image, (seen, doubted, room) = await asyncio.gather(
             self._local_image(loaded, lease), self._surroundings(loaded, busy, lease)
         )
-        room = self._with_its_driver(loaded, room)
+        room = self._placing.with_its_driver(loaded, room)
         probes = self._observer.remember(loaded, seen)
         self._operations.keep_only(key, {key, *(row.id for row in loaded.replicas)})
         larger = await self._larger_type(loaded, seen, room)
-        view = self._container_view(loaded, room, doubted, larger, pulling=key in busy)
-        plan = make_plan(view, self._replica_views(loaded, seen, doubted), loaded.now)
+        view = self._container_view(loaded, seen, room, doubted, larger)
+        machines = await self._machines(loaded, seen)
+        plan = make_plan(view, self._replica_views(loaded, seen, doubted, machines), loaded.now)
         created: list[ReplicaRow] = []
         async with self._guarded(lease) as session:
             progress = self._progress(loaded, plan)
@@ -129,11 +137,12 @@ class ContainersReconciler:
             # Before the money: what is missing is not paid for, and what came back is.
             await record_presence(session, loaded, missing=doubted.replica_ids, there=seen.engine.keys())
             if plan.create_slots:
-                await capacity_repository.lock_capacity(session)  # before the account: docs/locking.md
+                # Before the account: docs/locking.md.
+                await capacity_repository.lock_capacity(session, self._placing.choices(loaded, room))
             funded = await self._funding.fund(session, loaded, plan, as_asked=as_asked)
             await record_outages(session, loaded, plan, funded, self.settings)
             await repository.move_replicas(session, plan, funded, probes)
-            created = await self._admit(session, loaded, room, funded.create_slots)
+            created = await self._placing.admit(session, loaded, room, funded.create_slots)
             await trials.advance(session, loaded, plan)
             if as_asked:
                 await tell_of_failure(session, self.keyring, self.settings, loaded, plan)
@@ -143,7 +152,7 @@ class ContainersReconciler:
                 self._calls.fresh.put(key, seen.engine[move.replica_id], words)
         if plan.gone:
             self._forget(key)
-        self._begin_operations(loaded, seen, plan, created, lease)
+        await self._begin_operations(loaded, seen, plan, room, created, lease)
 
     async def _put_to_rest(self, key: str, lease: Lease) -> None:
         """A container that is gone, and is due because nobody knew whether the pass that ended it was committed."""
@@ -156,39 +165,63 @@ class ContainersReconciler:
         self._operations.keep_only(container_id, ())
         self._observer.forget(container_id)
         self._calls.fresh.forget(container_id)
+        self._calls.unfit.forget(container_id)
 
     async def postpone(self, key: str, error: Exception, lease: Lease) -> None:
         async with self._guarded(lease) as session:
             await repository.postpone(session, key, error)
 
     async def lead(self, lease: Lease) -> None:
-        """Watch the engine for changes, and compare everything with everything now and then. Whatever is under way
+        """Watch each engine for changes, and compare everything with everything now and then. Whatever is under way
         ends only when we do not lead any more."""
-        watches: dict[str, Callable[[], Awaitable[None]]] = {
-            "sweep": partial(self._sweep.run, lease),
-            "disk": partial(self._disk_watch.run, lease),
-            "gpus": partial(self._gpu_watch.run, lease),
-            "images": partial(self._image_cleaning.run, lease),
-            "events": self._watch,
-        }
         # Passes end after this does, and one of them may have seen something when all was forgotten.
         self._forget_all()
         try:
-            await run_watches(watches, self.clock)
+            async with asyncio.TaskGroup() as group:
+                group.create_task(
+                    run_watches(
+                        {
+                            "ports": partial(self._sweep.run_ports, lease),
+                            "absent": partial(self._pulse.run_absent, lease),
+                            "moving": partial(self._moving.run, lease),
+                        },
+                        self.clock,
+                    )
+                )
+                group.create_task(
+                    run_for_each(self.engines, partial(self._watches_of, lease=lease), self.clock)
+                )
         finally:
             try:
                 await self._operations.cancel_all()
             finally:
                 self._forget_all()
 
+    def _watches_of(self, name: str, engine: Engine, *, lease: Lease) -> Watches:
+        of_what_answers: Watches = {
+            "sweep": partial(self._sweep.run, name, lease),
+            "disk": partial(self._disk_watch.run, name, lease),
+            "gpus": partial(self._gpu_watch.run, name, lease),
+            "images": partial(self._image_cleaning.run, name, lease),
+            "events": partial(self._watch, name, engine),
+        }
+        return {
+            "pulse": partial(self._pulse.run, name, lease),
+            **{what: partial(self._once_it_answers, name, watch) for what, watch in of_what_answers.items()},
+        }
+
+    async def _once_it_answers(self, name: str, watch: Callable[[], Awaitable[None]]) -> None:
+        await self._pulse.until_it_answers(name)
+        await watch()
+
     def _forget_all(self) -> None:
         """What this process saw while it led: when it leads again, all may be different."""
         self._observer.forget_all()
         self._calls.fresh.forget_all()
 
-    async def _watch(self) -> None:
-        self._sweep.hurry()
-        async for container_id in self.engine.watch():
+    async def _watch(self, name: str, engine: Engine) -> None:
+        self._sweep.hurry(name)
+        async for container_id in engine.watch():
             self._calls.fresh.engine_spoke(container_id)
             self.ask(container_id)
 
@@ -218,45 +251,17 @@ class ContainersReconciler:
             for replica in loaded.replicas
             if replica.state in LIVE
             and replica.generation == row.generation
+            and replica.moving_since is None
             and (_is_there(replica, seen) or replica.id in doubted.replica_ids)
         }
         if loaded.desired_state != DesiredState.RUNNING or len(live) >= row.desired_replicas:
             return Room()
-        async with self.database.reading() as session:
-            room = await capacity_repository.load_room(session)
-        avoided = self._avoided(loaded)
-        there = self._gpu_watch.with_broken(room.nodes)
-        return replace(room, nodes=[node for node in there if node.name not in avoided])
-
-    def _with_its_driver(self, loaded: Loaded, room: Room) -> Room:
-        """Without machines whose driver cannot run what is in its image, which this pass may have found out."""
-        asked = loaded.container.image_gpu_environment
-        if not asked or not loaded.instance_type.gpu_count:
-            return room
-        return replace(room, nodes=[node for node in room.nodes if too_old_for(node, asked) is None])
-
-    def _avoided(self, loaded: Loaded) -> tuple[str, ...]:
-        row = loaded.container
-        return avoided_nodes(
-            Avoidance.from_json(row.avoidance),
-            generation=row.generation,
-            serving_generation=row.serving_generation,
-            now=loaded.now,
-        )
+        return await self._placing.room(loaded)
 
     async def _larger_type(self, loaded: Loaded, seen: Seen, room: Room) -> str | None:
-        """The next larger type that some machine could hold; asked for only where memory was too small."""
-        if not any(one.out_of_memory for one in seen.engine.values()):
-            return None
-        async with self.database.reading() as session:
-            catalogue = await list_instance_types(session)
-        possible = [
-            one
-            for one in catalogue
-            if one.enabled and room_for(one, room.nodes, {}, self.settings.cpu_overcommit)
-        ]
-        larger = next_larger(loaded.instance_type, possible)
-        return larger.name if larger is not None else None
+        """Asked for only where memory was too small."""
+        small = any(one.out_of_memory for one in seen.engine.values())
+        return await self._placing.larger_type(loaded, room) if small else None
 
     async def _local_image(self, loaded: Loaded, lease: Lease) -> FoundImage | Verdict | None:
         """An image of this machine is looked up within the pass; only a pull is worth a pass of its own."""
@@ -265,7 +270,7 @@ class ContainersReconciler:
         wanted = loaded.desired_state == DesiredState.RUNNING and row.generation != row.failed_generation
         if not local or not wanted or row.image_generation == row.generation:
             return None
-        found = await self._calls.find_image(loaded, lease)
+        found = await self._calls.find_local_image(loaded, lease)
         if isinstance(found, Verdict):
             row.failed_generation = row.generation
             row.failure_reason, row.failure_message = found.reason, found.message
@@ -276,7 +281,7 @@ class ContainersReconciler:
         return found
 
     async def _observe(self, loaded: Loaded, busy: frozenset[str], lease: Lease) -> tuple[Seen, Doubted]:
-        seen = await self._observer.observe(loaded, busy, self._look_at)
+        seen = await self._observer.observe(loaded, busy, self._look_at, self._pulse.silent)
         if loaded.desired_state != DesiredState.RUNNING:
             return seen, Doubted()  # Nothing is lost by believing that what is to go has gone.
         missing = [row for row in loaded.replicas if row.id in seen.missing and row.state in _SHOULD_RUN]
@@ -284,10 +289,10 @@ class ContainersReconciler:
 
     async def _look_at(self, replica: ReplicaRow) -> ObservedReplica | None:
         fresh = self._calls.fresh.take(replica.container_id, replica.id)
-        return fresh or await self.engine.inspect(ReplicaId(replica.id))
+        return fresh or await self.engines.of(replica.engine).inspect(ReplicaId(replica.id))
 
     def _container_view(
-        self, loaded: Loaded, room: Room, doubted: Doubted, larger: str | None, *, pulling: bool
+        self, loaded: Loaded, seen: Seen, room: Room, doubted: Doubted, larger: str | None
     ) -> ContainerView:
         row = loaded.container
         settings = ContainerSettings.from_json(row.settings)
@@ -304,7 +309,10 @@ class ContainersReconciler:
             unready_since=row.unready_since,
             watched_since=loaded.watched_since,
             image_known=row.image_generation == row.generation,
-            pulling=pulling,
+            pulling=row.id in seen.busy,
+            bringing_image=any(
+                one.id in seen.busy and one.id in self._calls.without_image for one in loaded.replicas
+            ),
             port=row.port or 0,
             health_path=settings.health_path,
             health_timeout=timedelta(seconds=settings.health_timeout_s),
@@ -320,25 +328,27 @@ class ContainersReconciler:
             trial=trial_step(row),
             trial_failure=_trial_failure(row),
             doubt=doubted.verdict,
-            room_for=room_for(loaded.instance_type, room.nodes, room.used, self.settings.cpu_overcommit),
-            no_room_message=self._why_no_room(loaded, room),
-            avoids_nodes=bool(self._avoided(loaded)),
+            room_for=self._placing.room_for(loaded, room),
+            no_room_message=self._placing.why_no_room(loaded, room),
+            avoids_nodes=bool(self._placing.avoided(loaded)),
             recent_failures=[(failure.slot, failure.ended_at) for failure in loaded.failures],
             last_failure=last_failure,
             unpayable_slots=self._funding.unpayable_slots(loaded),
             unpayable_because=self._funding.unpayable_because(loaded),
             stopped_because=stopped_because(loaded.stop_reason),
-            engine_failing=self._operations.engine_failing(row.id),
+            engine_failing=self._operations.engine_failing(row.id) or bool(seen.unreachable),
         )
 
-    def _why_no_room(self, loaded: Loaded, room: Room) -> str:
-        instance_type, avoidance = loaded.instance_type, Avoidance.from_json(loaded.container.avoidance)
-        avoided = self._avoided(loaded)
-        if avoidance is None or not avoided:
-            return why_waiting(instance_type, room.nodes, room.used, self.settings.cpu_overcommit)
-        return why_no_other_room(instance_type.gpu_model or instance_type.name, avoided, avoidance.until)
+    async def _machines(self, loaded: Loaded, seen: Seen) -> Silences:
+        """Asked for only where one does not answer."""
+        if not seen.unreachable:
+            return Silences()
+        async with self.database.reading() as session:
+            return Silences(await list_nodes(session), frozenset(self.engines.by_name()))
 
-    def _replica_views(self, loaded: Loaded, seen: Seen, doubted: Doubted) -> list[ReplicaView]:
+    def _replica_views(
+        self, loaded: Loaded, seen: Seen, doubted: Doubted, machines: Silences
+    ) -> list[ReplicaView]:
         return [
             ReplicaView(
                 id=ReplicaId(row.id),
@@ -362,64 +372,55 @@ class ContainersReconciler:
                 failing_since=loaded.routes.get(row.id, NO_ROUTE).failing_since,
                 failing=loaded.routes.get(row.id, NO_ROUTE).failing,
                 unfunded=row.unfunded_at is not None,
-                evicted=self._disk_watch.evicted.get(row.id)
-                or self._gpu_watch.evicted.get(row.id)
+                evicted=self._disk_watch.why_evicted(row.engine, row.id)
+                or self._gpu_watch.why_evicted(row.engine, row.id)
                 or seen.lost_gpus.get(row.id),
                 probing=row.id in seen.probing,
                 doubted=row.id in doubted.replica_ids,
                 replaced=row.ended_badly,
+                unreachable=row.id in seen.unreachable,
+                silent_since=machines.since(row.engine, row.node) if row.id in seen.unreachable else None,
+                machine_left=row.id in seen.unreachable and machines.left(row.engine),
+                moving=row.moving_since is not None,
             )
             for row in loaded.replicas
         ]
 
-    async def _admit(
-        self, session: AsyncSession, loaded: Loaded, room: Room, slots: Sequence[int]
-    ) -> list[ReplicaRow]:
-        """Insert replicas in slots that have an hour, each where there is room. Under the capacity lock, because the
-        plan's idea of the room may be older than another container's admission; what does not fit waits for the
-        next pass, as does what could not be paid."""
-        if not slots:
-            return []
-        used = await capacity_repository.used_capacity(session)
-        created = []
-        for slot in slots:
-            placement = place(loaded.instance_type, room.nodes, used, self.settings.cpu_overcommit)
-            if placement is None:
-                break
-            row = await capacity_repository.insert_replica(
-                session, loaded.container, slot, placement, self.settings.replica_port_range
-            )
-            created.append(row)
-            held = used.get(placement.node, Used())
-            used[placement.node] = replace(
-                held,
-                cpu_millis=held.cpu_millis + loaded.instance_type.vcpu_millis,
-                memory_bytes=held.memory_bytes + loaded.instance_type.memory_bytes,
-                gpu_device_ids=held.gpu_device_ids | set(placement.gpu_device_ids),
-            )
-        return created
-
-    def _begin_operations(
-        self, loaded: Loaded, seen: Seen, plan: Plan, created: Sequence[ReplicaRow], lease: Lease
+    async def _begin_operations(
+        self,
+        loaded: Loaded,
+        seen: Seen,
+        plan: Plan,
+        room: Room,
+        created: Sequence[ReplicaRow],
+        lease: Lease,
     ) -> None:
         container_id, calls = loaded.container.id, self._calls
 
-        def begin(key: str, kind: Kind, work: Callable[[], Awaitable[None]]) -> None:
-            self._operations.begin(key, container_id, work, kind=kind, organization_id=loaded.organization_id)
+        def begin(key: str, kind: Kind, engine: str, work: Callable[[], Awaitable[None]]) -> None:
+            ticket = Ticket(key, kind, loaded.organization_id, engine)
+            self._operations.begin(ticket, container_id, work)
 
-        if plan.ensure_image:
-            begin(container_id, Kind.PULL, partial(calls.ensure_image, loaded, lease))
-        if plan.prepare_trial:
-            begin(container_id, Kind.PULL, partial(calls.prepare_trial, loaded, lease))
+        calls.without_image -= {row.id for row in loaded.replicas if row.state != ReplicaState.REQUESTED}
         rows = {row.id: row for row in (*loaded.replicas, *created)}
         for replica_id in (*plan.start, *(row.id for row in created)):
-            begin(replica_id, Kind.START, partial(calls.start, loaded, rows[replica_id], lease))
-        for replica_id in plan.stop:
-            begin(replica_id, Kind.STOP, partial(calls.stop, seen.engine[replica_id].engine_id, lease))
-        for replica_id in plan.kill:
-            begin(replica_id, Kind.KILL, partial(calls.kill, seen.engine[replica_id].engine_id, lease))
-        for replica_id in plan.remove:
-            begin(replica_id, Kind.REMOVE, partial(calls.remove, seen.engine[replica_id].engine_id, lease))
+            row = rows[replica_id]
+            if replica_id in calls.without_image:
+                begin(replica_id, Kind.PULL, row.engine, partial(calls.bring_image, loaded, row, lease))
+            else:
+                begin(replica_id, Kind.START, row.engine, partial(calls.start, loaded, row, lease))
+        for kind, call, replica_ids in (
+            (Kind.STOP, calls.stop, plan.stop),
+            (Kind.KILL, calls.kill, plan.kill),
+            (Kind.REMOVE, calls.remove, plan.remove),
+        ):
+            for replica_id in replica_ids:
+                engine, engine_id = rows[replica_id].engine, seen.engine[replica_id].engine_id
+                begin(replica_id, kind, engine, partial(call, engine, engine_id, lease))
+        if plan.ensure_image or plan.prepare_trial:
+            fetch = calls.ensure_image if plan.ensure_image else calls.prepare_trial
+            first = await self._placing.first_engine(loaded, room)
+            begin(container_id, Kind.PULL, first, partial(fetch, loaded, first, lease))
 
     def _progress(self, loaded: Loaded, plan: Plan) -> dict[str, Any] | None:
         if plan.state is ContainerState.PULLING:

@@ -203,10 +203,21 @@ async def put_to_rest(session: AsyncSession, container_id: str) -> None:
     await session.execute(update(ContainerRow).where(gone).values(reconcile_at=None))
 
 
-async def replicas_by_engine_presence(session: AsyncSession) -> list[Row[tuple[str, str, str]]]:
+async def replicas_by_engine_presence(session: AsyncSession, engine: str) -> list[Row[tuple[str, str, str]]]:
     """(replica, container, state) of everything that should be known to an engine."""
     query = select(ReplicaRow.id, ReplicaRow.container_id, ReplicaRow.state)
-    return list(await session.execute(query.where(ReplicaRow.state != ReplicaState.REMOVED)))
+    known = (ReplicaRow.state != ReplicaState.REMOVED) & (ReplicaRow.engine == engine)
+    return list(await session.execute(query.where(known)))
+
+
+async def containers_on(session: AsyncSession, engine: str) -> list[str]:
+    """Those that have something there."""
+    query = select(ReplicaRow.container_id).where(
+        # Says nothing new, but lets Postgres use the small index of those that are not removed.
+        text("replicas.state <> 'removed'"),
+        ReplicaRow.engine == engine,
+    )
+    return sorted((await session.execute(query.distinct())).scalars())
 
 
 async def release_ports(session: AsyncSession) -> None:
@@ -232,8 +243,8 @@ async def release_ports(session: AsyncSession) -> None:
     await session.execute(released.execution_options(synchronize_session=False))
 
 
-async def list_disks(session: AsyncSession) -> list[Disk]:
-    """Of all that have files yet."""
+async def list_disks(session: AsyncSession, engine: str) -> list[Disk]:
+    """Of all that have files there yet."""
     ended = ReplicaRow.state.in_((ReplicaState.STOPPED, ReplicaState.COLLECTED))
     query = (
         select(
@@ -244,19 +255,24 @@ async def list_disks(session: AsyncSession) -> list[Disk]:
             ended,
         )
         .join(InstanceTypeRow, InstanceTypeRow.name == ReplicaRow.instance_type)
-        .where(ReplicaRow.state != ReplicaState.REMOVED, ReplicaRow.engine_id.is_not(None))
+        .where(
+            ReplicaRow.state != ReplicaState.REMOVED,
+            ReplicaRow.engine_id.is_not(None),
+            ReplicaRow.engine == engine,
+        )
     )
     return [Disk(*row) for row in await session.execute(query)]
 
 
-async def list_gpu_users(session: AsyncSession) -> list[GpuUser]:
-    """Of all that hold some."""
+async def list_gpu_users(session: AsyncSession, engine: str) -> list[GpuUser]:
+    """Of all that hold some there."""
     row = ReplicaRow
     query = select(row.id, row.container_id, row.node, row.gpu_device_ids).where(
         # Says nothing new, but lets Postgres use the small index of those that are not removed.
         text("replicas.state <> 'removed'"),
         row.state.in_(HOLDS_RESOURCES),
         func.cardinality(row.gpu_device_ids) > 0,
+        row.engine == engine,
     )
     found = await session.execute(query)
     return [GpuUser(one, container, node, tuple(devices)) for one, container, node, devices in found]
@@ -317,6 +333,8 @@ async def _keep_starting(session: AsyncSession, transition: Transition) -> None:
 
 def _seen_in_engine(observed: ObservedReplica) -> dict[str, Any]:
     seen: dict[str, Any] = {"engine_id": observed.engine_id, "host": observed.host}
+    # Where we allocated its port it is that one, whatever an engine says.
+    seen["host_port"] = func.coalesce(_REPLICA_TABLE.c.host_port, observed.host_port)
     if observed.started_at is not None:
         seen["started_at"] = observed.started_at
     if observed.ended_at is not None:

@@ -1,10 +1,11 @@
-"""Everything against everything: the engine's whole list against the rows, now and then and after reconnects.
+"""Everything against everything: each engine's whole list against its rows, now and then and after reconnects.
 
 Passes look at one container each and are told when to; the sweep finds what nobody told them. It decides
 nothing about known replicas: it makes their containers due.
 """
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -16,7 +17,8 @@ from moorage.containers.reconciler import repository
 from moorage.containers.reconciler.doubt_repository import EXPECTED
 from moorage.containers.reconciler.doubts import Doubts
 from moorage.containers.repository import mark_due
-from moorage.engines.base import Engine, ObservedReplica, ReplicaPhase
+from moorage.engines.base import ObservedReplica, ReplicaPhase
+from moorage.engines.engines import Engines
 from moorage.kit.clock import Clock
 from moorage.kit.database import Database
 from moorage.reconcile.lease import Lease
@@ -31,31 +33,34 @@ REMOVE_UNKNOWN_AFTER = timedelta(minutes=15)
 @dataclass
 class Sweep:
     database: Database
-    engine: Engine
+    engines: Engines
     clock: Clock
     doubts: Doubts
-    fit_to: Callable[[int], None]
-    """Called with the number of cores that there are."""
-    _unknown_since_s: dict[str, float] = field(init=False, default_factory=dict)
-    _hurried: asyncio.Event = field(init=False, default_factory=asyncio.Event)
+    fit_to: Callable[[str, int], None]
+    """Called with an engine's name and the number of cores that it has."""
+    _unknown_since_s: dict[str, dict[str, float]] = field(init=False, default_factory=dict)
+    """By engine, and by its own id of the object."""
+    _hurried: defaultdict[str, asyncio.Event] = field(
+        init=False, default_factory=lambda: defaultdict(asyncio.Event)
+    )
 
-    async def run(self, lease: Lease) -> None:
+    async def run(self, name: str, lease: Lease) -> None:
+        """Of one engine."""
         while True:
             lease.check()
-            self._hurried.clear()
-            await self.engine.prepare()
-            await self.refresh_nodes(lease)
-            await self._compare(lease)
-            await self.release_ports(lease)
-            await self._pause()
+            self._hurried[name].clear()
+            await self.engines.of(name).prepare()
+            await self.refresh_nodes(name, lease)
+            await self._compare(name, lease)
+            await self._pause(name)
 
-    def hurry(self) -> None:
+    def hurry(self, name: str) -> None:
         """The engine's words were not heard for a moment."""
-        self._hurried.set()
+        self._hurried[name].set()
 
-    async def _pause(self) -> None:
+    async def _pause(self, name: str) -> None:
         waits = [
-            asyncio.ensure_future(self._hurried.wait()),
+            asyncio.ensure_future(self._hurried[name].wait()),
             asyncio.ensure_future(self.clock.sleep(SWEEP_EVERY_S)),
         ]
         try:
@@ -64,22 +69,28 @@ class Sweep:
             for wait in waits:
                 wait.cancel()
 
+    async def run_ports(self, lease: Lease) -> None:
+        while True:
+            await self.release_ports(lease)
+            await self.clock.sleep(SWEEP_EVERY_S)
+
     async def release_ports(self, lease: Lease) -> None:
         async with self.database.transaction() as session:
             await lease.guard(session)
             await repository.release_ports(session)
 
-    async def refresh_nodes(self, lease: Lease) -> None:
-        nodes = await self.engine.capacity()
-        self.fit_to(sum(node.cpu_millis for node in nodes) // 1000)
+    async def refresh_nodes(self, name: str, lease: Lease) -> None:
+        nodes = await self.engines.of(name).capacity()
+        self.fit_to(name, sum(node.cpu_millis for node in nodes) // 1000)
         async with self.database.transaction() as session:
             await lease.guard(session)
-            await replace_nodes(session, nodes)
+            await replace_nodes(session, nodes, name)
 
-    async def _compare(self, lease: Lease) -> None:
-        there = {observed.replica_id: observed for observed in await self.engine.list_replicas()}
+    async def _compare(self, name: str, lease: Lease) -> None:
+        engine = self.engines.of(name)
+        there = {observed.replica_id: observed for observed in await engine.list_replicas()}
         async with self.database.reading() as session:
-            rows = await repository.replicas_by_engine_presence(session)
+            rows = await repository.replicas_by_engine_presence(session, name)
             strangers = there.keys() - {row.id for row in rows}
             removed_rows = await repository.known_replica_ids(session, strangers)
         ended = {row.container_id for row in rows if row.state in EXPECTED and not _runs(there.get(row.id))}
@@ -89,25 +100,24 @@ class Sweep:
                 await mark_due(session, some)
         for replica_id, observed in there.items():
             if replica_id in removed_rows:
-                # Its row says removed: a start that was under way when its leader lost the lease.
+                # Its row says removed: a start that was under way when its leader lost the lease, or its machine was lost.
                 lease.check()
-                await self.engine.remove(observed.engine_id)
-                log.warning("stray_replica_removed", replica_id=replica_id)
-        await self.doubts.end(there.keys(), lease)
+                await engine.remove(observed.engine_id)
+                log.warning("stray_replica_removed", replica_id=replica_id, engine=name)
+        await self.doubts.end(name, there.keys(), lease)
         await self._remove_unknown(
-            [there[replica_id] for replica_id in sorted(strangers - removed_rows)], lease
+            name, [there[replica_id] for replica_id in sorted(strangers - removed_rows)], lease
         )
 
-    async def _remove_unknown(self, unknown: list[ObservedReplica], lease: Lease) -> None:
-        now_s = self.clock.monotonic()
-        self._unknown_since_s = {
-            one.engine_id: self._unknown_since_s.get(one.engine_id, now_s) for one in unknown
-        }
+    async def _remove_unknown(self, name: str, unknown: list[ObservedReplica], lease: Lease) -> None:
+        now_s, before = self.clock.monotonic(), self._unknown_since_s.get(name, {})
+        since_s = {one.engine_id: before.get(one.engine_id, now_s) for one in unknown}
+        self._unknown_since_s[name] = since_s
         for one in unknown:
-            waited_s = now_s - self._unknown_since_s[one.engine_id]
+            waited_s = now_s - since_s[one.engine_id]
             if waited_s >= REMOVE_UNKNOWN_AFTER.total_seconds():
                 lease.check()
-                await self.engine.remove(one.engine_id)
+                await self.engines.of(name).remove(one.engine_id)
                 log.warning("unknown_replica_removed", replica_id=one.replica_id)
             else:
                 log.warning("unknown_replica_seen", replica_id=one.replica_id, waited_s=round(waited_s))

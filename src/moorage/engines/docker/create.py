@@ -17,7 +17,8 @@ LABEL_SLOT = "moorage.slot"
 LABEL_GENERATION = "moorage.generation"
 
 HOST_ADDRESS = "127.0.0.1"
-"""Replicas are published on loopback only: whoever wants to reach one goes through the gateway."""
+"""Replicas are published on loopback, or on a machine's address in the tunnel: whoever wants to reach one goes through the
+gateway."""
 
 
 def name_of(replica_id: str) -> str:
@@ -35,6 +36,7 @@ def create_body(
     runtime: str | None = None,
     bounds_disk: bool = False,
     gpus: GpuGrant | None = None,
+    published_on: str = HOST_ADDRESS,
 ) -> dict[str, Any]:
     """`bounds_disk`: the engine's storage can."""
     profile = profile_for(spec, runtime, gpus)
@@ -56,7 +58,7 @@ def create_body(
         | {
             "NetworkMode": network,
             "Dns": list(dns),
-            "PortBindings": {_port(spec): [{"HostIp": HOST_ADDRESS, "HostPort": str(spec.host_port)}]},
+            "PortBindings": {_port(spec): [{"HostIp": published_on, "HostPort": str(spec.host_port)}]},
         },
     }
     if bounds_disk:

@@ -29,6 +29,7 @@ from moorage.engines.diagnosis import NetworkDiagnosis, NetworkQuestions
 from moorage.engines.docker import images
 from moorage.engines.docker.connection import CALL_TIMEOUT_S, UNIX_PREFIX, DockerConnection, json_messages
 from moorage.engines.docker.create import (
+    HOST_ADDRESS,
     LABEL_CONTAINER,
     LABEL_INSTALLATION,
     LABEL_REPLICA,
@@ -83,8 +84,10 @@ class DockerEngine:
         isolation_required: bool = True,
         pulls: PullProxy | None = None,
         host: HostReader | None = None,
+        published_on: str = HOST_ADDRESS,
     ) -> None:
-        """Without `pulls` there are the images of this machine and no others."""
+        """Without `pulls` there are the images of this machine and no others. `published_on`: the address of this machine
+        at which replicas are reached."""
         self._connection = DockerConnection(docker_host)
         is_local = docker_host.startswith(UNIX_PREFIX)
         self._gpus = Gpus(self._connection, host or HostReader(sandbox=runtime, is_local=is_local), clock)
@@ -93,6 +96,7 @@ class DockerEngine:
         self._dns = dns
         self._runtime = runtime
         self._pulls = pulls
+        self._published_on = published_on
         self._network = BridgeNetwork(installation_id)
         self._isolation = Isolation(self._network, clock, local_use, pulls, required=isolation_required)
         self._usage_files: dict[str, UsageFiles] = {}
@@ -368,6 +372,7 @@ class DockerEngine:
             runtime=self._runtime,
             bounds_disk=bounds_disk,
             gpus=grant,
+            published_on=self._published_on,
         )
 
     async def _find_usage_files(self, engine_id: str) -> UsageFiles | None:

@@ -102,18 +102,23 @@ async def _pulled_image(
     architecture: str,
     on_progress: Callable[[PullProgress], None],
 ) -> Image:
+    order = pull_order(request, architecture)
+    if pulls is None:
+        raise EngineError(f"pull {request.reference}: this engine was given no way to pull images")
+    async with pulls.ticket(order) as ticket:
+        await _pull(connection, request.reference, ticket, on_progress)
+        return await _keep(connection, request.reference, ticket)
+
+
+def pull_order(request: ImageRequest, architecture: str) -> PullOrder:
+    """Raises `ImageError` for a name that no registry has."""
     if _RESERVED.match(request.reference) is not None:
         raise ImageError(
             f"The name {request.reference} is reserved for local images.", code="image_not_found"
         )
-    if pulls is None:
-        raise EngineError(f"pull {request.reference}: this engine was given no way to pull images")
     name, tag, digest = split_reference(request.reference)
     reference = f"{name}@{digest}" if digest else f"{name}:{tag}"
-    order = PullOrder(reference, request.credentials, architecture, request.organization_id)
-    async with pulls.ticket(order) as ticket:
-        await _pull(connection, request.reference, ticket, on_progress)
-        return await _keep(connection, request.reference, ticket)
+    return PullOrder(reference, request.credentials, architecture, request.organization_id)
 
 
 async def _pull(

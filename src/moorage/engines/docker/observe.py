@@ -6,7 +6,6 @@ from typing import Any
 
 from moorage.engines.base import ObservedReplica, ReplicaPhase
 from moorage.engines.docker.create import (
-    HOST_ADDRESS,
     LABEL_CONTAINER,
     LABEL_GENERATION,
     LABEL_REPLICA,
@@ -28,6 +27,7 @@ _PHASES = {
 def observed_replica(inspected: Mapping[str, Any]) -> ObservedReplica:
     labels, state = inspected["Config"]["Labels"], inspected["State"]
     phase = _PHASES[state["Status"]]
+    host, host_port = _published_on(inspected["HostConfig"])
     return ObservedReplica(
         replica_id=ReplicaId(labels[LABEL_REPLICA]),
         container_id=ContainerId(labels[LABEL_CONTAINER]),
@@ -35,8 +35,8 @@ def observed_replica(inspected: Mapping[str, Any]) -> ObservedReplica:
         generation=int(labels[LABEL_GENERATION]),
         engine_id=inspected["Id"],
         phase=phase,
-        host=HOST_ADDRESS,
-        host_port=_host_port(inspected["HostConfig"]),
+        host=host,
+        host_port=host_port,
         started_at=_time(state["StartedAt"]) if phase is not ReplicaPhase.CREATED else None,
         ended_at=_time(state["FinishedAt"]) if phase is ReplicaPhase.EXITED else None,
         exit_code=int(state["ExitCode"]) if phase is ReplicaPhase.EXITED else None,
@@ -44,10 +44,10 @@ def observed_replica(inspected: Mapping[str, Any]) -> ObservedReplica:
     )
 
 
-def _host_port(host_config: Mapping[str, Any]) -> int:
+def _published_on(host_config: Mapping[str, Any]) -> tuple[str, int]:
     # What was asked for, not what is bound just now: an exited replica has its port still written here.
     ((binding,),) = host_config["PortBindings"].values()
-    return int(binding["HostPort"])
+    return str(binding["HostIp"]), int(binding["HostPort"])
 
 
 def _time(text: str) -> datetime | None:

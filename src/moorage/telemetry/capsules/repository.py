@@ -70,7 +70,9 @@ async def list_capsules(
 
 async def _content(session: AsyncSession, replica: ReplicaRow, container: ContainerRow) -> CapsuleContent:
     gpus = (
-        await session.execute(select(NodeRow.gpus).where(NodeRow.name == replica.node))
+        await session.execute(
+            select(NodeRow.gpus).where(NodeRow.engine == replica.engine, NodeRow.name == replica.node)
+        )
     ).scalar_one_or_none()
     same_image = container.image_generation == replica.generation
     return CapsuleContent.model_validate(

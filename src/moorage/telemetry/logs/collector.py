@@ -16,7 +16,7 @@ import structlog
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.containers.channels import CONTAINERS, ROUTES
-from moorage.engines.base import Engine
+from moorage.engines.engines import Engines
 from moorage.kit.clock import Clock
 from moorage.kit.crypto import Keyring
 from moorage.kit.database import Database
@@ -59,7 +59,7 @@ STORAGE_RETRY_S = 5.0
 @dataclass
 class LogCollector:
     database: Database
-    engine: Engine
+    engines: Engines
     keyring: Keyring
     settings: Settings
     clock: Clock
@@ -165,7 +165,14 @@ class LogCollector:
 
     def _follower(self, source: Source, lease: Lease) -> Follower:
         return Follower(
-            source, self.database, self.engine, self.keyring, self.clock, lease, self._writers, self._preparer
+            source,
+            self.database,
+            self.engines,
+            self.keyring,
+            self.clock,
+            lease,
+            self._writers,
+            self._preparer,
         )
 
     @asynccontextmanager

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from struct import Struct
 
+from moorage.engines.base import LOCAL_ENGINE
 from moorage.telemetry.logs.cursor import RawLine
 from moorage.telemetry.logs.streams import NUMBER_OF
 
@@ -30,6 +31,7 @@ class Source:
     project_id: str
     organization_id: str
     engine_id: str
+    engine: str = LOCAL_ENGINE
 
 
 def binary_rows(source: Source, lines: Sequence[RawLine], texts: Sequence[str]) -> bytes:

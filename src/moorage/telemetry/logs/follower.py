@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from moorage.engines.base import Engine, ReplicaPhase
+from moorage.engines.engines import Engines
 from moorage.kit.clock import Clock
 from moorage.kit.crypto import Keyring
 from moorage.kit.database import Database
@@ -39,7 +40,7 @@ LONGEST_PAUSE_S = 10.0
 class Follower:
     source: Source
     database: Database
-    engine: Engine
+    engines: Engines
     keyring: Keyring
     clock: Clock
     lease: Lease
@@ -78,7 +79,7 @@ class Follower:
     async def _follow_once(self) -> bool:
         """Whether everything is stored now."""
         try:
-            observed = await self.engine.inspect(ReplicaId(self.source.replica_id))
+            observed = await self._engine().inspect(ReplicaId(self.source.replica_id))
         except EngineError:
             self._engine_was_away = True
             raise
@@ -92,6 +93,10 @@ class Follower:
             await self._finish()
         return process_ended
 
+    def _engine(self) -> Engine:
+        """Looked up each time: its machine may be away for now."""
+        return self.engines.of(self.source.engine)
+
     async def _read_and_store(self, process_ended: bool) -> None:
         masker = await self._masker()
         async with self.database.transaction() as session:
@@ -101,7 +106,7 @@ class Follower:
         self._pace.begin()
         buffer = LineBuffer(assembler, self._pace)
         last = LINES_PER_S if self._fell_behind else None
-        bundles = self.engine.logs(self.source.engine_id, cursor.since_ns, last)
+        bundles = self._engine().logs(self.source.engine_id, cursor.since_ns, last)
         self._fell_behind = False
         try:
             async with asyncio.TaskGroup() as group:

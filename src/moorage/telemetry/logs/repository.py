@@ -38,6 +38,7 @@ async def list_sources(session: AsyncSession) -> list[Source]:
             ContainerRow.project_id,
             ProjectRow.organization_id,
             ReplicaRow.engine_id,
+            ReplicaRow.engine,
         )
         .join(ContainerRow, ContainerRow.id == ReplicaRow.container_id)
         .join(ProjectRow, ProjectRow.id == ContainerRow.project_id)
@@ -50,8 +51,10 @@ async def list_sources(session: AsyncSession) -> list[Source]:
         )
     )
     return [
-        Source(replica_id, container_id, project_id, organization_id, engine_id)
-        for replica_id, container_id, project_id, organization_id, engine_id in await session.execute(query)
+        Source(replica_id, container_id, project_id, organization_id, engine_id, engine)
+        for replica_id, container_id, project_id, organization_id, engine_id, engine in await session.execute(
+            query
+        )
         if engine_id is not None
     ]
 

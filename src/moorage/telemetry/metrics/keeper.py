@@ -7,12 +7,16 @@ is simply repeated. When it fails: the seconds are kept for 15 minutes, within w
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 
 from moorage.engines.base import Engine
+from moorage.engines.each import run_for_each
+from moorage.engines.engines import Engines
 from moorage.kit.clock import Clock
 from moorage.kit.database import Database, database_now
 from moorage.reconcile.driver import Due
 from moorage.reconcile.lease import Lease
+from moorage.reconcile.watches import Watches
 from moorage.telemetry.metrics import repository
 from moorage.telemetry.metrics.samples import KEEP_SECONDS, longer_steps, start_of, steps_of_seconds
 from moorage.telemetry.usage.sampler import UsageSampler
@@ -27,7 +31,7 @@ STEP_S, LONG_STEP_S = 10, 60
 @dataclass
 class MetricsKeeper:
     database: Database
-    engine: Engine
+    engines: Engines
     clock: Clock
     name: str = "metrics"
     channels: tuple[str, ...] = ()
@@ -65,4 +69,7 @@ class MetricsKeeper:
     async def lead(self, lease: Lease) -> None:
         # Somebody else may have led meanwhile, and not to the end.
         self._done_until = None
-        await UsageSampler(self.database, self.engine, self.clock).run(lease)
+        await run_for_each(self.engines, partial(self._watches_of, lease=lease), self.clock)
+
+    def _watches_of(self, name: str, engine: Engine, *, lease: Lease) -> Watches:
+        return {"usage": partial(UsageSampler(self.database, engine, self.clock, name).run, lease)}

@@ -24,10 +24,11 @@ class RunningReplica:
     gpu_device_ids: tuple[str, ...]
 
 
-async def list_running_replicas(session: AsyncSession) -> list[RunningReplica]:
+async def list_running_replicas(session: AsyncSession, engine: str) -> list[RunningReplica]:
     row = ReplicaRow
     query = select(row.id, row.container_id, row.engine_id, row.gpu_device_ids).where(
         row.state.in_(_RUNNING),
+        row.engine == engine,
         row.engine_id.is_not(None),
         # Says nothing new, but lets Postgres use the small index of those that are not removed.
         text("replicas.state <> 'removed'"),

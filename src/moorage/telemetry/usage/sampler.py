@@ -1,4 +1,4 @@
-"""Looks every second at what each running replica uses, and stores it ten seconds at a time.
+"""Looks every second at what each running replica of one engine uses, and stores it ten seconds at a time.
 
 Purpose: charts of processor, memory and GPUs. Invariants: a value belongs to the second in which it was read; looking
 takes at most a tenth of the time, however many replicas there are: then there are fewer values, not more work.
@@ -11,7 +11,7 @@ from datetime import datetime
 
 import structlog
 
-from moorage.engines.base import Engine, GpuUsage, ReplicaUsage
+from moorage.engines.base import LOCAL_ENGINE, Engine, GpuUsage, ReplicaUsage
 from moorage.kit.clock import Clock
 from moorage.kit.database import Database
 from moorage.kit.errors import EngineError
@@ -32,6 +32,8 @@ class UsageSampler:
     database: Database
     engine: Engine
     clock: Clock
+    name: str = LOCAL_ENGINE
+    """Of the engine."""
     _replicas: dict[str, RunningReplica] = field(init=False, default_factory=dict)
     """By engine id."""
     _before: dict[str, ReplicaUsage] = field(init=False, default_factory=dict)
@@ -72,7 +74,9 @@ class UsageSampler:
             await lease.guard(session)
             if finished:
                 await repository.store_blocks(session, finished)
-            self._replicas = {one.engine_id: one for one in await repository.list_running_replicas(session)}
+            self._replicas = {
+                one.engine_id: one for one in await repository.list_running_replicas(session, self.name)
+            }
 
     async def _look(self, second: datetime) -> None:
         used = await self.engine.usage(self._replicas.keys())

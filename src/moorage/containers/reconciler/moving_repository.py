@@ -1,0 +1,80 @@
+"""SQL of replicas that move, because their machine is to be empty."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import ColumnElement, and_, exists, func, select, text, update
+from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import aliased
+
+from moorage.catalog.models import NodeRow
+from moorage.containers.models import ReplicaRow
+from moorage.containers.repository import mark_due
+from moorage.containers.states import LIVE, ReplicaState
+
+_on_its_machine = and_(NodeRow.engine == ReplicaRow.engine, NodeRow.name == ReplicaRow.node)
+_to_be_emptied = exists().where(_on_its_machine, NodeRow.draining_at.is_not(None))
+_successor = aliased(ReplicaRow)
+_has_successor = exists().where(
+    _successor.container_id == ReplicaRow.container_id,
+    _successor.generation == ReplicaRow.generation,
+    _successor.slot == ReplicaRow.slot,
+    _successor.state.in_(LIVE),
+    _successor.moving_since.is_(None),
+)
+# Says nothing new, but lets Postgres use the small index of those that are not removed.
+_NOT_REMOVED = text("replicas.state <> 'removed'")
+_LIVES: ColumnElement[bool] = and_(_NOT_REMOVED, ReplicaRow.state.in_(LIVE))
+_MAY_MOVE: ColumnElement[bool] = and_(_LIVES, ReplicaRow.moving_since.is_(None), _to_be_emptied)
+_MAY_STAY: ColumnElement[bool] = and_(
+    _LIVES, ReplicaRow.moving_since.is_not(None), ~_to_be_emptied, ~_has_successor
+)
+"""Its machine is open again, and nothing has taken its place yet."""
+_GOING = (*LIVE, ReplicaState.DRAINING)
+
+
+async def replicas_to_move(session: AsyncSession, at_once: int) -> list[tuple[str, str]]:
+    """(replica, container), oldest first, so that no machine has more than so many on the move."""
+    draining = select(NodeRow.name).where(NodeRow.draining_at.is_not(None)).limit(1)
+    if (await session.execute(draining)).first() is None:
+        return []
+    on_the_move = (
+        select(ReplicaRow.engine, ReplicaRow.node, func.count().label("count"))
+        .where(_NOT_REMOVED, ReplicaRow.moving_since.is_not(None), ReplicaRow.state.in_(_GOING))
+        .group_by(ReplicaRow.engine, ReplicaRow.node)
+        .subquery()
+    )
+    its_machine = (ReplicaRow.engine, ReplicaRow.node)
+    turn = func.row_number().over(partition_by=its_machine, order_by=(ReplicaRow.created_at, ReplicaRow.id))
+    already = func.coalesce(on_the_move.c.count, 0)
+    candidates = (
+        select(ReplicaRow.id, ReplicaRow.container_id, (turn + already).label("turn"))
+        .outerjoin(
+            on_the_move,
+            and_(on_the_move.c.engine == ReplicaRow.engine, on_the_move.c.node == ReplicaRow.node),
+        )
+        .where(_MAY_MOVE)
+        .subquery()
+    )
+    query = select(candidates.c.id, candidates.c.container_id).where(candidates.c.turn <= at_once)
+    return [(replica_id, container_id) for replica_id, container_id in await session.execute(query)]
+
+
+async def replicas_that_may_stay(session: AsyncSession) -> list[tuple[str, str]]:
+    found = await session.execute(select(ReplicaRow.id, ReplicaRow.container_id).where(_MAY_STAY))
+    return [(replica_id, container_id) for replica_id, container_id in found]
+
+
+async def change_course(
+    session: AsyncSession, moving: Sequence[tuple[str, str]], staying: Sequence[tuple[str, str]]
+) -> None:
+    """Under the locks of their containers, each only where it is still so."""
+    await mark_due(session, sorted({container_id for _, container_id in (*moving, *staying)}))
+    for replicas, still, since in ((moving, _MAY_MOVE, func.now()), (staying, _MAY_STAY, None)):
+        if replicas:
+            ids = [replica_id for replica_id, _ in replicas]
+            await session.execute(
+                update(ReplicaRow)
+                .where(ReplicaRow.id.in_(ids), still)
+                .values(moving_since=since)
+                .execution_options(synchronize_session=False)
+            )

@@ -1,0 +1,157 @@
+"""Where a container's next replicas may go: what the machines have left for it, and the rows that take it."""
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from moorage.catalog.capacity import Used, place, room_for
+from moorage.catalog.driver_fit import too_old_for
+from moorage.catalog.repository import list_instance_types
+from moorage.catalog.shortage import why_waiting
+from moorage.containers import capacity_repository
+from moorage.containers.avoidance import Avoidance, avoided_nodes, why_no_other_room
+from moorage.containers.capacity_repository import Room
+from moorage.containers.fixes import next_larger
+from moorage.containers.models import ReplicaRow
+from moorage.containers.reconciler.engine_calls import EngineCalls
+from moorage.containers.reconciler.gpu_watch import GpuWatch
+from moorage.containers.reconciler.loading_repository import Loaded
+from moorage.containers.spec import ContainerSettings, RegistryProvider
+from moorage.containers.states import LIVE
+from moorage.engines.base import MachineKey
+from moorage.engines.engines import Engines
+from moorage.kit.database import Database
+from moorage.kit.errors import EngineError
+from moorage.kit.settings import Settings
+
+
+@dataclass
+class Placing:
+    database: Database
+    engines: Engines
+    settings: Settings
+    calls: EngineCalls
+    gpu_watch: GpuWatch
+
+    async def room(self, loaded: Loaded) -> Room:
+        """The machines that it may go to."""
+        async with self.database.reading() as session:
+            room = await capacity_repository.load_room(session)
+        avoided, known = self.avoided(loaded), self.engines.by_name()
+        there = [
+            node
+            for node in self.gpu_watch.with_broken(room.nodes)
+            if node.name not in avoided and node.engine in known
+        ]
+        unfit = self.calls.unfit.of(loaded.container)
+        # Where nothing else is left, it fails there, and says why.
+        there = [node for node in there if node.engine not in unfit] or there
+        settings = ContainerSettings.from_json(loaded.container.settings)
+        if settings.registry_provider is RegistryProvider.LOCAL and len(known) > 1:
+            having = await self.calls.engines_with(
+                settings.image, {node.engine for node in there if node.takes_replicas}
+            )
+            there = [node for node in there if node.engine in having or not node.takes_replicas]
+        return replace(room, nodes=there)
+
+    def with_its_driver(self, loaded: Loaded, room: Room) -> Room:
+        """Without machines whose driver cannot run what is in its image, which this pass may have found out."""
+        asked = loaded.container.image_gpu_environment
+        if not asked or not loaded.instance_type.gpu_count:
+            return room
+        return replace(room, nodes=[node for node in room.nodes if too_old_for(node, asked) is None])
+
+    def avoided(self, loaded: Loaded) -> tuple[str, ...]:
+        row = loaded.container
+        return avoided_nodes(
+            Avoidance.from_json(row.avoidance),
+            generation=row.generation,
+            serving_generation=row.serving_generation,
+            now=loaded.now,
+        )
+
+    def room_for(self, loaded: Loaded, room: Room) -> int:
+        return room_for(loaded.instance_type, room.nodes, room.used, self.settings.cpu_overcommit)
+
+    def why_no_room(self, loaded: Loaded, room: Room) -> str:
+        instance_type, avoidance = loaded.instance_type, Avoidance.from_json(loaded.container.avoidance)
+        avoided = self.avoided(loaded)
+        if avoidance is None or not avoided:
+            return why_waiting(instance_type, room.nodes, room.used, self.settings.cpu_overcommit)
+        return why_no_other_room(instance_type.gpu_model or instance_type.name, avoided, avoidance.until)
+
+    async def larger_type(self, loaded: Loaded, room: Room) -> str | None:
+        """The next larger type that some machine could hold."""
+        async with self.database.reading() as session:
+            catalogue = await list_instance_types(session)
+        possible = [
+            one
+            for one in catalogue
+            if one.enabled and room_for(one, room.nodes, {}, self.settings.cpu_overcommit)
+        ]
+        larger = next_larger(loaded.instance_type, possible)
+        return larger.name if larger is not None else None
+
+    async def first_engine(self, loaded: Loaded, room: Room) -> str:
+        """Where its image is fetched first: where the first replica would go, or could if there were room. Where none
+        could, on any machine that answers: it waits, and says for what."""
+        names = list(self.engines.by_name())
+        if len(names) == 1:
+            return names[0]
+        room = room if room.nodes else await self.room(loaded)
+        overcommit = self.settings.cpu_overcommit
+        first = place(loaded.instance_type, room.nodes, room.used, overcommit) or place(
+            loaded.instance_type, room.nodes, {}, overcommit
+        )
+        if first is not None:
+            return first.engine
+        answering = [node.engine for node in room.nodes if node.ready]
+        if not answering:
+            raise EngineError("No machine answers.")
+        return answering[0]
+
+    def choices(self, loaded: Loaded, room: Room) -> Collection[MachineKey]:
+        """The machines that an admission chooses among."""
+        overcommit = self.settings.cpu_overcommit
+        return {
+            node.key
+            for node in room.nodes
+            if room_for(loaded.instance_type, [node], room.used, overcommit) > 0
+        }
+
+    async def admit(
+        self, session: AsyncSession, loaded: Loaded, room: Room, slots: Sequence[int]
+    ) -> list[ReplicaRow]:
+        """Insert replicas in slots that have an hour, each where there is room. Under the capacity locks of the choices,
+        because the plan's idea of the room may be older than another container's admission; what does not fit waits for
+        the next pass, as does what could not be paid."""
+        if not slots:
+            return []
+        used = await capacity_repository.used_capacity(session)
+        choices = self.choices(loaded, room)
+        nodes = [node for node in room.nodes if node.key in choices]
+        siblings = Counter(
+            MachineKey(row.engine, row.node)
+            for row in loaded.replicas
+            if row.state in LIVE and row.moving_since is None
+        )
+        created = []
+        for slot in slots:
+            placement = place(loaded.instance_type, nodes, used, self.settings.cpu_overcommit, siblings)
+            if placement is None:
+                break
+            row = await capacity_repository.insert_replica(
+                session, loaded.container, slot, placement, self.settings.replica_port_range
+            )
+            created.append(row)
+            siblings[placement.machine] += 1
+            held = used.get(placement.machine, Used())
+            used[placement.machine] = replace(
+                held,
+                cpu_millis=held.cpu_millis + loaded.instance_type.vcpu_millis,
+                memory_bytes=held.memory_bytes + loaded.instance_type.memory_bytes,
+                gpu_device_ids=held.gpu_device_ids | set(placement.gpu_device_ids),
+            )
+        return created

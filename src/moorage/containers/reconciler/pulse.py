@@ -1,0 +1,134 @@
+"""Hears whether each engine answers, while there are several: what one machine does not answer, others replace.
+
+It decides nothing: it notes since when a machine is silent, and asks for passes over the containers that have something
+there. `plan.py` says what becomes of them. Where there is one engine there is nothing to choose, and nothing is noted.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import structlog
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from moorage.catalog.repository import list_nodes, note_answer, note_silence
+from moorage.containers.reconciler import repository
+from moorage.containers.repository import mark_due
+from moorage.engines.base import NodeCapacity
+from moorage.engines.engines import Engines
+from moorage.kit.clock import Clock
+from moorage.kit.database import Database
+from moorage.kit.errors import EngineError
+from moorage.reconcile.lease import Lease
+
+log = structlog.get_logger()
+
+EVERY_S = 3.0
+ANSWERS_WITHIN_S = 4.0
+
+
+@dataclass(frozen=True)
+class Silences:
+    """What the machines' rows say about those that do not answer."""
+
+    nodes: Sequence[NodeCapacity] = ()
+    engines: frozenset[str] = frozenset()
+    """That there are."""
+
+    def since(self, engine: str, node: str) -> datetime | None:
+        """Since when nobody hears from it; None where it answers, or where no other does."""
+        elsewhere = any(
+            one.ready and one.engine != engine and one.engine in self.engines for one in self.nodes
+        )
+        its = next((one for one in self.nodes if one.key == (engine, node)), None)
+        return its.unready_since if its is not None and elsewhere else None
+
+    def left(self, engine: str) -> bool:
+        return engine not in self.engines and all(one.engine != engine for one in self.nodes)
+
+
+@dataclass
+class Pulse:
+    database: Database
+    engines: Engines
+    clock: Clock
+    hurry: Callable[[str], None]
+    """Called with an engine that answers again."""
+    silent: frozenset[str] = field(init=False, default=frozenset())
+    """Engines that did not answer the last time."""
+    _answered_s: dict[str, float] = field(init=False, default_factory=dict)
+    _known_to_answer: set[str] = field(init=False, default_factory=set)
+    """Those whose rows say so."""
+
+    async def run(self, name: str, lease: Lease) -> None:
+        """Of one engine."""
+        self._answered_s[name] = self.clock.monotonic()
+        self._known_to_answer.discard(name)
+        try:
+            while True:
+                lease.check()
+                await self.beat(name, lease)
+                await self.clock.sleep(EVERY_S)
+        finally:
+            self.silent -= {name}
+
+    async def beat(self, name: str, lease: Lease) -> None:
+        if self.engines.only(name) and name not in self.silent:
+            self._answered_s[name] = self.clock.monotonic()
+            return
+        try:
+            async with asyncio.timeout(ANSWERS_WITHIN_S):
+                await self.engines.of(name).list_replicas()
+        except (EngineError, TimeoutError) as exc:
+            await self._no_answer(name, exc, lease)
+        else:
+            await self._answer(name, lease)
+
+    async def until_it_answers(self, name: str) -> None:
+        """For whoever would only hear again that it does not."""
+        while name in self.silent:
+            await self.clock.sleep(EVERY_S)
+
+    async def run_absent(self, lease: Lease) -> None:
+        """Of machines whose engine is not there, or not yet: nobody else would notice."""
+        while True:
+            async with self.database.reading() as session:
+                named = {node.engine for node in await list_nodes(session)}
+            for name in sorted(named - self.engines.by_name().keys()):
+                await self._note_silence(name, 0.0, lease)
+            await self.clock.sleep(EVERY_S)
+
+    async def _no_answer(self, name: str, error: Exception, lease: Lease) -> None:
+        silent_s = self.clock.monotonic() - self._answered_s.setdefault(name, self.clock.monotonic())
+        is_new = name not in self.silent
+        self.silent |= {name}
+        self._known_to_answer.discard(name)
+        if is_new:
+            log.error("engine_silent", engine=name, error=repr(error))
+        await self._note_silence(name, silent_s, lease)
+
+    async def _note_silence(self, name: str, silent_s: float, lease: Lease) -> None:
+        async with self.database.transaction() as session:
+            await lease.guard(session)
+            if await note_silence(session, name, silent_s):
+                await self._ask_for_passes(session, name)
+
+    async def _ask_for_passes(self, session: AsyncSession, name: str) -> None:
+        if concerned := await repository.containers_on(session, name):
+            await mark_due(session, concerned)
+
+    async def _answer(self, name: str, lease: Lease) -> None:
+        self._answered_s[name] = self.clock.monotonic()
+        if name in self._known_to_answer:
+            return
+        async with self.database.transaction() as session:
+            await lease.guard(session)
+            if await note_answer(session, name):
+                await self._ask_for_passes(session, name)
+        self._known_to_answer.add(name)
+        if name in self.silent:
+            self.silent -= {name}
+            log.info("engine_answers_again", engine=name)
+            # What was replaced meanwhile is removed there.
+            self.hurry(name)

@@ -1,0 +1,58 @@
+"""The engines of an installation, by name: machines join and leave while the controller runs.
+
+A replica's row says which engine has it. What one engine does not answer concerns its own replicas only: whoever asks
+several asks each by itself (`each.py`).
+"""
+
+import asyncio
+from collections.abc import Mapping
+
+from moorage.engines.base import Engine
+from moorage.kit.errors import EngineError
+
+ENGINE_UNKNOWN = "engine_unknown"
+"""The code of the `EngineError` about a name that no engine has, or has yet."""
+
+
+class Engines:
+    def __init__(self, engines: Mapping[str, Engine]) -> None:
+        self._engines = dict(engines)
+        self._changed = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._engines)
+
+    def only(self, name: str) -> bool:
+        """There is no other: what it does not answer nobody does, and nothing could be elsewhere."""
+        return self._engines.keys() == {name}
+
+    def of(self, name: str) -> Engine:
+        try:
+            return self._engines[name]
+        except KeyError:
+            raise EngineError(f"There is no engine {name}.", code=ENGINE_UNKNOWN) from None
+
+    def by_name(self) -> Mapping[str, Engine]:
+        return dict(self._engines)
+
+    def add(self, name: str, engine: Engine) -> None:
+        """From now on it is watched and may be given replicas. Another of the same name is replaced and not closed."""
+        self._engines[name] = engine
+        self._announce()
+
+    def remove(self, name: str) -> Engine | None:
+        """Nobody asks it for anything new; what is under way is for the caller to close."""
+        removed = self._engines.pop(name, None)
+        self._announce()
+        return removed
+
+    def next_change(self) -> asyncio.Event:
+        """Set once one was added or removed after this call."""
+        return self._changed
+
+    async def close(self) -> None:
+        await asyncio.gather(*(engine.close() for engine in self._engines.values()))
+
+    def _announce(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()

@@ -1,0 +1,104 @@
+"""The machines that joined, as engines of this controller: one comes when its row does, and goes with it.
+
+Every controller does this for itself, whether it leads or not: engines belong to a process. What it writes follows from the
+machines' rows alone, so it does not matter who writes it: which machines take replicas, how many each still has, and that one
+which was removed is nobody's any more.
+"""
+
+import asyncio
+from dataclasses import dataclass, field
+
+import structlog
+
+from moorage.catalog.repository import Intake, forget_engine, list_nodes, set_intake
+from moorage.containers.capacity_repository import replicas_by_engine
+from moorage.containers.placements import RowPlacements
+from moorage.engines.base import LOCAL_ENGINE, Engine, NodeCapacity
+from moorage.engines.engines import Engines
+from moorage.engines.remote.engine import RemoteEngine
+from moorage.engines.remote.machine import Machine
+from moorage.kit.clock import Clock
+from moorage.kit.crypto import Keyring
+from moorage.kit.database import Database, Listener
+from moorage.kit.lasting import look_for_good
+from moorage.machines.channels import MACHINES
+from moorage.machines.repository import EngineMachine, list_engine_machines, note_replicas
+from moorage.machines.states import MachineState
+from moorage.outbound.pulls.proxy import PullProxy
+
+log = structlog.get_logger()
+
+LOOK_EVERY_S = 5.0
+_INTAKES = {MachineState.PAUSED: Intake.CORDONED, MachineState.DRAINING: Intake.DRAINING}
+
+
+@dataclass
+class Fleet:
+    database: Database
+    listener: Listener
+    engines: Engines
+    keyring: Keyring
+    pulls: PullProxy
+    clock: Clock
+    _changed: asyncio.Event = field(init=False)
+    _made_of: dict[str, Machine] = field(init=False, default_factory=dict)
+    """By the engine's name."""
+
+    def __post_init__(self) -> None:
+        self._changed = self.listener.subscribe(MACHINES)
+
+    async def run(self) -> None:
+        """For good."""
+        await look_for_good("fleet", self.look, LOOK_EVERY_S, self._changed)
+
+    async def look(self) -> None:
+        async with self.database.reading() as session:
+            machines: dict[str, EngineMachine] = {
+                one.id: one for one in await list_engine_machines(session, self.keyring)
+            }
+            nodes = await list_nodes(session)
+        for name in self._made_of.keys() - machines.keys():
+            await self._leave(name)
+        for name, machine in machines.items():
+            await self._join(name, machine)
+        strangers = {node.engine for node in nodes} - machines.keys() - {LOCAL_ENGINE}
+        if not machines and not strangers:
+            return
+        async with self.database.transaction() as session:
+            for name in sorted(strangers):
+                await forget_engine(session, name)
+            for node in nodes:
+                its = machines.get(node.engine)
+                # A lost one keeps what it was: nothing is placed there while it does not answer.
+                if its is not None and its.state is not MachineState.LOST:
+                    intake = _INTAKES.get(its.state, Intake.OPEN)
+                    if intake is not _intake_of(node):
+                        await set_intake(session, node.engine, node.name, intake)
+            counts = await replicas_by_engine(session)
+            await note_replicas(session, {one.name: counts.get(name, 0) for name, one in machines.items()})
+
+    async def _join(self, name: str, machine: EngineMachine) -> None:
+        wanted = Machine(
+            machine.name, machine.infrastructure, machine.address, machine.port, machine.credential
+        )
+        if self._made_of.get(name) == wanted:
+            return
+        await self._leave(name)
+        engine: Engine = RemoteEngine(wanted, RowPlacements(self.database, name), self.clock, self.pulls)
+        self._made_of[name] = wanted
+        self.engines.add(name, engine)
+        log.info("machine_has_an_engine", machine=machine.name, engine=name)
+
+    async def _leave(self, name: str) -> None:
+        if self._made_of.pop(name, None) is None:
+            return
+        engine = self.engines.remove(name)
+        if engine is not None:
+            await engine.close()
+        log.info("machine_has_no_engine", engine=name)
+
+
+def _intake_of(node: NodeCapacity) -> Intake:
+    if node.draining:
+        return Intake.DRAINING
+    return Intake.CORDONED if node.cordoned else Intake.OPEN

@@ -1,0 +1,244 @@
+"""A second machine, from the printed token to an answer through the gateway: a network, an engine and a node role of its own."""
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import ssl
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiodocker
+import pytest
+
+from moorage.engines.docker.daemon import ensure_own_engine, remove_engine_data, stop_engine
+from moorage.kit.settings import Settings
+from tests.acceptance.conftest import run_stack
+from tests.acceptance.stack import Person, Stack, until
+from tests.certificates import write_certificate
+from tests.folders import folder_for_a_database
+from tests.ports import free_port
+from tests.tunnel.places import Place
+from tests.tunnel.programs import have_tunnel_programs
+
+HERE, THERE = "10.91.7.1", "10.91.7.2"
+NAME = "rack-7"
+pytestmark = pytest.mark.long
+
+
+@dataclass
+class JoinedMachine:
+    """Its processes see its network, and folders for WireGuard of their own: both ends are on one machine here."""
+
+    place: Place
+    folder: Path
+    engine: Settings
+    docker_host: str
+    certificate: Path
+    running: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
+
+    def command(self, *arguments: str) -> list[str]:
+        private = "for d in /run/wireguard /run/moorage /var/log/moorage; do mkdir -p $d; mount -t tmpfs none $d; done"
+        if not (self.folder / "mounts").exists():
+            (self.folder / "mounts").touch()
+            subprocess.run(["mount", "--bind", self.folder / "mounts", self.folder / "mounts"], check=True)
+            subprocess.run(["mount", "--make-private", self.folder / "mounts"], check=True)
+            inside = f"{private}; touch {self.folder}/mounted"
+            subprocess.run(
+                ["unshare", f"--mount={self.folder}/mounts", "sh", "-c", inside],
+                check=True,
+            )
+        return [
+            "nsenter",
+            f"--net=/run/netns/{self.place.name}",
+            f"--mount={self.folder}/mounts",
+            *arguments,
+        ]
+
+    def node(self, *arguments: str, **environment: str) -> "subprocess.Popen[bytes]":
+        command = self.command(sys.executable, "-m", "moorage.node", *arguments)
+        with open(self.folder / f"{arguments[0]}.log", "ab") as output:
+            return subprocess.Popen(
+                command,
+                env={**os.environ, **environment},
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+
+    def join(self, url: str, token: str) -> None:
+        here = ("--folder", str(self.folder / "etc"), "--ca-file", str(self.certificate))
+        joining = self.node("join", "--url", url, *here, MOORAGE_JOIN_TOKEN=token)
+        assert joining.wait(60) == 0, (self.folder / "join.log").read_text()
+        settings = self.folder / "etc/node.toml"
+        settings.write_text(f'{settings.read_text()}docker_host = "{self.docker_host}"\n')
+        self.running["tunnel"] = self.node("tunnel", *here)
+        self.serve()
+
+    def serve(self) -> None:
+        self.running["serve"] = self.node("serve", "--settings", str(self.folder / "etc/node.toml"))
+
+    def end(self, name: str) -> None:
+        process = self.running.pop(name)
+        process.send_signal(signal.SIGKILL)
+        process.wait(30)
+
+
+@pytest.fixture
+def tls() -> Iterator[tuple[Path, int, list[int]]]:
+    """An https:// address in front of the API, whose port is put into the list once it is known."""
+    folder = folder_for_a_database()
+    certificate, port, target = folder / "certificate.pem", free_port(), []
+    write_certificate(certificate, HERE)
+    loop = asyncio.new_event_loop()
+
+    async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", target[0])
+
+        async def copy(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+            with contextlib.suppress(OSError):
+                while part := await source.read(65536):
+                    sink.write(part)
+                    await sink.drain()
+            sink.close()
+
+        await asyncio.gather(copy(reader, far_writer), copy(far_reader, writer))
+
+    async def listen() -> None:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(certificate)
+        await asyncio.start_server(pass_on, "0.0.0.0", port, ssl=context)
+
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    asyncio.run_coroutine_threadsafe(listen(), loop).result(10)
+    yield certificate, port, target
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def joining_stack(docker_host: str, tls: tuple[Path, int, list[int]]) -> Iterator[Stack]:
+    _, port, target = tls
+    settings = {
+        "MOORAGE_PUBLIC_URL": f"https://{HERE}:{port}",
+        "MOORAGE_TUNNEL_ENDPOINT": f"{HERE}:51900",
+        "MOORAGE_TUNNEL_PORT": "51900",
+    }
+    for stack in run_stack(docker_host, "25000-25999", **settings):
+        target.append(stack.api_port)
+        yield stack
+
+
+@pytest.fixture
+def machine(tls: tuple[Path, int, list[int]]) -> Iterator[JoinedMachine]:
+    have_tunnel_programs()
+    place, folder = Place("joined"), folder_for_a_database()
+    cable = place.name[-6:]
+    for command in (
+        f"ip link add h{cable} type veth peer name m{cable} netns {place.name}",
+        f"ip address add {HERE}/24 dev h{cable}",
+        f"ip link set h{cable} up",
+    ):
+        subprocess.run(command.split(), check=True)
+    place.sh(f"ip address add {THERE}/24 dev m{cable}")
+    place.sh(f"ip link set m{cable} up")
+    place.sh(f"ip route add default via {HERE}")
+    engine = Settings(home=folder / "engine")
+    made = JoinedMachine(place, folder, engine, place.do(ensure_own_engine(engine, print)), tls[0])
+    try:
+        yield made
+    finally:
+        for log in folder.glob("*.log"):
+            print(f"== {log.name}", log.read_text()[-3000:], sep="\n")
+        for name in list(made.running):
+            made.end(name)
+        place.do(stop_engine(engine))
+        place.do(remove_engine_data(engine))
+        # What keeps the tunnel open outlives whoever started it.
+        for pid in subprocess.run(
+            ["ip", "netns", "pids", place.name], capture_output=True, text=True, check=True
+        ).stdout.split():
+            if int(pid) != os.getpid():
+                os.kill(int(pid), signal.SIGKILL)
+        for _ in range(2):  # what it sees of folders, and the file itself
+            subprocess.run(["umount", folder / "mounts"], check=False)
+        subprocess.run(["ip", "link", "delete", f"h{cable}"], check=False)
+        place.end()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+async def _copy_image(source: str, target: str) -> None:
+    async with aiodocker.Docker(source) as here, aiodocker.Docker(target) as there:
+        async with here.images.export_image("local/chat:latest") as content:
+            data = await content.read()
+        async for _ in there.images.import_image(data, stream=True):
+            pass
+
+
+def state_of(stack: Stack, machine_id: str) -> str:
+    with stack.operator() as operator:
+        return str(operator.get(f"/machines/{machine_id}").json()["state"])
+
+
+def engines_of(person: Person, container_id: str) -> list[str]:
+    replicas = person.api.get(f"/containers/{container_id}/replicas").json()["items"]
+    return sorted(one["node"] for one in replicas if one["state"] == "routed")
+
+
+def test_a_second_machine_serves(
+    machine: JoinedMachine, joining_stack: Stack, tls: tuple[Path, int, list[int]]
+) -> None:
+    stack = joining_stack
+    asyncio.run(_copy_image(stack.docker_host, machine.docker_host))
+    with stack.operator() as operator:
+        added: dict[str, Any] = operator.post("/operator/machines", json={"name": NAME}).json()
+        until(lambda: _hub_is_open(stack), "the hub's end of the tunnel is open")
+        machine.join(f"https://{HERE}:{tls[1]}", added["token"])
+        until(lambda: state_of(stack, added["id"]) == "active", "the machine is active")
+        until(lambda: NAME in _nodes(stack), "its engine described it")
+
+    person = stack.sign_up("ann@example.com")
+    key = person.key()
+    chat = person.deploy(
+        "chat",
+        resources={"mode": "autoscaling", "instance_type": "cpu-nano", "min_replicas": 2, "max_replicas": 2},
+    )
+    chat.until_state("RUNNING")
+    until(lambda: len(engines_of(person, chat.id)) == 2, "both serve")
+    assert NAME in engines_of(person, chat.id)
+    chat.until_answered(key)
+    assert all(chat.ask(key).status_code == 200 for _ in range(20))
+
+    # Its node role ends: what runs there serves on.
+    machine.end("serve")
+    assert all(chat.ask(key).status_code == 200 for _ in range(20))
+    machine.serve()
+
+    with stack.operator() as operator:
+        drained = operator.post(f"/machines/{added['id']}/drain")
+        assert drained.status_code in (200, 202), drained.text
+    until(lambda: NAME not in engines_of(person, chat.id) and len(engines_of(person, chat.id)) == 2, "moved")
+    assert all(chat.ask(key).status_code == 200 for _ in range(20))
+    chat.delete()
+    with stack.operator() as operator:
+        until(
+            lambda: operator.delete(f"/machines/{added['id']}").status_code in (200, 204), "it can be removed"
+        )
+    until(lambda: NAME not in _nodes(stack), "nobody knows it any more")
+
+
+def _nodes(stack: Stack) -> list[str]:
+    with stack.operator() as operator:
+        return [one["name"] for one in operator.get("/operator/nodes").json()["items"]]
+
+
+def _hub_is_open(stack: Stack) -> bool:
+    return "moorwg" in subprocess.run(["ip", "link"], capture_output=True, text=True, check=True).stdout

@@ -1,0 +1,420 @@
+"""Several machines: what one does not answer concerns its own replicas, and others take their place."""
+
+import asyncio
+
+import pytest
+from machines_support import (
+    SECOND,
+    UNREACHABLE,
+    Fleet,
+    change,
+    leading,
+    new_fleet,
+    none_twice,
+    rounds,
+    serving,
+    silent_for,
+)
+from reconciler_support import driven, eventually
+from sqlalchemy import text
+from test_renewals import charged
+
+from moorage.catalog.capacity import Placement
+from moorage.catalog.repository import forget_engine, list_nodes, replace_nodes
+from moorage.containers import service
+from moorage.containers.capacity_repository import insert_replica
+from moorage.containers.models import ReplicaRow
+from moorage.containers.reconciler.doubt_repository import list_doubts
+from moorage.engines.base import LOCAL_ENGINE
+from moorage.engines.simulated_machine import SimulatedImage, engine_ref
+from moorage.kit.database import Database
+from moorage.kit.errors import EngineError
+
+CHAT_OF_A_REGISTRY = """settings || '{"image": "registry.example/chat:1", "registry_provider": "other"}'"""
+
+
+@pytest.fixture
+async def fleet(database: Database) -> Fleet:
+    return await new_fleet(database)
+
+
+def machines_of(replicas: list[ReplicaRow]) -> list[tuple[str, str]]:
+    return sorted((one.engine, one.node) for one in replicas)
+
+
+async def test_a_containers_replicas_spread_over_machines_and_are_reached_where_they_are(
+    fleet: Fleet,
+) -> None:
+    async with leading(fleet) as alive:
+        container_id = await fleet.world.create(replicas=2)
+        routed = await serving(alive, container_id, 2)
+    assert machines_of(routed) == [(LOCAL_ENGINE, "simulated"), (SECOND, "second")]
+    assert {one.host for one in routed} == {machine.address for machine in fleet.machines.values()}
+    assert fleet.running(container_id) == {"simulated": 1, "second": 1}
+
+
+async def test_a_port_is_one_of_its_machine(fleet: Fleet) -> None:
+    container_id = await fleet.world.create()
+    container = await fleet.world.container(container_id)
+    places = [Placement(LOCAL_ENGINE, "simulated", ()), Placement(SECOND, "second", ())]
+    async with fleet.world.database.transaction() as session:
+        for slot, placement in enumerate(places):
+            row = await insert_replica(session, container, slot, placement, (14000, 14000))
+            assert row.host_port == 14000
+        with pytest.raises(EngineError, match="of second are in use"):
+            await insert_replica(session, container, 2, places[1], (14000, 14000))
+
+
+async def test_an_engine_that_is_away_takes_nobody_elses_machines_along(fleet: Fleet) -> None:
+    async with fleet.world.database.transaction() as session:
+        await replace_nodes(session, await fleet.second_engine.capacity(), SECOND)
+        assert [node.key for node in await list_nodes(session)] == [
+            (SECOND, "second"),
+            (LOCAL_ENGINE, "simulated"),
+        ]
+        await forget_engine(session, SECOND)
+        assert [node.key for node in await list_nodes(session)] == [(LOCAL_ENGINE, "simulated")]
+
+
+async def test_what_gateways_still_reach_on_a_silent_machine_stays(fleet: Fleet) -> None:
+    async with leading(fleet) as alive:
+        container_id = await fleet.world.create(replicas=2)
+        before = await serving(alive, container_id, 2)
+        fleet.second.cut_off()
+        await silent_for(alive, SECOND, 3600)
+        await rounds(alive, container_id)
+        row = await fleet.world.container(container_id)
+        assert (row.state, row.failed_passes) == ("RUNNING", 0)
+        assert {one.id for one in await fleet.world.replicas(container_id)} == {one.id for one in before}
+        # Nothing new starts there meanwhile.
+        other = await fleet.world.create(replicas=2)
+        assert machines_of(await serving(alive, other, 2)) == [(LOCAL_ENGINE, "simulated")] * 2
+        fleet.second.come_back()
+        await alive.reconciler._pulse.beat(SECOND, alive.lease)
+        third = await fleet.world.create(replicas=2)
+        assert (SECOND, "second") in machines_of(await serving(alive, third, 2))
+
+
+async def test_a_lost_machines_replicas_are_replaced_and_nothing_is_doubled_when_it_returns(
+    fleet: Fleet,
+) -> None:
+    async with leading(fleet) as alive:
+        container_id = await fleet.world.create(replicas=2)
+        before = await serving(alive, container_id, 2)
+        paid = await charged(fleet.world)
+        lost = next(one for one in before if one.engine == SECOND)
+        fleet.second.cut_off()
+        fleet.world.failing[lost.id] = UNREACHABLE
+        await fleet.world.gateway_step()
+        await silent_for(alive, SECOND, 15)
+        await rounds(alive, container_id, 2)
+        assert (await fleet.world.replicas(container_id, "routed"))[lost.slot].id == lost.id, "not so soon"
+        await silent_for(alive, SECOND, 6)
+        after = await serving(alive, container_id, 2)
+        assert machines_of(after) == [(LOCAL_ENGINE, "simulated")] * 2
+        ended = next(one for one in await fleet.world.replicas(container_id) if one.id == lost.id)
+        assert (ended.reason, ended.state) == ("node_lost", "removed")
+        assert await charged(fleet.world) == paid, "its slot has an hour already"
+        assert fleet.running(container_id) == {"simulated": 2, "second": 1}, "nobody could end it there"
+        fleet.second.come_back()
+        await alive.reconciler._pulse.beat(SECOND, alive.lease)
+        await alive.reconciler._sweep._compare(SECOND, alive.lease)
+        assert fleet.running(container_id) == {"simulated": 2, "second": 0}
+        await rounds(alive, container_id, 3)
+        assert {one.id for one in await fleet.world.replicas(container_id, "routed")} == {
+            one.id for one in after
+        }
+    none_twice(fleet)
+
+
+async def test_nobody_is_given_up_where_no_machine_answers(fleet: Fleet) -> None:
+    async with leading(fleet) as alive:
+        container_id = await fleet.world.create(replicas=2)
+        before = await serving(alive, container_id, 2)
+        for name, machine in fleet.machines.items():
+            machine.cut_off()
+            await silent_for(alive, name, 3600)
+        for one in before:
+            fleet.world.failing[one.id] = UNREACHABLE
+        await fleet.world.gateway_step()
+        await rounds(alive, container_id, 3)
+        assert {one.id for one in await fleet.world.replicas(container_id)} == {one.id for one in before}
+        assert (await fleet.world.container(container_id)).failed_passes == 0
+        new = await fleet.world.create()
+        await rounds(alive, new, 2)
+        assert (await fleet.world.container(new)).state == "PENDING"
+
+
+async def test_what_was_to_start_on_a_lost_machine_starts_elsewhere(fleet: Fleet) -> None:
+    async def die(call: str) -> None:
+        if call == "start":
+            fleet.second.cut_off()
+
+    fleet.second_engine.before = die
+    async with leading(fleet) as alive:
+        fleet.world.machine.schedulable = False
+        await fleet.describe()
+        container_id = await fleet.world.create()
+        await alive.reconciler.reconcile(container_id, alive.lease)
+        await alive.finish_operations()
+        [requested] = await fleet.world.replicas(container_id)
+        assert (requested.engine, requested.state, requested.host) == (SECOND, "requested", None)
+        fleet.world.machine.schedulable = True
+        await silent_for(alive, SECOND, 21)
+        async with fleet.world.database.transaction() as session:
+            await replace_nodes(session, await fleet.local_engine.capacity(), LOCAL_ENGINE)
+        assert machines_of(await serving(alive, container_id, 1)) == [(LOCAL_ENGINE, "simulated")]
+        assert (await fleet.world.container(container_id)).failed_generation == 0
+
+
+@pytest.mark.parametrize("wish", [service.stop_container, service.delete_container])
+async def test_a_lost_machine_is_never_in_the_way_of_stop_and_delete(fleet: Fleet, wish: object) -> None:
+    async with leading(fleet) as alive:
+        container_id = await fleet.world.create(replicas=2)
+        before = await serving(alive, container_id, 2)
+        fleet.second.cut_off()
+        for one in before:
+            if one.engine == SECOND:
+                fleet.world.failing[one.id] = UNREACHABLE
+        await silent_for(alive, SECOND, 21)
+        await fleet.world.ask(wish, container_id)  # type: ignore[arg-type]
+        await rounds(alive, container_id, 10)
+        row = await fleet.world.container(container_id)
+        assert row.deleted_at is not None or row.state == "STOPPED"
+        assert {one.state for one in await fleet.world.replicas(container_id)} == {"removed"}
+
+
+async def test_a_machine_that_left_for_good_is_not_waited_for(fleet: Fleet) -> None:
+    async with leading(fleet) as alive:
+        container_id = await fleet.world.create(replicas=2)
+        await serving(alive, container_id, 2)
+        fleet.engines.remove(SECOND)
+        await rounds(alive, container_id, 2)
+        assert len(await fleet.world.replicas(container_id, "routed")) == 2, (
+            "it may yet come: its row is there"
+        )
+        async with fleet.world.database.transaction() as session:
+            await forget_engine(session, SECOND)
+        assert machines_of(await serving(alive, container_id, 2)) == [(LOCAL_ENGINE, "simulated")] * 2
+
+
+async def test_an_engine_that_is_not_there_yet_is_noted_as_silent(fleet: Fleet) -> None:
+    async with leading(fleet) as alive:
+        fleet.engines.remove(SECOND)
+        absent = asyncio.create_task(alive.reconciler._pulse.run_absent(alive.lease))
+
+        async def noted() -> bool:
+            async with fleet.world.database.reading() as session:
+                return [node.ready for node in await list_nodes(session)] == [False, True]
+
+        await eventually(noted, "its machine is not ready")
+        absent.cancel()
+
+
+async def test_doubt_is_about_one_machine(fleet: Fleet) -> None:
+    """Of all replicas fewer than half are missing, of the machine all."""
+    async with leading(fleet) as alive:
+        fleet.world.machine.schedulable = False
+        await fleet.describe()
+        on_second = await fleet.world.create(replicas=3)
+        before = await serving(alive, on_second, 3)
+        fleet.world.machine.schedulable, fleet.second.schedulable = True, False
+        await fleet.describe()
+        await serving(alive, await fleet.world.create(replicas=4), 4)
+        fleet.second_engine.hidden = {one.id for one in before}
+        await rounds(alive, on_second, 2)
+        async with fleet.world.database.reading() as session:
+            [doubt] = await list_doubts(session)
+        assert (doubt.engine, doubt.node, doubt.missing, doubt.expected) == (SECOND, "second", 3, 3)
+        await alive.reconciler._sweep._compare(LOCAL_ENGINE, alive.lease)
+        async with fleet.world.database.reading() as session:
+            assert await list_doubts(session), "what another engine lists says nothing about it"
+        fleet.second_engine.hidden = set()
+        await alive.reconciler._sweep._compare(SECOND, alive.lease)
+        async with fleet.world.database.reading() as session:
+            assert await list_doubts(session) == []
+
+
+async def test_the_image_is_brought_to_each_machine_that_needs_it(fleet: Fleet) -> None:
+    """Each by the digest that the first one found."""
+    tagged = "registry.example/chat:1"
+    pinned = f"registry.example/chat@{engine_ref(tagged)}"
+    image = SimulatedImage(exposed_ports=(8000,))
+    for machine in fleet.machines.values():
+        machine.images = {**machine.images, tagged: image, pinned: image}
+    container_id = await fleet.world.create(replicas=2)
+    settings = 'settings || \'{"image": "registry.example/chat:1", "registry_provider": "other"}\''
+    await change(fleet.world, f"UPDATE containers SET settings = {settings}")
+    async with leading(fleet) as alive:
+        await rounds(alive, container_id, 1)
+        first = next(name for name, one in fleet.machines.items() if one.pulled)
+        other = next(one for name, one in fleet.machines.items() if name != first)
+        other.pruned.add(engine_ref(tagged))
+        routed = await serving(alive, container_id, 2)
+        assert machines_of(routed) == [(LOCAL_ENGINE, "simulated"), (SECOND, "second")]
+        assert other.pulled == {engine_ref(pinned)}
+        row = await fleet.world.container(container_id)
+        assert (row.image_ref, row.image_lost_generation) == (engine_ref(tagged), 0)
+
+
+@pytest.mark.parametrize("foreign", [LOCAL_ENGINE, SECOND])
+async def test_an_image_runs_on_the_machines_that_it_is_built_for(fleet: Fleet, foreign: str) -> None:
+    fleet.machines[foreign].architecture = "arm64"
+    reference = "registry.example/chat:1"
+    pinned = f"registry.example/chat@{engine_ref(reference)}"
+    for machine in fleet.machines.values():
+        image = SimulatedImage(exposed_ports=(8000,))
+        machine.images = {**machine.images, reference: image, pinned: image}
+        if machine.architecture == "arm64":
+            machine.pruned.add(engine_ref(reference))
+    await fleet.describe()
+    async with leading(fleet) as alive:
+        container_id = await fleet.world.create(replicas=2)
+        await change(fleet.world, f"UPDATE containers SET settings = {CHAT_OF_A_REGISTRY}")
+        routed = await serving(alive, container_id, 2)
+        assert {one.engine for one in routed} == {LOCAL_ENGINE, SECOND} - {foreign}
+        assert (await fleet.world.container(container_id)).failed_generation == 0
+        # Where no machine is left that it is built for, it fails and says why.
+        for machine in fleet.machines.values():
+            machine.architecture = "arm64"
+            machine.pruned.add(engine_ref(reference))
+        other = await fleet.world.create()
+        await change(
+            fleet.world, f"UPDATE containers SET settings = {CHAT_OF_A_REGISTRY} WHERE id = '{other}'"
+        )
+        await rounds(alive, other, 5)
+        row = await fleet.world.container(other)
+        assert (row.state, row.reason) == ("FAILED", "image_architecture_mismatch")
+
+
+async def test_a_local_image_runs_where_it_was_built(fleet: Fleet) -> None:
+    fleet.second.images = {}
+    async with leading(fleet) as alive:
+        container_id = await fleet.world.create(replicas=3)
+        assert machines_of(await serving(alive, container_id, 3)) == [(LOCAL_ENGINE, "simulated")] * 3
+
+
+async def test_waiting_and_pulling_are_waited_for_and_what_fails_later_is_told(fleet: Fleet) -> None:
+    fleet.world.machine.schedulable = False
+    fleet.second.waits_s, fleet.second.tells_failures_later = 0.5, True
+    await fleet.describe()
+    async with leading(fleet) as alive:
+        container_id = await fleet.world.create()
+        await rounds(alive, container_id, 2)
+        [requested] = await fleet.world.replicas(container_id)
+        assert (requested.state, requested.host) == ("requested", None)
+        assert fleet.second.started_count == 1
+
+        async def serves() -> bool:
+            await alive.round(container_id)
+            return bool(await fleet.world.replicas(container_id, "routed"))
+
+        await eventually(serves, "it runs once it has found a place")
+        assert fleet.second.started_count == 1, "nobody started it again meanwhile"
+        wrong = await fleet.world.create("local/strict:latest", start_command="absent")
+
+        async def failed() -> bool:
+            await alive.round(wrong)
+            return (await fleet.world.container(wrong)).state == "FAILED"
+
+        await eventually(failed, "why it could not start is seen")
+        assert (await fleet.world.container(wrong)).reason == "start_command_not_found"
+
+
+async def test_a_machine_may_join_and_leave_while_the_controller_runs(fleet: Fleet) -> None:
+    second = fleet.engines.remove(SECOND)
+    assert second is not None
+    async with fleet.world.database.transaction() as session:
+        await forget_engine(session, SECOND)
+    async with driven(fleet.world, fleet.engines):
+        container_id = await fleet.world.create()
+
+        async def serve(count: int) -> bool:
+            return len(await fleet.world.replicas(container_id, "routed")) == count
+
+        await eventually(lambda: serve(1), "it serves on the one machine")
+        fleet.engines.add(SECOND, second)
+
+        async def described() -> bool:
+            async with fleet.world.database.reading() as session:
+                return len(await list_nodes(session)) == 2
+
+        await eventually(described, "the new machine is described")
+        await change(fleet.world, "UPDATE containers SET desired_replicas = 2, reconcile_at = now()")
+        await eventually(lambda: serve(2), "another replica serves")
+        routed = await fleet.world.replicas(container_id, "routed")
+        assert machines_of(routed) == [(LOCAL_ENGINE, "simulated"), (SECOND, "second")]
+        # Its process ends there, and the controller hears of it from that engine.
+        fleet.second.end(next(one.id for one in routed if one.engine == SECOND))
+
+        async def replaced() -> bool:
+            again = await fleet.world.replicas(container_id, "routed")
+            return len(again) == 2 and {one.id for one in again} != {one.id for one in routed}
+
+        await eventually(replaced, "another takes its place")
+
+
+async def test_a_machine_that_hangs_holds_up_nobody_else(fleet: Fleet) -> None:
+    """All its places are taken by calls that do not end."""
+    hangs = asyncio.Event()
+
+    async def hang(name: str) -> None:
+        if name == "start":
+            await hangs.wait()
+
+    fleet.second_engine.before = hang
+    async with driven(fleet.world, fleet.engines):
+        many = [await fleet.world.create(replicas=2) for _ in range(8)]
+
+        async def local_ones_serve() -> bool:
+            async with fleet.world.database.reading() as session:
+                found = await session.execute(
+                    text(
+                        "SELECT count(*), count(*) FILTER (WHERE state = 'routed') FROM replicas WHERE engine = 'local'"
+                    )
+                )
+                there, routed = found.one()
+            return bool(there == routed and there >= len(many))
+
+        await eventually(local_ones_serve, "what is on the other machine serves")
+        assert not [
+            one for name in many for one in await fleet.world.replicas(name, "routed") if one.engine == SECOND
+        ]
+        hangs.set()
+
+
+@pytest.mark.long
+async def test_within_thirty_seconds_of_a_machines_loss_its_replicas_are_replaced(fleet: Fleet) -> None:
+    """The controller as it is deployed: nobody tells it of the loss, or of the return."""
+    async with driven(fleet.world, fleet.engines):
+        container_id = await fleet.world.create(replicas=2)
+
+        async def serve_on_both() -> bool:
+            routed = await fleet.world.replicas(container_id, "routed")
+            return machines_of(routed) == [(LOCAL_ENGINE, "simulated"), (SECOND, "second")]
+
+        await eventually(serve_on_both, "one on each machine")
+        [lost] = [one for one in await fleet.world.replicas(container_id, "routed") if one.engine == SECOND]
+        fleet.second.cut_off()
+        fleet.world.failing[lost.id] = UNREACHABLE
+
+        async def replaced() -> bool:
+            routed = await fleet.world.replicas(container_id, "routed")
+            return machines_of(routed) == [(LOCAL_ENGINE, "simulated")] * 2
+
+        await eventually(replaced, "both on the machine that is left", timeout_s=30)
+        assert fleet.running(container_id)["second"] == 1
+        fleet.second.come_back()
+
+        async def gone_there() -> bool:
+            return fleet.running(container_id) == {"simulated": 2, "second": 0}
+
+        await eventually(gone_there, "what was replaced is removed", timeout_s=30)
+        other = await fleet.world.create(replicas=2)
+
+        async def taken_again() -> bool:
+            routed = await fleet.world.replicas(other, "routed")
+            return machines_of(routed) == [(LOCAL_ENGINE, "simulated"), (SECOND, "second")]
+
+        await eventually(taken_again, "and the machine takes replicas again")
+    none_twice(fleet)

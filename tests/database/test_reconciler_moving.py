@@ -1,0 +1,173 @@
+"""A machine that is to be empty: its replicas move elsewhere, a few at a time, and each serves until another does."""
+
+import pytest
+from api_support import Api
+from api_support import api_fixture as api_fixture
+from machines_support import SECOND, Fleet, change, leading, new_fleet, none_twice, rounds, serving
+from reconciler_support import Life, World
+from sqlalchemy import text
+from test_renewals import charged
+
+from moorage.catalog.repository import Intake, replace_nodes, set_intake
+from moorage.engines.base import LOCAL_ENGINE, NodeCapacity
+from moorage.entrypoints.migrate import migrate
+from moorage.kit.database import Database
+
+
+@pytest.fixture
+async def fleet(database: Database) -> Fleet:
+    return await new_fleet(database)
+
+
+async def let(fleet: Fleet, node: str, intake: Intake) -> None:
+    engine = next(name for name, machine in fleet.machines.items() if machine.name == node)
+    async with fleet.world.database.transaction() as session:
+        assert await set_intake(session, engine, node, intake)
+
+
+async def move(alive: Life, *container_ids: str, steps: int = 12) -> None:
+    for _ in range(steps):
+        await alive.reconciler._moving.step(alive.lease)
+        for container_id in container_ids:
+            await alive.round(container_id)
+
+
+async def on_second(fleet: Fleet, container_id: str, *states: str) -> int:
+    return sum(one.engine == SECOND for one in await fleet.world.replicas(container_id, *states))
+
+
+async def test_it_is_emptied_a_few_at_a_time_and_nobody_serves_with_fewer(fleet: Fleet) -> None:
+    async with leading(fleet) as alive:
+        containers = [await fleet.world.create(replicas=4) for _ in range(2)]
+        for container_id in containers:
+            await serving(alive, container_id, 4)
+            assert await on_second(fleet, container_id, "routed") == 2
+        paid = await charged(fleet.world)
+        fleet.world.fewest_enabled = dict.fromkeys(containers, 4)
+        await let(fleet, "second", Intake.DRAINING)
+        await alive.reconciler._moving.step(alive.lease)
+        moving = [
+            one
+            for name in containers
+            for one in await fleet.world.replicas(name)
+            if one.moving_since is not None
+        ]
+        assert len(moving) == 2, "two at once, of all containers together"
+        await alive.reconciler._moving.step(alive.lease)
+        again = [one for name in containers for one in await fleet.world.replicas(name) if one.moving_since]
+        assert {one.id for one in again} == {one.id for one in moving}, "and no more before these are gone"
+        await move(alive, *containers)
+        for container_id in containers:
+            assert await on_second(fleet, container_id, "requested", "starting", "ready", "routed") == 0
+            assert len(await fleet.world.replicas(container_id, "routed")) == 4
+            row = await fleet.world.container(container_id)
+            assert (row.state, row.reason, row.generation) == ("RUNNING", None, 1)
+        assert fleet.world.fewest_enabled == dict.fromkeys(containers, 4)
+        assert await charged(fleet.world) == paid, "each slot has its hour, whichever machine it is on"
+        # Open again, it takes new ones.
+        await let(fleet, "second", Intake.OPEN)
+        other = await fleet.world.create(replicas=2)
+        await serving(alive, other, 2)
+        assert await on_second(fleet, other, "routed") == 1
+
+
+async def test_what_nothing_else_has_room_for_serves_on_and_stays_when_it_is_open_again(fleet: Fleet) -> None:
+    async with leading(fleet) as alive:
+        container_id = await fleet.world.create(replicas=2)
+        before = {one.id for one in await serving(alive, container_id, 2)}
+        await let(fleet, "simulated", Intake.CORDONED)
+        await let(fleet, "second", Intake.DRAINING)
+        await move(alive, container_id, steps=4)
+        assert {one.id for one in await fleet.world.replicas(container_id, "routed")} == before
+        assert (await fleet.world.container(container_id)).state == "RUNNING"
+        await let(fleet, "second", Intake.OPEN)
+        await move(alive, container_id, steps=4)
+        replicas = await fleet.world.replicas(container_id)
+        assert {one.id for one in replicas} == before
+        assert [one.moving_since for one in replicas] == [None, None]
+
+
+async def test_a_cordoned_machine_keeps_what_it_has_and_takes_nothing_new(fleet: Fleet) -> None:
+    async with leading(fleet) as alive:
+        container_id = await fleet.world.create(replicas=2)
+        before = {one.id for one in await serving(alive, container_id, 2)}
+        await let(fleet, "second", Intake.CORDONED)
+        # Its engine describes it again and again, and does not know what the operator said.
+        async with fleet.world.database.transaction() as session:
+            await replace_nodes(session, await fleet.second_engine.capacity(), SECOND)
+        await move(alive, container_id, steps=3)
+        assert {one.id for one in await fleet.world.replicas(container_id)} == before
+        other = await fleet.world.create(replicas=3)
+        await serving(alive, other, 3)
+        assert await on_second(fleet, other) == 0
+
+
+async def test_one_that_dies_while_it_moves_is_replaced_elsewhere(fleet: Fleet) -> None:
+    async with leading(fleet) as alive:
+        container_id = await fleet.world.create(replicas=2)
+        moving = next(one for one in await serving(alive, container_id, 2) if one.engine == SECOND)
+        await let(fleet, "second", Intake.DRAINING)
+        await alive.reconciler._moving.step(alive.lease)
+        fleet.second.end(moving.id)
+        await change(fleet.world, "UPDATE containers SET reconcile_at = now()")
+        after = await serving(alive, container_id, 2)
+        assert {one.engine for one in after} == {LOCAL_ENGINE}
+        await rounds(alive, container_id, 4)
+        assert fleet.running(container_id) == {"simulated": 2, "second": 0}
+    none_twice(fleet)
+
+
+async def test_over_http(api: Api) -> None:
+    async with api.database.transaction() as session:
+        await replace_nodes(session, [NodeCapacity("rack-1", "operator", "amd64", 8000, 2**36, ())])
+    path = "/operator/nodes/rack-1/intake"
+    for intake, state in (("cordoned", "cordoned"), ("draining", "draining"), ("open", "ready")):
+        answer = await api.ask(api.operator, "PUT", f"/api/v1{path}", json={"intake": intake})
+        assert answer.status_code == 200, answer.text
+        [node] = (await api.get(api.operator, "/operator/nodes")).json()["items"]
+        assert (node["engine"], node["state"]) == ("local", state)
+    assert (await api.ask(api.operator, "PUT", f"/api/v1{path}", json={"intake": "ajar"})).status_code == 422
+    nowhere = await api.ask(
+        api.operator, "PUT", "/api/v1/operator/nodes/rack-2/intake", json={"intake": "open"}
+    )
+    assert nowhere.status_code == 404
+    audit = (await api.get(api.operator, "/operator/audit")).json()["items"]
+    assert (audit[0]["action"], audit[0]["target"]) == ("node.intake", "rack-1")
+
+
+async def test_the_migration_goes_down_and_up_over_two_machines(fleet: Fleet, database_dsn: str) -> None:
+    """The version before knows one machine: what is elsewhere is out of its reach, and of two in a slot one goes."""
+    world = fleet.world
+    async with leading(fleet) as alive:
+        container_id = await world.create(replicas=2)
+        here, there = sorted(await serving(alive, container_id, 2), key=lambda one: one.engine)
+        await let(fleet, "simulated", Intake.DRAINING)
+        await alive.reconciler._moving.step(alive.lease)
+        await alive.round(container_id)
+        await change(
+            world,
+            "INSERT INTO machine_doubts (engine, node, missing, expected) VALUES ('mch_second', 'second', 3, 4)",
+        )
+        # The same port on both machines, and one that has no address yet.
+        await change(
+            world, f"UPDATE replicas SET host_port = {here.host_port} WHERE engine = '{SECOND}' AND slot = 1"
+        )
+        await change(world, "UPDATE replicas SET host = NULL WHERE moving_since IS NULL")
+    await migrate(database_dsn, "0051")
+    states = dict(await rows_of(world, "SELECT id, state FROM replicas"))
+    assert (states.pop(here.id), set(states.values())) == ("draining", {"removed"})
+    assert await rows_of(world, "SELECT name FROM nodes") == [("simulated",)]
+    assert await rows_of(world, "SELECT count(*) FROM machine_doubts") == [(0,)]
+    await migrate(database_dsn)
+    assert await rows_of(world, "SELECT DISTINCT engine FROM replicas") == [(LOCAL_ENGINE,)]
+    fleet.engines.remove(SECOND)
+    async with leading(fleet) as alive:
+        await change(world, "UPDATE containers SET reconcile_at = now()")
+        after = await serving(alive, container_id, 2)
+        assert {one.node for one in after} == {"simulated"}
+        assert not {one.id for one in after} & {here.id, there.id}
+
+
+async def rows_of(world: World, statement: str) -> list[tuple[object, ...]]:
+    async with world.database.reading() as session:
+        return [tuple(row) for row in await session.execute(text(statement))]
