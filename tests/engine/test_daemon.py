@@ -12,9 +12,9 @@ import pytest
 from moorage.engines.base import ReplicaPhase
 from moorage.engines.docker.connection import DockerConnection, answers
 from moorage.engines.docker.daemon import ensure_engine, ensure_own_engine, stop_engine
-from moorage.engines.docker.priority import NICENESS
 from moorage.kit.daemon import Daemon, identity_of
 from moorage.kit.errors import EngineError, SetupError
+from moorage.kit.priority import BEHIND
 from moorage.kit.settings import Settings
 from tests.engine.conftest import DockerWorld
 from tests.engine.contract import spec_of
@@ -211,7 +211,7 @@ async def test_the_engine_gives_way_to_what_it_carries(own_engine: Daemon, docke
         pid for pid in _descendants(engine_pid, "docker-proxy") if str(spec.host_port) in _arguments(pid)
     }
     for thread in os.listdir(f"/proc/{engine_pid}/task"):
-        assert _priority(int(thread)) == (NICENESS, NICENESS)
+        assert _priority(int(thread)) == (BEHIND, BEHIND)
     assert _priority(containerd)[1] == 0
     assert _priority(proxy) == (0, 0)
     assert os.getsid(proxy) == proxy

@@ -10,11 +10,14 @@ from pathlib import Path
 
 from moorage.kit.clock import system_clock
 from moorage.kit.log_files import open_log_file
+from moorage.kit.priority import FIRST, set_priority
 
 LONGEST_PAUSE_S = 10.0
 STEADY_AFTER_S = 30.0
 CHECK_DAEMONS_EVERY_S = 1.0
 STOP_GRACE_S = 15.0
+_WAITED_FOR = ("api",)
+"""People wait for it. The gateway role itself does not serve requests: HAProxy does."""
 
 
 @dataclass
@@ -59,12 +62,15 @@ class RoleProcess:
                 stdout=log,
                 stderr=log,
                 env={**os.environ, **self.environment},
-                # Ctrl-C goes to the supervisor, which stops the roles in their order.
-                process_group=0,
+                # Ctrl-C goes to the supervisor, which stops the roles in their order; and what one role computes is
+                # not weighed together with what another does.
+                start_new_session=True,
             )
         finally:
             os.close(log)
         self.pid = process.pid
+        if self.role in _WAITED_FOR:
+            set_priority(process.pid, FIRST)
         try:
             return await process.wait()
         except asyncio.CancelledError:

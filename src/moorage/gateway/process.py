@@ -16,6 +16,7 @@ from moorage.gateway.runtime_socket import HaproxyError, Socket
 from moorage.kit.clock import Clock, system_clock
 from moorage.kit.daemon import Daemon, install_binary
 from moorage.kit.errors import SetupError
+from moorage.kit.priority import FIRST, set_priority
 
 logger = structlog.get_logger(__name__)
 
@@ -101,6 +102,8 @@ class HaproxyProcess:
             log_file=self._log_file,
         )
         if await self._answers_within(self._start_timeout_s):
+            for one in (pid, await self.worker.pid()):  # those that follow inherit it
+                set_priority(one, FIRST)
             logger.info("haproxy_started", pid=pid)
             return None
         running = self.alive()

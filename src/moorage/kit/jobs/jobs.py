@@ -61,6 +61,8 @@ class Jobs:
                 capture_output=True,
                 timeout=self._budget_s,
                 env=_ENVIRONMENT,
+                # Or it would have a share in the priority of whoever asks.
+                start_new_session=True,
                 check=False,
             )
         except subprocess.TimeoutExpired as exc:

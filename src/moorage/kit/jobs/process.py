@@ -8,13 +8,12 @@ import sys
 
 from moorage.kit.jobs.limits import MOST_MEMORY_BYTES
 from moorage.kit.parent import end_with_parent
-
-_NICER_BY = 19
+from moorage.kit.priority import BEHIND, set_priority
 
 
 def main() -> None:
     end_with_parent()
-    os.nice(_NICER_BY)
+    set_priority(os.getpid(), BEHIND)
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY_BYTES, MOST_MEMORY_BYTES))
     # From the process that started this one, and from nobody else.
     budget_s, function, arguments, named = pickle.load(sys.stdin.buffer)  # noqa: S301
