@@ -50,6 +50,7 @@ class Seen:
 @dataclass(frozen=True)
 class Scene:
     quiet: Tenant
+    attacker: Tenant
     endpoint_url: str
     real: Target
     sink: Target
@@ -89,6 +90,7 @@ async def measure(
         for name in names:
             for _ in range(rounds):
                 for attacked, seen in zip((False, True), results[name], strict=True):
+                    await at_rest(scene, http)
                     async with neighbour(scene, name, seen, attacked=attacked):
                         container_id = await window(scene, http, seen, window_s)
                     if container_id is not None:
@@ -103,7 +105,7 @@ async def prepared(
     quiet = await sign_up(stack, http, "quiet@example.com")
     attacker = await sign_up(stack, http, "attacker@example.com")
     made = await quiet.deploy(http, "endpoint")
-    await running(quiet, http, str(made["id"]))
+    await in_state(quiet, http, str(made["id"]), "RUNNING")
     hogs = await deployed_hogs(stack, attacker, http, docker, [name for name in names if name in HOGS])
     policy = {
         "mode": "autoscaling",
@@ -112,7 +114,7 @@ async def prepared(
         "max_replicas": 2,
     }
     own = await attacker.deploy(http, "own", resources=policy)
-    await running(attacker, http, str(own["id"]))
+    await in_state(attacker, http, str(own["id"]), "RUNNING")
     busy = []
     if "stops and starts" in names:
         for number in range(BUSY_CONTAINERS):
@@ -123,7 +125,7 @@ async def prepared(
                 health_check=NEVER_READY,
             )
             busy.append(str(container["id"]))
-        for container_id in busy:  # calm begins when they do nothing any more
+        for container_id in busy:
             await started(attacker, http, container_id)
     address = urlsplit(stack.api_url)
     assert address.hostname is not None
@@ -137,7 +139,19 @@ async def prepared(
         str(own["id"]),
         tuple(busy),
     )
-    return Scene(quiet, str(made["endpoint_url"]), real, replace(real, port=sink_port), hogs)
+    return Scene(quiet, attacker, str(made["endpoint_url"]), real, replace(real, port=sink_port), hogs)
+
+
+async def at_rest(scene: Scene, http: aiohttp.ClientSession) -> None:
+    """What the last window left to do is done: calm begins when nobody stops or starts anything any more."""
+    attacker = scene.attacker
+    for container_id in scene.real.busy_ids:
+        async with http.post(
+            f"{attacker.api_url}/containers/{container_id}/stop", headers=attacker.headers
+        ) as answer:
+            await answer.read()
+    for container_id in scene.real.busy_ids:
+        await in_state(attacker, http, container_id, "STOPPED")
 
 
 @contextlib.asynccontextmanager
@@ -163,7 +177,7 @@ async def window(scene: Scene, http: aiohttp.ClientSession, seen: Seen, window_s
         try:
             made = await scene.quiet.deploy(http, f"deployed-{time.monotonic_ns()}")
             container_id = str(made["id"])
-            await running(scene.quiet, http, container_id)
+            await in_state(scene.quiet, http, container_id, "RUNNING")
         except (aiohttp.ClientError, TimeoutError, AssertionError) as exc:
             seen.failures[f"deploy: {type(exc).__name__}"] += 1
         seen.deploys_s.append(time.monotonic() - began_s)
@@ -212,12 +226,12 @@ async def open_loop(
             await asyncio.sleep(0.005)
 
 
-async def running(tenant: Tenant, http: aiohttp.ClientSession, container_id: str) -> None:
+async def in_state(tenant: Tenant, http: aiohttp.ClientSession, container_id: str, state: str) -> None:
     async with asyncio.timeout(DEPLOY_TIMEOUT_S):
         while True:
-            with contextlib.suppress(aiohttp.ClientError):  # asked again: what counts is when it runs
+            with contextlib.suppress(aiohttp.ClientError):  # asked again: what counts is when it is there
                 found = await tenant.get(http, f"/containers/{container_id}")
-                if found.get("state") == "RUNNING":
+                if found.get("state") == state:
                     return
                 assert found.get("state") != "FAILED", found
             await asyncio.sleep(POLL_S)

@@ -19,6 +19,7 @@ from moorage.kit.settings import Settings
 from tests.engine.conftest import DockerWorld
 from tests.engine.contract import spec_of
 from tests.engine_fixtures import is_own_engine
+from tests.priorities import priority_of
 
 
 @pytest.fixture
@@ -211,19 +212,12 @@ async def test_the_engine_gives_way_to_what_it_carries(own_engine: Daemon, docke
         pid for pid in _descendants(engine_pid, "docker-proxy") if str(spec.host_port) in _arguments(pid)
     }
     for thread in os.listdir(f"/proc/{engine_pid}/task"):
-        assert _priority(int(thread)) == (BEHIND, BEHIND)
-    assert _priority(containerd)[1] == 0
-    assert _priority(proxy) == (0, 0)
+        assert priority_of(int(thread)) == (BEHIND, BEHIND)
+    assert priority_of(containerd)[1] == 0
+    assert priority_of(proxy) == (0, 0)
     assert os.getsid(proxy) == proxy
     await docker_world.engine.stop(started.engine_id, grace_s=2)
     await docker_world.until(_holds(lambda: identity_of(proxy) is None))
-
-
-def _priority(pid: int) -> tuple[int, int]:
-    """Among the threads of its session, and of its session among the others. Without autogroups, the same twice."""
-    niceness = os.getpriority(os.PRIO_PROCESS, pid)
-    autogroup = Path(f"/proc/{pid}/autogroup")
-    return niceness, int(autogroup.read_text().split()[-1]) if autogroup.exists() else niceness
 
 
 def _arguments(pid: int) -> list[str]:

@@ -22,6 +22,7 @@ from moorage.kit.clock import system_clock
 from moorage.kit.daemon import Daemon
 from moorage.kit.errors import SetupError
 from moorage.kit.home import give_to_service_user, service_user
+from moorage.kit.priority import FIRST, set_priority
 from moorage.kit.settings import Settings
 
 _ROLE = "moorage"
@@ -146,7 +147,8 @@ class EmbeddedPostgres:
         arguments = [argument for setting in settings for argument in ("-c", setting)]
         environment = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"}
         argv = [str(binaries / "postgres"), "-D", str(self._data), *arguments]
-        self._daemon.spawn(argv, log_file=self._log_file, user=service_user(), environment=environment)
+        pid = self._daemon.spawn(argv, log_file=self._log_file, user=service_user(), environment=environment)
+        set_priority(pid, FIRST)  # before it has children, which inherit it
 
     async def _run_until_it_answers(self, binaries: Path) -> None:
         deadline = system_clock.monotonic() + _START_TIMEOUT_S
