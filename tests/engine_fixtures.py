@@ -6,9 +6,7 @@ starts is gone at its end; a system engine is left as it was found, so tests rem
 
 import asyncio
 import io
-import os
 import shutil
-import subprocess
 import tarfile
 import tempfile
 from collections.abc import Iterator
@@ -24,6 +22,7 @@ from moorage.engines.docker.daemon import ensure_engine, remove_engine_data, sto
 from moorage.engines.docker.network import BridgeNetwork
 from moorage.kit.ids import InstallationId
 from moorage.kit.settings import Settings
+from tests.packages import install
 
 BUSYBOX_IMAGE = "local/busybox-moorage:test"
 _APPLETS = ("sh", "cat", "dd", "echo", "head", "httpd", "nc", "printf", "sleep", "true", "wget", "yes")
@@ -80,9 +79,7 @@ async def _end_own_engine(settings: Settings) -> None:
 def _static_busybox() -> Path:
     path = Path("/bin/busybox")
     if not path.exists():
-        environment = dict(os.environ) | {"DEBIAN_FRONTEND": "noninteractive"}
-        install = ["apt-get", "install", "-y", "--no-install-recommends", "busybox-static"]
-        subprocess.run(install, check=True, env=environment, timeout=300, stdout=subprocess.DEVNULL)
+        install("busybox-static")
     return path
 
 

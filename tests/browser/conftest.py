@@ -18,6 +18,7 @@ from tests.acceptance.conftest import run_stack
 from tests.acceptance.stack import Stack, until
 from tests.browser.scene import Scene, paint
 from tests.browser.world import World
+from tests.packages import install
 
 REPOSITORY = Path(__file__).parent.parent.parent
 FLAGS = ["--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
@@ -182,10 +183,7 @@ def _only_ours(visitor: Visitor, url: str) -> None:
 def chromium() -> str:
     found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
-        install = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", "--no-remove", "chromium"]
-        subprocess.run(
-            install, check=True, timeout=600, env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        )
+        install("chromium")
         found = shutil.which("chromium")
     if found is None:
         pytest.skip("no Chromium here, and only root on Debian or Ubuntu can install one")

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import re
+import shlex
 from collections import Counter
 from typing import Any
 
@@ -74,6 +75,8 @@ async def test_the_command_names_the_script_by_its_hash(cloud: Api) -> None:
     bundle = await cloud.get(ANONYMOUS, "/machines/moorage.tar.gz")
     assert hashlib.sha256(bundle.content).hexdigest() in script.text
     assert not re.search(r"@[A-Z_0-9]+@", script.text), "every placeholder is filled"
+    arguments = shlex.split(command.rpartition("| sudo ")[2])
+    assert arguments == ["sh", "$f"], "no list of processes shows the token"
 
 
 async def test_without_https_nothing_is_added(api: Api) -> None:
@@ -291,6 +294,14 @@ async def test_add_is_idempotent(cloud: Api) -> None:
     assert_problem(
         await cloud.post(cloud.operator, "/operator/machines", {"infrastructure": "community"}), 422
     )
+
+
+async def test_no_machine_takes_the_name_of_the_one_that_moorage_runs_on(cloud: Api) -> None:
+    await cloud.new_doubt("headquarters")  # which is a machine of the installation itself
+    taken = await cloud.post(cloud.operator, "/operator/machines", {"name": "headquarters"})
+    assert_problem(taken, 409, "name_taken")
+    membership, _ = await joined(cloud, hostname="headquarters")
+    assert re.fullmatch(r"headquarters-[a-z2-7]{6}", membership["name"])
 
 
 async def added_by(cloud: Api, asker: Asker) -> dict[str, Any]:

@@ -158,8 +158,8 @@ async def test_installed_where_it_is_missing(short_home: Path) -> None:
     with pytest.raises(SetupError, match="started"):
         await ensure_own_engine(Settings(home=short_home), lines.append, search_path)
     assert (folder / "calls").read_text().splitlines() == [
-        "update",
-        "install -y --no-install-recommends --no-remove docker.io iptables",
+        "-o DPkg::Lock::Timeout=300 update",
+        "-o DPkg::Lock::Timeout=300 install -y --no-install-recommends --no-remove docker.io iptables",
     ]
     assert len(lines) == 3
 

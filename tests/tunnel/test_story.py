@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import select
+import shlex
 import shutil
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from moorage.machines.on_machine.installation import Installation
 from moorage.machines.on_machine.tunnel import MachineTunnel
 from moorage.tunnel.addresses import DOOR_PORT, NODE_PORT
 from moorage.tunnel.interface import take_down_all
+from moorage.tunnel.keys import public_key_of
 from tests.tunnel.installation import URL, InstallationInPlace, installed
 from tests.tunnel.places import Place, answers, listen
 from tests.tunnel.town import HUB_ADDRESS, Town
@@ -77,10 +79,25 @@ def test_a_life(town: Town, installation: InstallationInPlace, short_folder: Pat
     _becomes(installation, added["id"], "active")
     assert behind.do(tunnel.is_open()), "the pull proxy is behind the door"
 
-    behind.do(tunnel.renew_key())
+    behind.do(tunnel.look())
+    young = files.private_key()
+    os.utime(files.folder / "tunnel.key", (0, 0))
+    behind.do(tunnel.look())
+    assert files.private_key() != young, "an old key is replaced without being asked"
     installation.look()
     behind.do(tunnel.begin_anew())
     _becomes(installation, added["id"], "active")
+    assert behind.do(answers(HUB_ADDRESS, DOOR_PORT, within_s=15))
+
+    # A machine that lost its power after the installation had heard of its new key.
+    lost_with_power = files.new_private_key()
+    installation.let_a_minute_pass()
+    behind.do(tunnel.installation.renew_key(public_key_of(lost_with_power)))
+    installation.look()
+    restarted = tunnel_of(installation, files, short_folder)
+    behind.do(restarted.look())
+    assert files.private_key() == lost_with_power
+    behind.do(restarted.begin_anew())
     assert behind.do(answers(HUB_ADDRESS, DOOR_PORT, within_s=15))
 
     installation.ask("POST", f"/machines/{added['id']}/pause")
@@ -146,9 +163,10 @@ class Script:
             "CURL_CA_BUNDLE": str(installation.certificate),
         }
 
-    def run(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    def run(self, *arguments: str, token: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             ["setsid", *self._command(*arguments)],  # no terminal
+            input=token,
             env={**self.environment, **environment},
             capture_output=True,
             text=True,
@@ -156,10 +174,12 @@ class Script:
             check=False,
         )
 
-    def run_on_a_terminal(self, answer: bytes, *arguments: str) -> str:
+    def run_on_a_terminal(self, answer: bytes, token: str) -> str:
+        """As the printed command does it."""
         pid, terminal = pty.fork()
         if pid == 0:
-            os.execvpe("ip", self._command(*arguments), self.environment)
+            command = f"printf %s {token} | {shlex.join(self._command())}"
+            os.execve("/bin/sh", ["sh", "-c", command], self.environment)
         said, deadline_s = b"", time.monotonic() + 60
         while time.monotonic() < deadline_s:
             if select.select([terminal], [], [], 1)[0]:
@@ -191,28 +211,32 @@ class Script:
 def test_the_script(town: Town, installation: InstallationInPlace, short_folder: Path) -> None:
     """Each failure says its step and why; the same command repairs it; what it made can be undone."""
     script = Script(town.places["near"], installation, short_folder)
-    refused = script.run("not-a-token", "--yes")
+    refused = script.run("--yes", token="not-a-token")
     assert (refused.returncode, "the token that `moor machines add` prints" in refused.stderr) == (1, True)
     added = installation.ask("POST", "/operator/machines", {"name": "rack-9"}).json()
     token = added["token"]
-    unseen = script.run(token)
+    mistaken = script.run(token)
+    assert (mistaken.returncode, "It knows --yes and --leave" in mistaken.stderr) == (1, True), (
+        mistaken.stderr
+    )
+    unseen = script.run(token=token)
     assert (unseen.returncode, "There is no terminal to ask on" in unseen.stderr) == (1, True), unseen.stderr
     said = script.run_on_a_terminal(b"n\n", token)
     assert "Nothing was changed." in said, said
     assert not (short_folder / "opt").exists()
 
-    distrusted = script.run(token, "--yes", CURL_CA_BUNDLE="/dev/null")
+    distrusted = script.run("--yes", token=token, CURL_CA_BUNDLE="/dev/null")
     assert distrusted.returncode == 1
     assert "This step failed: fetch Moorage" in distrusted.stderr, distrusted.stderr
     script.have_moorage_installed()
-    without_hub = script.run(token, "--yes")
+    without_hub = script.run("--yes", token=token)
     assert without_hub.returncode == 1
     assert "The installation's end of the tunnel is not open." in without_hub.stderr, without_hub.stderr
     assert "This step failed: join" in without_hub.stderr
     installation.look()
-    done = script.run(token, "--yes")
+    done = script.run("--yes", token=token)
     assert done.returncode == 0, done.stderr
-    again = script.run(token, "--yes")
+    again = script.run("--yes", token=token)
     assert again.returncode == 0, again.stderr
     assert installation.machine(added["id"])["name"] == "rack-9"
     units = sorted(path.name for path in (short_folder / "services").iterdir())

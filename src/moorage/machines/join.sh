@@ -1,9 +1,10 @@
 #!/bin/sh
 # Makes this machine part of the Moorage installation at @BASE_URL@.
 #
-#   sh join.sh TOKEN [--yes]
+#   printf %s TOKEN | sh join.sh [--yes]
 #
-# Says what it will do and asks on the terminal. Each step can be repeated: run the same command again after a failure.
+# The token comes that way because whoever looks at the list of processes would read an argument. It says what it will
+# do and asks on the terminal. Each step can be repeated: run the same command again after a failure.
 # `moor-node leave`, or `sh join.sh --leave`, undoes all of it but the packages.
 set -eu
 
@@ -88,9 +89,10 @@ install_packages() {
     [ -n "$packages" ] || return 0
     begin "install $packages"
     export DEBIAN_FRONTEND=noninteractive
+    # In its first minutes a machine often upgrades itself: that is waited for.
     apt-get update -qq >/dev/null || fail 'apt-get update failed; its words are above.'
     # shellcheck disable=SC2086 - a list of words
-    apt-get install -y -qq --no-install-recommends --no-remove $packages >/dev/null || fail 'apt-get install failed; its words are above.'
+    apt-get -o DPkg::Lock::Timeout=300 install -y -qq --no-install-recommends --no-remove $packages >/dev/null || fail 'apt-get install failed; its words are above.'
 }
 
 check_engine() {
@@ -181,13 +183,15 @@ leave() {
 
 main() {
     trap ended EXIT
-    token="${1:-}"
     yes=no
-    [ "${2:-}" != --yes ] || yes=yes
-    if [ "$token" = --leave ]; then
-        leave
-        exit 0
-    fi
+    case "${1:-}" in
+        --leave) leave; exit 0 ;;
+        --yes) yes=yes ;;
+        '') ;;
+        *) fail 'It knows --yes and --leave. The token comes by standard input: use the command as `moor machines add` prints it.' ;;
+    esac
+    token=''
+    [ -t 0 ] || token="$(head -c 200)"
     case "$token" in moor_join_*) ;; *) fail 'It needs the token that `moor machines add` prints.' ;; esac
     check_machine
     agree

@@ -29,12 +29,13 @@ _TEMPLATE = Path(__file__).with_name("join.sh")
 
 
 def join_command(base_url: str, script: str, token: str) -> str:
-    """One line. The file is one of its own, so that nobody else on the machine can put another in its place."""
+    """One line. The file is one of its own, so that nobody else on the machine can put another in its place; and the token is
+    no argument, which anybody there could read."""
     url = shlex.quote(f"{base_url}/api/v1/machines/join.sh")
     digest = hashlib.sha256(script.encode()).hexdigest()
     return (
         f"""f=$(mktemp) && curl --proto '=https' --tlsv1.2 -fsS {url} -o "$f" && """
-        f"""echo "{digest}  $f" | sha256sum --check --quiet && sudo sh "$f" {token}"""
+        f'echo "{digest}  $f" | sha256sum --check --quiet && printf %s {token} | sudo sh "$f"'
     )
 
 

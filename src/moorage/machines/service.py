@@ -10,6 +10,8 @@ from ipaddress import IPv4Network
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from moorage.catalog.repository import list_nodes
+from moorage.engines.base import LOCAL_ENGINE
 from moorage.kit.crypto import Keyring, equal, sha256
 from moorage.kit.database import database_now
 from moorage.kit.errors import (
@@ -48,7 +50,7 @@ async def add(
             code="https_needed",
         )
     await repository.take_naming_turn(session)
-    if name is not None and await repository.is_name_taken(session, name, ""):
+    if name is not None and await _is_taken(session, name, ""):
         raise ConflictError(f"There is a machine {name} already.", code="name_taken")
     token = new_join_token()
     row = MachineRow(
@@ -208,8 +210,14 @@ def _brought(wish: Join) -> bytes:
     return sha256(f"{wish.public_key} {wish.credential} {wish.secret}")
 
 
+async def _is_taken(session: AsyncSession, name: str, machine_id: str) -> bool:
+    """By another that joined, or by the machine that Moorage itself runs on: the operator speaks of both by name."""
+    own = {node.name for node in await list_nodes(session) if node.engine == LOCAL_ENGINE}
+    return name in own or await repository.is_name_taken(session, name, machine_id)
+
+
 async def _free_name(session: AsyncSession, hostname: str, machine_id: str) -> str:
-    if await repository.is_name_taken(session, hostname, machine_id):
+    if await _is_taken(session, hostname, machine_id):
         return f"{hostname[:50]}-{machine_id[-6:]}"
     return hostname
 

@@ -14,6 +14,8 @@ SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _ENGINE_PACKAGES = ("docker.io", "docker-ce", "moby-engine", "docker-engine")
 _UPDATE_TIMEOUT_S = 300.0
 _INSTALL_TIMEOUT_S = 900.0
+_PATIENT = ("-o", "DPkg::Lock::Timeout=300")
+"""In its first minutes a machine often upgrades itself."""
 
 
 async def install_engine(settings: Settings, progress: Callable[[str], None], search_path: str) -> None:
@@ -66,6 +68,7 @@ async def _apt(installer: str, arguments: list[str], log_file: Path, timeout_s: 
     with os.fdopen(open_log_file(log_file), "ab") as log:
         process = await asyncio.create_subprocess_exec(
             installer,
+            *_PATIENT,
             *arguments,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=log,

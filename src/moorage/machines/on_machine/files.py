@@ -37,6 +37,14 @@ class MachineFiles:
     def private_key(self) -> str:
         return load_or_create_private_key(self._key)
 
+    def key_made_at(self) -> float:
+        """In seconds since 1970."""
+        return self._key.stat().st_mtime
+
+    @property
+    def is_key_being_renewed(self) -> bool:
+        return self._next_key.exists()
+
     def replace_private_key(self, private_key: str) -> None:
         replace_private_key(self._key, private_key)
 

@@ -5,7 +5,7 @@ at every few seconds; when no hub's opens, the conversation begins anew, with wh
 """
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +24,13 @@ from moorage.tunnel.rules import NodePorts, machine_chains, user_chain
 log = structlog.get_logger()
 
 LOOK_EVERY_S = 5.0
+KEY_LIVES_S = 7 * 86400.0
+"""Then the machine makes a new one by itself. What flows has keys of its own, which WireGuard changes every two minutes."""
+RENEW_AGAIN_AFTER_S = 60.0
 _DOOR_TIMEOUT_S = 3.0
 
 
-@dataclass(frozen=True)
+@dataclass
 class MachineTunnel:
     files: MachineFiles
     installation: Installation
@@ -36,17 +39,22 @@ class MachineTunnel:
     interface: str | None = None
     """Its name; by default it follows from the installation's id."""
     clock: Clock = system_clock
+    _not_before_s: float = field(init=False, default=0.0)
+    """Until then no key is renewed: an installation that refuses is not asked all the time."""
 
     async def keep(self) -> None:
         """For good."""
         while True:
-            try:
-                await self.ensure()
-                if not await self.is_open():
-                    await self.begin_anew()
-            except MoorageError as exc:
-                log.warning("tunnel_not_open", reason=exc.message)
+            await self.look()
             await self.clock.sleep(LOOK_EVERY_S)
+
+    async def look(self) -> None:
+        """What fails, because the installation is away perhaps, is told and tried again."""
+        for step in (self._renew_when_due, self._open):
+            try:
+                await step()
+            except MoorageError as exc:
+                log.warning("tunnel_not_as_wanted", reason=exc.message)
 
     async def ensure(self) -> None:
         for folder in (self.run_dir, self.log_dir):
@@ -75,6 +83,19 @@ class MachineTunnel:
         await self.installation.renew_key(public_key_of(new))
         self.files.take_new_private_key()
         await self.ensure()
+
+    async def _open(self) -> None:
+        await self.ensure()
+        if not await self.is_open():
+            await self.begin_anew()
+
+    async def _renew_when_due(self) -> None:
+        """Also when a renewal was begun and broken off: the installation may know the new key by now, and no other."""
+        is_old = self.clock.now().timestamp() - self.files.key_made_at() > KEY_LIVES_S
+        if (is_old or self.files.is_key_being_renewed) and self.clock.monotonic() >= self._not_before_s:
+            self._not_before_s = self.clock.monotonic() + RENEW_AGAIN_AFTER_S
+            await self.renew_key()
+            log.info("tunnel_key_renewed")
 
     async def take_down(self) -> None:
         await self._interface(self.files.membership()).take_down()
