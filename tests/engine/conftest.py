@@ -47,6 +47,7 @@ class DockerWorld:
         self, docker_host: str, busybox_image: str, unknown_remote_image: str, pulls: PullProxy | None = None
     ) -> None:
         self.docker_host = docker_host
+        self.replicas_at = "127.0.0.1"
         self.pulls = pulls
         self.installation_id, self.other_installation_id = new_installation_id(), new_installation_id()
         self.engine = DockerEngine(docker_host, self.installation_id, system_clock, pulls=pulls)

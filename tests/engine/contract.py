@@ -41,6 +41,8 @@ QUESTIONS = NetworkQuestions(
 
 class World(Protocol):
     unknown_remote_image: str
+    replicas_at: str
+    """The address at which replicas are reached from here."""
 
     @property
     def engine(self) -> Engine: ...
@@ -126,7 +128,7 @@ class EngineContract:
         assert started.phase is ReplicaPhase.RUNNING
         assert (started.replica_id, started.container_id) == (spec.replica_id, spec.container_id)
         assert (started.slot, started.generation) == (2, 7)
-        assert (started.host, started.host_port) == ("127.0.0.1", spec.host_port)
+        assert (started.host, started.host_port) == (world.replicas_at, spec.host_port)
         assert started.started_at is not None
         assert started.started_at.tzinfo is not None
         assert (started.ended_at, started.exit_code, started.out_of_memory) == (None, None, False)

@@ -39,6 +39,7 @@ IMAGES = {
 
 
 class SimulatedWorld:
+    replicas_at = "127.0.0.1"
     unknown_remote_image = "registry.example/absent:1"
 
     def __init__(self) -> None:
