@@ -24,6 +24,7 @@ check:
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
+	.venv/bin/mypy bench
 	.venv/bin/lint-imports
 	@scripts/console check
 

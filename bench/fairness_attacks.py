@@ -70,7 +70,7 @@ class Tally:
 def attacking(name: str, target: Target) -> Iterator[Tally]:
     """From the moment that something came of what it sends."""
     spawn = multiprocessing.get_context("spawn")
-    counts = spawn.Array(ctypes.c_ulonglong, len(OUTCOMES), lock=False)
+    counts: ctypes.Array[ctypes.c_ulonglong] = spawn.RawArray(ctypes.c_ulonglong, len(OUTCOMES))
     process = spawn.Process(target=_run, args=(name, target, counts), daemon=True)
     process.start()
     try:

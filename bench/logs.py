@@ -17,6 +17,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import asyncpg
 import uvloop
@@ -24,7 +25,7 @@ from logs_sources import Replica, StandInEngine, frames, print_steadily, steady_
 from scale_world import KEYRING, World, running_world
 from sqlalchemy import text
 
-from moorage.engines.base import LOCAL_ENGINE
+from moorage.engines.base import LOCAL_ENGINE, Engine
 from moorage.engines.engines import Engines
 from moorage.kit.clock import system_clock
 from moorage.kit.database import Database, Listener
@@ -60,9 +61,8 @@ class Cpu:
 async def collecting(world: World, replicas: dict[str, Replica]) -> AsyncIterator[Database]:
     database = Database(world.dsn, pool_size=world.settings.database_pool_size)
     listener = Listener(world.dsn)
-    logs = LogCollector(
-        database, Engines({LOCAL_ENGINE: StandInEngine(replicas)}), KEYRING, Settings(), system_clock
-    )
+    engine = cast(Engine, StandInEngine(replicas))
+    logs = LogCollector(database, Engines({LOCAL_ENGINE: engine}), KEYRING, Settings(), system_clock)
     driver = Driver(logs, database, listener, "bench", system_clock)
     tasks = [asyncio.create_task(listener.run()), asyncio.create_task(driver.run())]
     try:

@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import contextlib
 import gzip
 import io
 import json
@@ -41,13 +42,8 @@ def main() -> None:
     parser.add_argument("--megabytes", type=int, default=100, help="of the image as it travels")
     parser.add_argument("--layers", type=int, default=4)
     arguments = parser.parse_args()
-    registry = run_registry(with_password=False)
-    try:
-        asyncio.run(
-            compare(next(registry).host, arguments.rounds, arguments.megabytes << 20, arguments.layers)
-        )
-    finally:
-        registry.close()
+    with contextlib.contextmanager(run_registry)(with_password=False) as registry:
+        asyncio.run(compare(registry.host, arguments.rounds, arguments.megabytes << 20, arguments.layers))
 
 
 async def compare(registry: str, rounds: int, size_bytes: int, layers: int) -> None:

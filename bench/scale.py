@@ -94,9 +94,9 @@ def main() -> None:
     )
 
 
-async def measure(size: int, sweeps: int, changes: int) -> Result:
+async def measure(size: int, sweeps: int, changes: int, machines: int = 1) -> Result:
     began_s = time.monotonic()
-    async with running_world(size) as world, running_role(world, "gateway") as gateway:
+    async with running_world(size, machines=machines) as world, running_role(world, "gateway") as gateway:
         haproxy_pid = (await gateway.next("ready"))["haproxy_pid"]
         await gateway_settled(world, size)
         async with running_role(world, "controller") as controller:
@@ -117,7 +117,7 @@ async def running_role(world: World, role: str) -> AsyncIterator[Role]:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         str(Path(__file__).with_name("scale_roles.py")),
-        *(role, str(world.settings.home), *ports),
+        *(role, str(world.settings.home), *ports, str(world.machines)),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
     )
@@ -136,7 +136,7 @@ async def gateway_settled(world: World, size: int) -> None:
     """Until it has been seen twice with everything in place: then it has put all servers into HAProxy."""
     connection = await asyncpg.connect(world.dsn)
     deadline_s = time.monotonic() + PATIENCE_S
-    seen = set()
+    seen: set[object] = set()
     while len(seen) < 4:
         seen.add(await connection.fetchval("SELECT seen_at FROM gateways"))
         if time.monotonic() > deadline_s:
@@ -151,7 +151,7 @@ async def measure_changes(world: World, controller: Role, changes: int) -> dict[
     latencies_s: dict[str, list[float]] = {}
     database = Database(world.dsn, pool_size=2)
     rows = await asyncpg.connect(world.dsn)
-    actor = KeyActor(ApiKeyId("key_scale"), world.project_id)
+    actor = KeyActor(ApiKeyId("key_scale"), world.project_id, made_by=None)
     for container_id in world.container_ids[:changes]:
         for change, call, state in (
             (service.stop_container, "stop", "STOPPED"),

@@ -1,6 +1,6 @@
 """One role of the scale benchmark in a process of its own, so that its CPU and memory can be told apart.
 
-    python bench/scale_roles.py controller|gateway <home> <api port> <gateway port>
+    python bench/scale_roles.py controller|gateway <home> <api port> <gateway port> <machines>
 
 Says on its output, a JSON object a line, what it does: `ready`, and for the controller each engine call with its
 time on the machine's monotonic clock, which is the same in every process.
@@ -11,16 +11,27 @@ import contextlib
 import json
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import asyncpg
 import uvloop
-from scale_world import CONTAINER_PORT, GATEWAY, HEALTH_PATH, IMAGE, INSTANCE_TYPE, KEYRING, settings_of
+from scale_world import (
+    CONTAINER_PORT,
+    GATEWAY,
+    HEALTH_PATH,
+    IMAGE,
+    INSTANCE_TYPE,
+    KEYRING,
+    SomeMachine,
+    machine_of,
+    settings_of,
+)
 
 from moorage.catalog.defaults import default_catalogue
 from moorage.containers.channels import CONTAINERS
 from moorage.containers.reconciler.reconciler import ContainersReconciler
-from moorage.engines.base import LOCAL_ENGINE, ObservedReplica, ReplicaSpec
+from moorage.engines.base import ObservedReplica, ReplicaSpec
 from moorage.engines.engines import Engines
 from moorage.engines.simulated import SimulatedEngine, SimulatedImage, SimulatedMachine
 from moorage.engines.simulated_machine import SimulatedReplica, engine_ref
@@ -48,13 +59,16 @@ INSTALLATION = InstallationId("ins_scale")
 class ToldEngine(SimulatedEngine):
     """Tells of each call; what it starts really answers its health check, because the reconciler really asks."""
 
-    def __init__(self, machine: SimulatedMachine) -> None:
+    def __init__(self, machine: SimulatedMachine, *, tells_sweeps: bool) -> None:
         super().__init__(machine, INSTALLATION)
+        self._tells_sweeps = tells_sweeps
         self._servers: dict[str, asyncio.Server] = {}
 
     async def start(self, spec: ReplicaSpec) -> ObservedReplica:
         tell("start", container_id=spec.container_id)
-        self._servers[spec.container_id] = await asyncio.start_server(_answer, "127.0.0.1", spec.host_port)
+        self._servers[spec.container_id] = await asyncio.start_server(
+            _answer, self._machine.address, spec.host_port
+        )
         return await super().start(spec)
 
     async def stop(self, engine_id: str, grace_s: float) -> None:
@@ -65,21 +79,20 @@ class ToldEngine(SimulatedEngine):
         await super().stop(engine_id, grace_s)
 
     async def list_replicas(self) -> list[ObservedReplica]:
-        tell("sweep")
+        if self._tells_sweeps:
+            tell("sweep")
         return await super().list_replicas()
 
 
-async def run_controller(settings: Settings, dsn: str) -> None:
-    machine = SimulatedMachine(
-        system_clock,
-        {IMAGE: SimulatedImage(exposed_ports=(CONTAINER_PORT,))},
-        cpu_millis=10**9,
-        memory_bytes=2**50,
-    )
+async def run_controller(settings: Settings, dsn: str, count: int) -> None:
     before_kib = resident_kib("self")
-    await _preload(machine, dsn)
+    machines = {one.engine: _machine(one) for one in (machine_of(number, count) for number in range(count))}
+    await _preload(machines, dsn)
     database, listener = Database(dsn, pool_size=settings.database_pool_size), Listener(dsn)
-    engines = Engines({LOCAL_ENGINE: ToldEngine(machine)})
+    first = next(iter(machines))
+    engines = Engines(
+        {name: ToldEngine(machine, tells_sweeps=name == first) for name, machine in machines.items()}
+    )
     reconciler = ContainersReconciler(database, engines, KEYRING, settings, system_clock)
     driver = Driver(reconciler, database, listener, "scale", system_clock)
     metrics = Driver(
@@ -98,7 +111,19 @@ async def run_controller(settings: Settings, dsn: str) -> None:
         await database.close()
 
 
-async def run_gateway(settings: Settings, dsn: str) -> None:
+def _machine(one: SomeMachine) -> SimulatedMachine:
+    return SimulatedMachine(
+        system_clock,
+        {IMAGE: SimulatedImage(exposed_ports=(CONTAINER_PORT,))},
+        one.name,
+        one.address,
+        engine_identity=f"the engine of {one.name}",
+        cpu_millis=10**9,
+        memory_bytes=2**50,
+    )
+
+
+async def run_gateway(settings: Settings, dsn: str, _: int) -> None:
     database, listener = Database(dsn, pool_size=2), Listener(dsn)
     dataplane = create_dataplane(settings)
     agent = GatewayAgent(GATEWAY, database, listener, dataplane, system_clock)
@@ -123,11 +148,13 @@ def resident_kib(pid: int | str) -> int:
     return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS"))
 
 
-async def _preload(machine: SimulatedMachine, dsn: str) -> None:
+async def _preload(machines: Mapping[str, SimulatedMachine], dsn: str) -> None:
     size = next(one for one in default_catalogue() if one.name == INSTANCE_TYPE)
     project_id, organization_id = new_project_id(), new_organization_id()
     connection = await asyncpg.connect(dsn)
-    rows = await connection.fetch("SELECT id, container_id, host_port, engine_id, started_at FROM replicas")
+    rows = await connection.fetch(
+        "SELECT id, container_id, engine, host, host_port, engine_id, started_at FROM replicas"
+    )
     await connection.close()
     for row in rows:
         spec = ReplicaSpec(
@@ -146,8 +173,16 @@ async def _preload(machine: SimulatedMachine, dsn: str) -> None:
             memory_bytes=size.memory_bytes,
             disk_bytes=size.disk_bytes,
         )
+        machine = machines[row["engine"]]
         machine.put(
-            SimulatedReplica(INSTALLATION, row["engine_id"], spec, machine.images[IMAGE], row["started_at"])
+            SimulatedReplica(
+                INSTALLATION,
+                row["engine_id"],
+                spec,
+                machine.images[IMAGE],
+                row["host"],
+                started_at=row["started_at"],
+            )
         )
 
 
@@ -160,7 +195,7 @@ async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
 
 
 def main() -> None:
-    role, home, api_port, gateway_port = sys.argv[1:]
+    role, home, api_port, gateway_port, machines = sys.argv[1:]
     settings = settings_of(Path(home), int(api_port), int(gateway_port))
     configure_logging(settings.log_level, as_json=True)
     dsn = EmbeddedPostgres(settings).dsn
@@ -168,7 +203,7 @@ def main() -> None:
 
     async def until_told() -> None:
         """The parent closes our input when it is done, also by dying."""
-        work = asyncio.ensure_future(run(settings, dsn))
+        work = asyncio.ensure_future(run(settings, dsn, int(machines)))
         closed = asyncio.ensure_future(asyncio.to_thread(sys.stdin.read))
         await asyncio.wait([work, closed], return_when=asyncio.FIRST_COMPLETED)
         work.cancel()

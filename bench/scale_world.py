@@ -1,4 +1,4 @@
-"""Rows of an installation in which so many containers run: one replica each, all at the gateway."""
+"""Rows of an installation in which so many containers run: one replica each, all at the gateway, on one machine or on many."""
 
 import asyncio
 import contextlib
@@ -16,6 +16,7 @@ import asyncpg
 from moorage.catalog.repository import fill_empty_catalogue
 from moorage.containers.secrets import seal
 from moorage.containers.spec import ContainerSecrets, ContainerSettings, RegistryProvider, ResourceMode
+from moorage.engines.base import LOCAL_ENGINE
 from moorage.engines.simulated_machine import engine_ref
 from moorage.entrypoints.migrate import migrate
 from moorage.kit.crypto import Keyring
@@ -51,7 +52,9 @@ _CONTAINER = (
 _CONTAINER += (
     " state_since failed_generation serving_generation image_generation image_ref port changes failed_passes"
 )
-_REPLICA = "id container_id slot generation instance_type state node gpu_device_ids host host_port engine_id"
+_REPLICA = (
+    "id container_id slot generation instance_type state engine node gpu_device_ids host host_port engine_id"
+)
 _REPLICA += " started_at ready_at routed_at ended_badly"
 
 
@@ -62,10 +65,28 @@ class World:
     postmaster_pid: int
     project_id: ProjectId
     container_ids: tuple[str, ...]
+    machines: int
+
+
+@dataclass(frozen=True)
+class SomeMachine:
+    engine: str
+    name: str
+    address: str
+
+
+def machine_of(number: int, machines: int) -> SomeMachine:
+    """Which of them has the container of this number. Each of many is an engine of its own, at an address of its own."""
+    if machines == 1:
+        return SomeMachine(LOCAL_ENGINE, "simulated", "127.0.0.1")
+    which = number % machines
+    return SomeMachine(f"mch_{which}", f"machine-{which}", f"127.1.{which // 250}.{which % 250 + 1}")
 
 
 @contextlib.asynccontextmanager
-async def running_world(size: int, options: tuple[str, ...] = ("fsync=off",)) -> AsyncIterator[World]:
+async def running_world(
+    size: int, options: tuple[str, ...] = ("fsync=off",), machines: int = 1
+) -> AsyncIterator[World]:
     # Short, because the paths of unix sockets are; open, because the database's unprivileged user must reach it.
     home = Path(tempfile.mkdtemp(prefix="moor-", dir="/tmp"))
     await asyncio.to_thread(home.chmod, 0o755)
@@ -75,10 +96,10 @@ async def running_world(size: int, options: tuple[str, ...] = ("fsync=off",)) ->
     try:
         await server.start()
         await migrate(server.dsn)
-        project_id, container_ids = await _fill(server.dsn, size)
+        project_id, container_ids = await _fill(server.dsn, size, machines)
         postmaster_pid = server.running_pid()
         assert postmaster_pid is not None, "it has just answered"
-        yield World(settings, server.dsn, postmaster_pid, project_id, container_ids)
+        yield World(settings, server.dsn, postmaster_pid, project_id, container_ids, machines)
     finally:
         await server.stop()
         await asyncio.to_thread(shutil.rmtree, home)
@@ -94,7 +115,7 @@ def settings_of(home: Path, api_port: int, gateway_port: int) -> Settings:
     )
 
 
-async def _fill(dsn: str, size: int) -> tuple[ProjectId, tuple[str, ...]]:
+async def _fill(dsn: str, size: int, machines: int) -> tuple[ProjectId, tuple[str, ...]]:
     project_id, organization_id = new_project_id(), new_organization_id()
     database = Database(dsn, pool_size=2)
     async with database.transaction() as session:
@@ -114,7 +135,7 @@ async def _fill(dsn: str, size: int) -> tuple[ProjectId, tuple[str, ...]]:
     )
     for table, columns, records in (
         ("containers", _CONTAINER, _container_records(project_id, container_ids, now)),
-        ("replicas", _REPLICA, _replica_records(replicas, now)),
+        ("replicas", _REPLICA, _replica_records(replicas, machines, now)),
         (
             "replica_routes",
             "gateway_id replica_id draining in_flight changed_at",
@@ -157,13 +178,16 @@ def _container_records(
     ]
 
 
-def _replica_records(replicas: list[tuple[str, str]], now: datetime) -> list[tuple[object, ...]]:
+def _replica_records(
+    replicas: list[tuple[str, str]], machines: int, now: datetime
+) -> list[tuple[object, ...]]:
     return [
         (
-            *(replica_id, container_id, 0, 1, INSTANCE_TYPE, "routed", "simulated", [], "127.0.0.1"),
+            *(replica_id, container_id, 0, 1, INSTANCE_TYPE, "routed", its.engine, its.name, [], its.address),
             *(FIRST_PORT + number, f"sim-preset-{number}", now, now, now, False),
         )
         for number, (replica_id, container_id) in enumerate(replicas)
+        for its in (machine_of(number, machines),)
     ]
 
 

@@ -29,6 +29,7 @@ from moorage.telemetry.metrics.keeper import MetricsKeeper
 from moorage.telemetry.metrics.samples import start_of
 from moorage.telemetry.usage import repository
 from moorage.telemetry.usage.blocks import CPU, MEMORY, RUNGS, Block
+from moorage.telemetry.usage.book import UsageBook
 from moorage.telemetry.usage.sampler import UsageSampler
 
 SECONDS, TENS, MINUTES, _ = RUNGS
@@ -105,7 +106,7 @@ async def test_each_second_of_a_replica_and_of_its_gpus(api: Api) -> None:
     engine = SimulatedEngine(machine, new_installation_id())
     first = await started(api, engine, container_id, 0, ("GPU-a", "GPU-b"))
     second = await started(api, engine, container_id, 1)
-    lease, sampler = await leader(api.database), UsageSampler(api.database, engine, clock)
+    lease, sampler = await leader(api.database), UsageSampler(UsageBook(api.database, clock), engine, clock)
     for passed_s in range(21):
         if passed_s == 5:
             (gone,) = [one for one in machine.replicas.values() if one.spec.replica_id == second]
@@ -159,7 +160,7 @@ async def test_gpus_that_hang_take_nothing_with_them(api: Api) -> None:
     machine = SimulatedMachine(clock, {IMAGE: SimulatedImage(cpu_millis=750)})
     engine = HungGpus(machine, new_installation_id())
     await started(api, engine, container_id, 0, ("GPU-a",))
-    lease, sampler = await leader(api.database), UsageSampler(api.database, engine, clock)
+    lease, sampler = await leader(api.database), UsageSampler(UsageBook(api.database, clock), engine, clock)
     for _ in range(11):
         await sampler.sample(clock.now(), lease)
         await clock.advance(1)

@@ -1,16 +1,17 @@
-from collections.abc import Sequence
-from dataclasses import asdict, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import timedelta
 from enum import StrEnum
 
-from sqlalchemy import delete, func, select, update
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import String, any_, delete, func, literal, select, update
+from sqlalchemy.dialects.postgresql import ARRAY, insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.catalog.capacity import InstanceType
 from moorage.catalog.defaults import default_catalogue
 from moorage.catalog.models import InstanceTypeRow, NodeRow
 from moorage.engines.base import LOCAL_ENGINE, GpuDevice, HostFinding, MachineKey, NodeCapacity
+from moorage.kit.database import table_of
 
 
 class Intake(StrEnum):
@@ -100,16 +101,37 @@ async def replace_nodes(
     session: AsyncSession, nodes: Sequence[NodeCapacity], engine: str = LOCAL_ENGINE
 ) -> None:
     """The engine's list is complete: of its machines, what is not in it is gone. It answers, so they are ready."""
-    nodes = await _by_known_names(session, engine, nodes)
-    its = NodeRow.engine == engine
-    await session.execute(delete(NodeRow).where(its, NodeRow.name.not_in([node.name for node in nodes])))
-    for node in nodes:
-        described = {name: value for name, value in asdict(node).items() if name not in _NOT_THE_ENGINES}
-        values = {**described, "engine": engine, "seen_at": func.now(), "ready": True, "unready_since": None}
+    await replace_nodes_of(session, {engine: nodes})
+
+
+async def replace_nodes_of(session: AsyncSession, described: Mapping[str, Sequence[NodeCapacity]]) -> None:
+    """Of several engines, each with its complete list."""
+    query = select(NodeRow.engine, NodeRow.engine_identity, NodeRow.name).where(
+        NodeRow.engine == any_(literal(sorted(described), ARRAY(String)))
+    )
+    known = list(await session.execute(query))
+    # A machine keeps the name that it was first known by, for as long as its engine is the same. Replicas' rows say where
+    # they are by that name: under another the machine would look empty, and its memory and GPUs be given out again.
+    names = {(row.engine, row.engine_identity): row.name for row in known if row.engine_identity is not None}
+    rows = [
+        {
+            **{name: value for name, value in asdict(node).items() if name not in _NOT_THE_ENGINES},
+            "engine": engine,
+            "name": names.get((engine, node.engine_identity), node.name),
+        }
+        for engine, nodes in sorted(described.items())
+        for node in nodes
+    ]
+    there = {(row["engine"], row["name"]) for row in rows}
+    for engine, name in {(row.engine, row.name) for row in known} - there:
+        await session.execute(delete(NodeRow).where(NodeRow.engine == engine, NodeRow.name == name))
+    if rows:
+        answers = {"seen_at": func.now(), "ready": True, "unready_since": None}
+        insertion = insert(table_of(NodeRow)).values(answers)
+        said = {name: insertion.excluded[name] for name in rows[0]}
         key = [NodeRow.engine, NodeRow.name]
-        await session.execute(
-            insert(NodeRow).values(values).on_conflict_do_update(index_elements=key, set_=values)
-        )
+        upsert = insertion.on_conflict_do_update(index_elements=key, set_={**said, **answers})
+        await session.execute(upsert, rows)  # one statement, whatever their number
 
 
 _NOT_THE_ENGINES = frozenset({"engine", "ready", "unready_since", "cordoned", "draining"})
@@ -167,18 +189,6 @@ async def images_of_nodes(session: AsyncSession) -> dict[MachineKey, tuple[int, 
         MachineKey(row.engine, row.name): (row.images, row.images_bytes)
         for row in await session.execute(query)
     }
-
-
-async def _by_known_names(
-    session: AsyncSession, engine: str, nodes: Sequence[NodeCapacity]
-) -> list[NodeCapacity]:
-    """A machine keeps the name that it was first known by, for as long as its engine is the same. Replicas' rows say
-    where they are by that name: under another the machine would look empty, and its memory and GPUs be given out again."""
-    query = select(NodeRow.engine_identity, NodeRow.name).where(
-        NodeRow.engine == engine, NodeRow.engine_identity.is_not(None)
-    )
-    known = {row.engine_identity: row.name for row in await session.execute(query)}
-    return [replace(node, name=known.get(node.engine_identity, node.name)) for node in nodes]
 
 
 def _instance_type(row: InstanceTypeRow) -> InstanceType:

@@ -14,6 +14,10 @@ ENGINE_UNKNOWN = "engine_unknown"
 """The code of the `EngineError` about a name that no engine has, or has yet."""
 
 
+_FEW = 8
+_PAUSE_S = 0.25
+
+
 class Engines:
     def __init__(self, engines: Mapping[str, Engine]) -> None:
         self._engines = dict(engines)
@@ -25,6 +29,10 @@ class Engines:
     def only(self, name: str) -> bool:
         """There is no other: what it does not answer nobody does, and nothing could be elsewhere."""
         return self._engines.keys() == {name}
+
+    def pause_s(self) -> float:
+        """How long those who ask the database about one engine each wait for each other: nobody, where there are few."""
+        return 0.0 if len(self._engines) <= _FEW else _PAUSE_S
 
     def of(self, name: str) -> Engine:
         try:

@@ -23,6 +23,7 @@ from moorage.engines.engines import Engines
 from moorage.kit.clock import Clock
 from moorage.kit.database import Database
 from moorage.kit.errors import EngineError
+from moorage.kit.together import Together
 from moorage.reconcile.lease import Lease
 
 log = structlog.get_logger()
@@ -45,6 +46,15 @@ class GpuWatch:
     """By engine: replicas that have to go, for as long as they hold their GPUs."""
     _unwritten: dict[str, dict[str, str]] = field(init=False, default_factory=dict)
     """By engine and device: what broke since its machines were last described."""
+    _users: Together[str, None, list[GpuUser]] = field(init=False)
+    """By engine."""
+
+    def __post_init__(self) -> None:
+        self._users = Together(self._read_users, self.clock, self.engines.pause_s)
+
+    async def _read_users(self, engines: Mapping[str, None]) -> Mapping[str, list[GpuUser]]:
+        async with self.database.reading() as session:
+            return await repository.list_gpu_users(session, engines)
 
     def why_evicted(self, engine: str, replica_id: str) -> Verdict | None:
         return self._evicted.get(engine, {}).get(replica_id)
@@ -61,8 +71,7 @@ class GpuWatch:
             await self.clock.sleep(EVERY_S)
 
     async def look(self, name: str, lease: Lease) -> None:
-        async with self.database.reading() as session:
-            users = await repository.list_gpu_users(session, name)
+        users = await self._users.ask(name, None)
         problems = await self._problems_of(name, users)
         broken = [user for user in users if not problems.keys().isdisjoint(user.device_ids)]
         before = self._evicted.get(name, {})

@@ -1,11 +1,24 @@
 """The containers reconciler's SQL: what is due, what a pass writes, and what the sweeps look at."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, and_, bindparam, case, func, literal, select, text, update
+from sqlalchemy import (
+    ColumnElement,
+    String,
+    and_,
+    any_,
+    bindparam,
+    case,
+    func,
+    literal,
+    select,
+    text,
+    update,
+)
+from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.catalog.models import InstanceTypeRow
@@ -203,11 +216,25 @@ async def put_to_rest(session: AsyncSession, container_id: str) -> None:
     await session.execute(update(ContainerRow).where(gone).values(reconcile_at=None))
 
 
-async def replicas_by_engine_presence(session: AsyncSession, engine: str) -> list[Row[tuple[str, str, str]]]:
-    """(replica, container, state) of everything that should be known to an engine."""
-    query = select(ReplicaRow.id, ReplicaRow.container_id, ReplicaRow.state)
-    known = (ReplicaRow.state != ReplicaState.REMOVED) & (ReplicaRow.engine == engine)
-    return list(await session.execute(query.where(known)))
+@dataclass(frozen=True)
+class KnownReplica:
+    id: str
+    container_id: str
+    state: str
+
+
+async def replicas_by_engine_presence(
+    session: AsyncSession, engines: Collection[str]
+) -> dict[str, list[KnownReplica]]:
+    """Everything that should be known to each of these engines."""
+    query = select(ReplicaRow.engine, ReplicaRow.id, ReplicaRow.container_id, ReplicaRow.state)
+    known = (ReplicaRow.state != ReplicaState.REMOVED) & (
+        ReplicaRow.engine == any_(literal(sorted(engines), ARRAY(String)))
+    )
+    found: dict[str, list[KnownReplica]] = {engine: [] for engine in engines}
+    for engine, *replica in await session.execute(query.where(known)):
+        found[engine].append(KnownReplica(*replica))
+    return found
 
 
 async def containers_on(session: AsyncSession, engine: str) -> list[str]:
@@ -264,18 +291,20 @@ async def list_disks(session: AsyncSession, engine: str) -> list[Disk]:
     return [Disk(*row) for row in await session.execute(query)]
 
 
-async def list_gpu_users(session: AsyncSession, engine: str) -> list[GpuUser]:
+async def list_gpu_users(session: AsyncSession, engines: Collection[str]) -> dict[str, list[GpuUser]]:
     """Of all that hold some there."""
     row = ReplicaRow
-    query = select(row.id, row.container_id, row.node, row.gpu_device_ids).where(
+    query = select(row.engine, row.id, row.container_id, row.node, row.gpu_device_ids).where(
         # Says nothing new, but lets Postgres use the small index of those that are not removed.
         text("replicas.state <> 'removed'"),
         row.state.in_(HOLDS_RESOURCES),
         func.cardinality(row.gpu_device_ids) > 0,
-        row.engine == engine,
+        row.engine == any_(literal(sorted(engines), ARRAY(String))),
     )
-    found = await session.execute(query)
-    return [GpuUser(one, container, node, tuple(devices)) for one, container, node, devices in found]
+    found: dict[str, list[GpuUser]] = {engine: [] for engine in engines}
+    for engine, one, container, node, devices in await session.execute(query):
+        found[engine].append(GpuUser(one, container, node, tuple(devices)))
+    return found
 
 
 async def image_refs_in_use(session: AsyncSession) -> set[str]:

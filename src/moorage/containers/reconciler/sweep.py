@@ -6,21 +6,24 @@ nothing about known replicas: it makes their containers due.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
 import structlog
 
-from moorage.catalog.repository import replace_nodes
+from moorage.catalog.repository import replace_nodes_of
 from moorage.containers.reconciler import repository
 from moorage.containers.reconciler.doubt_repository import EXPECTED
 from moorage.containers.reconciler.doubts import Doubts
+from moorage.containers.reconciler.repository import KnownReplica
 from moorage.containers.repository import mark_due
-from moorage.engines.base import ObservedReplica, ReplicaPhase
+from moorage.engines.base import NodeCapacity, ObservedReplica, ReplicaPhase
 from moorage.engines.engines import Engines
 from moorage.kit.clock import Clock
 from moorage.kit.database import Database
+from moorage.kit.ids import ReplicaId
+from moorage.kit.together import Together
 from moorage.reconcile.lease import Lease
 
 log = structlog.get_logger()
@@ -40,9 +43,17 @@ class Sweep:
     """Called with an engine's name and the number of cores that it has."""
     _unknown_since_s: dict[str, dict[str, float]] = field(init=False, default_factory=dict)
     """By engine, and by its own id of the object."""
+    _described: Together[str, tuple[Sequence[NodeCapacity], Lease], None] = field(init=False)
+    """By engine: its machines, to be written down."""
+    _rows: Together[str, None, list[KnownReplica]] = field(init=False)
+    """By engine."""
     _hurried: defaultdict[str, asyncio.Event] = field(
         init=False, default_factory=lambda: defaultdict(asyncio.Event)
     )
+
+    def __post_init__(self) -> None:
+        self._described = Together(self._write_nodes, self.clock, self.engines.pause_s)
+        self._rows = Together(self._read_rows, self.clock, self.engines.pause_s)
 
     async def run(self, name: str, lease: Lease) -> None:
         """Of one engine."""
@@ -82,18 +93,33 @@ class Sweep:
     async def refresh_nodes(self, name: str, lease: Lease) -> None:
         nodes = await self.engines.of(name).capacity()
         self.fit_to(name, sum(node.cpu_millis for node in nodes) // 1000)
+        await self._described.ask(name, (nodes, lease))
+
+    async def _write_nodes(
+        self, described: Mapping[str, tuple[Sequence[NodeCapacity], Lease]]
+    ) -> Mapping[str, None]:
         async with self.database.transaction() as session:
-            await lease.guard(session)
-            await replace_nodes(session, nodes, name)
+            for _, lease in described.values():
+                await lease.guard(session)
+                break  # It is everybody's.
+            await replace_nodes_of(session, {name: nodes for name, (nodes, _) in described.items()})
+        return dict.fromkeys(described)
+
+    async def _read_rows(self, engines: Mapping[str, None]) -> Mapping[str, list[KnownReplica]]:
+        async with self.database.reading() as session:
+            return await repository.replicas_by_engine_presence(session, engines)
 
     async def _compare(self, name: str, lease: Lease) -> None:
         engine = self.engines.of(name)
         there = {observed.replica_id: observed for observed in await engine.list_replicas()}
-        async with self.database.reading() as session:
-            rows = await repository.replicas_by_engine_presence(session, name)
-            strangers = there.keys() - {row.id for row in rows}
-            removed_rows = await repository.known_replica_ids(session, strangers)
-        ended = {row.container_id for row in rows if row.state in EXPECTED and not _runs(there.get(row.id))}
+        rows = await self._rows.ask(name, None)
+        strangers = there.keys() - {row.id for row in rows}
+        removed_rows = await self._known(strangers) if strangers else set()
+        ended = {
+            row.container_id
+            for row in rows
+            if row.state in EXPECTED and not _runs(there.get(ReplicaId(row.id)))
+        }
         for some in repository.batches(sorted(ended)):
             async with self.database.transaction() as session:
                 await lease.guard(session)
@@ -108,6 +134,10 @@ class Sweep:
         await self._remove_unknown(
             name, [there[replica_id] for replica_id in sorted(strangers - removed_rows)], lease
         )
+
+    async def _known(self, replica_ids: Collection[str]) -> set[str]:
+        async with self.database.reading() as session:
+            return await repository.known_replica_ids(session, replica_ids)
 
     async def _remove_unknown(self, name: str, unknown: list[ObservedReplica], lease: Lease) -> None:
         now_s, before = self.clock.monotonic(), self._unknown_since_s.get(name, {})

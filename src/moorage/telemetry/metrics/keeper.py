@@ -19,6 +19,7 @@ from moorage.reconcile.lease import Lease
 from moorage.reconcile.watches import Watches
 from moorage.telemetry.metrics import repository
 from moorage.telemetry.metrics.samples import KEEP_SECONDS, longer_steps, start_of, steps_of_seconds
+from moorage.telemetry.usage.book import UsageBook
 from moorage.telemetry.usage.sampler import UsageSampler
 from moorage.telemetry.usage.service import lengthen
 
@@ -38,6 +39,10 @@ class MetricsKeeper:
     _next_s: float = field(init=False, default=float("-inf"))
     _done_until: datetime | None = field(init=False, default=None)
     """None: begin with the oldest seconds that are kept."""
+    _book: UsageBook = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._book = UsageBook(self.database, self.clock, self.engines.pause_s)
 
     async def due(self, limit: int) -> Due:
         left_s = self._next_s - self.clock.monotonic()
@@ -72,4 +77,4 @@ class MetricsKeeper:
         await run_for_each(self.engines, partial(self._watches_of, lease=lease), self.clock)
 
     def _watches_of(self, name: str, engine: Engine, *, lease: Lease) -> Watches:
-        return {"usage": partial(UsageSampler(self.database, engine, self.clock, name).run, lease)}
+        return {"usage": partial(UsageSampler(self._book, engine, self.clock, name).run, lease)}

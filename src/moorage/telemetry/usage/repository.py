@@ -1,11 +1,11 @@
 """SQL of what replicas use."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import DateTime, Integer, String, bindparam, delete, func, select, text
+from sqlalchemy import DateTime, Integer, String, any_, bindparam, delete, func, literal, select, text
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -24,20 +24,22 @@ class RunningReplica:
     gpu_device_ids: tuple[str, ...]
 
 
-async def list_running_replicas(session: AsyncSession, engine: str) -> list[RunningReplica]:
+async def list_running_replicas(
+    session: AsyncSession, engines: Collection[str]
+) -> dict[str, list[RunningReplica]]:
     row = ReplicaRow
-    query = select(row.id, row.container_id, row.engine_id, row.gpu_device_ids).where(
+    query = select(row.engine, row.id, row.container_id, row.engine_id, row.gpu_device_ids).where(
         row.state.in_(_RUNNING),
-        row.engine == engine,
+        row.engine == any_(literal(sorted(engines), ARRAY(String))),
         row.engine_id.is_not(None),
         # Says nothing new, but lets Postgres use the small index of those that are not removed.
         text("replicas.state <> 'removed'"),
     )
-    return [
-        RunningReplica(replica_id, container_id, engine_id, tuple(gpu_device_ids))
-        for replica_id, container_id, engine_id, gpu_device_ids in await session.execute(query)
-        if engine_id is not None
-    ]
+    found: dict[str, list[RunningReplica]] = {engine: [] for engine in engines}
+    for engine, replica_id, container_id, engine_id, gpu_device_ids in await session.execute(query):
+        if engine_id is not None:
+            found[engine].append(RunningReplica(replica_id, container_id, engine_id, tuple(gpu_device_ids)))
+    return found
 
 
 _STORE = text("""

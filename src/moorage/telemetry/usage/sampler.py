@@ -13,12 +13,11 @@ import structlog
 
 from moorage.engines.base import LOCAL_ENGINE, Engine, GpuUsage, ReplicaUsage
 from moorage.kit.clock import Clock
-from moorage.kit.database import Database
 from moorage.kit.errors import EngineError
 from moorage.reconcile.lease import Lease
 from moorage.telemetry.metrics.samples import start_of
-from moorage.telemetry.usage import repository
 from moorage.telemetry.usage.blocks import CPU, MEMORY, RUNGS, Block, Values, gpu_figures
+from moorage.telemetry.usage.book import UsageBook
 from moorage.telemetry.usage.repository import RunningReplica
 
 log = structlog.get_logger()
@@ -29,7 +28,7 @@ PAUSE_PER_LOOK = 9.0
 
 @dataclass
 class UsageSampler:
-    database: Database
+    book: UsageBook
     engine: Engine
     clock: Clock
     name: str = LOCAL_ENGINE
@@ -70,13 +69,8 @@ class UsageSampler:
             if self._block_at is not None and (figures := self._figures.get(engine_id))
         ]
         self._block_at, self._figures = block_at, {}
-        async with self.database.transaction() as session:
-            await lease.guard(session)
-            if finished:
-                await repository.store_blocks(session, finished)
-            self._replicas = {
-                one.engine_id: one for one in await repository.list_running_replicas(session, self.name)
-            }
+        running = await self.book.enter(self.name, finished, lease)
+        self._replicas = {one.engine_id: one for one in running}
 
     async def _look(self, second: datetime) -> None:
         used = await self.engine.usage(self._replicas.keys())
