@@ -240,13 +240,7 @@ def resident_kib(pid: int) -> int:
 
 def report(results: Sequence[Result]) -> None:
     sizes = [result.size for result in results]
-    _row("containers", [f"{size:,}" for size in sizes])
-    for name in results[0].idle.cpu_s:
-        _row(f"CPU per idle minute, {name}", [f"{result.idle.cpu_s[name]:.3f} s" for result in results])
-    whole = [sum(result.idle.cpu_s.values()) for result in results]
-    _row("CPU per idle minute, all", [f"{spent:.3f} s" for spent in whole])
-    each = [spent / size * 1e6 for spent, size in zip(whole, sizes, strict=True)]
-    _row("  per container", [f"{one:,.0f} µs" for one in each])
+    whole = _costs("containers", [f"{size:,}" for size in sizes], results)
     growth = [
         (
             whole[i] / whole[i - 1],
@@ -257,27 +251,58 @@ def report(results: Sequence[Result]) -> None:
     ]
     _row("  growth (of the containers)", ["", *(f"{cost:.1f}× ({size:.0f}×)" for cost, size, _ in growth)])
     _row("  per added container", ["", *(f"{added * 1e6:,.0f} µs" for *_, added in growth)])
-    for name in results[0].idle.resident_kib:
-        _row(f"memory, {name}", [f"{result.idle.resident_kib[name] / 1024:.1f} MiB" for result in results])
-    _row(
-        "  of the controller's: simulated machine",
-        [f"{result.machine_kib / 1024:.1f} MiB" for result in results],
-    )
-    memory = [sum(result.idle.resident_kib.values()) - result.machine_kib for result in results]
+    memory = _memory(results)
     added_kib = [(memory[i] - memory[i - 1]) / (sizes[i] - sizes[i - 1]) for i in range(1, len(sizes))]
     _row("  per added container, without it", ["", *(f"{one:.1f} KiB" for one in added_kib)])
-    for name in results[0].latencies_s:
-        times = [result.latencies_s[name] for result in results]
-        _row(f"{name}, p50 / p99", [f"{_ms(one, 50)} / {_ms(one, 99)} ms" for one in times])
+    slowest_s = _latencies(results)[-1]
 
     linear = all(cost <= size * NOISE for cost, size, _ in growth)
     # Of the cost that each size adds, because of the whole the fixed part would make any growth look flat.
     flat = all(later[2] <= earlier[2] * NOISE for earlier, later in itertools.pairwise(growth))
-    slowest_s = max(max(times) for times in results[-1].latencies_s.values())
     print(f"\nGrows no worse than linearly (within {NOISE}×): {_verdict(linear)}")
     print(f"An added idle container costs no more among more of them (within {NOISE}×): {_verdict(flat)}")
+    _tell_of_changes(f"{sizes[-1]:,}", slowest_s)
+
+
+def report_machines(results: Sequence[Result], machines: Sequence[int]) -> None:
+    """The same replicas, on so many machines."""
+    _costs("machines", [f"{count:,}" for count in machines], results)
+    _memory(results)
+    _tell_of_changes(f"{machines[-1]:,} machines", _latencies(results)[-1])
+
+
+def _costs(of_what: str, heads: Sequence[str], results: Sequence[Result]) -> list[float]:
+    """Prints what each costs when nothing happens, and answers with the sums."""
+    _row(of_what, heads)
+    for name in results[0].idle.cpu_s:
+        _row(f"CPU per idle minute, {name}", [f"{result.idle.cpu_s[name]:.3f} s" for result in results])
+    whole = [sum(result.idle.cpu_s.values()) for result in results]
+    _row("CPU per idle minute, all", [f"{spent:.3f} s" for spent in whole])
+    each = [spent / result.size * 1e6 for spent, result in zip(whole, results, strict=True)]
+    _row("  per container", [f"{one:,.0f} µs" for one in each])
+    return whole
+
+
+def _memory(results: Sequence[Result]) -> list[int]:
+    """In KiB, without the simulated machines."""
+    for name in results[0].idle.resident_kib:
+        _row(f"memory, {name}", [f"{result.idle.resident_kib[name] / 1024:.1f} MiB" for result in results])
+    simulated = [f"{result.machine_kib / 1024:.1f} MiB" for result in results]
+    _row("  of the controller's: what is simulated", simulated)
+    return [sum(result.idle.resident_kib.values()) - result.machine_kib for result in results]
+
+
+def _latencies(results: Sequence[Result]) -> list[float]:
+    """The slowest of each."""
+    for name in results[0].latencies_s:
+        times = [result.latencies_s[name] for result in results]
+        _row(f"{name}, p50 / p99", [f"{_ms(one, 50)} / {_ms(one, 99)} ms" for one in times])
+    return [max(max(times) for times in result.latencies_s.values()) for result in results]
+
+
+def _tell_of_changes(among: str, slowest_s: float) -> None:
     print(
-        f"A change takes effect in under {TARGET_CHANGE_S:.0f} s at {sizes[-1]:,}: "
+        f"A change takes effect in under {TARGET_CHANGE_S:.0f} s at {among}: "
         f"{_verdict(slowest_s < TARGET_CHANGE_S)} (slowest {slowest_s * 1000:.0f} ms)"
     )
 

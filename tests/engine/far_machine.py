@@ -8,11 +8,9 @@ import contextlib
 import secrets
 import shutil
 import subprocess
-import uuid
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
@@ -26,21 +24,17 @@ from moorage.node.main import credential_digest, serving
 from moorage.node.settings import NodeSettings
 from moorage.outbound.pulls.proxy import PullProxy
 from moorage.tunnel.addresses import DOOR_PORT, NODE_PORT
-from moorage.tunnel.interface import TunnelEnd, TunnelInterface
-from moorage.tunnel.keys import new_private_key, public_key_of
-from moorage.tunnel.peers import HubEnd, MachineEnd, hub_peers, machine_peers
-from moorage.tunnel.rules import NodePorts, door_chain, hub_chains, machine_chains, user_chain
 from tests.engine.conftest import TEST_PORTS, DockerWorld
 from tests.engine.registry import Registry
 from tests.engine.remote_world import NoRows
 from tests.engine_fixtures import build_busybox, remove_installation
 from tests.folders import folder_for_a_database
 from tests.ports import free_port
+from tests.tunnel.pair import HUB_ADDRESS, MACHINE_ADDRESS, tunnel_between
 from tests.tunnel.places import Place, answers
 from tests.tunnel.programs import have_tunnel_programs
 
 NEAR_END, FAR_END = "10.91.8.1", "10.91.8.2"
-HUB_ADDRESS, MACHINE_ADDRESS = "198.19.0.200", "198.19.200.1"
 
 
 @dataclass(frozen=True)
@@ -81,10 +75,8 @@ def far_machine() -> Iterator[FarMachine]:
         place = Place("far")
         undo.callback(place.end)
         undo.callback(subprocess.run, _cable(place), check=False)
-        near, far = (_interface(folder) for _ in range(2))
-        undo.callback(asyncio.run, near.take_down())
-        undo.callback(lambda: place.do(far.take_down()))
-        _open_tunnel(place, near, far)
+        endpoint = NEAR_END, free_port()
+        undo.enter_context(tunnel_between(asyncio.run, place.do, folder, endpoint, TEST_PORTS))
         engine = Settings(home=engine_home)
         docker_host = place.do(ensure_own_engine(engine, print))
         undo.callback(lambda: place.do(remove_engine_data(engine)))
@@ -138,37 +130,3 @@ def _cable(place: Place) -> list[str]:
     place.sh(f"ip link set m{cable} up")
     place.sh(f"ip route add default via {NEAR_END}")
     return ["ip", "link", "delete", f"h{cable}"]
-
-
-def _interface(folder: Path) -> TunnelInterface:
-    name = f"mwg-{uuid.uuid4().hex[:8]}"
-    run_dir, log_dir = folder / name / "run", folder / name / "log"
-    for made in (run_dir, log_dir):
-        made.mkdir(parents=True)
-    return TunnelInterface(name, run_dir, log_dir)
-
-
-def _open_tunnel(place: Place, near: TunnelInterface, far: TunnelInterface) -> None:
-    hub_key, machine_key, port = new_private_key(), new_private_key(), free_port()
-    machine = MachineEnd("far", MACHINE_ADDRESS, public_key_of(machine_key))
-    hub = HubEnd("near", HUB_ADDRESS, public_key_of(hub_key), f"{NEAR_END}:{port}")
-    near_end = TunnelEnd(
-        hub_key,
-        HUB_ADDRESS,
-        (f"{MACHINE_ADDRESS}/32",),
-        hub_peers([machine]).peers,
-        port,
-        hub_chains(near.name, HUB_ADDRESS),
-        (user_chain(near.name, (0,)), door_chain(near.name)),
-    )
-    ports = NodePorts(NODE_PORT, TEST_PORTS)
-    far_end = TunnelEnd(
-        machine_key,
-        MACHINE_ADDRESS,
-        (f"{HUB_ADDRESS}/32",),
-        machine_peers([hub]),
-        None,
-        machine_chains(far.name, MACHINE_ADDRESS, [HUB_ADDRESS], ports),
-    )
-    asyncio.run(near.ensure(near_end))
-    place.do(far.ensure(far_end))

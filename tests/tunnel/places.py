@@ -53,7 +53,7 @@ class Place:
         self.loop.close()
 
     async def _end_tasks(self) -> None:
-        others = asyncio.all_tasks() - {asyncio.current_task()}  # type: ignore[operator]
+        others = asyncio.all_tasks() - {asyncio.current_task()}
         for task in others:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)

@@ -1,9 +1,9 @@
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 from enum import StrEnum
 
-from sqlalchemy import String, any_, delete, func, literal, select, update
+from sqlalchemy import String, any_, bindparam, delete, func, literal, select, update
 from sqlalchemy.dialects.postgresql import ARRAY, insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -48,8 +48,14 @@ async def keep_instance_type(session: AsyncSession, name: str) -> InstanceTypeRo
     return await session.get(InstanceTypeRow, name)
 
 
+async def described_engines(session: AsyncSession) -> set[str]:
+    """Those of which a machine is known."""
+    return set((await session.execute(select(NodeRow.engine).distinct())).scalars())
+
+
 async def list_nodes(session: AsyncSession) -> list[NodeCapacity]:
-    rows = await session.execute(select(NodeRow).order_by(NodeRow.name, NodeRow.engine))
+    # Columns and not objects: a thousand machines are read by every pass that starts something.
+    rows = await session.execute(select(table_of(NodeRow)).order_by(NodeRow.name, NodeRow.engine))
     return [
         NodeCapacity(
             row.name,
@@ -73,7 +79,7 @@ async def list_nodes(session: AsyncSession) -> list[NodeCapacity]:
             cordoned=row.cordoned_at is not None,
             draining=row.draining_at is not None,
         )
-        for row in rows.scalars()
+        for row in rows
     ]
 
 
@@ -149,11 +155,15 @@ async def note_silence(session: AsyncSession, engine: str, silent_s: float) -> b
     return bool((await session.execute(silent)).all())
 
 
-async def note_answer(session: AsyncSession, engine: str) -> bool:
-    """The engine answers. Whether that is news of any of its machines."""
-    silent = (NodeRow.engine == engine) & ~NodeRow.ready
-    answers = update(NodeRow).where(silent).values(ready=True, unready_since=None).returning(NodeRow.name)
-    return bool((await session.execute(answers)).all())
+async def note_answers(session: AsyncSession, engines: Collection[str]) -> set[str]:
+    """These engines answer. Of which of them that is news about any machine."""
+    silent = (NodeRow.engine == any_(literal(sorted(engines), ARRAY(String)))) & ~NodeRow.ready
+    # Whoever writes several machines takes them in this order: docs/locking.md.
+    locked = select(NodeRow.engine).where(silent).order_by(NodeRow.engine, NodeRow.name).with_for_update()
+    news = set((await session.execute(locked)).scalars())
+    if news:
+        await session.execute(update(NodeRow).where(silent).values(ready=True, unready_since=None))
+    return news
 
 
 async def forget_engine(session: AsyncSession, engine: str) -> None:
@@ -174,12 +184,25 @@ async def set_intake(session: AsyncSession, engine: str, name: str, intake: Inta
     return (await session.execute(changed)).first() is not None
 
 
-async def record_images(
-    session: AsyncSession, count: int, size_bytes: int, engine: str = LOCAL_ENGINE
-) -> None:
-    """What the engine keeps of images that were pulled."""
-    kept = update(NodeRow).where(NodeRow.engine == engine).values(images=count, images_bytes=size_bytes)
-    await session.execute(kept)
+@dataclass(frozen=True)
+class Kept:
+    """Images that were pulled and are kept."""
+
+    count: int
+    size_bytes: int
+
+
+async def record_images(session: AsyncSession, kept: Mapping[str, Kept]) -> None:
+    """Of each engine."""
+    nodes = table_of(NodeRow)
+    said = (
+        update(nodes)
+        .where(nodes.c.engine == bindparam("of"))
+        .values(images=bindparam("count"), images_bytes=bindparam("size"))
+    )
+    await session.execute(
+        said, [{"of": name, "count": one.count, "size": one.size_bytes} for name, one in sorted(kept.items())]
+    )
 
 
 async def images_of_nodes(session: AsyncSession) -> dict[MachineKey, tuple[int, int]]:

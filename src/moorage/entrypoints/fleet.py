@@ -67,7 +67,7 @@ class Fleet:
         async with self.database.transaction() as session:
             for name in sorted(strangers):
                 await forget_engine(session, name)
-            for node in nodes:
+            for node in sorted(nodes, key=lambda node: node.key):  # docs/locking.md
                 its = machines.get(node.engine)
                 # A lost one keeps what it was: nothing is placed there while it does not answer.
                 if its is not None and its.state is not MachineState.LOST:

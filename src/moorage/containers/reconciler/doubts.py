@@ -78,11 +78,12 @@ class Doubts:
             identities[name] = {one.engine_identity for one in nodes if one.engine_identity is not None}
         return identities
 
-    async def end(self, engine: str, there: Collection[str], lease: Lease) -> None:
-        """Those about machines of an engine that have enough of their replicas again, or none to miss."""
+    async def end(self, engine: str, doubts: Sequence[Doubt], there: Collection[str], lease: Lease) -> None:
+        """Of those about machines of an engine, which have enough of their replicas again, or none to miss."""
+        if not doubts:
+            return
         async with self.database.reading() as session:
-            doubts = [one for one in await doubt_repository.list_doubts(session) if one.engine == engine]
-            expected = await doubt_repository.expected_replicas(session) if doubts else []
+            expected = await doubt_repository.expected_replicas(session)
         loss_of = losses(expected, there, {engine})
         ended = [
             one.machine

@@ -5,14 +5,14 @@ there. `plan.py` says what becomes of them. Where there is one engine there is n
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
 import structlog
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from moorage.catalog.repository import list_nodes, note_answer, note_silence
+from moorage.catalog.repository import described_engines, note_answers, note_silence
 from moorage.containers.reconciler import repository
 from moorage.containers.repository import mark_due
 from moorage.engines.base import NodeCapacity
@@ -20,6 +20,7 @@ from moorage.engines.engines import Engines
 from moorage.kit.clock import Clock
 from moorage.kit.database import Database
 from moorage.kit.errors import EngineError
+from moorage.kit.together import Together
 from moorage.reconcile.lease import Lease
 
 log = structlog.get_logger()
@@ -60,6 +61,18 @@ class Pulse:
     _answered_s: dict[str, float] = field(init=False, default_factory=dict)
     _known_to_answer: set[str] = field(init=False, default_factory=set)
     """Those whose rows say so."""
+    _answers: Together[str, Lease, None] = field(init=False)
+    """By engine: it answers, which is to be written down."""
+
+    def __post_init__(self) -> None:
+        self._answers = Together(self._write_answers, self.clock, self.engines.pause_s)
+
+    async def _write_answers(self, engines: Mapping[str, Lease]) -> Mapping[str, None]:
+        async with self.database.transaction() as session:
+            await next(iter(engines.values())).guard(session)  # it is everybody's
+            for name in sorted(await note_answers(session, engines)):
+                await self._ask_for_passes(session, name)
+        return dict.fromkeys(engines)
 
     async def run(self, name: str, lease: Lease) -> None:
         """Of one engine."""
@@ -94,7 +107,7 @@ class Pulse:
         """Of machines whose engine is not there, or not yet: nobody else would notice."""
         while True:
             async with self.database.reading() as session:
-                named = {node.engine for node in await list_nodes(session)}
+                named = await described_engines(session)
             for name in sorted(named - self.engines.by_name().keys()):
                 await self._note_silence(name, 0.0, lease)
             await self.clock.sleep(EVERY_S)
@@ -122,10 +135,7 @@ class Pulse:
         self._answered_s[name] = self.clock.monotonic()
         if name in self._known_to_answer:
             return
-        async with self.database.transaction() as session:
-            await lease.guard(session)
-            if await note_answer(session, name):
-                await self._ask_for_passes(session, name)
+        await self._answers.ask(name, lease)
         self._known_to_answer.add(name)
         if name in self.silent:
             self.silent -= {name}

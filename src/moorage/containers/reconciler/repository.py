@@ -312,7 +312,7 @@ async def image_refs_in_use(session: AsyncSession) -> set[str]:
     row = ContainerRow
     refs = (row.image_ref, row.trial_image["ref"].astext, row.fallback["image"]["ref"].astext)
     wanted = (row.deleted_at.is_(None)) & (row.desired_state == DesiredState.RUNNING)
-    found = await session.execute(select(*refs).where(wanted))
+    found = await session.execute(select(*refs).where(wanted).distinct())
     return {ref for refs_of_one in found for ref in refs_of_one if ref is not None}
 
 

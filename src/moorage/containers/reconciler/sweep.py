@@ -14,7 +14,7 @@ import structlog
 
 from moorage.catalog.repository import replace_nodes_of
 from moorage.containers.reconciler import repository
-from moorage.containers.reconciler.doubt_repository import EXPECTED
+from moorage.containers.reconciler.doubt_repository import EXPECTED, Doubt, list_doubts
 from moorage.containers.reconciler.doubts import Doubts
 from moorage.containers.reconciler.repository import KnownReplica
 from moorage.containers.repository import mark_due
@@ -33,6 +33,14 @@ REMOVE_UNKNOWN_AFTER = timedelta(minutes=15)
 """An object without a row means a database restored from a backup: give a person time to notice."""
 
 
+@dataclass(frozen=True)
+class _Rows:
+    """Of one engine."""
+
+    replicas: Sequence[KnownReplica]
+    doubts: Sequence[Doubt]
+
+
 @dataclass
 class Sweep:
     database: Database
@@ -45,7 +53,7 @@ class Sweep:
     """By engine, and by its own id of the object."""
     _described: Together[str, tuple[Sequence[NodeCapacity], Lease], None] = field(init=False)
     """By engine: its machines, to be written down."""
-    _rows: Together[str, None, list[KnownReplica]] = field(init=False)
+    _rows: Together[str, None, _Rows] = field(init=False)
     """By engine."""
     _hurried: defaultdict[str, asyncio.Event] = field(
         init=False, default_factory=lambda: defaultdict(asyncio.Event)
@@ -99,20 +107,23 @@ class Sweep:
         self, described: Mapping[str, tuple[Sequence[NodeCapacity], Lease]]
     ) -> Mapping[str, None]:
         async with self.database.transaction() as session:
-            for _, lease in described.values():
-                await lease.guard(session)
-                break  # It is everybody's.
+            await next(lease for _, lease in described.values()).guard(session)  # it is everybody's
             await replace_nodes_of(session, {name: nodes for name, (nodes, _) in described.items()})
         return dict.fromkeys(described)
 
-    async def _read_rows(self, engines: Mapping[str, None]) -> Mapping[str, list[KnownReplica]]:
+    async def _read_rows(self, engines: Mapping[str, None]) -> Mapping[str, _Rows]:
         async with self.database.reading() as session:
-            return await repository.replicas_by_engine_presence(session, engines)
+            replicas = await repository.replicas_by_engine_presence(session, engines)
+            doubts = await list_doubts(session)
+        return {
+            name: _Rows(replicas[name], [one for one in doubts if one.engine == name]) for name in engines
+        }
 
     async def _compare(self, name: str, lease: Lease) -> None:
         engine = self.engines.of(name)
         there = {observed.replica_id: observed for observed in await engine.list_replicas()}
-        rows = await self._rows.ask(name, None)
+        known = await self._rows.ask(name, None)
+        rows = known.replicas
         strangers = there.keys() - {row.id for row in rows}
         removed_rows = await self._known(strangers) if strangers else set()
         ended = {
@@ -130,7 +141,7 @@ class Sweep:
                 lease.check()
                 await engine.remove(observed.engine_id)
                 log.warning("stray_replica_removed", replica_id=replica_id, engine=name)
-        await self.doubts.end(name, there.keys(), lease)
+        await self.doubts.end(name, known.doubts, there.keys(), lease)
         await self._remove_unknown(
             name, [there[replica_id] for replica_id in sorted(strangers - removed_rows)], lease
         )

@@ -32,9 +32,7 @@ class UsageBook:
     ) -> Mapping[str, list[RunningReplica]]:
         blocks = [block for finished, _ in entries.values() for block in finished]
         async with self.database.transaction() as session:
-            for _, lease in entries.values():
-                await lease.guard(session)
-                break  # It is everybody's.
+            await next(lease for _, lease in entries.values()).guard(session)  # it is everybody's
             if blocks:
                 await repository.store_blocks(session, blocks)
             return await repository.list_running_replicas(session, entries)
