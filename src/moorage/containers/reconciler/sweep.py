@@ -136,7 +136,8 @@ class Sweep:
                 await lease.guard(session)
                 await mark_due(session, some)
         for replica_id, observed in there.items():
-            if replica_id in removed_rows:
+            # It may have gone between the list and the rows.
+            if replica_id in removed_rows and await engine.inspect(replica_id) is not None:
                 # Its row says removed: a start that was under way when its leader lost the lease, or its machine was lost.
                 lease.check()
                 await engine.remove(observed.engine_id)
