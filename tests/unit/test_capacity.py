@@ -3,7 +3,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.catalog.capacity import InstanceType, Used, place, room_for
+from moorage.catalog.capacity import InstanceType, Used, best_machines, place, room_for
 from moorage.catalog.shortage import why_unavailable, why_waiting
 from moorage.engines.base import GpuDevice, MachineKey, NodeCapacity
 
@@ -47,6 +47,18 @@ def test_load_spreads() -> None:
     placed = place(CPU, [node("a"), node("b")], {MachineKey("local", "a"): Used(500, GIB)}, 1.0)
     assert placed is not None
     assert placed.node == "b"
+
+
+def test_the_best_machines_come_in_the_order_in_which_they_would_be_chosen() -> None:
+    nodes = [node("a"), node("b"), node("c"), node("full"), node("far", infrastructure="community")]
+    used = {MachineKey("local", "b"): Used(500, GIB), MachineKey("local", "full"): Used(4000, 8 * GIB)}
+    siblings = {MachineKey("local", "c"): 1}
+    best = best_machines(CPU, nodes, used, 1.0, siblings, most=9)
+    assert [one.name for one in best] == ["a", "b", "c"]
+    assert [one.name for one in best_machines(CPU, nodes, used, 1.0, siblings, most=2)] == ["a", "b"]
+    first = place(CPU, nodes, used, 1.0, siblings)
+    assert first is not None
+    assert first.node == "a"
 
 
 def test_a_person_learns_whether_it_is_taken_or_not_there() -> None:

@@ -6,6 +6,7 @@ times over (`cpu_overcommit`), because it can be shared. A GPU belongs to one re
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from heapq import nlargest
 
 from moorage.engines.base import MachineKey, NodeCapacity
 
@@ -67,18 +68,36 @@ def place(
 ) -> Placement | None:
     """The machine with the fewest of its siblings, so that no machine takes a whole container with it; of several the one
     with the most room left for this type, so that load spreads. None when nothing fits."""
+    first = best_machines(instance_type, nodes, used, cpu_overcommit, siblings, most=1)
+    if not first:
+        return None
+    (node,) = first
+    free = free_gpus(instance_type, node, used.get(node.key, Used()))
+    return Placement(node.engine, node.name, tuple(free[: instance_type.gpu_count]), node.engine_identity)
+
+
+def best_machines(
+    instance_type: InstanceType,
+    nodes: Sequence[NodeCapacity],
+    used: Mapping[MachineKey, Used],
+    cpu_overcommit: float,
+    siblings: Mapping[MachineKey, int] | None = None,
+    *,
+    most: int,
+) -> list[NodeCapacity]:
+    """Those where it fits, the one that it would go to first, and at most so many."""
     candidates = [
         (_fits(instance_type, node, used.get(node.key, Used()), cpu_overcommit), node)
         for node in nodes
         if node.infrastructure == instance_type.infrastructure
     ]
-    fitting = [(fits, node) for fits, node in candidates if fits > 0]
-    if not fitting:
-        return None
     beside = siblings or {}
-    _, node = max(fitting, key=lambda one: (-beside.get(one[1].key, 0), one[0], one[1].name))
-    free = free_gpus(instance_type, node, used.get(node.key, Used()))
-    return Placement(node.engine, node.name, tuple(free[: instance_type.gpu_count]), node.engine_identity)
+    best = nlargest(
+        most,
+        ((fits, node) for fits, node in candidates if fits > 0),
+        key=lambda one: (-beside.get(one[1].key, 0), one[0], one[1].name),
+    )
+    return [node for _, node in best]
 
 
 def _fits(instance_type: InstanceType, node: NodeCapacity, used: Used, cpu_overcommit: float) -> int:

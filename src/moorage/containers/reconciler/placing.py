@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from moorage.catalog.capacity import Used, place, room_for
+from moorage.catalog.capacity import Used, best_machines, place, room_for
 from moorage.catalog.driver_fit import too_old_for
 from moorage.catalog.repository import list_instance_types
 from moorage.catalog.shortage import why_waiting
@@ -25,6 +25,8 @@ from moorage.engines.engines import Engines
 from moorage.kit.database import Database
 from moorage.kit.errors import EngineError
 from moorage.kit.settings import Settings
+
+_MORE_CHOICES = 8
 
 
 @dataclass
@@ -113,13 +115,17 @@ class Placing:
         return answering[0]
 
     def choices(self, loaded: Loaded, room: Room) -> Collection[MachineKey]:
-        """The machines that an admission chooses among."""
-        overcommit = self.settings.cpu_overcommit
-        return {
-            node.key
-            for node in room.nodes
-            if room_for(loaded.instance_type, [node], room.used, overcommit) > 0
-        }
+        """The machines that an admission chooses among: a few more than it needs, because others choose at the same time, and
+        not all of them, because others wait for those that it locks."""
+        best = best_machines(
+            loaded.instance_type,
+            room.nodes,
+            room.used,
+            self.settings.cpu_overcommit,
+            _siblings(loaded),
+            most=loaded.container.desired_replicas + _MORE_CHOICES,
+        )
+        return {node.key for node in best}
 
     async def admit(
         self, session: AsyncSession, loaded: Loaded, room: Room, slots: Sequence[int]
@@ -132,11 +138,7 @@ class Placing:
         used = await capacity_repository.used_capacity(session)
         choices = self.choices(loaded, room)
         nodes = [node for node in room.nodes if node.key in choices]
-        siblings = Counter(
-            MachineKey(row.engine, row.node)
-            for row in loaded.replicas
-            if row.state in LIVE and row.moving_since is None
-        )
+        siblings = _siblings(loaded)
         created = []
         for slot in slots:
             placement = place(loaded.instance_type, nodes, used, self.settings.cpu_overcommit, siblings)
@@ -155,3 +157,12 @@ class Placing:
                 gpu_device_ids=held.gpu_device_ids | set(placement.gpu_device_ids),
             )
         return created
+
+
+def _siblings(loaded: Loaded) -> Counter[MachineKey]:
+    """How many of its replicas each machine has."""
+    return Counter(
+        MachineKey(row.engine, row.node)
+        for row in loaded.replicas
+        if row.state in LIVE and row.moving_since is None
+    )
