@@ -2,9 +2,11 @@
 
 import json
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from moorage.kit.clock import system_clock
+from moorage.machines.states import MachineState
+from moorage.machines.words import sentence
 from tests.browser.capsules import LOOPBACK, OUT_OF_MEMORY, add_capsule
 from tests.browser.history import add_history
 from tests.browser.money import add_money
@@ -63,6 +65,7 @@ class Scene:
 def paint(world: World) -> Scene:
     now = system_clock.now()
     world.do(_machines(world.api))
+    world.do(_machines_that_joined(world.api, now))
     home = world.home("mara@northwind.example", "Northwind AI", "production")
     stopped = world.container(
         home,
@@ -161,6 +164,49 @@ async def _machines(api: Api) -> None:
             memory=1024 * 2**30,
             gpus=json.dumps(gpus),
         )
+
+
+async def _machines_that_joined(api: Api, now: datetime) -> None:
+    """One in each state."""
+    hub = await api.new_hub()
+    long_ago, lately = now - timedelta(days=9), now - timedelta(minutes=12)
+    ahead = now + timedelta(hours=1)
+    for name, state, changes in (
+        ("rack-1", "active", {"replicas": 6, "seen_at": ahead}),
+        ("rack-2", "paused", {"replicas": 2, "seen_at": ahead}),
+        ("rack-3", "draining", {"replicas": 3, "seen_at": ahead, "state_since": lately}),
+        (
+            "rack-4",
+            "lost",
+            {"replicas": 1, "seen_at": lately, "state_since": lately, "state_before_loss": "active"},
+        ),
+    ):
+        values = {"state_since": long_ago, "message": sentence(MachineState(state)), **changes}
+        machine_id = await api.new_machine(state, name=name, facts={"gpus": ["NVIDIA L4"]}, **values)
+        await api.execute(
+            "INSERT INTO nodes (engine, name, infrastructure, architecture, cpu_millis, memory_bytes, gpus, seen_at, ready, "
+            "cordoned_at) VALUES (:id, :name, 'operator', 'amd64', 16000, 68719476736, '[]', now() + interval '1 hour', "
+            ":ready, CASE WHEN :open THEN NULL ELSE now() END)",
+            id=machine_id,
+            name=name,
+            ready=state != "lost",
+            open=state == "active",
+        )
+    waiting = {
+        "address": None,
+        "port": None,
+        "public_key": None,
+        "sealed_credential": None,
+        "secret_hash": None,
+    }
+    machine_id = await api.new_machine("joining", **waiting, name="rack-5", joined_at=None)
+    await api.execute(
+        "INSERT INTO machine_join_tokens (token_hash, machine_id, expires_at) "
+        "VALUES ('\\x00', :id, now() + interval '20 minutes')",
+        id=machine_id,
+    )
+    # Nobody looks after it here.
+    await api.execute("UPDATE tunnel_hubs SET seen_at = :ahead WHERE id = :id", ahead=ahead, id=hub.hub_id)
 
 
 async def _people_and_keys(api: Api, home: Home) -> None:

@@ -212,6 +212,8 @@ ROUTES = {
     "GET /api/v1/machines/moorage.tar.gz": "anybody",
     "POST /api/v1/machines/join": "anybody",
     "GET /api/v1/machines/{machine_id}": "operator",
+    "POST /api/v1/machines/{machine_id}/command": "operator",
+    "GET /api/v1/operator/tunnel": "operator",
     "POST /api/v1/machines/{machine_id}/pause": "operator",
     "POST /api/v1/machines/{machine_id}/resume": "operator",
     "POST /api/v1/machines/{machine_id}/drain": "operator",
@@ -253,6 +255,7 @@ NOT_SET_UP = {
     "POST /api/v1/organizations/{organization_id}/billing/card": 409,
     "DELETE /api/v1/organizations/{organization_id}/billing/card": 409,
     "POST /api/v1/operator/machines": 409,
+    "POST /api/v1/machines/{machine_id}/command": 409,
 }
 """What those get who may: there are no card payments here and no https:// address. `test_saved_cards.py` and
 `test_api_machines.py` have them."""

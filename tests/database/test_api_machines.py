@@ -124,6 +124,47 @@ async def test_a_token_runs_out(cloud: Api) -> None:
     assert_problem(await cloud.post(ANONYMOUS, "/machines/join", body), 401, "join_token_refused")
 
 
+async def test_another_command_ends_the_one_before(cloud: Api) -> None:
+    first = await added(cloud, name="rack-7")
+    listed = (await cloud.get(cloud.operator, "/operator/machines")).json()["items"]
+    assert [one["joins_until"] for one in listed] == [first["expires_at"]]
+    path = f"/machines/{first['id']}/command"
+    second = (await cloud.post(cloud.operator, path)).json()
+    assert second["id"] == first["id"]
+    assert second["token"] in second["command"]
+    assert second["expires_at"] > first["expires_at"]
+    late = await cloud.post(ANONYMOUS, "/machines/join", join_body(first["token"]))
+    assert_problem(late, 401, "join_token_refused")
+    assert (await cloud.post(ANONYMOUS, "/machines/join", join_body(second["token"]))).status_code == 200
+    assert_problem(await cloud.post(cloud.operator, path), 409, "machine_joined")
+    shown = (await cloud.get(cloud.operator, f"/machines/{first['id']}")).json()
+    assert (shown["state"], shown["joins_until"]) == ("joining", None)
+    await cloud.ask(cloud.operator, "DELETE", f"/api/v1/machines/{first['id']}")
+    assert_problem(await cloud.post(cloud.operator, path), 409, "machine_removed")
+    assert_problem(await cloud.post(cloud.operator, "/machines/mch_absent/command"), 404)
+
+
+async def test_the_operator_reads_why_the_tunnel_is_not_open(cloud: Api) -> None:
+    async def tunnel() -> tuple[str, str]:
+        answer = (await cloud.get(cloud.operator, "/operator/tunnel")).json()
+        return answer["state"], answer["message"]
+
+    assert (await tunnel())[0] == "not_needed"
+    await added(cloud)
+    assert (await tunnel())[0] == "open"
+    await cloud.execute("UPDATE tunnel_hubs SET error = 'wg is not installed.'")
+    assert await tunnel() == (
+        "failing",
+        "The installation's end of the tunnel is not open. wg is not installed.",
+    )
+    await cloud.execute("UPDATE tunnel_hubs SET error = NULL, seen_at = now() - interval '2 minutes'")
+    state, message = await tunnel()
+    assert state == "failing"
+    assert "No gateway has looked after it" in message
+    await cloud.execute("DELETE FROM tunnel_hubs")
+    assert (await tunnel())[0] == "opening"
+
+
 async def test_a_removed_machines_token_lets_nobody_in(cloud: Api) -> None:
     machine = await added(cloud)
     assert (await cloud.ask(cloud.operator, "DELETE", f"/api/v1/machines/{machine['id']}")).status_code == 204

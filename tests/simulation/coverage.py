@@ -81,6 +81,7 @@ UNUSED: dict[str, str] = {
     "PUT /operator/nodes/{node}/intake": _ONE_MACHINE,
     "POST /operator/machines": _ONE_MACHINE,
     "POST /machines/join": _ONE_MACHINE,
+    "POST /machines/{machine_id}/command": _ONE_MACHINE,
     "POST /machines/{machine_id}/pause": _ONE_MACHINE,
     "POST /machines/{machine_id}/resume": _ONE_MACHINE,
     "POST /machines/{machine_id}/drain": _ONE_MACHINE,

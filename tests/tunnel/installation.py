@@ -61,7 +61,7 @@ class InstallationInPlace:
         self.place.do(self._look())
 
     def let_a_minute_pass(self) -> None:
-        """Since keys were renewed: they are once in a minute at most."""
+        """Since keys were renewed, which they are once in a minute at most; and since a machine was lost or came back."""
         self.place.do(self._let_a_minute_pass())
 
     def machine(self, machine_id: str) -> dict[str, Any]:
@@ -93,7 +93,10 @@ class InstallationInPlace:
     async def _let_a_minute_pass(self) -> None:
         async with self.database.transaction() as session:
             await session.execute(
-                text("UPDATE machines SET key_renewed_at = key_renewed_at - interval '1 minute'")
+                text(
+                    "UPDATE machines SET key_renewed_at = key_renewed_at - interval '1 minute', "
+                    "untold_since = untold_since - interval '1 minute'"
+                )
             )
 
     async def _end(self) -> None:

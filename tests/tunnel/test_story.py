@@ -103,8 +103,12 @@ def test_a_life(town: Town, installation: InstallationInPlace, short_folder: Pat
     installation.ask("POST", f"/machines/{added['id']}/pause")
     behind.loop.call_soon_threadsafe(node.close)
     _becomes(installation, added["id"], "lost")
+    installation.let_a_minute_pass()
+    installation.look()
     behind.do(listen(NODE_PORT, files.membership()["address"]))
     _becomes(installation, added["id"], "paused")
+    installation.let_a_minute_pass()
+    installation.look()
 
     behind.do(_leave(files, tunnel, force=False))
     assert list(files.folder.iterdir()) == []
@@ -115,7 +119,7 @@ def test_a_life(town: Town, installation: InstallationInPlace, short_folder: Pat
     subjects = [mail["subject"] for mail in installation.ask("GET", "/operator/outbox").json()["items"]]
     assert subjects[::-1] == [
         f"The machine {name} {does}"
-        for does in ("is ready", "is paused", "does not answer", "is paused", "was removed")
+        for does in ("is ready", "is paused", "does not answer", "answers again", "was removed")
     ]
 
 

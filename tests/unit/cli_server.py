@@ -371,6 +371,9 @@ class _Handler(BaseHTTPRequestHandler):
                 command = "f=$(mktemp) && curl … && printf %s moor_join_x | sudo sh $f"
                 added = {"id": MACHINE["id"], "token": "moor_join_x", "command": command}
                 self._json(201, {**added, "expires_at": "2026-01-02T03:34:05Z"})
+            case ["POST", "machines", "mch_1", "command"]:
+                added = {"id": MACHINE["id"], "token": "moor_join_y", "command": "curl … moor_join_y"}
+                self._json(200, {**added, "expires_at": "2026-01-02T04:04:05Z"})
             case ["GET", "machines", "mch_1"]:
                 self._json(200, MACHINE)
             case ["POST", "machines", "mch_1", ("pause" | "resume" | "drain") as verb]:
@@ -672,6 +675,8 @@ MACHINE = {
     "infrastructure": "operator",
     "state": "active",
     "state_since": "2026-01-02T03:04:05Z",
+    "returns_as": None,
+    "joins_until": None,
     "message": "It takes containers.",
     "address": "198.19.1.0",
     "gpus": ["NVIDIA L4"],

@@ -18,6 +18,11 @@ def test_add_prints_the_command_alone(moor: Moor, fake: FakeMoorage) -> None:
     assert json.loads(moor("machines", "add", "--json").stdout)["token"] == "moor_join_x"
 
 
+def test_another_command(moor: Moor, fake: FakeMoorage) -> None:
+    assert moor("machines", "command", "rack-7").stdout.strip() == "curl … moor_join_y"
+    assert fake.requests[-1][:2] == ("POST", "/api/v1/machines/mch_1/command")
+
+
 def test_list_and_show(moor: Moor) -> None:
     listed = moor("machines", "list").stdout
     for word in ("rack-7", "mch_1", "active", "NVIDIA L4", "198.19.1.0"):

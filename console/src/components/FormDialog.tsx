@@ -13,6 +13,8 @@ interface FormDialogProps {
   disabled?: boolean;
   /** For what takes something away: the button is red. */
   destructive?: boolean;
+  /** For a line that is long. */
+  wide?: boolean;
   /** Stands in place of the fields once it is done: a secret that is shown this once. */
   outcome?: ReactNode;
 }
@@ -24,6 +26,7 @@ export function FormDialog(props: FormDialogProps) {
       opened={props.opened}
       onClose={props.close}
       title={props.title}
+      size={props.wide ? "lg" : undefined}
       closeButtonProps={{ "aria-label": "Close" }}
       // A slip beside the dialog must not lose a secret that is shown once.
       closeOnClickOutside={!props.outcome}

@@ -24,6 +24,12 @@ class Intake(StrEnum):
     """Nor does anything stay: what runs there moves elsewhere."""
 
 
+def intake_of(node: NodeCapacity) -> Intake:
+    if node.draining:
+        return Intake.DRAINING
+    return Intake.CORDONED if node.cordoned else Intake.OPEN
+
+
 async def fill_empty_catalogue(session: AsyncSession) -> None:
     """Only a catalogue with nothing in it: what the operator removed stays removed."""
     if (await session.execute(select(func.count()).select_from(InstanceTypeRow))).scalar_one() == 0:

@@ -75,6 +75,14 @@ async def replicas_by_engine(session: AsyncSession) -> dict[str, int]:
     return {row[0]: row[1] for row in await session.execute(query.group_by(ReplicaRow.engine))}
 
 
+async def replicas_by_machine(session: AsyncSession) -> dict[MachineKey, int]:
+    query = select(ReplicaRow.engine, ReplicaRow.node, func.count()).where(
+        ReplicaRow.state.in_(HOLDS_RESOURCES)
+    )
+    found = await session.execute(query.group_by(ReplicaRow.engine, ReplicaRow.node))
+    return {MachineKey(engine, node): count for engine, node, count in found}
+
+
 _LOCK = text(
     "SELECT pg_advisory_xact_lock(hashtextextended(machine, :capacity)) FROM unnest(:machines) AS machine"
 ).bindparams(

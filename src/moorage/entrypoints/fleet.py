@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from moorage.catalog.repository import Intake, forget_engine, list_nodes, set_intake
+from moorage.catalog.repository import Intake, forget_engine, intake_of, list_nodes, set_intake
 from moorage.containers.capacity_repository import replicas_by_engine
 from moorage.containers.placements import RowPlacements
-from moorage.engines.base import LOCAL_ENGINE, Engine, NodeCapacity
+from moorage.engines.base import LOCAL_ENGINE, Engine
 from moorage.engines.engines import Engines
 from moorage.engines.remote.engine import RemoteEngine
 from moorage.engines.remote.machine import Machine
@@ -72,7 +72,7 @@ class Fleet:
                 # A lost one keeps what it was: nothing is placed there while it does not answer.
                 if its is not None and its.state is not MachineState.LOST:
                     intake = _INTAKES.get(its.state, Intake.OPEN)
-                    if intake is not _intake_of(node):
+                    if intake is not intake_of(node):
                         await set_intake(session, node.engine, node.name, intake)
             counts = await replicas_by_engine(session)
             await note_replicas(session, {one.name: counts.get(name, 0) for name, one in machines.items()})
@@ -96,9 +96,3 @@ class Fleet:
         if engine is not None:
             await engine.close()
         log.info("machine_has_no_engine", engine=name)
-
-
-def _intake_of(node: NodeCapacity) -> Intake:
-    if node.draining:
-        return Intake.DRAINING
-    return Intake.CORDONED if node.cordoned else Intake.OPEN

@@ -1,6 +1,7 @@
 """Machines: what the operator says about them, and what they say themselves."""
 
 import asyncio
+from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
@@ -14,7 +15,7 @@ from moorage.kit.settings import Settings
 from moorage.kit.web import STRANGERS_BODY_BYTES, TheKeyring, TheSession, TheSettings, takes_body
 from moorage.machines import repository, service
 from moorage.machines.join_script import bundle, join_command, join_script
-from moorage.machines.models import MachineRow
+from moorage.machines.models import JoinTokenRow, MachineRow
 from moorage.machines.schemas import (
     HubRead,
     Join,
@@ -23,6 +24,7 @@ from moorage.machines.schemas import (
     MachineWish,
     Membership,
     NewKey,
+    TunnelRead,
 )
 from moorage.machines.states import Happening, MachineState, Speaker
 from moorage.tunnel.addresses import DOOR_PORT
@@ -41,7 +43,9 @@ async def list_machines(
     _: TheOperator, session: TheSession, paging: Annotated[PageRequest, Depends(page_request)]
 ) -> Page[MachineRead]:
     """Machines that joined or may join; newest first."""
-    shown = [_shown(row) for row in await repository.list_machines(session, paging)]
+    rows = await repository.list_machines(session, paging)
+    deadlines = await repository.join_deadlines(session, [row.id for row in rows])
+    shown = [_shown(row, deadlines.get(row.id)) for row in rows]
     return page_of(shown, paging, lambda item: Position(item.created_at, item.id))
 
 
@@ -52,12 +56,23 @@ async def add_machine(
     """Answers with one command, to be run on the machine within 30 minutes."""
     script = await asyncio.to_thread(join_script, settings.api_base_url)
     row, token_row, token = await service.add(session, settings, operator.id, body.name, body.infrastructure)
-    return MachineAdded(
-        id=row.id,
-        token=token,
-        command=join_command(settings.api_base_url, script, token),
-        expires_at=token_row.expires_at,
-    )
+    return _added(settings, script, row.id, token_row, token)
+
+
+@router.post("/machines/{machine_id}/command")
+async def new_command(
+    machine_id: str, operator: TheOperator, session: TheSession, settings: TheSettings
+) -> MachineAdded:
+    """Another command for a machine that has not joined; the one before works no longer."""
+    script = await asyncio.to_thread(join_script, settings.api_base_url)
+    token_row, token = await service.new_command(session, settings, operator.id, machine_id)
+    return _added(settings, script, machine_id, token_row, token)
+
+
+@router.get("/operator/tunnel")
+async def read_tunnel(_: TheOperator, session: TheSession) -> TunnelRead:
+    """Whether machines can dial this installation, and if not, why."""
+    return TunnelRead(**vars(await service.tunnel(session)))
 
 
 @router.get("/machines/join.sh", response_class=Response, responses=_file("text/x-shellscript"))
@@ -122,7 +137,7 @@ async def read_machine(machine_id: str, _: TheOperator, session: TheSession) -> 
     row = await repository.find_machine(session, machine_id)
     if row is None:
         raise NotFoundError("There is no such machine.")
-    return _shown(row)
+    return await _read(session, row)
 
 
 @router.post("/machines/{machine_id}/pause")
@@ -181,7 +196,7 @@ async def _said(
         actor_id=actor_id,
         forced=forced,
     )
-    return _shown(row)
+    return await _read(session, row)
 
 
 async def _membership(
@@ -207,19 +222,36 @@ async def _membership(
     )
 
 
-def _shown(row: MachineRow) -> MachineRead:
+def _added(
+    settings: Settings, script: str, machine_id: str, token_row: JoinTokenRow, token: str
+) -> MachineAdded:
+    return MachineAdded(
+        id=machine_id,
+        token=token,
+        command=join_command(settings.api_base_url, script, token),
+        expires_at=token_row.expires_at,
+    )
+
+
+async def _read(session: AsyncSession, row: MachineRow) -> MachineRead:
+    return _shown(row, (await repository.join_deadlines(session, [row.id])).get(row.id))
+
+
+def _shown(row: MachineRow, joins_until: datetime | None) -> MachineRead:
     return MachineRead(
         id=row.id,
         name=row.name,
         infrastructure=row.infrastructure,
         state=MachineState(row.state),
         state_since=row.state_since,
+        returns_as=service.life_of(row).before_loss,
         message=row.message,
         address=row.address,
         gpus=list(row.facts.get("gpus", ())),
         facts=row.facts,
         replicas=row.replicas,
         created_at=row.created_at,
+        joins_until=joins_until,
         joined_at=row.joined_at,
         seen_at=row.seen_at,
     )

@@ -62,6 +62,8 @@ class MachineRow(Base):
     joined_at: Mapped[datetime | None]
     seen_at: Mapped[datetime | None]
     """When it last answered."""
+    untold_since: Mapped[datetime | None]
+    """When it was lost, or came back, and the operator has not been told yet."""
 
 
 class JoinTokenRow(Base):

@@ -1,7 +1,7 @@
 """Looks whether machines that joined answer.
 
 Purpose: a machine is active when its node role first answers through the tunnel, lost when it has not answered for 20 s, and
-what it was before when it answers again.
+what it was before when it answers again. Losses and returns are mailed to the operator together (`telling.py`).
 Invariants: only silence that somebody listened to counts, so nobody is lost because the controller was away; nobody is lost
 while the installation's own end of the tunnel is not open. Whether it answers is asked with no transaction open.
 When it fails: the machine stays what it was; the next look is five seconds later.
@@ -16,7 +16,7 @@ from moorage.kit.clock import Clock
 from moorage.kit.crypto import Keyring
 from moorage.kit.database import Database
 from moorage.kit.settings import Settings
-from moorage.machines import repository, service
+from moorage.machines import repository, service, telling
 from moorage.machines.channels import MACHINES
 from moorage.machines.states import Happening, MachineState, Speaker
 from moorage.reconcile.driver import Due
@@ -27,6 +27,8 @@ log = structlog.get_logger()
 LOOK_EVERY_S = 5.0
 LOST_AFTER_S = 20.0
 _TIMEOUT_S = 3.0
+_TELL = "tell"
+"""The key that stands for no machine, but for the mail about all that were lost or came back."""
 
 
 @dataclass
@@ -39,17 +41,26 @@ class MachinesReconciler:
     channels: tuple[str, ...] = (MACHINES,)
     _next_look_s: dict[str, float] = field(init=False, default_factory=dict)
     _silent_since_s: dict[str, float] = field(init=False, default_factory=dict)
+    _tell_from_s: float = field(init=False, default=0.0)
+    """On our clock: not before, because the last try failed."""
 
     async def due(self, limit: int) -> Due:
         async with self.database.reading() as session:
             joined = await repository.joined_machines(session)
+            tell_in_s = await telling.due_in_s(session)
         self._next_look_s = {machine: self._next_look_s.get(machine, 0.0) for machine in joined}
         now_s = self.clock.monotonic()
         waits_s = {machine: at_s - now_s for machine, at_s in self._next_look_s.items()}
         keys = sorted((machine for machine in joined if waits_s[machine] <= 0), key=waits_s.__getitem__)
+        if tell_in_s is not None:
+            waits_s[_TELL] = max(tell_in_s, self._tell_from_s - now_s)
+            keys = [_TELL, *keys] if waits_s[_TELL] <= 0 else keys
         return Due(keys[:limit], min((wait_s for wait_s in waits_s.values() if wait_s > 0), default=None))
 
     async def reconcile(self, key: str, lease: Lease) -> None:
+        if key == _TELL:
+            await self._tell(lease)
+            return
         self._next_look_s[key] = self.clock.monotonic() + LOOK_EVERY_S
         async with self.database.reading() as session:
             row = await repository.find_machine(session, key)
@@ -75,8 +86,18 @@ class MachinesReconciler:
             if changed.state != row.state:
                 log.info("machine_changed", machine_id=key, before=row.state, after=changed.state)
 
+    async def _tell(self, lease: Lease) -> None:
+        async with self.database.transaction() as session:
+            await lease.guard(session)
+            told = await telling.tell(session, self.keyring, self.settings)
+        log.info("operator_told_of_machines", machines=told)
+
     async def postpone(self, key: str, error: Exception, lease: Lease) -> None:
-        self._next_look_s[key] = self.clock.monotonic() + LOOK_EVERY_S
+        again_s = self.clock.monotonic() + LOOK_EVERY_S
+        if key == _TELL:
+            self._tell_from_s = again_s
+        else:
+            self._next_look_s[key] = again_s
 
     async def lead(self, lease: Lease) -> None:
         # Whoever led before may have listened; we have not.

@@ -1,8 +1,8 @@
 """SQL of machines, their tokens and the tunnel's hubs."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from ipaddress import IPv4Address
 
 from sqlalchemy import delete, func, or_, select, tuple_, update
@@ -55,16 +55,15 @@ async def list_engine_machines(session: AsyncSession, keyring: Keyring) -> list[
 
 
 async def note_replicas(session: AsyncSession, counts: Mapping[str, int]) -> None:
-    """How many replicas have not left each machine, by its name; none on those that are not named."""
-    held = {name: count for name, count in counts.items() if count > 0}
-    for name, count in sorted(held.items()):
-        await session.execute(
-            update(MachineRow)
-            .where(MachineRow.name == name, _PRESENT, MachineRow.replicas != count)
-            .values(replicas=count)
-        )
-    others = MachineRow.name.is_(None) | MachineRow.name.not_in(held)
-    await session.execute(update(MachineRow).where(others, MachineRow.replicas > 0).values(replicas=0))
+    """How many replicas have not left each machine, by its name; none on those that are not named, or that were removed."""
+    noted = select(MachineRow.id, MachineRow.name, MachineRow.state, MachineRow.replicas)
+    # In the order in which `lock_untold` locks them.
+    rows = await session.execute(noted.where(_PRESENT | (MachineRow.replicas > 0)).order_by(MachineRow.id))
+    for machine_id, name, state, before in rows.all():
+        count = counts.get(name or "", 0) if state != MachineState.REMOVED else 0
+        if count != before:
+            its = update(MachineRow).where(MachineRow.id == machine_id)
+            await session.execute(its.values(replicas=count))
 
 
 async def list_machines(session: AsyncSession, page: PageRequest) -> list[MachineRow]:
@@ -87,11 +86,7 @@ async def lock_machine(session: AsyncSession, machine_id: str) -> MachineRow | N
 async def add_machine(session: AsyncSession, row: MachineRow, token_hash: bytes) -> JoinTokenRow:
     session.add(row)
     await session.flush()
-    token = JoinTokenRow(token_hash=token_hash, machine_id=row.id, expires_at=func.now() + LIFETIME)
-    session.add(token)
-    await session.flush()
-    await session.refresh(token)
-    return token
+    return await _add_token(session, row.id, token_hash)
 
 
 async def find_token(session: AsyncSession, token_hash: bytes) -> JoinTokenRow | None:
@@ -102,6 +97,18 @@ async def find_token(session: AsyncSession, token_hash: bytes) -> JoinTokenRow |
 async def find_token_of(session: AsyncSession, machine_id: str) -> JoinTokenRow | None:
     query = select(JoinTokenRow).where(JoinTokenRow.machine_id == machine_id)
     return (await session.execute(query)).scalar_one_or_none()
+
+
+async def join_deadlines(session: AsyncSession, machine_ids: Sequence[str]) -> dict[str, datetime]:
+    """Until when the command of each works, of those that nobody used yet."""
+    unused = JoinTokenRow.machine_id.in_(machine_ids) & JoinTokenRow.used_with.is_(None)
+    query = select(JoinTokenRow.machine_id, JoinTokenRow.expires_at).where(unused)
+    return {row[0]: row[1] for row in await session.execute(query)}
+
+
+async def replace_token(session: AsyncSession, machine_id: str, token_hash: bytes) -> JoinTokenRow:
+    await remove_token(session, machine_id)
+    return await _add_token(session, machine_id, token_hash)
 
 
 async def remove_token(session: AsyncSession, machine_id: str) -> None:
@@ -144,6 +151,24 @@ async def note_seen(session: AsyncSession, machine_id: str) -> None:
     await session.execute(
         update(MachineRow).where(MachineRow.id == machine_id, _PRESENT).values(seen_at=func.now())
     )
+
+
+async def untold_due_in_s(session: AsyncSession, told_after: timedelta) -> float | None:
+    """In how long the operator is to be told of machines that were lost or came back; None where there are none."""
+    first = (
+        select(func.min(MachineRow.untold_since))
+        .where(MachineRow.untold_since.is_not(None))
+        .scalar_subquery()
+    )
+    in_s = func.extract("epoch", first + told_after - func.clock_timestamp())
+    found = (await session.execute(select(in_s))).scalar_one()
+    return float(found) if found is not None else None
+
+
+async def lock_untold(session: AsyncSession) -> list[MachineRow]:
+    """In the order of their ids."""
+    query = select(MachineRow).where(MachineRow.untold_since.is_not(None)).order_by(MachineRow.id)
+    return list((await session.execute(query.with_for_update())).scalars())
 
 
 async def any_machine(session: AsyncSession) -> bool:
@@ -195,6 +220,14 @@ async def record_hub_error(session: AsyncSession, hub_id: str, error: str | None
 
 async def remove_hub(session: AsyncSession, hub_id: str) -> None:
     await session.execute(delete(HubRow).where(HubRow.id == hub_id))
+
+
+async def _add_token(session: AsyncSession, machine_id: str, token_hash: bytes) -> JoinTokenRow:
+    token = JoinTokenRow(token_hash=token_hash, machine_id=machine_id, expires_at=func.now() + LIFETIME)
+    session.add(token)
+    await session.flush()
+    await session.refresh(token)
+    return token
 
 
 def credential_context(machine_id: str) -> str:

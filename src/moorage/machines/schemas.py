@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from moorage.machines.states import MachineState
+from moorage.machines.states import MachineState, TunnelState
 from moorage.machines.tokens import is_credential, is_machine_secret
 from moorage.tunnel.keys import is_public_key
 
@@ -57,6 +57,8 @@ class MachineRead(BaseModel):
     infrastructure: str
     state: MachineState
     state_since: datetime
+    returns_as: MachineState | None
+    """What a lost one is when it answers again."""
     message: str | None
     address: str | None
     """In the tunnel."""
@@ -65,8 +67,17 @@ class MachineRead(BaseModel):
     facts: dict[str, Any]
     replicas: int
     created_at: datetime
+    joins_until: datetime | None
+    """When its command runs out, or ran out; null once a machine used it."""
     joined_at: datetime | None
     seen_at: datetime | None
+
+
+class TunnelRead(BaseModel):
+    """The installation's end of the tunnel. While it is not open, no machine can join or answer."""
+
+    state: TunnelState
+    message: str
 
 
 class Facts(BaseModel):

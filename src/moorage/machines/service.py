@@ -27,9 +27,27 @@ from moorage.kit.settings import Settings
 from moorage.machines import repository
 from moorage.machines.models import JoinTokenRow, MachineRow
 from moorage.machines.schemas import Join
-from moorage.machines.states import SPEAKERS, Happening, Life, MachineState, Refusal, Speaker, after
+from moorage.machines.states import (
+    SPEAKERS,
+    Happening,
+    Life,
+    MachineState,
+    Refusal,
+    Speaker,
+    Tunnel,
+    TunnelState,
+    after,
+)
 from moorage.machines.tokens import admits, is_join_token, is_machine_secret, new_join_token
-from moorage.machines.words import change_mail, sentence
+from moorage.machines.words import (
+    TUNNEL_NOT_NEEDED,
+    TUNNEL_NOT_OPEN,
+    TUNNEL_OPEN,
+    TUNNEL_OPENS_SOON,
+    TUNNEL_UNATTENDED,
+    change_mail,
+    sentence,
+)
 from moorage.notifications.repository import queue_mail
 from moorage.organizations.audit.repository import record_audit
 from moorage.tunnel.addresses import NODE_PORT, machine_address
@@ -43,12 +61,7 @@ async def add(
     session: AsyncSession, settings: Settings, actor_id: str, name: str | None, infrastructure: str
 ) -> tuple[MachineRow, JoinTokenRow, str]:
     """The row, and the token that lets one machine be it."""
-    if not settings.api_base_url.startswith("https://"):
-        raise ConflictError(
-            "Machines join over HTTPS, and this installation has no https:// address. Set public_url, and "
-            "api_certificate or a proxy that speaks TLS.",
-            code="https_needed",
-        )
+    _require_https(settings)
     await repository.take_naming_turn(session)
     if name is not None and await _is_taken(session, name, ""):
         raise ConflictError(f"There is a machine {name} already.", code="name_taken")
@@ -66,6 +79,27 @@ async def add(
     record_audit(session, None, actor=actor_id, action="machine.add", target=row.id, name=name)
     await repository.tell_of_change(session)
     return row, token_row, token
+
+
+async def new_command(
+    session: AsyncSession, settings: Settings, actor_id: str, machine_id: str
+) -> tuple[JoinTokenRow, str]:
+    """Another token for a machine that has not joined. The one before lets nobody in any more."""
+    _require_https(settings)
+    row = await repository.lock_machine(session, machine_id)
+    if row is None:
+        raise NotFoundError("There is no such machine.")
+    if row.state == MachineState.REMOVED:
+        raise ConflictError("This machine was removed. Add it again to have it back.", code="machine_removed")
+    if row.joined_at is not None:
+        raise ConflictError(
+            "This machine has joined, and needs no command any more. To have another in its place, remove it.",
+            code="machine_joined",
+        )
+    token = new_join_token()
+    token_row = await repository.replace_token(session, row.id, sha256(token))
+    record_audit(session, None, actor=actor_id, action="machine.new_command", target=row.id, name=row.name)
+    return token_row, token
 
 
 async def join(
@@ -103,10 +137,20 @@ async def join(
 async def live_hubs_or_refuse(session: AsyncSession) -> list[HubEnd]:
     hubs = await repository.live_hubs(session)
     if not hubs:
-        errors = await repository.hub_errors(session)
-        why = f" {errors[0]}" if errors else " It is opened within seconds of the first machine being added."
-        raise UnavailableError(f"The installation's end of the tunnel is not open.{why}", code="no_tunnel")
+        raise UnavailableError((await tunnel(session)).message, code="no_tunnel")
     return hubs
+
+
+async def tunnel(session: AsyncSession) -> Tunnel:
+    """The installation's end of it."""
+    if not await repository.any_machine(session):
+        return Tunnel(TunnelState.NOT_NEEDED, TUNNEL_NOT_NEEDED)
+    if await repository.live_hubs(session):
+        return Tunnel(TunnelState.OPEN, TUNNEL_OPEN)
+    if not await repository.hub_addresses(session):
+        return Tunnel(TunnelState.OPENING, f"{TUNNEL_NOT_OPEN} {TUNNEL_OPENS_SOON}")
+    errors = await repository.hub_errors(session)
+    return Tunnel(TunnelState.FAILING, f"{TUNNEL_NOT_OPEN} {errors[0] if errors else TUNNEL_UNATTENDED}")
 
 
 async def renew_key(session: AsyncSession, machine_id: str, public_key: str) -> None:
@@ -167,8 +211,7 @@ async def say(
         **{"from": str(before.state), "to": str(outcome.state), "forced": forced},
     )
     if outcome.state is not before.state:
-        subject, text = change_mail(row.name or row.id, before, outcome)
-        await queue_mail(session, keyring, to=settings.operator_email, subject=subject, text=text)
+        await _tell(session, keyring, settings, row, before, outcome)
     await repository.tell_of_change(session)
     return row
 
@@ -186,10 +229,32 @@ async def _change(session: AsyncSession, row: MachineRow, life: Life) -> None:
         row.message = sentence(life.state)
     row.state_before_loss = life.before_loss
     if life.state is MachineState.REMOVED:
-        row.sealed_credential = row.secret_hash = None
+        row.sealed_credential = row.secret_hash = row.untold_since = None
     await session.flush()
     if life.state is MachineState.REMOVED:
         await repository.remove_token(session, row.id)
+
+
+async def _tell(
+    session: AsyncSession, keyring: Keyring, settings: Settings, row: MachineRow, before: Life, after: Life
+) -> None:
+    """At once; but losses and returns a little later, many in one mail (`telling.py`)."""
+    was_lost = before.state is MachineState.LOST and after.state is not MachineState.REMOVED
+    if after.state is MachineState.LOST or was_lost:
+        row.untold_since = row.untold_since or row.state_since
+        await session.flush()
+        return
+    subject, text = change_mail(row.name or row.id, before, after)
+    await queue_mail(session, keyring, to=settings.operator_email, subject=subject, text=text)
+
+
+def _require_https(settings: Settings) -> None:
+    if not settings.api_base_url.startswith("https://"):
+        raise ConflictError(
+            "Machines join over HTTPS, and this installation has no https:// address. Set public_url, and "
+            "api_certificate or a proxy that speaks TLS.",
+            code="https_needed",
+        )
 
 
 async def _admitted(session: AsyncSession, wish: Join) -> tuple[MachineRow, JoinTokenRow]:

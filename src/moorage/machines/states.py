@@ -68,6 +68,21 @@ class Life:
     """That have not left it."""
 
 
+class TunnelState(StrEnum):
+    NOT_NEEDED = "not_needed"
+    OPENING = "opening"
+    OPEN = "open"
+    FAILING = "failing"
+
+
+@dataclass(frozen=True)
+class Tunnel:
+    """The installation's end of it: without one that is open, no machine can join or answer."""
+
+    state: TunnelState
+    message: str
+
+
 @dataclass(frozen=True)
 class Refusal:
     code: str

@@ -1,5 +1,9 @@
 """What people are told of a machine's changes. Pure."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
 from moorage.machines.states import Life, MachineState
 
 _SENTENCES = {
@@ -10,6 +14,23 @@ _SENTENCES = {
     MachineState.LOST: "It does not answer. What ran there is replaced elsewhere.",
     MachineState.REMOVED: "It is no part of this installation any more.",
 }
+TUNNEL_NOT_NEEDED = "No machine was added, so there is no tunnel."
+TUNNEL_OPEN = "Machines can dial this installation."
+TUNNEL_NOT_OPEN = "The installation's end of the tunnel is not open."
+TUNNEL_OPENS_SOON = "It is opened within seconds of the first machine being added."
+TUNNEL_UNATTENDED = "No gateway has looked after it for a minute: see `moor status`."
+
+_NOTHING_TO_DO = "There is nothing to do."
+_LISTED = 20
+"""So many machines a mail names, and counts the others."""
+
+
+@dataclass(frozen=True)
+class ToldMachine:
+    name: str
+    state: MachineState
+    seen_at: datetime
+    """When it last answered."""
 
 
 def sentence(state: MachineState) -> str:
@@ -17,18 +38,113 @@ def sentence(state: MachineState) -> str:
 
 
 def change_mail(name: str, before: Life, after: Life) -> tuple[str, str]:
-    """Subject and text, for the operator."""
+    """Subject and text, for the operator: what happened, and what to do about it."""
+    joined = before.state is MachineState.JOINING
     verb = {
-        MachineState.ACTIVE: "is ready" if before.state is MachineState.JOINING else "is active again",
+        MachineState.ACTIVE: "is ready" if joined else "is active again",
         MachineState.PAUSED: "is paused",
         MachineState.DRAINING: "drains",
-        MachineState.LOST: "does not answer",
         MachineState.REMOVED: "was removed",
     }[after.state]
-    text = f"The machine {name} {verb}. {sentence(after.state)}\n\nIt was {before.state} before."
-    if after.state is MachineState.LOST:
-        text += (
-            " When it answers again it is used again by itself. If it is gone for good:\n\n"
-            f"    moor machines remove {name}\n"
+    to_do = {
+        MachineState.ACTIVE: f"{_NOTHING_TO_DO} If it has GPUs that no instance type offers, the console proposes one."
+        if joined
+        else _NOTHING_TO_DO,
+        MachineState.PAUSED: _run("To use it again:", f"moor machines resume {name}"),
+        MachineState.DRAINING: "Each replica serves there until another serves in its place. "
+        + _run(
+            "When none is left, the machine can be switched off. To see how many are:",
+            f"moor machines show {name}",
         )
-    return f"The machine {name} {verb}", text + "\n"
+        + "\n\n"
+        + _run("To use it again:", f"moor machines resume {name}"),
+        MachineState.REMOVED: _run(
+            "If it has not left by itself, undo joining on the machine:", "moor-node leave"
+        ),
+    }[after.state]
+    text = f"The machine {name} {verb}. {sentence(after.state)} It was {before.state} before.\n\n{to_do}"
+    return f"The machine {name} {verb}", f"{text}\n"
+
+
+def losses_mail(machines: Sequence[ToldMachine]) -> tuple[str, str]:
+    """Subject and text about machines that were lost, and about those that answer again, for the operator."""
+    lost = [one for one in machines if one.state is MachineState.LOST]
+    back = [one for one in machines if one.state is not MachineState.LOST]
+    if len(machines) == 1:
+        [one] = machines
+        return (
+            f"The machine {one.name} {'does not answer' if lost else 'answers again'}",
+            f"{_one_lost(one) if lost else _one_back(one)}\n",
+        )
+    subjects = [
+        _counted(lost, "does not answer", "do not answer"),
+        _counted(back, "answers again", "answer again"),
+    ]
+    texts = [_many_lost(lost), _many_back(back)]
+    return ", ".join(part for part in subjects if part), "\n\n".join(part for part in texts if part) + "\n"
+
+
+def _one_lost(machine: ToldMachine) -> str:
+    happened = (
+        f"The machine {machine.name} has not answered since {_time(machine.seen_at)}. What ran there is replaced "
+        "elsewhere, where there is room. When it answers again, it is used again by itself."
+    )
+    why = _run("To find out why, run on the machine:", "journalctl -u moorage-tunnel -u moorage-node")
+    gone = _run("If it is gone for good:", f"moor machines remove {machine.name}")
+    return "\n\n".join([happened, why, gone])
+
+
+def _one_back(machine: ToldMachine) -> str:
+    return (
+        f"The machine {machine.name} did not answer for a while, and answers again. {sentence(machine.state)}\n\n"
+        f"{_NOTHING_TO_DO}"
+    )
+
+
+def _many_lost(machines: Sequence[ToldMachine]) -> str | None:
+    if not machines:
+        return None
+    names = _list([f"{one.name}, since {_time(one.seen_at)}" for one in machines])
+    happened = (
+        f"{_counted(machines, 'does not answer', 'do not answer')}:\n\n{names}\n\nWhat ran there is replaced elsewhere, "
+        "where there is room. What answers again is used again by itself."
+    )
+    why = _run(
+        "Machines that are lost together often have one cause: power, network, or this installation's end of the tunnel. "
+        "To see when each last spoke, run on the gateway host:",
+        "wg show",
+    )
+    return "\n\n".join([happened, why, _run("If one is gone for good:", "moor machines remove NAME")])
+
+
+def _many_back(machines: Sequence[ToldMachine]) -> str | None:
+    if not machines:
+        return None
+    names = _list([f"{one.name}: {sentence(one.state)}" for one in machines])
+    title = _counted(
+        machines,
+        "did not answer for a while, and answers again",
+        "did not answer for a while, and answer again",
+    )
+    return f"{title}:\n\n{names}\n\n{_NOTHING_TO_DO}"
+
+
+def _counted(machines: Sequence[ToldMachine], one: str, many: str) -> str:
+    if not machines:
+        return ""
+    return f"1 machine {one}" if len(machines) == 1 else f"{len(machines)} machines {many}"
+
+
+def _list(lines: Sequence[str]) -> str:
+    shown = list(lines[:_LISTED])
+    if len(lines) > _LISTED:
+        shown.append(f"and {len(lines) - _LISTED} more: moor machines list")
+    return "\n".join(f"    {line}" for line in shown)
+
+
+def _run(why: str, command: str) -> str:
+    return f"{why}\n\n    {command}"
+
+
+def _time(at: datetime) -> str:
+    return f"{at:%H:%M:%S} UTC"

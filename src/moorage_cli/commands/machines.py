@@ -1,4 +1,4 @@
-"""`moor machines add`, `list`, `show`, `pause`, `resume`, `drain` and `remove`, for the operator."""
+"""`moor machines add`, `command`, `list`, `show`, `pause`, `resume`, `drain` and `remove`, for the operator."""
 
 from typing import Annotated
 
@@ -22,7 +22,18 @@ def add(
     name: Annotated[str | None, typer.Option(help="What to call it; its host name by default.")] = None,
 ) -> None:
     """Print the command that makes a machine part of this installation, to be run there within 30 minutes."""
-    added = session.client.post("/operator/machines", {"infrastructure": "operator", "name": name})
+    _print_command(
+        session, session.client.post("/operator/machines", {"infrastructure": "operator", "name": name})
+    )
+
+
+@command(app, "command")
+def new_command(session: Session, machine: MachineArgument) -> None:
+    """Print another command for a machine that has not joined. The one before works no longer."""
+    _print_command(session, session.client.post(f"/machines/{path_part(_id_of(session, machine))}/command"))
+
+
+def _print_command(session: Session, added: Record) -> None:
     if session.output.as_json:
         session.output.result(added)
         return
@@ -67,6 +78,17 @@ def show(session: Session, machine: MachineArgument) -> None:
             ("Id", one["id"]),
             ("State", f"{one['state']} since {shown_time(one['state_since'])}"),
             ("", one["message"] or ""),
+            *(
+                [
+                    (
+                        "Command",
+                        f"runs out {shown_time(one['joins_until'])}; `moor machines command` prints another",
+                    )
+                ]
+                if one["joins_until"]
+                else []
+            ),
+            *([("Answers again", f"then it is {one['returns_as']}")] if one["returns_as"] else []),
             ("Last answer", shown_time(one["seen_at"]) if one["seen_at"] else "never"),
             ("Replicas", str(one["replicas"])),
             ("Address", one["address"] or "-"),

@@ -11,10 +11,17 @@ export type Transfer = Schemas["TopUp"];
 /** A card's payment can fail; a transfer arrives or does not. */
 export type TransferState = Exclude<Transfer["state"], "failed">;
 export type Part = Schemas["PartRead"];
-export type Machine = Schemas["NodeRead"];
+/** A machine as its engine describes it: what it has, what is promised there. */
+export type Node = Schemas["NodeRead"];
+/** A machine that joined, or may. */
+export type Machine = Schemas["MachineRead"];
+export type JoinCommand = Schemas["MachineAdded"];
+export type Intake = Schemas["NodeIntake"]["intake"];
 export type LimitRequest = Schemas["OperatorReplicaLimitRequest"];
 
 const LIVE_MS = 10_000;
+/** Somebody sits there and waits for it. */
+const EXPECTED_MS = 2_000;
 
 export const allOrganizationsQuery = queryOptions({
   queryKey: ["operator", "organizations"],
@@ -46,9 +53,27 @@ export const limitRequestsQuery = (state: LimitRequest["state"]) =>
     refetchInterval: LIVE_MS,
   });
 
+export const nodesQuery = queryOptions({
+  queryKey: ["operator", "nodes"],
+  queryFn: async () => (await body(api.GET("/api/v1/operator/nodes"))).items,
+  refetchInterval: LIVE_MS,
+});
+
 export const machinesQuery = queryOptions({
   queryKey: ["operator", "machines"],
-  queryFn: async () => (await body(api.GET("/api/v1/operator/nodes"))).items,
+  queryFn: () => allPages((cursor) => body(api.GET("/api/v1/operator/machines", { params: { query: page(cursor) } }))),
+  refetchInterval: (query) => (query.state.data?.some(isExpected) ? EXPECTED_MS : LIVE_MS),
+});
+
+/** It may join or answer at any moment. */
+function isExpected(machine: Machine): boolean {
+  if (machine.state !== "joining") return false;
+  return machine.joins_until === null || new Date(machine.joins_until) > new Date();
+}
+
+export const tunnelQuery = queryOptions({
+  queryKey: ["operator", "tunnel"],
+  queryFn: () => body(api.GET("/api/v1/operator/tunnel")),
   refetchInterval: LIVE_MS,
 });
 
@@ -100,6 +125,15 @@ export function useDecision<Wanted>(decide: (wanted: Wanted) => Promise<unknown>
   });
 }
 
+/** Asks for the line that lets one machine in. */
+export function useJoinCommand(ask: () => Promise<JoinCommand>) {
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: ask,
+    onSuccess: () => queries.invalidateQueries({ queryKey: ["operator"] }),
+  });
+}
+
 export const decisions = {
   suspend: (organization: OrganizationSummary, reason: string) =>
     body(api.POST("/api/v1/operator/organizations/{organization_id}/suspend", { params: of(organization), body: { reason } })),
@@ -133,6 +167,17 @@ export const decisions = {
         body: { answer },
       }),
     ),
+  addMachine: (name: string | null) =>
+    body(api.POST("/api/v1/operator/machines", { body: { infrastructure: "operator", name } })),
+  newCommand: (machine: { id: string }) =>
+    body(api.POST("/api/v1/machines/{machine_id}/command", { params: its(machine) })),
+  pause: (machine: Machine) => body(api.POST("/api/v1/machines/{machine_id}/pause", { params: its(machine) })),
+  resumeMachine: (machine: Machine) => body(api.POST("/api/v1/machines/{machine_id}/resume", { params: its(machine) })),
+  drain: (machine: Machine) => body(api.POST("/api/v1/machines/{machine_id}/drain", { params: its(machine) })),
+  removeMachine: (machine: Machine, force: boolean) =>
+    body(api.DELETE("/api/v1/machines/{machine_id}", { params: { ...its(machine), query: { force } } })),
+  setIntake: (node: Node, intake: Intake) =>
+    body(api.PUT("/api/v1/operator/nodes/{node}/intake", { params: { path: { node: node.name } }, body: { intake } })),
   addType: (wanted: Schemas["InstanceTypeWrite"]) =>
     body(api.POST("/api/v1/operator/instance-types", { body: wanted })),
   changeType: (type: InstanceType, change: Schemas["InstanceTypePatch"]) =>
@@ -143,6 +188,10 @@ export const decisions = {
 
 function named(type: InstanceType) {
   return { path: { instance_type: type.name } };
+}
+
+function its(machine: { id: string }) {
+  return { path: { machine_id: machine.id } };
 }
 
 function of(organization: OrganizationSummary) {

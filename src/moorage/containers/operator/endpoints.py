@@ -12,12 +12,13 @@ from moorage.catalog.models import InstanceTypeRow
 from moorage.catalog.proposals import propose
 from moorage.catalog.repository import (
     find_instance_type,
+    intake_of,
     list_instance_types,
     list_nodes,
     nodes_seen_s_ago,
     set_intake,
 )
-from moorage.containers.capacity_repository import load_room, used_capacity
+from moorage.containers.capacity_repository import load_room, replicas_by_machine, used_capacity
 from moorage.containers.instance_type_endpoints import InstanceTypeRead, instance_type_json
 from moorage.containers.operator.schemas import (
     Amounts,
@@ -49,9 +50,16 @@ SILENT_AFTER_S = 45.0
 async def list_machines(_: TheOperator, session: TheSession, settings: TheSettings) -> Page[NodeRead]:
     """The machines, what they have, what is promised to replicas and what is free."""
     used, ages_s = await used_capacity(session), await nodes_seen_s_ago(session)
+    replicas = await replicas_by_machine(session)
     return Page(
         items=[
-            _node(node, used.get(node.key, Used()), ages_s[node.key], settings.cpu_overcommit)
+            _node(
+                node,
+                used.get(node.key, Used()),
+                replicas.get(node.key, 0),
+                ages_s[node.key],
+                settings.cpu_overcommit,
+            )
             for node in await list_nodes(session)
         ]
     )
@@ -154,12 +162,16 @@ async def _shown(session: AsyncSession, name: str, settings: Settings) -> Instan
     return instance_type_json(entry, await load_room(session), settings, for_operator=True)
 
 
-def _node(node: NodeCapacity, used: Used, seen_s_ago: float, cpu_overcommit: float) -> NodeRead:
+def _node(
+    node: NodeCapacity, used: Used, replicas: int, seen_s_ago: float, cpu_overcommit: float
+) -> NodeRead:
     gpus_in_use = [gpu for gpu in node.gpus if gpu.device_id in used.gpu_device_ids]
     return NodeRead(
         name=node.name,
         engine=node.engine,
         state=_state(node, seen_s_ago),
+        intake=intake_of(node),
+        replicas=replicas,
         seen_s_ago=round(seen_s_ago, 1),
         infrastructure=node.infrastructure,
         architecture=node.architecture,

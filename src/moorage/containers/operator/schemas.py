@@ -44,6 +44,10 @@ class NodeRead(BaseModel):
     state: Literal["ready", "silent", "cordoned", "draining"]
     """Silent: its engine does not answer, or has not described it for a while. Cordoned: nothing new starts there.
     Draining: what runs there moves elsewhere."""
+    intake: Intake
+    """What the operator lets it do. One that is open may be cordoned all the same: its engine says why in health."""
+    replicas: int
+    """That have not ended there."""
     seen_s_ago: float
     infrastructure: str
     architecture: str

@@ -1,0 +1,72 @@
+import { TextInput } from "@mantine/core";
+import { useState } from "react";
+
+import { messageOf, Problem } from "@/api/problem";
+import { FormDialog } from "@/components/FormDialog";
+import { ErrorNotice } from "@/components/Patterns";
+
+import { JoinMachine } from "./JoinMachine";
+import { decisions, type Machine, useJoinCommand } from "./queries";
+
+/** A name, then the command that makes a server part of this installation. */
+export function AddMachine({ close }: { close: () => void }) {
+  const [name, setName] = useState("");
+  const add = useJoinCommand(() => decisions.addMachine(name.trim() || null));
+  const aboutName = problemWithName(add.error);
+  return (
+    <FormDialog
+      opened
+      wide
+      close={close}
+      title="Add a machine"
+      action="Get the command"
+      submit={() => add.mutate()}
+      busy={add.isPending}
+      outcome={add.data ? <JoinMachine first={add.data} close={close} /> : undefined}
+    >
+      <p>
+        Any server with Debian 12 or newer, or Ubuntu 24.04 or newer. It may stand behind a router: it dials this
+        installation, and opens no port.
+      </p>
+      <TextInput
+        label="Name"
+        description="Empty: its host name."
+        placeholder="rack-7"
+        data-autofocus
+        value={name}
+        maxLength={63}
+        spellCheck={false}
+        autoComplete="off"
+        onChange={(event) => setName(event.currentTarget.value)}
+        error={aboutName}
+      />
+      {add.error && !aboutName ? <ErrorNotice error={add.error} /> : null}
+    </FormDialog>
+  );
+}
+
+/** Another command for one that has not joined: the first ran out, or was lost. */
+export function RenewCommand({ machine, close }: { machine: Machine; close: () => void }) {
+  const renew = useJoinCommand(() => decisions.newCommand(machine));
+  return (
+    <FormDialog
+      opened
+      wide
+      close={close}
+      title={`Another command for ${machine.name ?? "this machine"}`}
+      action="Get the command"
+      submit={() => renew.mutate()}
+      busy={renew.isPending}
+      outcome={renew.data ? <JoinMachine first={renew.data} close={close} /> : undefined}
+    >
+      <p>The command that you were given before stops working.</p>
+      {renew.error ? <ErrorNotice error={renew.error} /> : null}
+    </FormDialog>
+  );
+}
+
+function problemWithName(error: unknown): string | null {
+  if (!(error instanceof Problem)) return null;
+  if (error.code === "name_taken") return messageOf(error);
+  return error.fields()["name"] ? "Small letters, digits, dots and dashes; at most 63 of them." : null;
+}

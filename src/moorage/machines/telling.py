@@ -1,0 +1,39 @@
+"""Mails the operator which machines were lost and which came back: many of them in one mail, a minute after the first.
+
+Machines that share a switch or a socket are lost together, and ten mails that say the same are read as none. Whatever happened
+within the minute is told as it is when the mail is written; who was lost and is back by then is told of all the same.
+"""
+
+from datetime import timedelta
+
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from moorage.kit.crypto import Keyring
+from moorage.kit.settings import Settings
+from moorage.machines import repository
+from moorage.machines.states import MachineState
+from moorage.machines.words import ToldMachine, losses_mail
+from moorage.notifications.repository import queue_mail
+
+TOLD_AFTER = timedelta(minutes=1)
+
+
+async def due_in_s(session: AsyncSession) -> float | None:
+    return await repository.untold_due_in_s(session, TOLD_AFTER)
+
+
+async def tell(session: AsyncSession, keyring: Keyring, settings: Settings) -> int:
+    """One mail about all of them; of how many."""
+    rows = await repository.lock_untold(session)
+    if not rows:
+        return 0
+    told = [
+        ToldMachine(row.name or row.id, MachineState(row.state), row.seen_at or row.state_since)
+        for row in rows
+    ]
+    subject, text = losses_mail(sorted(told, key=lambda machine: machine.name))
+    await queue_mail(session, keyring, to=settings.operator_email, subject=subject, text=text)
+    for row in rows:
+        row.untold_since = None
+    await session.flush()
+    return len(rows)

@@ -1,0 +1,48 @@
+"""What the operator is told of machines: each mail says what happened, and what to do."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from moorage.machines.states import Life, MachineState
+from moorage.machines.words import ToldMachine, change_mail, losses_mail
+
+J, A, P, D, L, R = MachineState
+AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "subject", "to_do"),
+    [
+        (J, A, "The machine rack-7 is ready", "the console proposes one"),
+        (P, A, "The machine rack-7 is active again", "There is nothing to do."),
+        (A, P, "The machine rack-7 is paused", "    moor machines resume rack-7"),
+        (A, D, "The machine rack-7 drains", "    moor machines show rack-7"),
+        (D, R, "The machine rack-7 was removed", "    moor-node leave"),
+    ],
+)
+def test_a_change(before: MachineState, after: MachineState, subject: str, to_do: str) -> None:
+    told, text = change_mail("rack-7", Life(before), Life(after))
+    assert told == subject
+    assert to_do in text
+
+
+def test_one_is_lost_and_comes_back() -> None:
+    subject, text = losses_mail([ToldMachine("rack-7", L, AT)])
+    assert subject == "The machine rack-7 does not answer"
+    assert "has not answered since 03:04:05 UTC" in text
+    assert "    moor machines remove rack-7" in text
+    subject, text = losses_mail([ToldMachine("rack-7", P, AT)])
+    assert subject == "The machine rack-7 answers again"
+    assert "Nothing new starts there; what runs stays." in text
+
+
+def test_many_are_lost_together_and_some_come_back() -> None:
+    lost = [ToldMachine(f"rack-{number:02}", L, AT) for number in range(25)]
+    subject, text = losses_mail(lost)
+    assert subject == "25 machines do not answer"
+    assert "    rack-19, since 03:04:05 UTC\n    and 5 more: moor machines list\n" in text
+    assert "rack-20" not in text
+    subject, text = losses_mail([*lost[:2], ToldMachine("rack-99", A, AT)])
+    assert subject == "2 machines do not answer, 1 machine answers again"
+    assert "    rack-99: It takes containers." in text
