@@ -19,6 +19,9 @@ from moorage.kit.postgres import EmbeddedPostgres
 from moorage.kit.settings import Settings
 from tests.folders import folder_for_a_database
 
+# So that what it compared is told.
+pytest.register_assert_rewrite("tests.engine.contract")
+
 pytest_plugins = [
     "tests.engine_fixtures",
     "tests.lanes",
