@@ -3,7 +3,7 @@
 # Where it is set, every process of the tests would compile again what has changed since the setup.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: up down clean test test-long simulate prove-simulation prove-leaders prove-steady check console unit bench lock
+.PHONY: up down clean test test-long simulate prove-simulation prove-leaders prove-machines prove-steady check console unit bench lock
 
 up:
 	@scripts/setup run
@@ -62,6 +62,11 @@ SEED ?= 1
 prove-leaders:
 	@scripts/setup dev
 	ROUNDS=$(ROUNDS) SEED=$(SEED) .venv/bin/pytest -m long -k test_rounds_of_stopped_leaders tests/database/test_leaders.py
+
+# As root, on Debian; about 15 minutes. BASE=folder keeps the machines' Debian for the next time.
+prove-machines:
+	@scripts/setup dev
+	.venv/bin/python -m tests.machines $(BASE)
 
 TIMES ?= 50
 

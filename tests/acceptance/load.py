@@ -26,9 +26,9 @@ class Seen:
 
 @contextlib.asynccontextmanager
 async def open_loop(
-    chat: Deployed, key: str, requests_per_s: int, path: str = "/whoami"
+    chat: Deployed, key: str, requests_per_s: int, path: str = "/whoami", seen: Seen | None = None
 ) -> AsyncIterator[Seen]:
-    seen = Seen()
+    seen = seen if seen is not None else Seen()
     over = asyncio.Event()
 
     async def one(client: aiohttp.ClientSession) -> None:

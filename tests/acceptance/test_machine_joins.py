@@ -1,14 +1,11 @@
 """A second machine, from the printed token to an answer through the gateway: a network, an engine and a node role of its own."""
 
 import asyncio
-import contextlib
 import os
 import shutil
 import signal
-import ssl
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,9 +18,8 @@ from moorage.engines.docker.daemon import ensure_own_engine, remove_engine_data,
 from moorage.kit.settings import Settings
 from tests.acceptance.conftest import run_stack
 from tests.acceptance.stack import Person, Stack, until
-from tests.certificates import write_certificate
 from tests.folders import folder_for_a_database
-from tests.ports import free_port
+from tests.tls_front import TlsFront, tls_front
 from tests.tunnel.places import Place
 from tests.tunnel.programs import have_tunnel_programs
 
@@ -91,54 +87,25 @@ class JoinedMachine:
 
 
 @pytest.fixture
-def tls() -> Iterator[tuple[Path, int, list[int]]]:
-    """An https:// address in front of the API, whose port is put into the list once it is known."""
-    folder = folder_for_a_database()
-    certificate, port, target = folder / "certificate.pem", free_port(), []
-    write_certificate(certificate, HERE)
-    loop = asyncio.new_event_loop()
-
-    async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", target[0])
-
-        async def copy(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-            with contextlib.suppress(OSError):
-                while part := await source.read(65536):
-                    sink.write(part)
-                    await sink.drain()
-            sink.close()
-
-        await asyncio.gather(copy(reader, far_writer), copy(far_reader, writer))
-
-    async def listen() -> None:
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        context.load_cert_chain(certificate)
-        await asyncio.start_server(pass_on, "0.0.0.0", port, ssl=context)
-
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-    asyncio.run_coroutine_threadsafe(listen(), loop).result(10)
-    yield certificate, port, target
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join()
-    shutil.rmtree(folder)
+def tls() -> Iterator[TlsFront]:
+    with tls_front(HERE) as front:
+        yield front
 
 
 @pytest.fixture
-def joining_stack(docker_host: str, tls: tuple[Path, int, list[int]]) -> Iterator[Stack]:
-    _, port, target = tls
+def joining_stack(docker_host: str, tls: TlsFront) -> Iterator[Stack]:
     settings = {
-        "MOORAGE_PUBLIC_URL": f"https://{HERE}:{port}",
+        "MOORAGE_PUBLIC_URL": tls.url,
         "MOORAGE_TUNNEL_ENDPOINT": f"{HERE}:51900",
         "MOORAGE_TUNNEL_PORT": "51900",
     }
     for stack in run_stack(docker_host, "25000-25999", **settings):
-        target.append(stack.api_port)
+        tls.leads_to = stack.api_port
         yield stack
 
 
 @pytest.fixture
-def machine(tls: tuple[Path, int, list[int]]) -> Iterator[JoinedMachine]:
+def machine(tls: TlsFront) -> Iterator[JoinedMachine]:
     have_tunnel_programs()
     place, folder = Place("joined"), folder_for_a_database()
     cable = place.name[-6:]
@@ -152,7 +119,7 @@ def machine(tls: tuple[Path, int, list[int]]) -> Iterator[JoinedMachine]:
     place.sh(f"ip link set m{cable} up")
     place.sh(f"ip route add default via {HERE}")
     engine = Settings(home=folder / "engine")
-    made = JoinedMachine(place, folder, engine, place.do(ensure_own_engine(engine, print)), tls[0])
+    made = JoinedMachine(place, folder, engine, place.do(ensure_own_engine(engine, print)), tls.certificate)
     try:
         yield made
     finally:
@@ -193,15 +160,13 @@ def engines_of(person: Person, container_id: str) -> list[str]:
     return sorted(one["node"] for one in replicas if one["state"] == "routed")
 
 
-def test_a_second_machine_serves(
-    machine: JoinedMachine, joining_stack: Stack, tls: tuple[Path, int, list[int]]
-) -> None:
+def test_a_second_machine_serves(machine: JoinedMachine, joining_stack: Stack, tls: TlsFront) -> None:
     stack = joining_stack
     asyncio.run(_copy_image(stack.docker_host, machine.docker_host))
     with stack.operator() as operator:
         added: dict[str, Any] = operator.post("/operator/machines", json={"name": NAME}).json()
         until(lambda: _hub_is_open(stack), "the hub's end of the tunnel is open")
-        machine.join(f"https://{HERE}:{tls[1]}", added["token"])
+        machine.join(tls.url, added["token"])
         until(lambda: state_of(stack, added["id"]) == "active", "the machine is active")
         until(lambda: NAME in _nodes(stack), "its engine described it")
 

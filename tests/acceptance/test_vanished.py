@@ -3,18 +3,12 @@
 import asyncio
 import shutil
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from moorage.engines.docker.connection import DockerConnection
-from moorage.engines.docker.create import LABEL_INSTALLATION
-from moorage.engines.docker.daemon import ensure_own_engine, remove_engine_data, stop_engine
-from moorage.engines.docker.network import BridgeNetwork
-from moorage.kit.ids import InstallationId
-from moorage.kit.settings import Settings
+from tests.acceptance.engines import an_engine, remove_replicas
 from tests.acceptance.stack import Deployed, Person, Stack, until
 
 CONTAINERS, REPLICAS = 10, 3
@@ -108,39 +102,6 @@ def serve_again(person: Person, chats: list[Deployed], key: str, *, without: set
     for chat in chats:
         assert chat.ask(key).status_code == 200
     return time.monotonic() - began_s
-
-
-@contextmanager
-def an_engine(home: Path) -> Iterator[str]:
-    """A machine of its own, as far as Docker goes: nothing is on it, and nothing of it stays."""
-    settings = Settings(home=home)
-    settings.run_dir.mkdir(parents=True)
-    settings.log_dir.mkdir(parents=True)
-    docker_host = asyncio.run(ensure_own_engine(settings, print))
-    try:
-        yield docker_host
-    finally:
-        asyncio.run(empty(docker_host))
-        asyncio.run(stop_engine(settings))
-        asyncio.run(remove_engine_data(settings))
-
-
-async def empty(docker_host: str) -> None:
-    await remove_replicas(docker_host)
-    connection = DockerConnection(docker_host)
-    for network in await connection.docker.networks.list(filters={"label": [LABEL_INSTALLATION]}):
-        await BridgeNetwork(InstallationId(network["Labels"][LABEL_INSTALLATION])).dismantle(connection)
-    await connection.close()
-
-
-async def remove_replicas(docker_host: str) -> int:
-    """As `docker rm -f` does it."""
-    connection = DockerConnection(docker_host)
-    containers = await connection.docker.containers.list(filters={"label": [LABEL_INSTALLATION]})
-    for container in containers:
-        await container.delete(force=True, v=True)
-    await connection.close()
-    return len(containers)
 
 
 async def save_image(docker_host: str, file: Path) -> None:

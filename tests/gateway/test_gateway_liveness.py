@@ -1,12 +1,14 @@
 """Replicas that fail their health checks rest, at most half of them at a time, and return."""
 
 import asyncio
+import time
 from collections import Counter
 from contextlib import AsyncExitStack
+from pathlib import Path
 
 import aiohttp
 import pytest
-from gateway_support import Container, Place, eventually, new_key, run_container, table
+from gateway_support import Container, Place, eventually, make_place, new_key, run_container, table
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -85,6 +87,23 @@ async def test_of_four_that_fail_two_rest_and_return_when_they_answer(
             container.health_status = 200
         await until_failing(gateway, 0)
         assert await who_is_asked(client, containers) == [0, 1, 2, 3]
+
+
+@pytest.mark.long
+async def test_a_failed_check_is_repeated_sooner(container: Container, short_folder: Path) -> None:
+    """Or three in a row, of a machine that is gone with all its replicas, take longer than they may be missing."""
+    place = make_place(short_folder, health_interval_s=5)
+    try:
+        gateway = place.dataplane()
+        await gateway.start()
+        container.health_status = 500
+        await serve(gateway, container.server())
+        await eventually(lambda: len(container.health_checks) >= 1)
+        first_s = time.monotonic()
+        await eventually(lambda: len(container.health_checks) >= FAILURES)
+        assert time.monotonic() - first_s < 8, "two usual intervals are ten seconds"
+    finally:
+        place.kill()
 
 
 async def test_the_only_replica_never_rests(

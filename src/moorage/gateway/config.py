@@ -70,6 +70,9 @@ class GatewayConfig:
     """Over 10 s; beyond, 429. None: no limit."""
     management_requests_at_once_per_source: int | None = None
     health_interval_s: int = 5
+    failed_health_interval_s: int = 2
+    """After a failed check. Three of them in a row tell that a replica is gone, and a machine that lost its power answers none: each
+    takes its whole timeout. What ran there is to be replaced within half a minute."""
     health_timeout_s: int = 5
 
     def __post_init__(self) -> None:

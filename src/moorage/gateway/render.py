@@ -85,7 +85,8 @@ def server_arguments(config: GatewayConfig, placed: PlacedServer) -> str:
     # uvicorn closes an idle connection after 5 s: ours are gone before that, so none is used while it dies.
     arguments = f"{host}:{placed.server.port} maxconn {placed.max_concurrency} pool-purge-delay 2s"
     if placed.checked:
-        arguments += f" check inter {config.health_interval_s}s fall {NEVER_DOWN} rise 1"
+        soon_s = min(config.failed_health_interval_s, config.health_interval_s)
+        arguments += f" check inter {config.health_interval_s}s fastinter {soon_s}s fall {NEVER_DOWN} rise 1"
     return arguments
 
 

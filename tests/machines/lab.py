@@ -1,0 +1,159 @@
+"""A real installation and three machines on one host: `moor up` behind TLS, a registry, and servers that have not joined yet."""
+
+import json
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.acceptance.conftest import run_stack
+from tests.acceptance.engines import an_engine
+from tests.acceptance.stack import PATIENCE_S, Stack, until
+from tests.machines.base import made_base
+from tests.machines.machine import CGROUPS, Machine
+from tests.machines.wires import HERE, NAMES, Wires, wired
+from tests.registry.conftest import run_registry
+from tests.tls_front import TlsFront, tls_front
+from tests.tunnel.programs import have_tunnel_programs
+
+_TUNNEL_PORT = 51900
+_REPLICA_PORTS = "25000-25999"
+
+
+@dataclass
+class Lab:
+    stack: Stack
+    image: str
+    """The example, in a registry that the installation alone reaches."""
+    wires: Wires
+    machines: dict[str, Machine]
+    ids: dict[str, str] = field(default_factory=dict)
+    """Of those that were added, by name."""
+
+    def add(self, name: str) -> str:
+        """Returns the command to be run there."""
+        with self.stack.operator() as operator:
+            added = operator.post("/operator/machines", json={"name": name})
+        assert added.status_code == 201, added.text
+        self.ids[name] = added.json()["id"]
+        return str(added.json()["command"])
+
+    def join(self, *names: str) -> dict[str, float]:
+        """Side by side; returns how many seconds each took, from the command to its first answer."""
+
+        def one(name: str) -> float:
+            began_s = time.monotonic()
+            self.machines[name].join(self.add(name))
+            self.until_state(name, "active")
+            until(lambda: name in self.nodes(), f"the engine of {name} has described it", pause_s=0.5)
+            return time.monotonic() - began_s
+
+        with ThreadPoolExecutor(len(names)) as side_by_side:
+            return dict(zip(names, side_by_side.map(one, names), strict=True))
+
+    def say(self, name: str, word: str) -> None:
+        with self.stack.operator() as operator:
+            said = operator.post(f"/machines/{self.ids[name]}/{word}")
+        assert said.status_code == 200, said.text
+
+    def row(self, name: str) -> dict[str, Any]:
+        with self.stack.operator() as operator:
+            found: dict[str, Any] = operator.get(f"/machines/{self.ids[name]}").json()
+        return found
+
+    def until_state(self, name: str, state: str, timeout_s: float = PATIENCE_S) -> None:
+        until(lambda: self.row(name)["state"] == state, f"{name} is {state}", timeout_s, pause_s=0.25)
+
+    def nodes(self) -> list[str]:
+        with self.stack.operator() as operator:
+            return [one["name"] for one in operator.get("/operator/nodes").json()["items"]]
+
+    def close_own_engine(self) -> None:
+        """For new replicas: everything is to run on machines that joined."""
+        (own,) = set(self.nodes()) - set(self.machines)
+        with self.stack.operator() as operator:
+            closed = operator.put(f"/operator/nodes/{own}/intake", json={"intake": "cordoned"})
+        assert closed.status_code == 200, closed.text
+
+
+@contextmanager
+def laboratory(base_folder: Path | None) -> Iterator[Lab]:
+    """`base_folder`: where the machines' Debian is kept for the next time; without one it is made anew, and goes with the lab."""
+    have_tunnel_programs()
+    folder = Path(tempfile.mkdtemp(prefix="moor-lab-", dir="/var/tmp"))
+    try:
+        with ExitStack() as parts:
+            base = made_base(base_folder or folder / "base")
+            wires = parts.enter_context(wired())
+            front = parts.enter_context(tls_front(HERE))
+            registry = parts.enter_context(contextmanager(run_registry)(with_password=False))
+            docker_host = parts.enter_context(an_engine(_short(parts)))
+            stack = parts.enter_context(_installation(docker_host, front, registry.host))
+            image = _pushed(docker_host, f"{registry.host}/example/chat:1")
+            machines = parts.enter_context(_machines(folder, base, wires, _public_part(front)))
+            yield Lab(stack, image, wires, machines)
+    finally:
+        shutil.rmtree(folder)
+
+
+@contextmanager
+def _installation(docker_host: str, front: TlsFront, registry: str) -> Iterator[Stack]:
+    settings = {
+        "MOORAGE_PUBLIC_URL": front.url,
+        "MOORAGE_TUNNEL_ENDPOINT": f"{HERE}:{_TUNNEL_PORT}",
+        "MOORAGE_TUNNEL_PORT": str(_TUNNEL_PORT),
+        "MOORAGE_ALLOWED_REGISTRIES": json.dumps([registry]),
+    }
+    with contextmanager(run_stack)(docker_host, _REPLICA_PORTS, **settings) as stack:
+        front.leads_to = stack.api_port
+        yield stack
+
+
+@contextmanager
+def _machines(folder: Path, base: Path, wires: Wires, certificate: str) -> Iterator[dict[str, Machine]]:
+    made = {name: Machine(name, wires.places[name], base, folder / name, certificate) for name in NAMES}
+    try:
+        for machine in made.values():
+            machine.install()
+        yield made
+    finally:
+        for machine in made.values():
+            machine.end()
+        _remove_cgroups()
+
+
+def _pushed(docker_host: str, image: str) -> str:
+    for arguments in (("tag", "local/chat:latest", image), ("push", image)):
+        command = ["docker", "--host", docker_host, *arguments]
+        subprocess.run(command, check=True, capture_output=True, timeout=120)
+    return image
+
+
+def _public_part(front: TlsFront) -> str:
+    found = re.search(
+        r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----\n", front.certificate.read_text(), re.S
+    )
+    assert found is not None
+    return found[0]
+
+
+def _short(parts: ExitStack) -> Path:
+    """A path that is short enough for sockets."""
+    return Path(parts.enter_context(tempfile.TemporaryDirectory(prefix="moor-", dir="/tmp")))
+
+
+def _remove_cgroups() -> None:
+    """Of containers whose machine was switched off; they are empty, and the machine's kernel would be gone with them."""
+    for hierarchy in Path("/sys/fs/cgroup").iterdir():
+        for found in sorted((hierarchy / CGROUPS).rglob("*"), reverse=True):
+            if found.is_dir():
+                found.rmdir()
+        if (hierarchy / CGROUPS).is_dir():
+            (hierarchy / CGROUPS).rmdir()
