@@ -28,6 +28,8 @@ KEY_LIVES_S = 7 * 86400.0
 """Then the machine makes a new one by itself. What flows has keys of its own, which WireGuard changes every two minutes."""
 RENEW_AGAIN_AFTER_S = 60.0
 _DOOR_TIMEOUT_S = 3.0
+_SOON_S = 0.5
+_HUB_HEARS_WITHIN_TRIES = 6
 
 
 @dataclass
@@ -68,14 +70,13 @@ class MachineTunnel:
             self.files.keep_membership(self.installation.url, await self.installation.membership())
         except InstallationError as exc:
             log.warning("installation_not_asked", reason=exc.message)
-        membership = self.files.membership()
-        await self._interface(membership).redial(self._end(membership))
+        await self._redial()
 
-    async def is_open(self) -> bool:
+    async def is_open(self, within_s: float = _DOOR_TIMEOUT_S) -> bool:
         """Whether a hub's door answers."""
         membership = self.files.membership()
         doors = [(hub["address"], membership["door_port"]) for hub in membership["hubs"]]
-        return any(await asyncio.gather(*(_answers(*door) for door in doors)))
+        return any(await asyncio.gather(*(_answers(*door, within_s) for door in doors)))
 
     async def renew_key(self) -> None:
         """The old key is good until the installation knows the new one; after a crash in between, this is done again."""
@@ -83,6 +84,12 @@ class MachineTunnel:
         await self.installation.renew_key(public_key_of(new))
         self.files.take_new_private_key()
         await self.ensure()
+        # A hub hears of the key a moment after the installation does. What is said to it before is lost, and WireGuard by
+        # itself would wait five seconds to say it again.
+        for _ in range(_HUB_HEARS_WITHIN_TRIES):
+            if await self.is_open(_SOON_S):
+                return
+            await self._redial()
 
     async def _open(self) -> None:
         await self.ensure()
@@ -96,6 +103,10 @@ class MachineTunnel:
             self._not_before_s = self.clock.monotonic() + RENEW_AGAIN_AFTER_S
             await self.renew_key()
             log.info("tunnel_key_renewed")
+
+    async def _redial(self) -> None:
+        membership = self.files.membership()
+        await self._interface(membership).redial(self._end(membership))
 
     async def take_down(self) -> None:
         await self._interface(self.files.membership()).take_down()
@@ -126,9 +137,9 @@ class MachineTunnel:
         )
 
 
-async def _answers(address: str, port: int) -> bool:
+async def _answers(address: str, port: int, within_s: float) -> bool:
     try:
-        async with asyncio.timeout(_DOOR_TIMEOUT_S):
+        async with asyncio.timeout(within_s):
             _, writer = await asyncio.open_connection(address, port)
     except (OSError, TimeoutError):
         return False
