@@ -106,3 +106,28 @@ async def test_where_many_ask_a_pause_gathers_them() -> None:
     await clock.advance(0.1)
     assert await asyncio.gather(*tasks) == [4, 6]
     assert answering.asked == [{"a": 1}, {"b": 2, "c": 3}]
+
+
+async def test_what_nobody_waits_for_any_more_is_not_asked() -> None:
+    """A leader that was overtaken leaves nothing behind that the next one would write for it."""
+    answering = Answering()
+    together = Together(answering, system_clock)
+    tasks = await begun(together, a=1, b=2)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    answering.let(9)
+    assert await together.ask("c", 3) == 6
+    assert answering.asked == [{"a": 1}, {"c": 3}]
+
+
+async def test_who_shares_a_question_with_one_that_goes_away_is_answered() -> None:
+    answering = Answering()
+    together = Together(answering, system_clock)
+    (busy,) = await begun(together, x=0)
+    going = asyncio.create_task(together.ask("a", 1))
+    staying = asyncio.create_task(together.ask("a", 2))
+    await asyncio.sleep(0)
+    going.cancel()
+    answering.let(9)
+    assert await asyncio.gather(busy, staying) == [0, 4]

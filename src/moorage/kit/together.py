@@ -9,6 +9,7 @@ There is no task of its own: whoever's turn it is answers for all who wait, and 
 import asyncio
 import math
 from collections.abc import Awaitable, Callable, Hashable, Mapping
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from moorage.kit.clock import Clock
@@ -33,36 +34,52 @@ class Together(Generic[KeyT, WishT, AnswerT]):
         self._pause_s = pause_s
         self._most = most
         self._began_s = -math.inf
-        self._waiting: dict[KeyT, tuple[WishT, asyncio.Future[AnswerT]]] = {}
+        self._waiting: dict[KeyT, _Question[WishT, AnswerT]] = {}
         self._turn = asyncio.Lock()
 
     async def ask(self, key: KeyT, wish: WishT) -> AnswerT:
-        """Raises what `answer` raises. Two who ask under one key at once have one answer, to the later wish."""
-        waiting = self._waiting.get(key)
-        answer = waiting[1] if waiting is not None else asyncio.get_running_loop().create_future()
-        self._waiting[key] = wish, answer
-        async with self._turn:
-            while not answer.done():
-                await self._answer_some(key)
-        return answer.result()
+        """Raises what `answer` raises. Two who ask under one key at once have one answer, to the later wish. What nobody waits
+        for any more is not asked."""
+        question = self._waiting.setdefault(key, _Question(asyncio.get_running_loop().create_future(), wish))
+        question.wish = wish
+        question.askers += 1
+        try:
+            async with self._turn:
+                if not question.answer.done():
+                    await self._answer_some(key, question)
+            return question.answer.result()
+        finally:
+            question.askers -= 1
+            if not question.askers and self._waiting.get(key) is question:
+                del self._waiting[key]
 
-    async def _answer_some(self, first: KeyT) -> None:
+    async def _answer_some(self, first: KeyT, question: "_Question[WishT, AnswerT]") -> None:
         left_s = self._began_s + self._pause_s() - self._clock.monotonic()
         if left_s > 0:
             await self._clock.sleep(left_s)
         self._began_s = self._clock.monotonic()
-        others = [key for key in self._waiting if key != first][: self._most - 1]
-        taken = {key: self._waiting.pop(key) for key in (first, *others)}
+        self._waiting.pop(first, None)
+        others = list(self._waiting)[: self._most - 1]
+        taken = {first: question, **{key: self._waiting.pop(key) for key in others}}
         try:
-            answers = await self._answer({key: wish for key, (wish, _) in taken.items()})
+            answers = await self._answer({key: one.wish for key, one in taken.items()})
         except asyncio.CancelledError:
-            # Only whoever answered goes away: the next in turn answers the others.
-            self._waiting = {**taken, **self._waiting}
+            # Only whoever answered goes away: the next in turn answers those who still wait.
+            for key, one in taken.items():
+                if one is not question and one.askers:
+                    self._waiting.setdefault(key, one)
             raise
         except Exception as exc:  # noqa: BLE001 - it is for all who asked
-            for _, future in taken.values():
-                future.set_exception(exc)
-                future.exception()  # seen: whoever asked may have gone
+            for one in taken.values():
+                one.answer.set_exception(exc)
+                one.answer.exception()  # seen: whoever asked may have gone
         else:
-            for key, (_, future) in taken.items():
-                future.set_result(answers[key])
+            for key, one in taken.items():
+                one.answer.set_result(answers[key])
+
+
+@dataclass
+class _Question(Generic[WishT, AnswerT]):
+    answer: asyncio.Future[AnswerT]
+    wish: WishT
+    askers: int = 0
