@@ -52,7 +52,7 @@ class Settings(BaseSettings):
     database_share_percent: int = Field(default=25, ge=1, le=100)
     """Of the API's connections to the database, for one person with all their keys, or an unknown address; beyond it,
     requests wait."""
-    api_share_percent: int = Field(default=25, ge=1, le=100)
+    api_share_percent: int = Field(default=10, ge=1, le=100)
     """Of the time of the API's thread, for one person with all their keys, or an unknown address, while others ask too;
     beyond it, requests wait."""
     jobs_at_once: int = Field(default=2, ge=1, le=64)
