@@ -1,7 +1,8 @@
 """What is known of a machine's replicas without asking it, to hold its words against. Pure.
 
 A machine may say what it likes of its own replicas. It may not name another's, nor another's container, nor another time
-than ours: a replica runs at the latest since the moment in which it was first seen to.
+than ours: a replica runs at the latest since the moment in which it was first seen to, and never before it was wanted; it
+ended after it was last seen to run. How soon another is started, and what starts cost that come to nothing, follows from that.
 """
 
 import re
@@ -23,6 +24,9 @@ _FORGET_AFTER_S = 600.0
 class _Known:
     container_id: ContainerId
     seen_at_s: float
+    created_at: datetime | None = None
+    ran_at: datetime | None = None
+    """When it was last seen to run."""
     started_by: datetime | None = None
     ended_by: datetime | None = None
 
@@ -40,7 +44,8 @@ class KnownReplicas:
     def note(self, placed: Mapping[ReplicaId, PlacedReplica], now_s: float) -> None:
         for replica_id, one in placed.items():
             if one.is_here:
-                self._known.setdefault(replica_id, _Known(one.container_id, now_s)).seen_at_s = now_s
+                known = self._known.setdefault(replica_id, _Known(one.container_id, now_s))
+                known.seen_at_s, known.created_at = now_s, one.created_at
 
     def forget_old(self, now_s: float) -> None:
         self._known = {
@@ -79,11 +84,13 @@ class KnownReplicas:
         known.started_by = known.started_by or now
         # None where the engine kept no time: it ended before it could begin.
         started_at = min(observed.started_at or known.started_by, known.started_by)
+        started_at = max(started_at, known.created_at or started_at)
         if observed.phase is not ReplicaPhase.EXITED:
+            known.ran_at = now
             return started_at, None
         known.ended_by = known.ended_by or now
         ended_at = min(observed.ended_at or known.ended_by, known.ended_by)
-        return started_at, max(started_at, ended_at)
+        return started_at, max(started_at, ended_at, known.ran_at or started_at)
 
 
 def engine_id_here(machine: Machine, engine_id: str) -> str:
