@@ -5,7 +5,7 @@
 #
 # The token comes that way because whoever looks at the list of processes would read an argument. It says what it will
 # do and asks on the terminal. Each step can be repeated: run the same command again after a failure.
-# `moor-node leave`, or `sh join.sh --leave`, undoes all of it but the packages.
+# `moor-node leave` undoes all of it but the packages.
 set -eu
 
 base_url='@BASE_URL@'
@@ -22,7 +22,11 @@ step='beginning'
 say() { printf '%s\n' "$*"; }
 
 fail() {
-    printf '\nThis step failed: %s\n%s\nFix that and run the same command again: it goes on from there.\n' "$step" "$*" >&2
+    stop_at "$*" 'Fix that and run the same command again: it goes on from there.'
+}
+
+stop_at() {
+    printf '\nThis step failed: %s\n%s\n%s\n' "$step" "$1" "$2" >&2
     trap - EXIT
     exit 1
 }
@@ -33,6 +37,12 @@ ended() {
     exit "$status"
 }
 
+interrupted() {
+    trap - EXIT
+    printf '\nInterrupted at this step: %s\nRun the same command again: it goes on from there.\n' "$step" >&2
+    exit 130
+}
+
 begin() {
     step="$1"
     say "» $1 …"
@@ -40,7 +50,7 @@ begin() {
 
 check_machine() {
     begin 'look at this machine'
-    [ "$(id -u)" = 0 ] || fail 'It needs root. Run the command with sudo.'
+    [ "$(id -u)" = 0 ] || fail 'It needs root. Run the command as root, or where sudo is.'
     case "$base_url" in https://*) ;; *) fail "$base_url is not an https:// address." ;; esac
     case "$(uname -m)" in
         x86_64 | aarch64) ;;
@@ -86,22 +96,37 @@ agree() {
 
 install_packages() {
     packages="$(missing_packages)"
-    [ -n "$packages" ] || return 0
-    begin "install $packages"
     export DEBIAN_FRONTEND=noninteractive
+    if [ -n "$(dpkg --audit)" ]; then
+        begin 'set up packages whose installation was interrupted'
+        dpkg --configure -a >/dev/null || fail 'dpkg --configure -a failed; its words are above.'
+    fi
+    [ -n "$packages" ] || return 0
+    begin "install ${packages% }"
+    update_lists
     # In its first minutes a machine often upgrades itself: that is waited for.
-    apt-get update -qq >/dev/null || fail 'apt-get update failed; its words are above.'
     # shellcheck disable=SC2086 - a list of words
     apt-get -o DPkg::Lock::Timeout=300 install -y -qq --no-install-recommends --no-remove $packages >/dev/null || fail 'apt-get install failed; its words are above.'
+}
+
+update_lists() {
+    # For the lists, unlike for the packages, apt-get does not wait until another is done with them.
+    tries=0
+    until words="$(apt-get update -qq 2>&1 >/dev/null)"; do
+        tries=$((tries + 1))
+        case "$words" in *lists/lock*) ;; *) tries=60 ;; esac
+        [ "$tries" -lt 60 ] || fail "apt-get update failed: $words"
+        sleep 5
+    done
 }
 
 check_engine() {
     begin 'look for a Docker engine that answers'
     docker version >/dev/null 2>&1 && return 0
-    if command -v systemctl >/dev/null && systemctl is-system-running >/dev/null 2>&1; then
-        systemctl enable --now docker >/dev/null 2>&1 || true
-    fi
-    docker version >/dev/null 2>&1 || fail 'Docker is installed, but its engine does not answer: see `docker version`.'
+    [ ! -d /run/systemd/system ] || systemctl enable --now docker >/dev/null 2>&1 || true
+    words="$(docker version 2>&1 >/dev/null)" && return 0
+    fail "Docker is installed, but its engine does not answer: $words
+Start it: systemctl start docker, or dockerd where there is no systemd."
 }
 
 install_moorage() {
@@ -128,8 +153,14 @@ install_moorage() {
 
 join() {
     begin 'join'
+    result=0
     MOORAGE_JOIN_TOKEN="$token" "$python" -m moorage.machines.on_machine join --url "$base_url" --folder "$settings" \
-        ${MOORAGE_CA_FILE:+--ca-file "$MOORAGE_CA_FILE"} || fail 'The installation did not let it in; its words are above.'
+        ${MOORAGE_CA_FILE:+--ca-file "$MOORAGE_CA_FILE"} || result=$?
+    case "$result" in
+        0) ;;
+        3) stop_at 'The installation did not let it in; its words are above.' 'This command works no longer. Run another one: what is installed by now stays.' ;;
+        *) fail 'The installation did not let it in; its words are above.' ;;
+    esac
 }
 
 write_service() {
@@ -165,30 +196,20 @@ start_services() {
     systemctl daemon-reload
     systemctl enable --quiet moorage-tunnel moorage-node
     systemctl restart moorage-tunnel moorage-node || fail 'See: journalctl -u moorage-tunnel -u moorage-node'
-}
-
-leave() {
-    begin 'leave'
-    if [ -x "$python" ]; then
-        "$python" -m moorage.machines.on_machine leave --folder "$settings" \
-            ${MOORAGE_CA_FILE:+--ca-file "$MOORAGE_CA_FILE"} || fail 'The installation was not told; add it by `moor-node leave --force`.'
-    fi
-    for service in moorage-node moorage-tunnel; do
-        [ ! -d /run/systemd/system ] || systemctl disable --quiet --now "$service" 2>/dev/null || true
-        rm -f "$services/$service.service"
-    done
-    rm -rf "$root" "$commands/moor-node"
-    say 'This machine has left; packages that were installed stay.'
+    begin 'wait until the tunnel is open'
+    "$python" -m moorage.machines.on_machine check --wait-s 60 --folder "$settings" \
+        || stop_at 'This machine has joined, but the installation cannot reach it; why is above.' 'It goes on trying: once that is fixed, it is ready by itself.'
 }
 
 main() {
     trap ended EXIT
+    # Not every shell calls the former when it is interrupted.
+    trap interrupted INT TERM
     yes=no
     case "${1:-}" in
-        --leave) leave; exit 0 ;;
         --yes) yes=yes ;;
         '') ;;
-        *) fail 'It knows --yes and --leave. The token comes by standard input: use the command as `moor machines add` prints it.' ;;
+        *) fail 'It knows --yes. The token comes by standard input: use the command as `moor machines add` prints it.' ;;
     esac
     token=''
     [ -t 0 ] || token="$(head -c 200)"
@@ -201,7 +222,7 @@ main() {
     join
     start_services
     say ''
-    say "Done. \`moor machines list\` shows this machine as active as soon as it answers through the tunnel."
+    say 'Done. Where you got this command, the machine is shown as active as soon as it answers through the tunnel.'
 }
 
 # Nothing happens before the whole script is here.

@@ -32,12 +32,13 @@ _MAKING = threading.Lock()
 
 def join_command(base_url: str, script: str, token: str) -> str:
     """One line. The file is one of its own, so that nobody else on the machine can put another in its place; and the token is
-    no argument, which anybody there could read."""
+    no argument, which anybody there could read. Where there is no sudo, as on a Debian whose root has a password, whoever
+    runs it is root or is told to be."""
     url = shlex.quote(f"{base_url}/api/v1/machines/join.sh")
     digest = hashlib.sha256(script.encode()).hexdigest()
     return (
         f"""f=$(mktemp) && curl --proto '=https' --tlsv1.2 -fsS {url} -o "$f" && """
-        f'echo "{digest}  $f" | sha256sum --check --quiet && printf %s {token} | sudo sh "$f"'
+        f'echo "{digest}  $f" | sha256sum --check --quiet && printf %s {token} | $(command -v sudo) sh "$f"'
     )
 
 

@@ -39,14 +39,14 @@ class Relay:
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            await self._join(reader, writer)
+            await self._copy_both_ways(reader, writer)
         except (OSError, TimeoutError) as exc:
             # Docker asks again; what is wrong with an image is said by the proxy.
             log.info("relay_broken", error=type(exc).__name__)
         finally:
             await _end(writer)
 
-    async def _join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _copy_both_ways(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with asyncio.timeout(_CONNECT_TIMEOUT_S):
             far_reader, far_writer = await asyncio.open_connection(*self._target)
         try:

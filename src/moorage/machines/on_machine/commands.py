@@ -1,4 +1,4 @@
-"""`moor-node join`, `tunnel`, `renew-key` and `leave`: what a machine does about its membership."""
+"""`moor-node join`, `tunnel`, `check`, `renew-key` and `leave`: what a machine does about its membership."""
 
 import asyncio
 import sys
@@ -8,21 +8,28 @@ from typing import Annotated
 import typer
 
 from moorage.kit.errors import MoorageError, SetupError
+from moorage.kit.ids import InstallationId
 from moorage.kit.logging import configure_logging
+from moorage.machines.on_machine.containers import end_containers
 from moorage.machines.on_machine.facts import facts, host_name
 from moorage.machines.on_machine.files import DEFAULT_FOLDER, MachineFiles
 from moorage.machines.on_machine.installation import Installation, InstallationError
-from moorage.machines.on_machine.services import remove_services
+from moorage.machines.on_machine.program import remove_program
+from moorage.machines.on_machine.services import has_systemd, remove_services
 from moorage.machines.on_machine.tunnel import MachineTunnel
 from moorage.tunnel.keys import public_key_of
 
 Folder = Annotated[Path, typer.Option(help="Where this machine keeps who it is.")]
 CaFile = Annotated[str | None, typer.Option(help="Certificates to trust instead of the system's.")]
-_REFUSED = "authentication_failed"
+_UNKNOWN_HERE = "authentication_failed"
+"""To the installation this machine is nobody, or nobody any more."""
+_NO_ENTRY = "join_token_refused"
+NEEDS_ANOTHER_COMMAND = 3
+"""How `join` ends where the same command cannot help; the join script knows it."""
 
 
 def register(app: typer.Typer) -> None:
-    for command in (join, tunnel, renew_key, leave):
+    for command in (join, tunnel, check, renew_key, leave):
         app.command()(command)
 
 
@@ -35,14 +42,33 @@ def join(
     """Join an installation. Run again, it goes on where it failed."""
     files = MachineFiles(folder)
     files.prepare()
-    membership = asyncio.run(_join(files, Installation(url, ca_file=ca_file), token))
-    typer.echo(f"Joined as {membership} ({url}).")
+    before = files.membership()["id"] if files.is_joined else None
+    try:
+        name = asyncio.run(_join(files, Installation(url, ca_file=ca_file), token))
+    except InstallationError as exc:
+        if exc.code != _NO_ENTRY:
+            raise
+        print(exc.message, file=sys.stderr)
+        raise typer.Exit(NEEDS_ANOTHER_COMMAND) from exc
+    did = "Has joined before, as" if files.membership()["id"] == before else "Joined as"
+    typer.echo(f"{did} {name} ({url}).")
 
 
 def tunnel(folder: Folder = DEFAULT_FOLDER, ca_file: CaFile = None) -> None:
     """Keep this machine's end of the tunnel open, until told to end."""
     configure_logging("info", as_json=True)
     asyncio.run(_tunnel(MachineFiles(folder), ca_file).keep())
+
+
+def check(
+    folder: Folder = DEFAULT_FOLDER,
+    ca_file: CaFile = None,
+    wait_s: Annotated[float, typer.Option(min=0.0, help="How long it may take to open.")] = 0.0,
+) -> None:
+    """Say whether the tunnel to the installation is open, and if not, what to look at."""
+    files = MachineFiles(folder)
+    asyncio.run(_check(_tunnel(files, ca_file), wait_s))
+    typer.echo(f"The tunnel to {_dialled(files)} is open.")
 
 
 def renew_key(folder: Folder = DEFAULT_FOLDER, ca_file: CaFile = None) -> None:
@@ -53,16 +79,29 @@ def renew_key(folder: Folder = DEFAULT_FOLDER, ca_file: CaFile = None) -> None:
 def leave(
     folder: Folder = DEFAULT_FOLDER,
     ca_file: CaFile = None,
-    force: Annotated[bool, typer.Option(help="Also if the installation does not answer.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also if the installation, or Docker here, does not answer.")
+    ] = False,
+    copied: Annotated[
+        bool,
+        typer.Option(
+            "--copied", help="This disk is a copy: tell nobody, for the machine it was copied from stays."
+        ),
+    ] = False,
 ) -> None:
-    """Undo joining. Drain the machine first (`moor machines drain`), or what runs here ends now."""
+    """Undo joining; packages stay. Drain the machine first (`moor machines drain`): what runs here ends now."""
     files = MachineFiles(folder)
     if not files.is_joined:
         files.forget()
         typer.echo("This machine has not joined an installation.")
         return
-    asyncio.run(_leave(files, _tunnel(files, ca_file), force))
-    typer.echo("This machine has left.")
+    ended = asyncio.run(_leave(files, _tunnel(files, ca_file), force, copied=copied))
+    if ended:
+        typer.echo(f"Ended {ended} {'container' if ended == 1 else 'containers'} of the installation.")
+    if not has_systemd():
+        typer.echo("There is no systemd here. Stop the two programs that you keep running.")
+    typer.echo("This machine has left; packages that were installed stay.")
+    remove_program()
 
 
 def main() -> None:
@@ -76,15 +115,10 @@ def main() -> None:
 
 
 async def _join(files: MachineFiles, installation: Installation, token: str) -> str:
-    if files.is_joined:
-        known = files.membership()
-        if known["url"] != installation.url:
-            raise SetupError(
-                f"This machine is part of {known['url']}. Run `moor-node leave` first to join another installation."
-            )
+    """The machine's name."""
+    if files.is_joined and (known := await _known_as(files, installation)) is not None:
         files.forget_credential()
-        name: str = known["name"]
-        return name
+        return known
     secrets = files.secrets()
     membership = await installation.join(
         {
@@ -105,16 +139,68 @@ async def _join(files: MachineFiles, installation: Installation, token: str) -> 
     return joined
 
 
-async def _leave(files: MachineFiles, tunnel: MachineTunnel, force: bool) -> None:
+async def _known_as(files: MachineFiles, installation: Installation) -> str | None:
+    """The name of a machine that joined before; none where the operator has removed it since, and it may join anew."""
+    known = files.membership()
+    if known["url"] != installation.url:
+        raise SetupError(
+            f"This machine is part of {known['url']}. Run `moor-node leave` first to join another installation."
+        )
     try:
-        await tunnel.installation.leave()
+        await _tunnel(files, installation.ca_file).installation.membership()
     except InstallationError as exc:
-        # The operator removed it already, or nobody is there to be told.
-        if exc.code != _REFUSED and not force:
+        if exc.code != _UNKNOWN_HERE:
             raise
+        files.forget()
+        return None
+    name: str = known["name"]
+    return name
+
+
+async def _check(tunnel: MachineTunnel, wait_s: float) -> None:
+    deadline_s = tunnel.clock.monotonic() + wait_s
+    while not await tunnel.is_open():
+        if tunnel.clock.monotonic() >= deadline_s:
+            raise SetupError(
+                f"The tunnel is not open: {_dialled(tunnel.files)} does not answer. Look whether UDP packets get there "
+                "(firewalls on both sides and between), whether this machine's clock is right, and at "
+                "`journalctl -u moorage-tunnel`."
+            )
+        await tunnel.clock.sleep(1.0)
+
+
+def _dialled(files: MachineFiles) -> str:
+    return ", ".join(hub["endpoint"] for hub in files.membership()["hubs"]) or "the installation"
+
+
+async def _leave(files: MachineFiles, tunnel: MachineTunnel, force: bool, *, copied: bool = False) -> int:
+    """How many containers were ended. Safe to repeat: what failed is done by the next run."""
+    if not copied:
+        await _tell_installation(tunnel.installation, force)
     await asyncio.to_thread(remove_services)
+    ended = await _end_containers(files, force)
     await tunnel.take_down()
     files.forget()
+    return ended
+
+
+async def _tell_installation(installation: Installation, force: bool) -> None:
+    try:
+        await installation.leave()
+    except InstallationError as exc:
+        # The operator removed it already, or nobody is there to be told.
+        if exc.code != _UNKNOWN_HERE and not force:
+            raise
+
+
+async def _end_containers(files: MachineFiles, force: bool) -> int:
+    try:
+        return await end_containers(files.docker_host, InstallationId(files.membership()["installation_id"]))
+    except SetupError as exc:
+        if not force:
+            raise
+        print(exc.message, file=sys.stderr)
+        return 0
 
 
 def _tunnel(files: MachineFiles, ca_file: str | None) -> MachineTunnel:

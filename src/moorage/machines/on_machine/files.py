@@ -6,10 +6,12 @@ A step writes its file only when it is whole, so that a second run goes on where
 import hashlib
 import json
 import os
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from moorage.engines.docker.daemon import SYSTEM_HOST
 from moorage.identity.tokens import new_token
 from moorage.kit.errors import SetupError
 from moorage.machines.tokens import CREDENTIAL_PREFIX, MACHINE_PREFIX
@@ -85,6 +87,13 @@ class MachineFiles:
             f"replica_ports = [{first}, {last}]",
         )
         _write(self.node_settings, "\n".join(lines) + "\n", 0o644)
+
+    @property
+    def docker_host(self) -> str:
+        """The engine that the node role speaks to."""
+        if not self.node_settings.exists():
+            return SYSTEM_HOST
+        return str(tomllib.loads(self.node_settings.read_text()).get("docker_host", SYSTEM_HOST))
 
     def forget_credential(self) -> None:
         """Its digest in the node's settings is enough to know it by."""

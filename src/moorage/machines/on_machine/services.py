@@ -7,9 +7,13 @@ _UNITS = Path("/etc/systemd/system")
 _TIMEOUT_S = 60.0
 
 
+def has_systemd() -> bool:
+    return Path("/run/systemd/system").exists()
+
+
 def remove_services() -> None:
     """Safe to repeat."""
-    if not Path("/run/systemd/system").exists():
+    if not has_systemd():
         return
     for name in ("moorage-node", "moorage-tunnel"):
         unit = _UNITS / f"{name}.service"

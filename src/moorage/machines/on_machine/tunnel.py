@@ -19,6 +19,7 @@ from moorage.machines.on_machine.installation import Installation, InstallationE
 from moorage.tunnel.interface import TunnelEnd, TunnelInterface, interface_name
 from moorage.tunnel.keys import public_key_of
 from moorage.tunnel.peers import HubEnd, machine_peers
+from moorage.tunnel.reach import answers
 from moorage.tunnel.rules import NodePorts, machine_chains, user_chain
 
 log = structlog.get_logger()
@@ -76,7 +77,7 @@ class MachineTunnel:
         """Whether a hub's door answers."""
         membership = self.files.membership()
         doors = [(hub["address"], membership["door_port"]) for hub in membership["hubs"]]
-        return any(await asyncio.gather(*(_answers(*door, within_s) for door in doors)))
+        return any(await asyncio.gather(*(answers(*door, within_s) for door in doors)))
 
     async def renew_key(self) -> None:
         """The old key is good until the installation knows the new one; after a crash in between, this is done again."""
@@ -135,13 +136,3 @@ class MachineTunnel:
             machine_chains(name, membership["address"], addresses, ports),
             (user_chain(name, user_ids_of_ours()),),
         )
-
-
-async def _answers(address: str, port: int, within_s: float) -> bool:
-    try:
-        async with asyncio.timeout(within_s):
-            _, writer = await asyncio.open_connection(address, port)
-    except (OSError, TimeoutError):
-        return False
-    writer.close()
-    return True

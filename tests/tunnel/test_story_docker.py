@@ -51,8 +51,14 @@ def tunnel_of(installation: InstallationInPlace, files: MachineFiles, folder: Pa
     return MachineTunnel(files, speaks, folder / "run", folder / "log", name)
 
 
+def name_engine(files: MachineFiles, docker_host: str) -> None:
+    """As an operator does whose engine listens elsewhere."""
+    with files.node_settings.open("a") as settings:
+        settings.write(f'docker_host = "{docker_host}"\n')
+
+
 @pytest.mark.long
-def test_a_life(town: Town, installation: InstallationInPlace, short_folder: Path) -> None:
+def test_a_life(town: Town, installation: InstallationInPlace, short_folder: Path, docker_host: str) -> None:
     assert "moorwg" not in town.hub.place.sh("ip link"), "without a machine there is no tunnel"
     installation.look()
     assert "moorwg" not in town.hub.place.sh("ip link")
@@ -110,7 +116,13 @@ def test_a_life(town: Town, installation: InstallationInPlace, short_folder: Pat
     installation.let_a_minute_pass()
     installation.look()
 
-    behind.do(_leave(files, tunnel, force=False))
+    with pytest.raises(
+        MoorageError, match=r"could not be ended: .* Start Docker and run `moor-node leave` again"
+    ):
+        behind.do(_leave(files, tunnel, force=False))
+    assert files.is_joined, "the next run ends them"
+    name_engine(files, docker_host)
+    assert behind.do(_leave(files, tunnel, force=False)) == 0
     assert list(files.folder.iterdir()) == []
     assert installation.machine(added["id"])["state"] == "removed"
     installation.look()
@@ -119,7 +131,7 @@ def test_a_life(town: Town, installation: InstallationInPlace, short_folder: Pat
     subjects = [mail["subject"] for mail in installation.ask("GET", "/operator/outbox").json()["items"]]
     assert subjects[::-1] == [
         f"The machine {name} {does}"
-        for does in ("is ready", "is paused", "does not answer", "answers again", "was removed")
+        for does in ("is ready", "is paused", "does not answer", "answers again", "has left")
     ]
 
 
@@ -128,6 +140,38 @@ def _becomes(installation: InstallationInPlace, machine_id: str, state: str) -> 
     while installation.machine(machine_id)["state"] != state:
         assert time.monotonic() < deadline_s, installation.machine(machine_id)
         installation.look()
+
+
+@pytest.mark.long
+def test_one_that_was_removed_joins_anew(
+    town: Town, installation: InstallationInPlace, short_folder: Path, docker_host: str
+) -> None:
+    """By the line of its replacement. Until then it would have said that it is what it was, and nobody would have come."""
+    first = installation.ask("POST", "/operator/machines", {"name": "rack-7"}).json()
+    installation.look()
+    near = town.places["near"]
+    files = on_machine(installation, short_folder)
+    speaks = Installation(URL, ca_file=str(installation.certificate))
+    near.do(_join(files, speaks, first["token"]))
+    key, secrets = files.private_key(), files.secrets()
+    installation.ask("DELETE", f"/machines/{first['id']}")
+    with pytest.raises(MoorageError, match="not known any more"):
+        near.do(_join(files, speaks, first["token"]))
+
+    second = installation.ask("POST", "/operator/machines", {"name": "rack-7"}).json()
+    assert near.do(_join(files, speaks, second["token"])) == "rack-7"
+    assert files.membership()["id"] == second["id"]
+    assert files.private_key() != key
+    assert files.secrets() != secrets
+    assert near.do(_join(files, speaks, "a second run asks for nothing")) == "rack-7"
+    assert installation.machine(second["id"])["joined_at"] is not None
+
+    name_engine(files, docker_host)
+    near.do(_leave(files, tunnel_of(installation, files, short_folder), force=False, copied=True))
+    assert not files.is_joined
+    assert installation.machine(second["id"])["state"] == "joining", (
+        "a copy does not speak for what it was copied from"
+    )
 
 
 def test_a_refused_join_says_why(town: Town, installation: InstallationInPlace, short_folder: Path) -> None:
@@ -207,12 +251,31 @@ class Script:
         (folder / ".venv/bin/python").chmod(0o755)
         (folder / ".complete").touch()
 
+    def leave(self) -> subprocess.CompletedProcess[str]:
+        program = [
+            str(self.folder / "opt/current/.venv/bin/python"),
+            "-m",
+            "moorage.machines.on_machine",
+            "leave",
+        ]
+        folders = ["--folder", str(self.folder / "etc"), "--ca-file", self.environment["MOORAGE_CA_FILE"]]
+        return subprocess.run(
+            ["ip", "netns", "exec", self.place.name, *program, *folders],
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
     def _command(self, *arguments: str) -> list[str]:
         return ["ip", "netns", "exec", self.place.name, "/bin/sh", str(self.path), *arguments]
 
 
 @pytest.mark.long
-def test_the_script(town: Town, installation: InstallationInPlace, short_folder: Path) -> None:
+def test_the_script(
+    town: Town, installation: InstallationInPlace, short_folder: Path, docker_host: str
+) -> None:
     """Each failure says its step and why; the same command repairs it; what it made can be undone."""
     script = Script(town.places["near"], installation, short_folder)
     refused = script.run("--yes", token="not-a-token")
@@ -220,9 +283,7 @@ def test_the_script(town: Town, installation: InstallationInPlace, short_folder:
     added = installation.ask("POST", "/operator/machines", {"name": "rack-9"}).json()
     token = added["token"]
     mistaken = script.run(token)
-    assert (mistaken.returncode, "It knows --yes and --leave" in mistaken.stderr) == (1, True), (
-        mistaken.stderr
-    )
+    assert (mistaken.returncode, "It knows --yes." in mistaken.stderr) == (1, True), mistaken.stderr
     unseen = script.run(token=token)
     assert (unseen.returncode, "There is no terminal to ask on" in unseen.stderr) == (1, True), unseen.stderr
     said = script.run_on_a_terminal(b"n\n", token)
@@ -233,6 +294,11 @@ def test_the_script(town: Town, installation: InstallationInPlace, short_folder:
     assert distrusted.returncode == 1
     assert "This step failed: fetch Moorage" in distrusted.stderr, distrusted.stderr
     script.have_moorage_installed()
+    outdated, token = token, installation.ask("POST", f"/machines/{added['id']}/command").json()["token"]
+    refused = script.run("--yes", token=outdated)
+    assert refused.returncode == 1
+    assert "This command works no longer." in refused.stderr, refused.stderr
+    assert "run the same command again" not in refused.stderr, "that would help nobody"
     without_hub = script.run("--yes", token=token)
     assert without_hub.returncode == 1
     assert "The installation's end of the tunnel is not open." in without_hub.stderr, without_hub.stderr
@@ -248,8 +314,9 @@ def test_the_script(town: Town, installation: InstallationInPlace, short_folder:
     assert "serve --settings" in (short_folder / "services/moorage-node.service").read_text()
     assert token not in (short_folder / "etc/membership.json").read_text()
 
-    left = script.run("--leave")
+    name_engine(MachineFiles(short_folder / "etc"), docker_host)
+    left = script.leave()
     assert left.returncode == 0, left.stderr
+    assert "This machine has left; packages that were installed stay." in left.stdout
     assert installation.machine(added["id"])["state"] == "removed"
-    for folder in ("opt", "bin/moor-node", "services/moorage-node.service", "etc/membership.json"):
-        assert not (short_folder / folder).exists(), folder
+    assert list((short_folder / "etc").iterdir()) == []
