@@ -46,6 +46,15 @@ def page(browser: Browser, bare: World) -> Iterator[Page]:
         yield opened
 
 
+@pytest.mark.parametrize("width", [390, 820, 1280])
+def test_what_can_be_said_about_a_machine_is_within_the_page(page: Page, bare: World, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    page.goto(f"{bare.url}/operator/machines")
+    table = page.get_by_role("region", name="Table")
+    expect(table.get_by_role("button", name=re.compile("^Actions of")).first).to_be_visible()
+    assert table.evaluate("element => element.scrollWidth - element.clientWidth") == 0
+
+
 def test_without_an_https_address_the_page_says_what_is_missing(page: Page, bare: World) -> None:
     page.goto(f"{bare.url}/operator/machines")
     more = page.get_by_role("region", name="More machines")
@@ -68,12 +77,15 @@ def test_a_machine_is_added_and_joins_while_the_page_is_open(reachable: Installa
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Name").fill("Rack 7")
     dialog.get_by_role("button", name="Get the command").click()
-    expect(dialog).to_contain_text("Small letters, digits, dots and dashes")
+    expect(dialog).to_contain_text("Must be 1 to 63 small letters, digits, dots or hyphens")
     dialog.get_by_label("Name").fill("rack-7")
     page.keyboard.press("Enter")
     command = dialog.locator("code").inner_text()
-    assert re.fullmatch(r"f=\$\(mktemp\) && curl .* moor_join_\S+ \| sudo sh \"\$f\"", command)
-    dialog.get_by_role("button", name="Copy the command").click()
+    assert re.fullmatch(
+        r"f=\$\(mktemp\) && curl .* moor_join_\S+ \| \$\(command -v sudo\) sh \"\$f\"", command
+    )
+    expect(dialog.get_by_role("button", name="Copy the command")).to_be_focused()
+    page.keyboard.press("Enter")
     expect(dialog).to_contain_text("Copied")
     expect(dialog).to_contain_text(re.compile(r"Waits for the machine, (29|30) min more"))
 
@@ -89,7 +101,9 @@ def test_a_machine_is_added_and_joins_while_the_page_is_open(reachable: Installa
     token = re.findall(r"moor_join_\S+", command)[0]
     joined = world.do(world.api.post(ANONYMOUS, "/machines/join", join_body(token)))
     assert joined.status_code == 200
-    expect(dialog.get_by_role("status")).to_have_text("rack-7 has joined. Its first answer is awaited.")
+    expect(dialog.get_by_role("status")).to_have_text(
+        "rack-7 has joined. Its first answer through the tunnel is awaited."
+    )
     happens(world, joined.json()["id"], Happening.ANSWERED)
     expect(dialog.get_by_role("status")).to_have_text("rack-7 has joined. It takes containers.")
     dialog.get_by_role("button", name="Done").click()

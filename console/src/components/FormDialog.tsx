@@ -1,5 +1,5 @@
 import { Button, Group, Modal, Stack } from "@mantine/core";
-import type { ReactNode } from "react";
+import { type ReactNode, useEffect, useRef } from "react";
 
 interface FormDialogProps {
   opened: boolean;
@@ -31,9 +31,16 @@ export function FormDialog(props: FormDialogProps) {
       // A slip beside the dialog must not lose a secret that is shown once.
       closeOnClickOutside={!props.outcome}
     >
-      {props.outcome ?? <Form {...props} />}
+      {props.outcome ? <Outcome>{props.outcome}</Outcome> : <Form {...props} />}
     </Modal>
   );
+}
+
+/** Its first button, which copies what is shown, takes the focus of the one that is gone: it would be nowhere otherwise. */
+function Outcome({ children }: { children: ReactNode }) {
+  const shown = useRef<HTMLDivElement>(null);
+  useEffect(() => shown.current?.querySelector("button")?.focus(), []);
+  return <div ref={shown}>{children}</div>;
 }
 
 function Form(props: FormDialogProps) {

@@ -9,6 +9,8 @@ export interface Column<Row> {
   right?: boolean;
   /** Left out on a phone, where two lines have to do. */
   wide?: boolean;
+  /** Left out on a tablet too: what comes after it would be outside the page. */
+  wider?: boolean;
 }
 
 interface TableProps<Row> {
@@ -28,7 +30,7 @@ export function Table<Row>({ rows, columns, rowKey, empty, phoneLine }: TablePro
         <thead>
           <tr>
             {columns.map((column) => (
-              <th key={column.head} scope="col" data-right={column.right || undefined} data-wide={column.wide || undefined}>
+              <th key={column.head} scope="col" {...marks(column)}>
                 {column.head}
               </th>
             ))}
@@ -38,7 +40,7 @@ export function Table<Row>({ rows, columns, rowKey, empty, phoneLine }: TablePro
           {rows.map((row) => (
             <tr key={rowKey(row)}>
               {columns.map((column, index) => (
-                <td key={column.head} data-right={column.right || undefined} data-wide={column.wide || undefined}>
+                <td key={column.head} {...marks(column)}>
                   {column.cell(row)}
                   {index === 0 && phoneLine ? <span className={classes.phoneLine}>{phoneLine(row)}</span> : null}
                 </td>
@@ -49,4 +51,8 @@ export function Table<Row>({ rows, columns, rowKey, empty, phoneLine }: TablePro
       </table>
     </div>
   );
+}
+
+function marks<Row>({ right, wide, wider }: Column<Row>) {
+  return { "data-right": right || undefined, "data-wide": wide || wider || undefined, "data-wider": wider || undefined };
 }

@@ -68,5 +68,5 @@ export function RenewCommand({ machine, close }: { machine: Machine; close: () =
 function problemWithName(error: unknown): string | null {
   if (!(error instanceof Problem)) return null;
   if (error.code === "name_taken") return messageOf(error);
-  return error.fields()["name"] ? "Small letters, digits, dots and dashes; at most 63 of them." : null;
+  return error.fields()["name"] ?? null;
 }

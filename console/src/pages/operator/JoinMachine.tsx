@@ -36,7 +36,7 @@ export function JoinMachine({ first, close }: JoinMachineProps) {
           </div>
           <p className={classes.hint}>
             It works for one machine, until {shortTime(added.expires_at, now)}. If a step fails, run the same line again. It is
-            shown this once; get another from the list if you need one.
+            shown this once; <em>Another command</em> in the machine&apos;s menu makes a new one.
           </p>
           <TunnelNotice />
         </>
@@ -69,7 +69,7 @@ function Progress({ machine, isOver, left }: { machine: Machine | undefined; isO
     return (
       <p className={classes.progress} role="status">
         <StateIcon state="STARTING" />
-        {name} has joined. Its first answer is awaited.
+        {name} has joined. Its first answer through the tunnel is awaited.
       </p>
     );
   }

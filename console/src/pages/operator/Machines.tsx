@@ -56,10 +56,10 @@ export function Machines() {
             { head: "Name", cell: (row) => <Name one={row} /> },
             { head: "State", cell: (row) => <MachineCondition condition={conditionOf(row, now)} now={now} /> },
             { head: "GPUs", wide: true, cell: (row) => <Gpus one={row} /> },
-            { head: "vCPU promised", wide: true, cell: (row) => (row.node ? <Processors node={row.node} /> : "–") },
-            { head: "Memory promised", wide: true, cell: (row) => (row.node ? <Memory node={row.node} /> : "–") },
+            { head: "vCPU promised", wider: true, cell: (row) => (row.node ? <Processors node={row.node} /> : "–") },
+            { head: "Memory promised", wider: true, cell: (row) => (row.node ? <Memory node={row.node} /> : "–") },
             { head: "Replicas", right: true, wide: true, cell: (row) => replicasOf(row).toLocaleString("en-US") },
-            { head: "Last seen", wide: true, cell: (row) => lastSeen(row, now) },
+            { head: "Last seen", wider: true, cell: (row) => lastSeen(row, now) },
             { head: "Actions", right: true, cell: (row) => <MachineActions one={row} all={all} /> },
           ]}
         />

@@ -47,7 +47,8 @@ export function RemoveMachine({ machine, drainInstead, close }: RemoveMachinePro
       ) : (
         <>
           {machine.state === "lost" ? "What ran there is replaced elsewhere. " : "Nothing runs there. "}
-          The machine comes back only by joining again. To undo joining on the machine, run <code>moor-node leave</code> there.
+          The machine comes back only by joining again. <code>moor-node leave</code>, run there, undoes joining
+          {machine.state === "lost" ? " and ends what still runs." : "."}
         </>
       )}
     </Confirm>
@@ -77,7 +78,7 @@ function ForcedRemoval({ machine, drainInstead, close, remove, busy, error }: Fo
       <p className={classes.warning}>{run}. If you remove it now, they are cut off at once, and their requests fail.</p>
       <p>
         Others start elsewhere afterwards, where there is room. Until then their containers serve with fewer replicas, or not
-        at all. Drain it first to avoid that.
+        at all. Drain it first to avoid that. What runs there is ended by <code>moor-node leave</code> on the machine.
       </p>
       {machine.state === "draining" ? null : (
         <Button variant="default" onClick={drainInstead} style={{ alignSelf: "flex-start" }}>

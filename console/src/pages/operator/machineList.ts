@@ -55,19 +55,13 @@ function joinedCondition(machine: Machine, node: Node | null, now: Date): Condit
   const said = machine.message ?? "";
   if (machine.state === "joining") return { look: "joining", word: "Joining", since: null, sentence: joiningSentence(machine, now) };
   if (machine.state === "paused") return { look: "paused", word: "Paused", since, sentence: said };
-  if (machine.state === "draining") {
-    const sentence = machine.replicas === 0 ? "It is empty: switch it off, or remove it." : said;
-    return { look: "draining", word: "Draining", since, sentence };
-  }
-  if (machine.state === "lost") {
-    const then = machine.returns_as && machine.returns_as !== "active" ? ` When it answers again, it is ${machine.returns_as}.` : "";
-    return { look: "lost", word: "Lost", since, sentence: said + then };
-  }
-  return outOfUse(node) ?? { look: "active", word: "Active", since, sentence: node ? said : "Its engine has not described it yet." };
+  if (machine.state === "draining") return { look: "draining", word: "Draining", since, sentence: said };
+  if (machine.state === "lost") return { look: "lost", word: "Lost", since, sentence: said };
+  return closed(node) ?? outOfUse(node) ?? { look: "active", word: "Active", since, sentence: node ? said : "Its engine has not described it yet." };
 }
 
 function joiningSentence(machine: Machine, now: Date): string {
-  if (!machine.joins_until) return "It has joined, and has not answered yet.";
+  if (!machine.joins_until) return machine.message ?? "";
   if (new Date(machine.joins_until) <= now) return "Its command ran out. Get another, or remove it.";
   return `Waits until ${shortTime(machine.joins_until, now)} for its command to be run.`;
 }
@@ -83,10 +77,13 @@ function ownCondition(node: Node): Condition {
   if (node.intake === "cordoned") {
     return { look: "paused", word: "Paused", since: null, sentence: "Nothing new starts there; what runs stays." };
   }
-  if (node.state === "cordoned") {
-    return { look: "attention", word: "Closed", since: null, sentence: "Its engine lets nothing new start. Health says why." };
-  }
-  return outOfUse(node) ?? { look: "active", word: "Active", since: null, sentence: "It takes containers." };
+  return closed(node) ?? outOfUse(node) ?? { look: "active", word: "Active", since: null, sentence: "It takes containers." };
+}
+
+/** Not by the operator's word. */
+function closed(node: Node | null): Condition | null {
+  if (node?.state !== "cordoned" || node.intake !== "open") return null;
+  return { look: "attention", word: "Closed", since: null, sentence: "Nothing new starts there. Health says why." };
 }
 
 function outOfUse(node: Node | null): Condition | null {
