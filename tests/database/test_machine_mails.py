@@ -8,7 +8,8 @@ from api_support import KEYRING, Api
 from api_support import api_fixture as api_fixture
 
 from moorage.kit.clock import SystemClock, system_clock
-from moorage.machines.reconciler import LOOK_EVERY_S, LOST_AFTER_S, MachinesReconciler
+from moorage.machines.reconciler import LOOK_EVERY_S, MachinesReconciler
+from moorage.machines.states import LOST_AFTER
 from moorage.reconcile.lease import Lease, LeaseKeeper
 from tests.ports import free_port
 
@@ -45,7 +46,7 @@ class Watch:
 
     async def look_until_lost(self) -> None:
         await self.look()
-        self.clock.later_s += LOST_AFTER_S + LOOK_EVERY_S
+        self.clock.later_s += LOST_AFTER.total_seconds() + LOOK_EVERY_S
         await self.look()
 
     async def subjects(self) -> list[str]:

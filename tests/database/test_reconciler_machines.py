@@ -318,6 +318,20 @@ async def test_no_machine_chooses_what_another_starts_as_a_local_image(
     assert started == {engine_ref(image)}
 
 
+async def test_one_that_waits_for_the_machine_of_its_local_image_says_so(fleet: Fleet) -> None:
+    fleet.second.images = {}
+    fleet.world.machine.schedulable = False
+    await fleet.describe()
+    async with leading(fleet) as alive:
+        container_id = await fleet.world.create()
+        await rounds(alive, container_id, 2)
+        row = await fleet.world.container(container_id)
+        assert (row.state, row.reason) == ("PENDING", "no_capacity")
+        assert row.message is not None
+        assert row.message.startswith("Waits for a machine that has ")
+        assert "it is a local image" in row.message
+
+
 async def test_waiting_and_pulling_are_waited_for_and_what_fails_later_is_told(fleet: Fleet) -> None:
     fleet.world.machine.schedulable = False
     fleet.second.waits_s, fleet.second.tells_failures_later = 0.5, True

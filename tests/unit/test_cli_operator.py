@@ -129,3 +129,23 @@ def test_revenue(moor: Moor, fake: FakeMoorage) -> None:
     shown = moor("operator", "revenue", "--from", "2026-11-01").stdout.splitlines()[1].split()
     assert shown == ["2026-11-15", "3", "0.015", "50.00", "0.00", "20.00", "-1.50"]
     assert fake.queries("/operator/revenue") == [{"from": "2026-11-01"}]
+
+
+def test_audit(moor: Moor, fake: FakeMoorage) -> None:
+    record = {
+        "id": "aud_1",
+        "at": "2026-11-15T03:04:05Z",
+        "actor": "usr_1",
+        "actor_email": "ada@example.com",
+        "action": "machine.drain",
+        "target": "mch_1",
+        "details": {"to": "draining", "from": "active", "forced": False},
+    }
+    by_itself = {**record, "id": "aud_2", "actor": "mch_1", "actor_email": None, "action": "machine.leave"}
+    fake.refusals["GET", "/operator/audit"] = (200, {"items": [record, by_itself], "next_cursor": None})
+    shown = moor("operator", "audit").stdout
+    assert "ada@example.com" in shown
+    assert "from active, to draining" in shown
+    assert "forced" not in shown
+    assert "mch_1" in shown.splitlines()[2].split("machine.leave")[0], "who did it, where it was no person"
+    assert len(moor("operator", "audit", "--limit", "1").stdout.splitlines()) == 2

@@ -1,6 +1,7 @@
 """What the operator is told of each part, from facts."""
 
 import ast
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 
 import moorage
 from moorage.containers.repository import GatewayStatus
-from moorage.engines.base import LOCAL_ENGINE, GpuDevice, HostFinding, MachineKey, NodeCapacity
+from moorage.engines.base import LOCAL_ENGINE, WRONG_CLOCK, GpuDevice, HostFinding, MachineKey, NodeCapacity
 from moorage.engines.engines import Engines
 from moorage.engines.simulated import SimulatedEngine, SimulatedMachine
 from moorage.entrypoints.health_parts import (
@@ -21,9 +22,11 @@ from moorage.entrypoints.health_parts import (
     disk_part,
     gateway_parts,
     host_parts,
+    isolation_parts,
     machine_parts,
     queue_part,
     reconciler_parts,
+    tunnel_parts,
     worst,
 )
 from moorage.entrypoints.reconcilers import RECONCILERS, Parts, make_reconcilers
@@ -32,6 +35,7 @@ from moorage.kit.crypto import Keyring
 from moorage.kit.database import Database
 from moorage.kit.ids import InstallationId
 from moorage.kit.settings import Settings
+from moorage.machines.states import Tunnel, TunnelState
 from moorage.reconcile.status import ReconcilerStatus
 from moorage.telemetry.operator_repository import Queue
 
@@ -84,6 +88,31 @@ def test_gateways_and_machines() -> None:
         (State.FAILING, LONG_AGO),
     ]
     assert machine_parts({}, NOW)[0].state is State.FAILING
+
+
+def test_a_lost_machine_is_told_before_its_engine_is_silent() -> None:
+    """What helps is on the machine, and its replicas do not go on."""
+    [own, lost] = machine_parts(
+        {MachineKey("local", "a"): 0.0, MachineKey("mch_1", "b"): 25.0}, NOW, {"mch_1"}
+    )
+    assert own.state is State.OK
+    assert (lost.name, lost.state) == ("engine b", State.FAILING)
+    assert "replaced elsewhere" in lost.message
+    assert lost.what_to_do is not None
+    assert "moor machines remove b" in lost.what_to_do
+
+
+@pytest.mark.parametrize(
+    ("tunnel", "states"),
+    [
+        (TunnelState.NOT_NEEDED, []),
+        (TunnelState.OPEN, [State.OK]),
+        (TunnelState.OPENING, [State.WARNING]),
+        (TunnelState.FAILING, [State.FAILING]),
+    ],
+)
+def test_the_tunnel(tunnel: TunnelState, states: list[State]) -> None:
+    assert [part.state for part in tunnel_parts(Tunnel(tunnel, "so it is"))] == states
 
 
 @pytest.mark.parametrize(
@@ -160,3 +189,16 @@ def _methods(node: ast.ClassDef) -> set[str]:
 
 
 SOURCE = Path(moorage.__file__).parent
+
+
+def test_a_machine_with_a_wrong_clock_is_not_told_to_install_a_firewall() -> None:
+    node = NodeCapacity(
+        "rack-7", "operator", "amd64", 1, 1, (), closed_because=f"{WRONG_CLOCK} 90 s behind Moorage's"
+    )
+    [part] = isolation_parts([node])
+    assert (part.name, part.state) == ("clock rack-7", State.FAILING)
+    assert "90 s behind" in part.message
+    assert "timedatectl" in (part.what_to_do or "")
+    [part] = isolation_parts([replace(node, closed_because="iptables is not installed")])
+    assert part.name == "isolation rack-7"
+    assert "not kept apart" in part.message

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from moorage.machines.states import Life, MachineState
-from moorage.machines.words import ToldMachine, change_mail, losses_mail
+from moorage.machines.words import ToldMachine, change_mail, condition, losses_mail
 
 J, A, P, D, L, R = MachineState
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -25,6 +25,32 @@ def test_a_change(before: MachineState, after: MachineState, subject: str, to_do
     told, text = change_mail("rack-7", Life(before), Life(after))
     assert told == subject
     assert to_do in text
+
+
+def test_one_that_left_by_itself_is_not_told_as_removed() -> None:
+    subject, text = change_mail("rack-7", Life(A), Life(R), left=True)
+    assert subject == "The machine rack-7 has left"
+    assert "    moor machines add --name rack-7" in text
+
+
+@pytest.mark.parametrize(
+    ("life", "has_joined", "told"),
+    [
+        (Life(J), False, "Its command has not been run yet, or has not come to its end."),
+        (Life(J), True, "It has joined, and has not answered through the tunnel yet."),
+        (Life(A), True, "It takes containers."),
+        (Life(D, replicas=1), True, "What runs there moves to other machines."),
+        (Life(D), True, "It is empty: switch it off, or remove it."),
+        (Life(L, before_loss=A), True, "It does not answer. What ran there is replaced elsewhere."),
+        (
+            Life(L, before_loss=P),
+            True,
+            "It does not answer. What ran there is replaced elsewhere. When it answers again, it is paused.",
+        ),
+    ],
+)
+def test_a_condition(life: Life, has_joined: bool, told: str) -> None:
+    assert condition(life, has_joined=has_joined) == told
 
 
 def test_one_is_lost_and_comes_back() -> None:

@@ -6,11 +6,12 @@ from datetime import timedelta
 import pytest
 from test_plan import NOW, container, engine_says, moves, replica
 
-from moorage.containers.plan import LOST_AFTER, make_plan
+from moorage.containers.plan import make_plan
 from moorage.containers.states import ContainerState, DesiredState, Reason, ReplicaState
 from moorage.containers.verdict import Probe, ProbeFailure
 from moorage.containers.views import ReplicaView
 from moorage.engines.base import Failure, ReplicaPhase
+from moorage.machines.states import LOST_AFTER
 
 FAILING = Probe(ProbeFailure.TIMEOUT)
 SERVED = container(serving_generation=1)

@@ -37,6 +37,14 @@ def why_waiting(
     return f"Waits for {instance_type.gpu_model or instance_type.name}: {short.clause}. {short.advice}"
 
 
+def why_waiting_for_image(image: str) -> str:
+    """Of a container that would have room elsewhere, where its image is not: nobody pulls a local one."""
+    return (
+        f"Waits for a machine that has {image}: it is a local image, and the machines that have it are full or take nothing new "
+        "for now. From a registry it would run on any."
+    )
+
+
 def why_unavailable(
     instance_type: InstanceType,
     nodes: Sequence[NodeCapacity],
@@ -68,8 +76,13 @@ def shortage_of(
         return _away(away)
     opened = [replace(node, closed_because=None) for node in taking]
     if closed := [node for node, as_open in zip(nodes, opened, strict=True) if holds(as_open)]:
+        reason = (
+            "the machine's clock is wrong"
+            if closed[0].clock_is_wrong
+            else "the machine cannot keep containers apart"
+        )
         return Shortage(
-            "for now nothing new is started, because the machine cannot keep containers apart",
+            f"for now nothing new is started, because {reason}",
             "It starts by itself once the operator has fixed that.",
             f"{closed[0].name}: {closed[0].closed_because}.",
         )

@@ -36,6 +36,8 @@ class Room:
 
     nodes: Sequence[NodeCapacity] = ()
     used: Mapping[MachineKey, Used] = field(default_factory=dict)
+    without_image: Sequence[NodeCapacity] = ()
+    """Machines that would take a replica and do not have its local image."""
 
 
 async def load_room(session: AsyncSession) -> Room:

@@ -37,6 +37,7 @@ from moorage.containers.verdict import (
 from moorage.containers.views import ENGINE_SILENT, ContainerView, Plan, ReplicaView, Transition
 from moorage.engines.base import ObservedReplica, ReplicaPhase
 from moorage.kit.ids import ReplicaId
+from moorage.machines.states import LOST_AFTER
 
 COLLECT_LIMIT = timedelta(seconds=60)
 """How long a stopped replica waits for its logs to be collected."""
@@ -46,8 +47,6 @@ FIRST_BACKOFF_S = 1.0
 LONGEST_BACKOFF_S = 60.0
 REPLACE_AFTER = timedelta(seconds=60)
 """Of failed health checks and no answered request: a server at its limit is slow, one that answers nothing is stuck."""
-LOST_AFTER = timedelta(seconds=20)
-"""Of silence: then what a machine has, and what no gateway reaches there either, is replaced on others."""
 LOOK_INSIDE_AFTER = timedelta(seconds=1)
 """A server that is not up by then gets looked at from inside, to say why."""
 LOOK_AGAIN_S = 5.0

@@ -32,6 +32,8 @@ from moorage.outbound.registry.credentials import RegistryCredentials
 
 LOCAL_ENGINE = "local"
 """The name of the engine on the machine that Moorage itself runs on."""
+WRONG_CLOCK = "its clock is"
+"""How a machine's `closed_because` begins where that is the reason."""
 IMAGE_GONE = "image_gone"
 """The code of the `EngineError` of a start whose image is not there any more: it has to be ensured again."""
 
@@ -245,7 +247,7 @@ class NodeCapacity:
     engine_identity: str | None = None
     """The engine's own, for as long as it keeps its data: what was given to an engine of another is not here."""
     closed_because: str | None = None
-    """Why nothing new may start there: it cannot keep containers apart. In words for the operator."""
+    """Why nothing new may start there: it cannot keep containers apart, or its clock is wrong. In words for the operator."""
     weaknesses: tuple[str, ...] = ()
     """What is not as tight there as it could be, in words for the operator."""
     gpu_handover: str = GpuHandover.NONE
@@ -268,6 +270,11 @@ class NodeCapacity:
     @property
     def key(self) -> MachineKey:
         return MachineKey(self.engine, self.name)
+
+    @property
+    def clock_is_wrong(self) -> bool:
+        """That is why it is closed."""
+        return self.closed_because is not None and self.closed_because.startswith(WRONG_CLOCK)
 
     @property
     def takes_replicas(self) -> bool:

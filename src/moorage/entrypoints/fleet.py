@@ -62,10 +62,10 @@ class Fleet:
             }
             nodes = await list_nodes(session)
         for name in self._made_of.keys() - machines.keys():
-            await self._leave(name)
+            await self._take_engine(name)
         if machines.keys() <= self._made_of.keys() or await self._may_speak():
             for name, machine in machines.items():
-                await self._join(name, machine)
+                await self._give_engine(name, machine)
         strangers = {node.engine for node in nodes} - machines.keys() - {LOCAL_ENGINE}
         if not machines and not strangers:
             return
@@ -90,19 +90,19 @@ class Fleet:
             return False
         return True
 
-    async def _join(self, name: str, machine: EngineMachine) -> None:
+    async def _give_engine(self, name: str, machine: EngineMachine) -> None:
         wanted = Machine(
             machine.name, machine.infrastructure, machine.address, machine.port, machine.credential
         )
         if self._made_of.get(name) == wanted:
             return
-        await self._leave(name)
+        await self._take_engine(name)
         engine: Engine = RemoteEngine(wanted, RowPlacements(self.database, name), self.clock, self.pulls)
         self._made_of[name] = wanted
         self.engines.add(name, engine)
         log.info("machine_has_an_engine", machine=machine.name, engine=name)
 
-    async def _leave(self, name: str) -> None:
+    async def _take_engine(self, name: str) -> None:
         if self._made_of.pop(name, None) is None:
             return
         engine = self.engines.remove(name)

@@ -1,6 +1,6 @@
 """What the operator is told of each part: how it is, since when, and what to do about it. From facts alone."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -12,6 +12,7 @@ from moorage.containers.repository import GatewayStatus
 from moorage.engines.base import MachineKey, NodeCapacity
 from moorage.kit.log_files import LogFiles
 from moorage.kit.settings import Settings
+from moorage.machines.states import Tunnel, TunnelState
 from moorage.reconcile.status import ReconcilerStatus
 from moorage.telemetry.operator_repository import Queue
 
@@ -128,19 +129,41 @@ def gateway_parts(gateways: Sequence[GatewayStatus]) -> list[Part]:
     ]
 
 
-def machine_parts(seen_s_ago: Mapping[MachineKey, float], now: datetime) -> list[Part]:
+def machine_parts(
+    seen_s_ago: Mapping[MachineKey, float], now: datetime, lost: Collection[str] = ()
+) -> list[Part]:
+    """`lost`: the engines of machines that are."""
     if not seen_s_ago:
         start = "Check that the Docker engine runs and that MOORAGE_DOCKER_HOST names its socket."
         return [Part("engine", State.FAILING, "No machine has ever been described.", None, start)]
-    mend = "Its replicas go on, but nothing can be started or stopped. Check that the engine answers (`docker info`)."
     parts = []
     for machine, age_s in sorted(seen_s_ago.items()):
         title, age = f"engine {machine.node}", timedelta(seconds=age_s)
-        if age > MACHINE_SILENT_AFTER:
+        if machine.engine in lost:
+            message = "The machine is lost. What ran there is replaced elsewhere, where there is room."
+            mend = (
+                "Look there: `moor-node check` and `journalctl -u moorage-tunnel -u moorage-node`. If it is gone for good: "
+                f"`moor machines remove {machine.node}`."
+            )
+            parts.append(Part(title, State.FAILING, message, now - age, mend))
+        elif age > MACHINE_SILENT_AFTER:
+            mend = (
+                "Its replicas go on, but nothing can be started or stopped. Check on that machine that the engine answers "
+                "(`docker info`)."
+            )
             parts.append(Part(title, State.FAILING, "The engine does not answer.", now - age, mend))
         else:
             parts.append(Part(title, State.OK, "The engine answers.", now - age))
     return parts
+
+
+def tunnel_parts(tunnel: Tunnel) -> list[Part]:
+    """The installation's end of it, where there are machines that need one."""
+    if tunnel.state is TunnelState.NOT_NEEDED:
+        return []
+    state = {TunnelState.OPEN: State.OK, TunnelState.OPENING: State.WARNING}.get(tunnel.state, State.FAILING)
+    mend = None if state is State.OK else "Until it is open, no machine can join, and none is reached."
+    return [Part("tunnel", state, tunnel.message, None, mend)]
 
 
 def doubt_parts(doubts: Sequence[Doubt], wait_s: int) -> list[Part]:
@@ -169,7 +192,9 @@ def isolation_parts(nodes: Sequence[NodeCapacity]) -> list[Part]:
     parts = []
     for node in nodes:
         title = f"isolation {node.name}"
-        if node.closed_because is not None:
+        if node.clock_is_wrong:
+            parts.append(_wrong_clock(node))
+        elif node.closed_because is not None:
             message = f"Containers are not kept apart: {node.closed_because}."
             parts.append(Part(title, State.FAILING, message, None, mend))
         elif node.weaknesses:
@@ -178,6 +203,12 @@ def isolation_parts(nodes: Sequence[NodeCapacity]) -> list[Part]:
         else:
             parts.append(Part(title, State.OK, "Containers are kept apart."))
     return parts
+
+
+def _wrong_clock(node: NodeCapacity) -> Part:
+    message = f"Nothing new starts there, and log lines from there are not taken: {node.closed_because}."
+    mend = "Set that machine's clock, and have it set from then on: `timedatectl set-ntp true`."
+    return Part(f"clock {node.name}", State.FAILING, message, None, mend)
 
 
 def host_parts(nodes: Sequence[NodeCapacity]) -> list[Part]:

@@ -22,6 +22,8 @@ from moorage.kit.database import database_now
 from moorage.kit.log_files import measured
 from moorage.kit.settings import Settings
 from moorage.kit.web import TheDatabase, TheSettings
+from moorage.machines.repository import lost_machines
+from moorage.machines.service import tunnel
 from moorage.reconcile.status import reconciler_statuses
 from moorage.telemetry import operator_repository as watched
 
@@ -45,7 +47,7 @@ class Health(BaseModel):
 
 @router.get("/operator/health")
 async def operator_health(_: TheOperator, database: TheDatabase, settings: TheSettings) -> Health:
-    """Postgres, engines, gateways, reconcilers, queues, disk, log files, certificates and backups."""
+    """Postgres, engines, the tunnel, gateways, reconcilers, queues, disk, log files, certificates and backups."""
     async with database.reading() as session:
         found = await _of_the_database(session, settings)
         now = await database_now(session)
@@ -67,7 +69,8 @@ async def _of_the_database(session: AsyncSession, settings: Settings) -> list[Pa
     return [
         Part("database", State.OK, f"Answers; {size / 2**30:.2f} GiB."),
         parts.history_part(await watched.estimated_rows(session, *parts.HISTORY_TABLES), settings),
-        *parts.machine_parts(await nodes_seen_s_ago(session), now),
+        *parts.machine_parts(await nodes_seen_s_ago(session), now, await lost_machines(session)),
+        *parts.tunnel_parts(await tunnel(session)),
         *parts.doubt_parts(await list_doubts(session), settings.missing_replicas_wait_s),
         *parts.isolation_parts(await list_nodes(session)),
         *parts.host_parts(await list_nodes(session)),

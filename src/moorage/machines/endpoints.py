@@ -27,6 +27,7 @@ from moorage.machines.schemas import (
     TunnelRead,
 )
 from moorage.machines.states import Happening, MachineState, Speaker
+from moorage.machines.words import condition
 from moorage.tunnel.addresses import DOOR_PORT
 from moorage.tunnel.peers import HubEnd
 
@@ -245,7 +246,7 @@ def _shown(row: MachineRow, joins_until: datetime | None) -> MachineRead:
         state=MachineState(row.state),
         state_since=row.state_since,
         returns_as=service.life_of(row).before_loss,
-        message=row.message,
+        message=condition(service.life_of(row), has_joined=row.joined_at is not None),
         address=row.address,
         gpus=list(row.facts.get("gpus", ())),
         facts=row.facts,

@@ -7,7 +7,6 @@ while the installation's own end of the tunnel is not open. Whether it answers i
 When it fails: the machine stays what it was; the next look is five seconds later.
 """
 
-import asyncio
 from dataclasses import dataclass, field
 
 import structlog
@@ -18,14 +17,14 @@ from moorage.kit.database import Database
 from moorage.kit.settings import Settings
 from moorage.machines import repository, service, telling
 from moorage.machines.channels import MACHINES
-from moorage.machines.states import Happening, MachineState, Speaker
+from moorage.machines.states import LOST_AFTER, Happening, MachineState, Speaker
 from moorage.reconcile.driver import Due
 from moorage.reconcile.lease import Lease
+from moorage.tunnel.reach import answers
 
 log = structlog.get_logger()
 
 LOOK_EVERY_S = 5.0
-LOST_AFTER_S = 20.0
 _TIMEOUT_S = 3.0
 _TELL = "tell"
 """The key that stands for no machine, but for the mail about all that were lost or came back."""
@@ -67,7 +66,7 @@ class MachinesReconciler:
             listens = bool(await repository.live_hubs(session))
         if row is None or row.state == MachineState.REMOVED or row.address is None or row.port is None:
             return
-        happening = self._judged(key, await _answers(row.address, row.port), listens)
+        happening = self._judged(key, await answers(row.address, row.port, _TIMEOUT_S), listens)
         if happening is None:
             return
         async with self.database.transaction() as session:
@@ -103,8 +102,8 @@ class MachinesReconciler:
         # Whoever led before may have listened; we have not.
         self._silent_since_s.clear()
 
-    def _judged(self, machine: str, answers: bool, listens: bool) -> Happening | None:
-        if answers:
+    def _judged(self, machine: str, answered: bool, listens: bool) -> Happening | None:
+        if answered:
             self._silent_since_s.pop(machine, None)
             return Happening.ANSWERED
         if not listens:
@@ -112,14 +111,4 @@ class MachinesReconciler:
             return None
         now_s = self.clock.monotonic()
         silent_s = now_s - self._silent_since_s.setdefault(machine, now_s)
-        return Happening.SILENT if silent_s >= LOST_AFTER_S else None
-
-
-async def _answers(address: str, port: int) -> bool:
-    try:
-        async with asyncio.timeout(_TIMEOUT_S):
-            _, writer = await asyncio.open_connection(address, port)
-    except (OSError, TimeoutError):
-        return False
-    writer.close()
-    return True
+        return Happening.SILENT if silent_s >= LOST_AFTER.total_seconds() else None

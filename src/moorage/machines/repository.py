@@ -184,6 +184,11 @@ async def any_machine(session: AsyncSession) -> bool:
     return (await session.execute(select(MachineRow.id).where(_PRESENT).limit(1))).first() is not None
 
 
+async def lost_machines(session: AsyncSession) -> set[str]:
+    query = select(MachineRow.id).where(MachineRow.state == MachineState.LOST)
+    return set((await session.execute(query)).scalars())
+
+
 async def machine_ends(session: AsyncSession) -> list[MachineEnd]:
     query = select(MachineRow).where(_PRESENT, MachineRow.joined_at.is_not(None))
     return [

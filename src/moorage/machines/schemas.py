@@ -1,5 +1,6 @@
 """Machines, as the operator sees them and as they speak themselves."""
 
+import re
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -10,7 +11,19 @@ from moorage.machines.states import MachineState, TunnelState
 from moorage.machines.tokens import is_credential, is_machine_secret
 from moorage.tunnel.keys import is_public_key
 
-MachineName = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$")]
+_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?")
+NAME_RULE = (
+    "must be 1 to 63 small letters, digits, dots or hyphens, beginning and ending with a letter or digit"
+)
+
+
+def _machine_name(text: str) -> str:
+    if not _NAME.fullmatch(text):
+        raise ValueError(NAME_RULE)
+    return text
+
+
+MachineName = Annotated[str, Field(max_length=63), AfterValidator(_machine_name)]
 
 
 def _one_line(text: str) -> str:

@@ -64,7 +64,11 @@ async def add(
     _require_https(settings)
     await repository.take_naming_turn(session)
     if name is not None and await _is_taken(session, name, ""):
-        raise ConflictError(f"There is a machine {name} already.", code="name_taken")
+        raise ConflictError(
+            f"There is a machine {name} already. If it has not joined, `moor machines command {name}` prints another "
+            "command for it; if it is to be replaced, remove it first.",
+            code="name_taken",
+        )
     token = new_join_token()
     row = MachineRow(
         id=new_machine_id(),
@@ -211,7 +215,8 @@ async def say(
         **{"from": str(before.state), "to": str(outcome.state), "forced": forced},
     )
     if outcome.state is not before.state:
-        await _tell(session, keyring, settings, row, before, outcome)
+        left = happening is Happening.LEAVE
+        await _tell(session, keyring, settings, row, before, outcome, left=left)
     await repository.tell_of_change(session)
     return row
 
@@ -236,7 +241,14 @@ async def _change(session: AsyncSession, row: MachineRow, life: Life) -> None:
 
 
 async def _tell(
-    session: AsyncSession, keyring: Keyring, settings: Settings, row: MachineRow, before: Life, after: Life
+    session: AsyncSession,
+    keyring: Keyring,
+    settings: Settings,
+    row: MachineRow,
+    before: Life,
+    after: Life,
+    *,
+    left: bool,
 ) -> None:
     """At once; but losses and returns a little later, many in one mail (`telling.py`)."""
     was_lost = before.state is MachineState.LOST and after.state is not MachineState.REMOVED
@@ -244,15 +256,15 @@ async def _tell(
         row.untold_since = row.untold_since or row.state_since
         await session.flush()
         return
-    subject, text = change_mail(row.name or row.id, before, after)
+    subject, text = change_mail(row.name or row.id, before, after, left=left)
     await queue_mail(session, keyring, to=settings.operator_email, subject=subject, text=text)
 
 
 def _require_https(settings: Settings) -> None:
     if not settings.api_base_url.startswith("https://"):
         raise ConflictError(
-            "Machines join over HTTPS, and this installation has no https:// address. Set public_url, and "
-            "api_certificate or a proxy that speaks TLS.",
+            "Machines join over HTTPS, and this installation has no https:// address. Set public_url and api_certificate "
+            "in moorage.toml, or put a proxy that speaks TLS before it, and start Moorage again.",
             code="https_needed",
         )
 
@@ -293,7 +305,7 @@ async def _flush_keys(session: AsyncSession) -> None:
     except IntegrityError as exc:
         if "uq_machines_public_key" in str(exc.orig):
             raise InvalidInputError(
-                "Another machine has this key. Each makes its own: run `moor-node leave` on a copied machine, then join.",
+                "Another machine has this key. Each makes its own: run `moor-node leave --copied` on a copied machine, then join.",
                 code="key_in_use",
             ) from exc
         raise
@@ -301,7 +313,7 @@ async def _flush_keys(session: AsyncSession) -> None:
 
 def _no_entry() -> NotAuthenticatedError:
     return NotAuthenticatedError(
-        "This token is not known, was used by another machine, or is older than 30 minutes. "
-        "Get a new one with `moor machines add`.",
+        "This command is not known any more: another was printed since, another machine used it, or it is older than 30 "
+        "minutes. Where it was printed, get another: `moor machines command NAME`, or *Another command* in the console.",
         code="join_token_refused",
     )

@@ -11,7 +11,11 @@ what ran there is replaced, and when it answers again it is what it was, or what
 """
 
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from enum import StrEnum
+
+LOST_AFTER = timedelta(seconds=20)
+"""Of silence: then a machine is lost; and what it has, and no gateway reaches there either, is replaced on others."""
 
 
 class MachineState(StrEnum):
@@ -107,10 +111,11 @@ def after(life: Life, happening: Happening, *, forced: bool = False) -> Life | R
 def _removed(life: Life, forced: bool) -> Life | Refusal:
     serves = life.state in WITH_ENGINE - {MachineState.LOST} and life.replicas > 0
     if serves and not forced:
+        run = "1 replica runs" if life.replicas == 1 else f"{life.replicas} replicas run"
         return Refusal(
             "machine_in_use",
-            f"{life.replicas} replicas run on this machine. Drain it first; or force it, and they are replaced after they "
-            "are gone.",
+            f"{run} on this machine. Drain it first, and wait until it is empty; by force (`--force`) they are cut off at "
+            "once, and replaced after that.",
         )
     return replace(life, state=MachineState.REMOVED, before_loss=None)
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from moorage.machines.states import Life, MachineState
 
 _SENTENCES = {
-    MachineState.JOINING: "It has not answered yet.",
+    MachineState.JOINING: "It has joined, and has not answered through the tunnel yet.",
     MachineState.ACTIVE: "It takes containers.",
     MachineState.PAUSED: "Nothing new starts there; what runs stays.",
     MachineState.DRAINING: "What runs there moves to other machines.",
@@ -37,15 +37,37 @@ def sentence(state: MachineState) -> str:
     return _SENTENCES[state]
 
 
-def change_mail(name: str, before: Life, after: Life) -> tuple[str, str]:
-    """Subject and text, for the operator: what happened, and what to do about it."""
+def condition(life: Life, *, has_joined: bool) -> str:
+    """How a machine is now, for the operator: more than its state alone says."""
+    told = sentence(life.state)
+    if life.state is MachineState.JOINING and not has_joined:
+        return "Its command has not been run yet, or has not come to its end."
+    if life.state is MachineState.DRAINING and life.replicas == 0:
+        return "It is empty: switch it off, or remove it."
+    if life.before_loss not in (None, MachineState.ACTIVE):
+        return f"{told} When it answers again, it is {life.before_loss}."
+    return told
+
+
+def change_mail(name: str, before: Life, after: Life, *, left: bool = False) -> tuple[str, str]:
+    """Subject and text, for the operator: what happened, and what to do about it. `left`: by the machine's own word."""
     joined = before.state is MachineState.JOINING
-    verb = {
-        MachineState.ACTIVE: "is ready" if joined else "is active again",
-        MachineState.PAUSED: "is paused",
-        MachineState.DRAINING: "drains",
-        MachineState.REMOVED: "was removed",
-    }[after.state]
+    verb = (
+        "has left"
+        if left
+        else {
+            MachineState.ACTIVE: "is ready" if joined else "is active again",
+            MachineState.PAUSED: "is paused",
+            MachineState.DRAINING: "drains",
+            MachineState.REMOVED: "was removed",
+        }[after.state]
+    )
+    undo = _run(
+        "Its command works no longer. If it was run already, undo that on the machine:"
+        if joined
+        else "What runs there goes on until joining is undone on the machine:",
+        "moor-node leave",
+    )
     to_do = {
         MachineState.ACTIVE: f"{_NOTHING_TO_DO} If it has GPUs that no instance type offers, the console proposes one."
         if joined
@@ -59,8 +81,11 @@ def change_mail(name: str, before: Life, after: Life) -> tuple[str, str]:
         + "\n\n"
         + _run("To use it again:", f"moor machines resume {name}"),
         MachineState.REMOVED: _run(
-            "If it has not left by itself, undo joining on the machine:", "moor-node leave"
-        ),
+            "Somebody ran `moor-node leave` there. To have it back, add it again:",
+            f"moor machines add --name {name}",
+        )
+        if left
+        else undo,
     }[after.state]
     text = f"The machine {name} {verb}. {sentence(after.state)} It was {before.state} before.\n\n{to_do}"
     return f"The machine {name} {verb}", f"{text}\n"

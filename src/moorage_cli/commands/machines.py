@@ -78,17 +78,7 @@ def show(session: Session, machine: MachineArgument) -> None:
             ("Id", one["id"]),
             ("State", f"{one['state']} since {shown_time(one['state_since'])}"),
             ("", one["message"] or ""),
-            *(
-                [
-                    (
-                        "Command",
-                        f"runs out {shown_time(one['joins_until'])}; `moor machines command` prints another",
-                    )
-                ]
-                if one["joins_until"]
-                else []
-            ),
-            *([("Answers again", f"then it is {one['returns_as']}")] if one["returns_as"] else []),
+            *([("Command", _command_words(one))] if one["joins_until"] else []),
             ("Last answer", shown_time(one["seen_at"]) if one["seen_at"] else "never"),
             ("Replicas", str(one["replicas"])),
             ("Address", one["address"] or "-"),
@@ -133,6 +123,11 @@ def remove(
     session.output.answer({"id": machine_id, "removed": True}, f"{machine} is removed.")
 
 
+def _command_words(machine: Record) -> str:
+    another = f"`moor machines command {machine['name'] or machine['id']}` prints another"
+    return f"runs out {shown_time(machine['joins_until'])}; {another}"
+
+
 def _say(session: Session, machine: str, verb: str) -> None:
     said: Record = session.client.post(f"/machines/{path_part(_id_of(session, machine))}/{verb}")
     session.output.answer(
@@ -146,4 +141,8 @@ def _id_of(session: Session, machine: str) -> str:
     for one in session.client.pages("/operator/machines"):
         if one["name"] == machine:
             return str(one["id"])
-    raise CliError(f"There is no machine {machine}.", code="not_found", hint="See `moor machines list`.")
+    raise CliError(
+        f"There is no machine {machine}.",
+        code="not_found",
+        hint="See `moor machines list`; for the machine that Moorage itself runs on there is `moor operator intake`.",
+    )

@@ -1,7 +1,8 @@
-"""`moor operator organizations`, `users`, `suspend`, `resume`, `credit`, `initial-credit`, `revenue`, `forget-gateway`,
-`replicas-gone` and `intake`, for the operator of the installation."""
+"""`moor operator organizations`, `users`, `suspend`, `resume`, `credit`, `initial-credit`, `revenue`, `audit`,
+`forget-gateway`, `replicas-gone` and `intake`, for the operator of the installation."""
 
 from enum import StrEnum
+from itertools import islice
 from typing import Annotated
 
 import typer
@@ -125,6 +126,29 @@ def revenue(
     ]
     columns = ("DAY", "HOURS", "EARNED", "BY CARD", "BY TRANSFER", "GRANTED", "REFUNDED")
     session.output.table(columns, rows, "No money moved in these days.")
+
+
+@command(app, "audit")
+def audit(
+    session: Session,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many records, the newest.")] = 50,
+) -> None:
+    """Show who changed what of the installation itself: machines, prices, gateways; newest first."""
+    found = list(islice(session.client.pages("/operator/audit"), limit))
+    if session.output.as_json:
+        session.output.result(found)
+        return
+    rows = [
+        [
+            shown_time(one["at"]),
+            one["actor_email"] or one["actor"],
+            one["action"],
+            one["target"],
+            ", ".join(f"{name} {value}" for name, value in sorted(one["details"].items()) if value),
+        ]
+        for one in found
+    ]
+    session.output.table(("AT", "BY", "ACTION", "TARGET", "DETAILS"), rows, "Nothing was changed yet.")
 
 
 @command(app, "forget-gateway")

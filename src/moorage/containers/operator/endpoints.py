@@ -197,4 +197,4 @@ def _state(node: NodeCapacity, seen_s_ago: float) -> Literal["ready", "silent", 
         return "silent"
     if node.draining:
         return "draining"
-    return "ready" if node.takes_replicas else "cordoned"
+    return "ready" if node.takes_replicas and node.closed_because is None else "cordoned"

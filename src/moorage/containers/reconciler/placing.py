@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from moorage.catalog.capacity import Used, best_machines, place, room_for
 from moorage.catalog.driver_fit import too_old_for
 from moorage.catalog.repository import list_instance_types
-from moorage.catalog.shortage import why_waiting
+from moorage.catalog.shortage import why_waiting, why_waiting_for_image
 from moorage.containers import capacity_repository
 from moorage.containers.avoidance import Avoidance, avoided_nodes, why_no_other_room
 from moorage.containers.capacity_repository import Room
@@ -55,7 +55,9 @@ class Placing:
             having = await self.calls.engines_with(
                 settings.image, {node.engine for node in there if node.takes_replicas}
             )
+            without = tuple(node for node in there if node.takes_replicas and node.engine not in having)
             there = [node for node in there if node.engine in having or not node.takes_replicas]
+            return replace(room, nodes=there, without_image=without)
         return replace(room, nodes=there)
 
     def with_its_driver(self, loaded: Loaded, room: Room) -> Room:
@@ -80,6 +82,8 @@ class Placing:
     def why_no_room(self, loaded: Loaded, room: Room) -> str:
         instance_type, avoidance = loaded.instance_type, Avoidance.from_json(loaded.container.avoidance)
         avoided = self.avoided(loaded)
+        if room_for(instance_type, room.without_image, room.used, self.settings.cpu_overcommit):
+            return why_waiting_for_image(ContainerSettings.from_json(loaded.container.settings).image)
         if avoidance is None or not avoided:
             return why_waiting(instance_type, room.nodes, room.used, self.settings.cpu_overcommit)
         return why_no_other_room(instance_type.gpu_model or instance_type.name, avoided, avoidance.until)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from moorage.engines.base import (
+    WRONG_CLOCK,
     DiskSpace,
     GpuDevice,
     GpuHandover,
@@ -67,7 +68,7 @@ def node_of(machine: Machine, claimed: Collection[NodeCapacity], clock_error_s: 
     closed_because = node.closed_because
     if abs(clock_error_s) > MOST_CLOCK_ERROR_S:
         way = "ahead of" if clock_error_s > 0 else "behind"
-        closed_because = f"its clock is {abs(clock_error_s):.0f} s {way} Moorage's"
+        closed_because = f"{WRONG_CLOCK} {abs(clock_error_s):.0f} s {way} Moorage's"
     # By name, so that whatever else a machine says of itself one day is looked at before it is believed. And in few words:
     # whoever starts something, anywhere, reads them of all machines.
     return NodeCapacity(
