@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from moorage.kit.errors import SettingsError
 from moorage.kit.ids import InstallationId
+from moorage.machines.on_machine.files import DEFAULT_DOCKER_HOST
 
 DEFAULT_FILE = Path("/etc/moorage/node.toml")
 _ADDRESS = r"^[0-9A-Fa-f.:]{2,45}$"
@@ -27,7 +28,7 @@ class NodeSettings(BaseModel):
     """Of Moorage's pull proxy, in the tunnel."""
     pulls_port: int = Field(default=7421, ge=1, le=65535)
 
-    docker_host: str = "unix:///var/run/docker.sock"
+    docker_host: str = DEFAULT_DOCKER_HOST
     container_runtime: str | None = Field(default=None, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")
     gpu_handover: Literal["auto", "runtime", "cdi", "direct"] = "auto"
     isolation: Literal["required", "waived"] = "required"

@@ -2,16 +2,18 @@
 
 import asyncio
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from moorage.kit.errors import MoorageError, SetupError
+from moorage.kit.errors import EngineError, MoorageError, SetupError
 from moorage.kit.logging import configure_logging
 from moorage.machines.on_machine.facts import facts, host_name
 from moorage.machines.on_machine.files import DEFAULT_FOLDER, MachineFiles
 from moorage.machines.on_machine.installation import Installation, InstallationError
+from moorage.machines.on_machine.replicas import end_replicas
 from moorage.machines.on_machine.services import remove_services
 from moorage.machines.on_machine.tunnel import MachineTunnel
 from moorage.tunnel.keys import public_key_of
@@ -82,9 +84,12 @@ async def _join(files: MachineFiles, installation: Installation, token: str) -> 
             raise SetupError(
                 f"This machine is part of {known['url']}. Run `moor-node leave` first to join another installation."
             )
-        files.forget_credential()
-        name: str = known["name"]
-        return name
+        if await _is_still_known(files, installation):
+            files.forget_credential()
+            name: str = known["name"]
+            return name
+        # Removed by the operator, or joined after the backup that the installation was restored from.
+        files.forget()
     secrets = files.secrets()
     membership = await installation.join(
         {
@@ -105,6 +110,16 @@ async def _join(files: MachineFiles, installation: Installation, token: str) -> 
     return joined
 
 
+async def _is_still_known(files: MachineFiles, installation: Installation) -> bool:
+    """An installation that does not answer has not said otherwise."""
+    asks = replace(installation, machine_id=files.membership()["id"], secret=files.secrets()["secret"])
+    try:
+        await asks.membership()
+    except InstallationError as exc:
+        return exc.code != _REFUSED
+    return True
+
+
 async def _leave(files: MachineFiles, tunnel: MachineTunnel, force: bool) -> None:
     try:
         await tunnel.installation.leave()
@@ -113,6 +128,13 @@ async def _leave(files: MachineFiles, tunnel: MachineTunnel, force: bool) -> Non
         if exc.code != _REFUSED and not force:
             raise
     await asyncio.to_thread(remove_services)
+    try:
+        await end_replicas(files.docker_host(), files.membership()["installation_id"])
+    except EngineError as exc:
+        if not force:
+            raise SetupError(
+                f"What runs here could not be ended ({exc.message}). See `docker version`; or leave with --force."
+            ) from exc
     await tunnel.take_down()
     files.forget()
 

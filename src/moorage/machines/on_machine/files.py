@@ -6,6 +6,7 @@ A step writes its file only when it is whole, so that a second run goes on where
 import hashlib
 import json
 import os
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from moorage.machines.tokens import CREDENTIAL_PREFIX, MACHINE_PREFIX
 from moorage.tunnel.keys import load_or_create_private_key, replace_private_key
 
 DEFAULT_FOLDER = Path("/etc/moorage")
+DEFAULT_DOCKER_HOST = "unix:///var/run/docker.sock"
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,25 @@ class MachineFiles:
             f"replica_ports = [{first}, {last}]",
         )
         _write(self.node_settings, "\n".join(lines) + "\n", 0o644)
+
+    def note_pull_proxy(self, membership: dict[str, Any]) -> None:
+        """Where the installation's hub is now; the node role reads it from its settings, in which all else stays."""
+        hubs = membership["hubs"]
+        if not hubs or not self.node_settings.exists():
+            return
+        said = f'pulls_address = "{hubs[0]["address"]}"'
+        before = self.node_settings.read_text().splitlines()
+        after = [said if line.startswith("pulls_address =") else line for line in before]
+        if after != before:
+            _write(self.node_settings, "\n".join(after) + "\n", 0o644)
+
+    def docker_host(self) -> str:
+        """Of the engine that the node role uses."""
+        try:
+            settings = tomllib.loads(self.node_settings.read_text())
+        except (FileNotFoundError, tomllib.TOMLDecodeError):
+            settings = {}
+        return str(settings.get("docker_host", DEFAULT_DOCKER_HOST))
 
     def forget_credential(self) -> None:
         """Its digest in the node's settings is enough to know it by."""
