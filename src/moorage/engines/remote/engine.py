@@ -33,7 +33,7 @@ from moorage.engines.remote.codec import WireError, to_bytes
 from moorage.engines.remote.connection import MachineConnection
 from moorage.engines.remote.hints import Hints
 from moorage.engines.remote.known import KnownReplicas, engine_id_there
-from moorage.engines.remote.machine import Machine, PlacedReplica, Placements
+from moorage.engines.remote.machine import Machine, Placements
 from moorage.engines.remote.messages import Envelope, HintPosition, answer_type, open_envelope
 from moorage.engines.remote.output import Output
 from moorage.engines.remote.pulls import RemotePulls
@@ -97,9 +97,7 @@ class RemoteEngine:
         return bool((await self._ask("remove_image", engine_ref=engine_ref)).answer)
 
     async def start(self, spec: ReplicaSpec) -> ObservedReplica:
-        self._known.note(
-            {spec.replica_id: PlacedReplica(spec.container_id, is_here=True)}, self._clock.monotonic()
-        )
+        self._known.note_start(spec.replica_id, spec.container_id, self._clock.now(), self._clock.monotonic())
         try:
             started: ObservedReplica = (await self._ask("start", spec=spec)).answer
         except StartError as exc:
