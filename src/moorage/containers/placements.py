@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from sqlalchemy import select
 
 from moorage.containers.models import ReplicaRow
+from moorage.containers.states import ReplicaState
 from moorage.engines.remote.machine import PlacedReplica
 from moorage.kit.database import Database
 from moorage.kit.ids import ContainerId, ReplicaId
@@ -19,9 +20,12 @@ class RowPlacements:
     engine: str
 
     async def placed(self, replica_ids: Collection[ReplicaId]) -> Mapping[ReplicaId, PlacedReplica]:
+        """Without those that are removed elsewhere, which are nobody's: a machine that was removed and joined again is
+        another one by then, and what it still runs is to end."""
         if not replica_ids:
             return {}
-        query = select(ReplicaRow.id, ReplicaRow.container_id, ReplicaRow.engine)
+        somebodys = (ReplicaRow.engine == self.engine) | (ReplicaRow.state != ReplicaState.REMOVED)
+        query = select(ReplicaRow.id, ReplicaRow.container_id, ReplicaRow.engine).where(somebodys)
         async with self.database.reading() as session:
             rows = await session.execute(query.where(ReplicaRow.id.in_(replica_ids)))
         return {
