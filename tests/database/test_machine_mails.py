@@ -73,6 +73,36 @@ async def machines(api: Api, count: int, port: int) -> None:
         await api.new_machine(name=f"rack-{number}", address=f"127.0.9.{number + 1}", port=port)
 
 
+async def test_one_that_comes_and_goes_is_told_of_once_an_hour(watch: Watch) -> None:
+    port = free_port()
+    await machines(watch.api, 1, port)
+    for _ in range(6):
+        await watch.look_until_lost()
+        await watch.minute_passes()
+        await watch.look()
+        server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.9.1", port)
+        watch.clock.later_s += LOOK_EVERY_S
+        await watch.look()
+        assert await watch.states() == {"active"}
+        await watch.minute_passes()
+        await watch.look()
+        server.close()
+        await server.wait_closed()
+        watch.clock.later_s += LOOK_EVERY_S
+    assert len(await watch.subjects()) == 6, "of three losses and three returns"
+    await watch.api.execute("UPDATE machines SET untold_since = untold_since - interval '1 hour'")
+    watch.clock.later_s += LOOK_EVERY_S
+    await watch.look()
+    assert len(await watch.subjects()) == 7
+    # Another's loss is told of at once, and this one with it.
+    await watch.look_until_lost()
+    await watch.api.new_machine(name="rack-9", address="127.0.9.9", port=port)
+    await watch.look_until_lost()
+    await watch.minute_passes()
+    await watch.look()
+    assert (await watch.subjects())[0] == "2 machines do not answer"
+
+
 async def test_ten_that_are_lost_together_are_one_mail(watch: Watch) -> None:
     await machines(watch.api, 10, free_port())
     await watch.look_until_lost()

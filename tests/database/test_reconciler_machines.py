@@ -1,6 +1,8 @@
 """Several machines: what one does not answer concerns its own replicas, and others take their place."""
 
 import asyncio
+from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from machines_support import (
@@ -25,7 +27,8 @@ from moorage.containers import service
 from moorage.containers.capacity_repository import insert_replica
 from moorage.containers.models import ReplicaRow
 from moorage.containers.reconciler.doubt_repository import list_doubts
-from moorage.engines.base import LOCAL_ENGINE, NodeCapacity
+from moorage.engines.base import LOCAL_ENGINE, Image, ImageRequest, NodeCapacity, PullProgress
+from moorage.engines.engines import Engines
 from moorage.engines.simulated_machine import SimulatedImage, engine_ref
 from moorage.kit.database import Database
 from moorage.kit.errors import EngineError, ImageError
@@ -448,6 +451,27 @@ async def test_a_local_image_runs_where_it_was_built(fleet: Fleet) -> None:
     async with leading(fleet) as alive:
         container_id = await fleet.world.create(replicas=3)
         assert machines_of(await serving(alive, container_id, 3)) == [(LOCAL_ENGINE, "simulated")] * 3
+
+
+async def test_no_machine_chooses_what_another_starts_as_a_local_image(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first that is asked names an image of its choice: on another machine that may be anybody's."""
+    fleet.engines = Engines({SECOND: fleet.second_engine, LOCAL_ENGINE: fleet.local_engine})
+    for machine in fleet.machines.values():
+        machine.images = {**machine.images, "private": SimulatedImage()}
+    honest = fleet.second_engine.ensure_image
+
+    async def another(request: ImageRequest, on_progress: Callable[[PullProgress], None]) -> Image:
+        return replace(await honest(request, on_progress), engine_ref=engine_ref("private"))
+
+    monkeypatch.setattr(fleet.second_engine, "ensure_image", another)
+    async with leading(fleet) as alive:
+        container_id = await fleet.world.create(replicas=2)
+        await serving(alive, container_id, 2)
+    image = (await fleet.world.container(container_id)).settings["image"]
+    started = {one.image for one in fleet.world.machine.running() if one.container_id == container_id}
+    assert started == {engine_ref(image)}
 
 
 async def test_waiting_and_pulling_are_waited_for_and_what_fails_later_is_told(fleet: Fleet) -> None:

@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 import aiohttp
 import pytest
@@ -397,6 +398,41 @@ def test_a_ticket_is_for_one_image_and_one_pull() -> None:
                 async with session.get(f"http://{listen}/v2/") as greeting:
                     assert greeting.status == 401
             assert await status(ticket.name, layer, *mine) == 401
+
+    run(story)
+
+
+def test_a_machine_that_takes_for_ever_holds_up_the_pulls_of_no_other() -> None:
+    async def story(hostile: Hostile) -> None:
+        ann = OrganizationId("org_ann")
+        async with hostile.pulls(pulls_per_organization=1) as proxy:
+            order = PullOrder(IMAGE, None, "amd64", ann, machine="slow")
+            async with proxy.ticket(order), asyncio.timeout(20):
+                await pull(proxy, replace(order, machine="quick"))
+                await pull(proxy, replace(order, machine=""))
+
+    run(story)
+
+
+def test_who_asks_without_end_is_refused_and_has_to_connect_anew() -> None:
+    async def story(hostile: Hostile) -> None:
+        async with (
+            hostile.pulls() as proxy,
+            proxy.ticket(ORDER) as ticket,
+            aiohttp.ClientSession() as session,
+        ):
+            listen, _, path = ticket.name.partition("/")
+            address = f"http://{listen}/v2/{path}/manifests/{ticket.manifest_digest}"
+            credentials = ticket.credentials
+            mine = {"Authorization": aiohttp.encode_basic_auth(credentials.username, credentials.password)}
+            async with session.get(address) as stranger:
+                assert (stranger.status, stranger.headers.get("Connection")) == (401, "close")
+            layers = {layer.digest for layer in ticket.image.manifest.layers}
+            for _ in range(50 * (len(layers) + 3)):
+                async with session.get(address, headers=mine) as answer:
+                    assert answer.status == 200
+            async with session.get(address, headers=mine) as answer:
+                assert (answer.status, answer.headers.get("Connection")) == (429, "close")
 
     run(story)
 

@@ -1,7 +1,7 @@
 """Which seed finds each planted bug, and when: `python -m tests.simulation.find_planted`.
 
 Seeds that found a bug before are tried first (`found_before.json`), then those of 1 to 200 that promise most. `--fresh` does
-without them, `--write` keeps what was found, `--jobs 2` looks for several bugs at once, `--seeds 200` says when to give up;
+without them, `--write` keeps what was found, `--jobs 2` tries several seeds at once, `--seeds 200` says when to give up;
 what else is given is part of a bug's name."""
 
 import argparse
@@ -9,10 +9,13 @@ import json
 import multiprocessing
 import signal
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from multiprocessing.pool import Pool
 from pathlib import Path
+from queue import SimpleQueue
 
 from moorage.kit.logging import configure_logging
 from tests.simulation import invariants, invariants_gpus, invariants_rights
@@ -114,10 +117,40 @@ def _find_all(work: list[tuple[str, list[int]]], jobs: int) -> Iterator[Found]:
             yield from (find(server, bug_named(name), seeds) for name, seeds in work)
         return
     pool = multiprocessing.get_context("spawn").Pool(jobs, _begin_job)
-    yield from pool.imap(_find_in_job, work)
+    yield from _all_at_once(pool, work, jobs)
     # Not ended from here: each stops its server first.
     pool.close()
     pool.join()
+
+
+def _all_at_once(pool: Pool, work: list[tuple[str, list[int]]], jobs: int) -> Iterator[Found]:
+    """Whatever was tried the fewest times is tried next, so that one that hides holds up no other."""
+    left = {name: list(seeds) for name, seeds in work}
+    begun: Counter[str] = Counter()
+    ended: Counter[str] = Counter()
+    answers: SimpleQueue[Found | BaseException] = SimpleQueue()
+
+    def begin_next() -> None:
+        name = min(
+            (name for name, seeds in left.items() if seeds), key=lambda name: begun[name], default=None
+        )
+        if name is not None:
+            begun[name] += 1
+            one = (name, [left[name].pop(0)])
+            pool.apply_async(_find_in_job, (one,), callback=answers.put, error_callback=answers.put)
+
+    for _ in range(jobs):
+        begin_next()
+    while ended.total() < begun.total():
+        answer = answers.get()
+        if isinstance(answer, BaseException):
+            raise answer
+        name = answer.bug
+        ended[name] += 1
+        if name in left and (answer.seed is not None or (not left[name] and ended[name] == begun[name])):
+            del left[name]
+            yield replace(answer, seeds_tried=ended[name])
+        begin_next()
 
 
 _job = ExitStack()

@@ -19,8 +19,10 @@ SELECT h.id, h.container_id, h.slot, CASE WHEN c.deleted_at IS NULL THEN c.state
     EXISTS (SELECT FROM replicas r WHERE r.container_id = h.container_id AND r.slot = h.slot
         AND r.instance_type = h.instance_type AND r.state IN ('ready', 'routed')),
     t.memory_bytes + used.memory_bytes <= {memory_bytes} AND t.vcpu_millis + used.vcpu_millis <= {vcpu_millis}
+        AND t.gpu_count + used.gpus <= (SELECT coalesce(sum(jsonb_array_length(gpus)), 0) FROM nodes)
 FROM hours h LEFT JOIN containers c ON c.id = h.container_id JOIN instance_types t ON t.name = h.instance_type,
-    (SELECT coalesce(sum(u.memory_bytes), 0) AS memory_bytes, coalesce(sum(u.vcpu_millis), 0) AS vcpu_millis
+    (SELECT coalesce(sum(u.memory_bytes), 0) AS memory_bytes, coalesce(sum(u.vcpu_millis), 0) AS vcpu_millis,
+        coalesce(sum(u.gpu_count), 0) AS gpus
     FROM replicas r JOIN instance_types u ON u.name = r.instance_type
     WHERE r.state IN ('requested', 'starting', 'ready', 'routed', 'draining')) used
 WHERE h.state = 'held' ORDER BY h.id

@@ -5,13 +5,17 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from moorage.kit.clock import system_clock
+from moorage.kit.database import Database, Listener
+from moorage.kit.settings import Settings
+from moorage.machines.hub import TunnelHub
 from moorage.tunnel.addresses import DOOR_PORT
 from moorage.tunnel.interface import take_down_all
-from moorage.tunnel.keys import new_private_key
+from moorage.tunnel.keys import load_or_create_private_key, new_private_key
 from moorage.tunnel.rules import chain_names
 from tests.tunnel.places import answers, listen, listen_udp, tell_udp
 from tests.tunnel.streams import serve_stream, start_reading
@@ -108,6 +112,19 @@ def test_of_the_installation_a_machine_reaches_its_door_alone(town: Town) -> Non
     print(f"of {len(targets) + 2} addresses and ports, a machine reaches its door")
 
 
+def test_a_machine_holds_few_connections_of_the_door(town: Town) -> None:
+    """Each is a descriptor of the controller's. Also after the rules that let it in were set anew."""
+    town.join("near")
+    town.hub.place.do(listen(DOOR_PORT))
+    near = town.machines["near"].place
+    assert near.do(answers(HUB_ADDRESS, DOOR_PORT, within_s=10))
+    assert 50 < near.do(_held(HUB_ADDRESS, DOOR_PORT, 100)) <= 64
+    town.hub.place.sh(f"iptables -F MOOR-TIN-{town.hub.interface.name}")
+    town.apply_hub()
+    assert near.do(answers(HUB_ADDRESS, DOOR_PORT, within_s=10))
+    assert 50 < near.do(_held(HUB_ADDRESS, DOOR_PORT, 100)) <= 64
+
+
 def test_a_machine_cannot_speak_from_anothers_address(town: Town) -> None:
     town.join("near", "behind")
     town.hub.place.do(listen(DOOR_PORT))
@@ -199,6 +216,40 @@ def test_nothing_changes_when_nothing_is_to_change(town: Town) -> None:
     assert " 0     0 MOOR-TIN" not in town.hub.place.sh("iptables -nvL INPUT"), "the rules were set anew"
 
 
+def test_while_the_tunnel_is_away_nothing_leaves_by_another_way(town: Town) -> None:
+    """The default route leads to somebody who answers for a machine's address, in the open."""
+    town.join("near")
+    near, hub = MACHINES["near"], town.hub
+    elsewhere = town.places["internet"]
+    elsewhere.sh(f"ip address add {near}/32 dev lo")
+    elsewhere.do(listen(NODE_PORT))
+    pid = hub.interface._daemon.running_pid()
+    if pid is None:
+        hub.place.sh(f"ip link delete {hub.interface.name}")
+    else:
+        os.kill(pid, signal.SIGKILL)
+    hub.place.do(_is_gone(hub))
+    assert not hub.place.do(answers(near, NODE_PORT))
+    hub.place.do(hub.interface.take_down())
+    assert hub.place.do(answers(near, NODE_PORT)), "nothing is left of it"
+
+
+def test_a_gateway_host_closes_other_ways_before_it_asks_anybody(town: Town, tmp_path: Path) -> None:
+    """After a start of the machine HAProxy speaks to what it served last, perhaps before the database answers."""
+    settings = Settings(home=tmp_path)
+    hub = TunnelHub(
+        "gateway", Database("postgresql://nobody@127.0.0.1:1/none"), Listener(""), settings, system_clock
+    )
+    elsewhere, place = town.places["internet"], town.hub.place
+    elsewhere.sh(f"ip address add {MACHINES['near']}/32 dev lo")
+    elsewhere.do(listen(NODE_PORT))
+    place.do(hub.close_other_ways())
+    assert place.do(answers(MACHINES["near"], NODE_PORT)), "no machine ever joined: nothing is touched"
+    load_or_create_private_key(tmp_path / "tunnel-key")
+    place.do(hub.close_other_ways())
+    assert not place.do(answers(MACHINES["near"], NODE_PORT))
+
+
 def test_a_tunnel_that_died_comes_back(town: Town) -> None:
     town.join("near")
     town.machines["near"].place.do(listen(NODE_PORT))
@@ -226,6 +277,30 @@ def test_taken_down_it_leaves_nothing(town: Town) -> None:
     assert not any(name in rules for name in chain_names(town.hub.interface.name))
     assert rules.splitlines()[:3] == (before.splitlines() or rules.splitlines())[:3]
     assert town.hub.interface._daemon.running_pid() is None
+
+
+async def _is_gone(end: End) -> None:
+    deadline_s = system_clock.monotonic() + 10
+    while await end.interface._exists():
+        assert system_clock.monotonic() < deadline_s, "the interface is still there"
+        await asyncio.sleep(0.02)
+
+
+async def _held(address: str, port: int, wanted: int) -> int:
+    """How many connections of so many come about while all of them last."""
+
+    async def connect() -> asyncio.StreamWriter | None:
+        try:
+            async with asyncio.timeout(0.8):
+                _, writer = await asyncio.open_connection(address, port)
+        except (OSError, TimeoutError):
+            return None
+        return writer
+
+    writers = [one for one in await asyncio.gather(*(connect() for _ in range(wanted))) if one is not None]
+    for writer in writers:
+        writer.transport.abort()
+    return len(writers)
 
 
 async def _reached(targets: list[tuple[str, int]]) -> list[tuple[str, int]]:

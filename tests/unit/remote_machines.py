@@ -87,11 +87,14 @@ def sends(body: bytes | Callable[[], bytes], status: int = 200, **headers: str) 
     return behave
 
 
-def streams(piece: bytes, times: int | None = None, pause_s: float = 0.0) -> Behaviour:
+def streams(
+    piece: bytes, times: int | None = None, pause_s: float = 0.0, announced_bytes: int | None = None
+) -> Behaviour:
     """So often, or for ever."""
 
     async def behave(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
+        response.content_length = announced_bytes
         await response.prepare(request)
         sent = 0
         while times is None or sent < times:

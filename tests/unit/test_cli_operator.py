@@ -21,7 +21,7 @@ def test_nodes(moor: Moor) -> None:
     assert "580.65.06, CUDA up to 13.0" in said.stdout
     assert "rack-1: NVIDIA H200, 150 GiB, GPU-4711, in use" in said.stdout
     assert "rack-1: GPUs are handed over directly: the engine has no NVIDIA runtime." in said.stdout
-    assert "rack-1: Its driver is unloaded.\n  nvidia-smi -pm 1" in said.stdout
+    assert "rack-1: Its driver is unloaded.\n  On rack-1: nvidia-smi -pm 1" in said.stdout
     assert json.loads(moor("nodes", "--json").stdout)[0]["gpus"][0]["device_id"] == "GPU-4711"
 
 

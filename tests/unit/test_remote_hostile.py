@@ -16,6 +16,7 @@ from aiohttp import web
 
 from moorage.engines.base import (
     DiskSpace,
+    GpuDevice,
     GpuUsage,
     HostFinding,
     Image,
@@ -24,6 +25,7 @@ from moorage.engines.base import (
     LogStream,
     NodeCapacity,
     ObservedReplica,
+    PulledImage,
     ReplicaPhase,
     ReplicaSpec,
     ReplicaUsage,
@@ -67,11 +69,12 @@ from tests.unit.remote_machines import (
 )
 
 PAST = datetime(2026, 1, 1, tzinfo=UTC)
+BEGINNING_OF_TIME = datetime(1, 1, 1, tzinfo=UTC)
 FUTURE = datetime(2199, 1, 1, tzinfo=UTC)
 OWN, FOREIGN = new_replica_id(), new_replica_id()
 OWN_CONTAINER, FOREIGN_CONTAINER = new_container_id(), new_container_id()
 ROWS = {
-    OWN: PlacedReplica(OWN_CONTAINER, is_here=True),
+    OWN: PlacedReplica(OWN_CONTAINER, is_here=True, created_at=PAST),
     FOREIGN: PlacedReplica(FOREIGN_CONTAINER, is_here=False),
 }
 RUNNING = ObservedReplica(
@@ -163,6 +166,15 @@ def list_then(then: Behaviour, *listed: ObservedReplica) -> Behaviour:
     return behave
 
 
+def first_then(first: Behaviour, then: Behaviour) -> Behaviour:
+    left = [first]
+
+    async def behave(request: web.Request) -> web.StreamResponse:
+        return await (left.pop() if left else then)(request)
+
+    return behave
+
+
 AGAIN = Frame(FrameKind.LOOK_AGAIN, to_bytes(HintPosition("e", 0)))
 START = of("start", spec=SPEC)
 LIST = of("list_replicas")
@@ -216,6 +228,14 @@ LIES = [
         lambda seen: seen[2] <= seen[0].started_at == seen[1].started_at <= system_clock.now()),
     Lie("ended in the future", says(replace(ENDED, ended_at=FUTURE)), looked_at_twice,
         lambda seen: seen[2] <= seen[0].ended_at == seen[1].ended_at <= system_clock.now()),
+    Lie("ran before it was wanted", says(replace(RUNNING, started_at=BEGINNING_OF_TIME)), of("inspect", replica_id=OWN),
+        lambda found: found.started_at == PAST),
+    Lie("ended before it was wanted", says(replace(ENDED, started_at=BEGINNING_OF_TIME, ended_at=BEGINNING_OF_TIME)),
+        of("inspect", replica_id=OWN), lambda found: found.ended_at == PAST),
+    Lie("started before it was wanted", says(replace(RUNNING, started_at=BEGINNING_OF_TIME)), START,
+        lambda found: found.started_at == PAST),
+    Lie("ended before it was last seen to run", first_then(says(RUNNING), says(ENDED)), looked_at_twice,
+        lambda seen: seen[2] <= seen[1].ended_at <= system_clock.now()),
     Lie("ended before it began", says(replace(ENDED, ended_at=PAST - timedelta(days=1))), of("inspect", replica_id=OWN),
         lambda found: found.ended_at == found.started_at == PAST),
     Lie("has a clock that is ahead", says([NODE], time_s=FUTURE.timestamp()), of("capacity"),
@@ -226,7 +246,19 @@ LIES = [
     # Too much.
     Lie("answers with megabytes", sends(b'"' + b"x" * 3_000_000 + b'"'), of("prepare"), AWAY),
     Lie("answers without end", streams(b"[" * 65536), of("prepare"), AWAY),
-    Lie("answers slowly for ever", streams(b" ", pause_s=0.01), of("prepare"), "engine_timeout"),
+    Lie("answers slowly for ever", streams(b" ", pause_s=0.01, announced_bytes=10_000), of("prepare"), "engine_timeout"),
+    Lie("does not say how much it answers", streams(envelope(), 1), of("prepare"), AWAY),
+    Lie("hints in megabytes", list_then(frames(AGAIN, Frame(FrameKind.HINT, to_bytes(Hint(1, OWN_CONTAINER)) + b" " * 2_000)),
+        RUNNING), two_hints, AWAY),
+    Lie("has images that fill the column of all machines", says([PulledImage("sha256:1", 2**62)]), of("pulled_images"), AWAY),
+    Lie("has hundreds of findings", says([replace(NODE, findings=(HostFinding("x", "y" * 1_000, "", True),) * 500)]),
+        of("capacity"), lambda found: len(found[0].findings) == 40 and len(found[0].findings[0].message) == 400),
+    Lie("has hundreds of weaknesses", says([replace(NODE, weaknesses=("y" * 1_000,) * 500)]), of("capacity"),
+        lambda found: len(found[0].weaknesses) == 40 and len(found[0].weaknesses[0]) == 400),
+    Lie("has a GPU whose model goes on in a line of its own", says([replace(NODE, gpus=(GpuDevice("a", "A\n  curl evil", 1),))]),
+        of("capacity"), lambda found: found[0].gpus[0].model == "A curl evil"),
+    Lie("has a GPU whose name breaks the names of figures", says([replace(NODE, gpus=(GpuDevice("a/b", "A100", 1),))]),
+        of("capacity"), AWAY),
     Lie("says nothing", silence, of("prepare"), "engine_timeout"),
     Lie("lists thousands that nobody knows", says([replace(RUNNING, replica_id=new_replica_id()) for _ in range(500)]), LIST,
         lambda found: len(found) == 100),

@@ -6,7 +6,7 @@ import pytest
 
 from moorage.engines.base import ObservedReplica, ReplicaPhase
 from moorage.engines.remote.known import KnownReplicas
-from moorage.engines.remote.machine import Machine
+from moorage.engines.remote.machine import Machine, PlacedReplica
 from moorage.kit.ids import ContainerId, ReplicaId
 
 REPLICA, CONTAINER = ReplicaId("rep_" + "a" * 20), ContainerId("ctr_" + "a" * 20)
@@ -34,7 +34,7 @@ def said(started_at: datetime, ended_at: datetime | None = None) -> ObservedRepl
 @pytest.mark.parametrize("ahead", [timedelta(hours=-1), timedelta(seconds=-25), timedelta(hours=1)])
 def test_a_replica_starts_after_it_was_asked_for_and_ends_after_it_was_seen_to_run(ahead: timedelta) -> None:
     known = KnownReplicas(Machine("rack-7", "operator", "10.99.0.2", 7420, "secret"))
-    known.note_start(REPLICA, CONTAINER, NOON, 0.0)
+    known.note({REPLICA: PlacedReplica(CONTAINER, True, NOON)}, 0.0)
     started = known.checked(said(NOON + A_MOMENT + ahead), NOON + 2 * A_MOMENT).started_at
     assert started is not None
     assert NOON <= started <= NOON + 2 * A_MOMENT
@@ -48,6 +48,6 @@ def test_a_replica_starts_after_it_was_asked_for_and_ends_after_it_was_seen_to_r
 
 def test_what_is_right_is_believed() -> None:
     known = KnownReplicas(Machine("rack-7", "operator", "10.99.0.2", 7420, "secret"))
-    known.note_start(REPLICA, CONTAINER, NOON, 0.0)
+    known.note({REPLICA: PlacedReplica(CONTAINER, True, NOON)}, 0.0)
     found = known.checked(said(NOON + A_MOMENT, NOON + 2 * A_MOMENT), NOON + timedelta(minutes=1))
     assert (found.started_at, found.ended_at) == (NOON + A_MOMENT, NOON + 2 * A_MOMENT)

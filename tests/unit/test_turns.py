@@ -89,7 +89,11 @@ async def test_what_lasts_holds_no_place() -> None:
     await asyncio.gather(*waiting)
 
 
-async def test_too_many_that_wait_are_refused_and_errors_pass_through() -> None:
+async def test_too_many_that_wait_are_refused_and_errors_pass_through(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # All of them wait, however long that takes here.
+    monkeypatch.setattr("moorage.entrypoints.turns.COMPUTES_S", 3600)
     turns, over = Turns(100, system_clock), asyncio.Event()
     waiting = [
         asyncio.create_task(turns.run("a", _until(over)))

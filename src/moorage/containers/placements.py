@@ -3,7 +3,8 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from sqlalchemy import select
+from sqlalchemy import String, any_, literal, select
+from sqlalchemy.dialects.postgresql import ARRAY
 
 from moorage.containers.models import ReplicaRow
 from moorage.containers.states import ReplicaState
@@ -24,11 +25,14 @@ class RowPlacements:
         another one by then, and what it still runs is to end."""
         if not replica_ids:
             return {}
+        its = ReplicaRow.id == any_(literal(sorted(replica_ids), ARRAY(String)))
         somebodys = (ReplicaRow.engine == self.engine) | (ReplicaRow.state != ReplicaState.REMOVED)
-        query = select(ReplicaRow.id, ReplicaRow.container_id, ReplicaRow.engine).where(somebodys)
+        query = select(ReplicaRow.id, ReplicaRow.container_id, ReplicaRow.engine, ReplicaRow.created_at)
         async with self.database.reading() as session:
-            rows = await session.execute(query.where(ReplicaRow.id.in_(replica_ids)))
+            rows = await session.execute(query.where(its, somebodys))
         return {
-            ReplicaId(row.id): PlacedReplica(ContainerId(row.container_id), is_here=row.engine == self.engine)
+            ReplicaId(row.id): PlacedReplica(
+                ContainerId(row.container_id), row.engine == self.engine, row.created_at
+            )
             for row in rows
         }

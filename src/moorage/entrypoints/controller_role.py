@@ -2,6 +2,7 @@
 
 import os
 import socket
+from functools import partial
 
 from moorage.billing.cards.provider import card_provider
 from moorage.containers.channels import CONTAINERS
@@ -20,6 +21,7 @@ from moorage.kit.settings import Settings
 from moorage.machines.door import Door
 from moorage.outbound.pulls.proxy import PullProxy
 from moorage.reconcile.driver import Driver
+from moorage.tunnel.dead_ends import ensure_dead_ends
 
 
 async def serve(settings: Settings) -> None:
@@ -37,7 +39,8 @@ async def serve(settings: Settings) -> None:
     )
     engines = await engines_from(settings, installation_id, pulls)
     keyring = load_or_create_keyring(settings.key_file)
-    fleet = Fleet(database, listener, engines, keyring, pulls, system_clock)
+    close_other_ways = partial(ensure_dead_ends, (settings.tunnel_network,))
+    fleet = Fleet(database, listener, engines, keyring, pulls, system_clock, close_other_ways)
     holder = f"{socket.gethostname()}:{os.getpid()}"
     cards = card_provider(settings)
     reconcilers = make_reconcilers(Parts(database, engines, keyring, cards, settings, system_clock))

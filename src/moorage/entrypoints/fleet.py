@@ -6,6 +6,7 @@ which was removed is nobody's any more.
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 import structlog
@@ -28,6 +29,7 @@ from moorage.machines.channels import MACHINES
 from moorage.machines.repository import EngineMachine, list_engine_machines, note_replicas
 from moorage.machines.states import MachineState
 from moorage.outbound.pulls.proxy import PullProxy
+from moorage.tunnel.programs import TunnelError
 
 log = structlog.get_logger()
 
@@ -53,6 +55,8 @@ class Fleet:
     keyring: Keyring
     pulls: PullProxy
     clock: Clock
+    close_other_ways: Callable[[], Awaitable[None]]
+    """To machines, but for the tunnel. Raises `TunnelError`."""
     _changed: asyncio.Event = field(init=False)
     _made_of: dict[str, Machine] = field(init=False, default_factory=dict)
     """By the engine's name."""
@@ -72,8 +76,9 @@ class Fleet:
             nodes = await list_nodes(session)
         for name in self._made_of.keys() - machines.keys():
             await self._leave(name)
-        for name, machine in machines.items():
-            await self._join(name, machine)
+        if machines.keys() <= self._made_of.keys() or await self._may_speak():
+            for name, machine in machines.items():
+                await self._join(name, machine)
         for name in sorted({node.engine for node in nodes} - machines.keys() - {LOCAL_ENGINE}):
             await let_go_of(self.database, name)
         if not machines:
@@ -88,6 +93,14 @@ class Fleet:
                         await set_intake(session, node.engine, node.name, intake)
             counts = await replicas_by_engine(session)
             await note_replicas(session, {one.name: counts.get(name, 0) for name, one in machines.items()})
+
+    async def _may_speak(self) -> bool:
+        try:
+            await self.close_other_ways()
+        except TunnelError as exc:
+            log.error("machines_not_spoken_to", reason=exc.message)
+            return False
+        return True
 
     async def _join(self, name: str, machine: EngineMachine) -> None:
         wanted = Machine(

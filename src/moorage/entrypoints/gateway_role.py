@@ -38,6 +38,7 @@ async def serve(settings: Settings) -> None:
     )
     hub = TunnelHub(gateway_id, database, listener, settings, system_clock)
     try:
+        await hub.close_other_ways()
         await run_for_good(
             {
                 "listener": listener.run(),

@@ -52,7 +52,7 @@ class Settings(BaseSettings):
     database_share_percent: int = Field(default=25, ge=1, le=100)
     """Of the API's connections to the database, for one person with all their keys, or an unknown address; beyond it,
     requests wait."""
-    api_share_percent: int = Field(default=25, ge=1, le=100)
+    api_share_percent: int = Field(default=10, ge=1, le=100)
     """Of the time of the API's thread, for one person with all their keys, or an unknown address, while others ask too;
     beyond it, requests wait."""
     jobs_at_once: int = Field(default=2, ge=1, le=64)
@@ -81,7 +81,7 @@ class Settings(BaseSettings):
     max_image_bytes: int = Field(default=100 * 2**30, ge=2**20)
     """Of an image's layers together, both as they travel and unpacked: whoever names an image fills this disk."""
     pulls_per_organization: int = Field(default=3, ge=1, le=100)
-    """Images that are pulled for one organization at the same time; others of it wait for their turn."""
+    """Images that are pulled onto one machine for one organization at the same time; others of it wait for their turn."""
     failed_starts_per_hour: int = Field(default=6, ge=1, le=1000)
     """Starts that fail cost nothing; after so many of one replica within an hour the next has to wait."""
     unpaid_starts_microusd_per_day: int = Field(default=20_000_000, ge=1)

@@ -1,7 +1,8 @@
 """A gateway host's end of the tunnel: there once a machine was added, gone with the last one, and as the rows say in between.
 
 Purpose: each machine that joined is a peer, within a second of its joining or its new key; nobody else is.
-Invariants: without a machine nothing is touched: no key, no interface, no rule. The firewall is set before the interface.
+Invariants: without a machine nothing is touched: no key, no interface, no rule. The firewall is set before the interface. What is
+meant for a machine leaves this host by the tunnel or not at all.
 When it fails: the reason is in the hub's row, where whoever adds a machine reads it; the next look tries again. The tunnel
 itself goes on without this process.
 """
@@ -9,6 +10,7 @@ itself goes on without this process.
 import asyncio
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import structlog
@@ -22,6 +24,7 @@ from moorage.kit.settings import Settings
 from moorage.machines import repository
 from moorage.machines.channels import MACHINES
 from moorage.tunnel.addresses import hub_address
+from moorage.tunnel.dead_ends import ensure_dead_ends
 from moorage.tunnel.interface import TunnelEnd, TunnelInterface, interface_name
 from moorage.tunnel.keys import load_or_create_private_key, public_key_of
 from moorage.tunnel.peers import HubEnd, MachineEnd, hub_peers
@@ -45,6 +48,15 @@ class TunnelHub:
     def __post_init__(self) -> None:
         self._changed = self.listener.subscribe(MACHINES)
 
+    async def close_other_ways(self) -> None:
+        """Before anything here speaks to a machine. Asks nobody: HAProxy starts without the database, with what it served last."""
+        if not await asyncio.to_thread(self._key_file.exists):
+            return
+        try:
+            await ensure_dead_ends((self.settings.tunnel_network,))
+        except TunnelError as exc:
+            log.warning("tunnel_not_as_wanted", reason=exc.message)
+
     async def run(self) -> None:
         """For good."""
         await look_for_good("tunnel", self.look, LOOK_EVERY_S, self._changed)
@@ -58,12 +70,13 @@ class TunnelHub:
             await self._keep(interface, row.address if row is not None else None)
         elif row is not None:
             await interface.take_down()
+            await asyncio.to_thread(self._key_file.unlink, missing_ok=True)
             async with self.database.transaction() as session:
                 await repository.remove_hub(session, self.hub_id)
             log.info("tunnel_taken_down", interface=interface.name)
 
     async def _keep(self, interface: TunnelInterface, address: str | None) -> None:
-        private_key = await asyncio.to_thread(load_or_create_private_key, self.settings.home / "tunnel-key")
+        private_key = await asyncio.to_thread(load_or_create_private_key, self._key_file)
         async with self.database.transaction() as session:
             if address is None:
                 await repository.take_naming_turn(session)
@@ -96,6 +109,10 @@ class TunnelHub:
             hub_chains(name, address),
             (user_chain(name, user_ids_of_ours()), door_chain(name)),
         )
+
+    @property
+    def _key_file(self) -> Path:
+        return self.settings.home / "tunnel-key"
 
     def _interface(self, installation_id: str) -> TunnelInterface:
         name = interface_name(installation_id)

@@ -9,6 +9,7 @@ import hashlib
 import io
 import shlex
 import tarfile
+import threading
 from functools import lru_cache
 from pathlib import Path
 
@@ -26,6 +27,7 @@ _FILES = (
 )
 _FOLDERS = ("src/moorage", "src/moorage_cli")
 _TEMPLATE = Path(__file__).with_name("join.sh")
+_MAKING = threading.Lock()
 
 
 def join_command(base_url: str, script: str, token: str) -> str:
@@ -47,9 +49,15 @@ def join_script(base_url: str) -> str:
     return text
 
 
-@lru_cache(maxsize=1)
 def bundle() -> bytes:
-    """The same bytes for the same sources: names in order, no times, no owners."""
+    """The same bytes for the same sources: names in order, no times, no owners. Anybody may ask for it: it is made once, also
+    where many ask first at the same time."""
+    with _MAKING:
+        return _made_bundle()
+
+
+@lru_cache(maxsize=1)
+def _made_bundle() -> bytes:
     unpacked = io.BytesIO()
     with tarfile.open(fileobj=unpacked, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for path in _sources():

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from ipaddress import IPv4Address
 
-from sqlalchemy import delete, func, or_, select, tuple_, update
+from sqlalchemy import case, delete, func, or_, select, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -16,8 +16,9 @@ from moorage.kit.installation import InstallationRow
 from moorage.kit.pagination import PageRequest
 from moorage.machines.channels import MACHINES
 from moorage.machines.models import HubRow, JoinTokenRow, MachineRow
-from moorage.machines.states import WITH_ENGINE, MachineState
+from moorage.machines.states import WITH_ENGINE, Happening, MachineState
 from moorage.machines.tokens import LIFETIME
+from moorage.organizations.audit.models import AuditRecordRow
 from moorage.tunnel.peers import HubEnd, MachineEnd
 
 HUB_SILENT_AFTER = timedelta(seconds=60)
@@ -159,14 +160,22 @@ async def note_seen(session: AsyncSession, machine_id: str) -> None:
     )
 
 
-async def untold_due_in_s(session: AsyncSession, told_after: timedelta) -> float | None:
-    """In how long the operator is to be told of machines that were lost or came back; None where there are none."""
-    first = (
-        select(func.min(MachineRow.untold_since))
-        .where(MachineRow.untold_since.is_not(None))
-        .scalar_subquery()
+async def untold_due_in_s(
+    session: AsyncSession, told_after: timedelta, often: int, told_after_often: timedelta
+) -> float | None:
+    """In how long the operator is to be told of machines that were lost or came back; None where there are none. Of one that
+    was lost more than `often` times in the last hour, later."""
+    record = AuditRecordRow
+    lost_lately = select(func.count()).where(
+        record.organization_id.is_(None),
+        record.at > func.now() - timedelta(hours=1),
+        record.target == MachineRow.id,
+        record.action == f"machine.{Happening.SILENT}",
     )
-    in_s = func.extract("epoch", first + told_after - func.clock_timestamp())
+    is_often = lost_lately.correlate(MachineRow).scalar_subquery() > often
+    due_at = MachineRow.untold_since + case((is_often, told_after_often), else_=told_after)
+    first = select(func.min(due_at)).where(MachineRow.untold_since.is_not(None)).scalar_subquery()
+    in_s = func.extract("epoch", first - func.clock_timestamp())
     found = (await session.execute(select(in_s))).scalar_one()
     return float(found) if found is not None else None
 

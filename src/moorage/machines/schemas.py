@@ -5,12 +5,20 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from moorage.engines.remote.codec import cleaned
 from moorage.machines.states import MachineState, TunnelState
 from moorage.machines.tokens import is_credential, is_machine_secret
 from moorage.tunnel.keys import is_public_key
 
 MachineName = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$")]
-Claim = Annotated[str, Field(max_length=200)]
+
+
+def _one_line(text: str) -> str:
+    """Of what can be seen: it ends up on the operator's terminal."""
+    return " ".join(cleaned(text).split())
+
+
+Claim = Annotated[str, Field(max_length=200), AfterValidator(_one_line)]
 
 
 def _public_key(text: str) -> str:

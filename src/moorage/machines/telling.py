@@ -1,7 +1,8 @@
 """Mails the operator which machines were lost and which came back: many of them in one mail, a minute after the first.
 
 Machines that share a switch or a socket are lost together, and ten mails that say the same are read as none. Whatever happened
-within the minute is told as it is when the mail is written; who was lost and is back by then is told of all the same.
+within the minute is told as it is when the mail is written; who was lost and is back by then is told of all the same. One that
+comes and goes all day would fill the mailbox in which another's loss is to be seen: it is told of once an hour.
 """
 
 from datetime import timedelta
@@ -16,10 +17,13 @@ from moorage.machines.words import ToldMachine, losses_mail
 from moorage.notifications.repository import queue_mail
 
 TOLD_AFTER = timedelta(minutes=1)
+OFTEN = 3
+"""Losses within an hour. Beyond it, a machine is no reason for a mail before the hour is over; it is named in others."""
+TOLD_AFTER_OFTEN = timedelta(hours=1)
 
 
 async def due_in_s(session: AsyncSession) -> float | None:
-    return await repository.untold_due_in_s(session, TOLD_AFTER)
+    return await repository.untold_due_in_s(session, TOLD_AFTER, OFTEN, TOLD_AFTER_OFTEN)
 
 
 async def tell(session: AsyncSession, keyring: Keyring, settings: Settings) -> int:

@@ -17,6 +17,7 @@ from moorage.engines.docker import iptables
 from moorage.engines.docker.iptables import Chain, FirewallUnusableError
 from moorage.kit.clock import Clock, system_clock
 from moorage.kit.daemon import Daemon
+from moorage.tunnel.dead_ends import ensure_dead_ends, remove_dead_ends
 from moorage.tunnel.difference import Present, parse_dump, peer_changes
 from moorage.tunnel.keys import public_key_of
 from moorage.tunnel.peers import Peer
@@ -58,7 +59,9 @@ class TunnelInterface:
     clock: Clock = system_clock
 
     async def ensure(self, wanted: TunnelEnd) -> None:
-        """Raises `TunnelError` or `FirewallUnusableError`. The firewall comes first: nothing flows without it."""
+        """Raises `TunnelError` or `FirewallUnusableError`. The firewall comes first: nothing flows without it. And before the
+        way through the tunnel every other way ends."""
+        await ensure_dead_ends(wanted.routes)
         await self._ensure_rules(wanted)
         await self._ensure_device()
         present = await self.present()
@@ -82,14 +85,16 @@ class TunnelInterface:
         if await self._exists():
             await run("ip", "link", "delete", self.name)
         await self._daemon.stop(grace_s=5)
+        await remove_dead_ends()
         if iptables.is_installed("iptables"):
             await iptables.remove_chains("iptables", chain_names(self.name))
 
     async def _ensure_rules(self, wanted: TunnelEnd) -> None:
-        await _put_first(wanted.chains)
+        moved = await _put_first(wanted.chains)
         for chain in wanted.chains_if_possible:
             try:
-                await _put_first((chain,))
+                # Before those that let something pass: behind them nothing would be left to count.
+                await _put_first((chain,), anyway=moved)
             except FirewallUnusableError as exc:
                 log.warning("tunnel_rule_not_possible", chain=chain.name, reason=exc.message)
 
@@ -188,13 +193,18 @@ async def take_down_all(run_dir: Path, log_dir: Path) -> None:
         lock.unlink(missing_ok=True)
 
 
-async def _put_first(chains: tuple[Chain, ...]) -> None:
+async def _put_first(chains: tuple[Chain, ...], *, anyway: bool = False) -> bool:
+    """Whether something was to change."""
     present = await iptables.present_rules("iptables")
     changes = [
-        line for chain in chains if not chain.is_first_in(present) for line in chain.put_first(present)
+        line
+        for chain in chains
+        if anyway or not chain.is_first_in(present)
+        for line in chain.put_first(present)
     ]
     if changes:
         await iptables.restore("iptables", changes)
+    return bool(changes)
 
 
 async def _resolved(peer: Peer, present: str | None) -> Peer:

@@ -20,6 +20,8 @@ from moorage.tunnel.addresses import DOOR_PORT
 _REPLIES = "-m conntrack --ctstate RELATED,ESTABLISHED"
 _DOOR_CONNECTIONS = 64
 """Of one machine at a time. A pull has four."""
+_DOOR_CONNECTIONS_PER_S, _DOOR_CONNECTIONS_AT_ONCE = 20, 200
+"""Of one machine. Who is refused there has to come again."""
 
 
 @dataclass(frozen=True)
@@ -130,14 +132,17 @@ def user_chain(interface: str, user_ids: Iterable[int]) -> Chain:
 
 
 def door_chain(interface: str) -> Chain:
-    """Whoever connects holds a descriptor of the proxy's."""
+    """Whoever connects holds a descriptor of the proxy's, and has its attention."""
     name = _name("DO", interface)
+    pace = f"--hashlimit-above {_DOOR_CONNECTIONS_PER_S}/sec --hashlimit-burst {_DOOR_CONNECTIONS_AT_ONCE}"
+    by_machine = f"--hashlimit-mode srcip --hashlimit-name moort{interface[-8:]}"
     held = f"--connlimit-above {_DOOR_CONNECTIONS} --connlimit-mask 32 --connlimit-saddr"
     return _chain(
         "DO",
         interface,
         "INPUT",
         f"-i {interface} -p tcp -m conntrack --ctstate NEW",
+        f"-A {name} -p tcp -m hashlimit {pace} {by_machine} -j DROP",
         f"-A {name} -p tcp -m connlimit {held} -j DROP",
     )
 

@@ -45,7 +45,8 @@ def nodes(session: Session) -> None:
         for finding in one["findings"]:
             style = "red" if finding["broken"] else "yellow"
             session.output.line(f"{one['name']}: {finding['message']}", style=style)
-            session.output.line(f"  {finding['command']}")
+            if finding["command"]:
+                session.output.line(f"  On {one['name']}: {finding['command']}")
 
 
 def _promisable_cpu(node: Record) -> float:

@@ -21,7 +21,7 @@ def _activities_are_kept(patch: Patch) -> None:
 
 
 def _a_process_remembers(patch: Patch) -> None:
-    """The health checks of every replica that ever was."""
+    """The health checks of every replica that ever was, also when its container is gone."""
     remember = observation.Observer.remember
 
     def remember_all(self: Any, loaded: Any, seen: Any) -> Any:
@@ -31,7 +31,11 @@ def _a_process_remembers(patch: Patch) -> None:
             self._history[loaded.container.id] = {**before, **history}
         return history
 
+    def forget_probes_alone(self: Any, container_id: str) -> None:
+        self._prober.forget(container_id)
+
     patch(observation.Observer, "remember", remember_all)
+    patch(observation.Observer, "forget", forget_probes_alone)
 
 
 _GROWS = ("nothing grows without end",)

@@ -12,6 +12,7 @@ from moorage.containers.reconciler import repository as reconciler_repository
 from moorage.containers.reconciler import sweep as sweeping
 from moorage.gateway import repository as gateway_repository
 from moorage.kit import ids
+from moorage.reconcile.driver import Driver
 from tests.simulation.planted.bug import Bug, Patch, nothing, nothing_slowly
 
 
@@ -84,7 +85,10 @@ def _the_old_one_stays(patch: Patch) -> None:
 
 
 def _doubt_never_ends(patch: Patch) -> None:
+    """Nor do the gateways' health checks, which find that nothing listens there, end it sooner."""
+    missing = doubts._missing
     patch(doubts, "is_over", lambda *_: False)
+    patch(doubts, "_missing", lambda *arguments: replace(missing(*arguments), refuses=False))
 
 
 def _the_sweep_sleeps(patch: Patch) -> None:
@@ -111,7 +115,12 @@ def _a_pass_knows_better(patch: Patch) -> None:
 
 
 def _a_change_wants_no_pass(patch: Patch) -> None:
-    """One that came during a pass is covered by it, it thinks."""
+    """One that came during a pass is covered by it, it thinks, and so thinks whoever is told of it."""
+    ask = Driver.ask
+
+    def ask_unless_under_way(self: Any, key: str) -> None:
+        if key not in self._running:
+            ask(self, key)
 
     def as_planned(_: Any, plan: Any) -> Any:
         if plan.look_again_in_s is None:
@@ -119,6 +128,7 @@ def _a_change_wants_no_pass(patch: Patch) -> None:
         return text(f"clock_timestamp() + interval '{plan.look_again_in_s} seconds'")
 
     patch(reconciler_repository, "_next_pass", as_planned)
+    patch(Driver, "ask", ask_unless_under_way)
 
 
 def _ports_are_never_free(patch: Patch) -> None:

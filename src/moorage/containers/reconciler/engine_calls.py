@@ -60,7 +60,8 @@ class EngineCalls:
     without_image: set[str] = field(default_factory=set)
     """Replicas on machines that have not got their image yet."""
     _image_refs: dict[tuple[str, str], str] = field(default_factory=dict)
-    """By engine and the image's name in the container's row: the engine's own name for it, where that is another."""
+    """By engine and the image's name in the container's row: the engine's own name for it, where that is another; and of local
+    images every name that the engine itself gave."""
     unfit: UnfitEngines = field(init=False)
     fresh: FreshlySeen = field(init=False)
     _failed_starts: dict[str, int] = field(init=False, default_factory=dict)
@@ -139,6 +140,8 @@ class EngineCalls:
         image = await self._fetched(loaded, engine, digest, lease)
         if isinstance(image, Verdict):
             return image
+        if settings.registry_provider is RegistryProvider.LOCAL:
+            self._image_refs[engine, image.engine_ref] = image.engine_ref
         port = chosen_port(settings.port, image.exposed_ports)
         found = FoundImage(image.engine_ref, image.digest, port, self._gpu_environment(row, image))
         return await self._usable(found, settings)
@@ -179,6 +182,10 @@ class EngineCalls:
 
     async def start(self, loaded: Loaded, replica: ReplicaRow, lease: Lease) -> None:
         lease.check()
+        if self._is_named_by_another(loaded, replica):
+            await self.bring_image(loaded, replica, lease)
+            if self._is_named_by_another(loaded, replica):
+                return  # It has no such image: that is written down.
         words = self.fresh.words
         try:
             started = await self.engines.of(replica.engine).start(self._spec(loaded, replica))
@@ -224,6 +231,14 @@ class EngineCalls:
         for replica_id in over:
             self._failed_starts.pop(replica_id, None)
 
+    def _is_named_by_another(self, loaded: Loaded, replica: ReplicaRow) -> bool:
+        """A registry vouches for a digest, and for a local image nobody but the machine that has it: what one of them calls by
+        that name may be anybody's image on another."""
+        row = loaded.container
+        local = ContainerSettings.from_json(row.settings).registry_provider is RegistryProvider.LOCAL
+        known = (replica.engine, row.image_ref) in self._image_refs
+        return local and not known and not self.engines.only(replica.engine)
+
     async def bring_image(self, loaded: Loaded, replica: ReplicaRow, lease: Lease) -> None:
         """The image that this deployment runs, to the machine of one of its replicas."""
         row = loaded.container
@@ -232,7 +247,7 @@ class EngineCalls:
         if isinstance(image, Verdict):
             elsewhere = self._may_run_elsewhere(loaded, replica.engine, image)
             await self._record_start_failure(replica, image, lease, badly=not elsewhere)
-        elif row.image_ref is not None and image.engine_ref != row.image_ref:
+        elif row.image_ref is not None:
             self._image_refs[replica.engine, row.image_ref] = image.engine_ref
 
     async def stop(self, engine: str, engine_id: str, lease: Lease) -> None:

@@ -4,13 +4,16 @@ It may lie about itself: then it gets no work, or loses it. What names something
 identity, a command that the operator is to run) is replaced or left out here.
 """
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
 from moorage.engines.base import (
     DiskSpace,
+    GpuDevice,
     GpuHandover,
+    HostFinding,
     Image,
     NodeCapacity,
     PullProgress,
@@ -26,7 +29,10 @@ from moorage.outbound.pulls.ticket import Ticket
 
 MOST_CLOCK_ERROR_S = 30.0
 _MOST_GPUS = 64
+_MOST_FINDINGS = 40
 _MOST_WORDS = 400
+_DEVICE_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+"""Figures are kept under names that it is a part of."""
 _ARCHITECTURES = ("amd64", "arm64")
 
 T = TypeVar("T")
@@ -56,30 +62,50 @@ def node_of(machine: Machine, claimed: Collection[NodeCapacity], clock_error_s: 
         raise WireError("its processor, or how it hands its GPUs over, is not known here")
     if len(node.gpus) > _MOST_GPUS or len({gpu.device_id for gpu in node.gpus}) < len(node.gpus):
         raise WireError(f"a machine has at most {_MOST_GPUS} GPUs, each of them once")
+    if not all(_DEVICE_ID.fullmatch(gpu.device_id) for gpu in node.gpus):
+        raise WireError("a GPU's id is of letters and digits")
     closed_because = node.closed_because
     if abs(clock_error_s) > MOST_CLOCK_ERROR_S:
         way = "ahead of" if clock_error_s > 0 else "behind"
         closed_because = f"its clock is {abs(clock_error_s):.0f} s {way} Moorage's"
-    # By name, so that whatever else a machine says of itself one day is looked at before it is believed.
+    # By name, so that whatever else a machine says of itself one day is looked at before it is believed. And in few words:
+    # whoever starts something, anywhere, reads them of all machines.
     return NodeCapacity(
         name=machine.name,
         infrastructure=machine.infrastructure,
         architecture=node.architecture,
         cpu_millis=node.cpu_millis,
         memory_bytes=node.memory_bytes,
-        gpus=node.gpus,
-        gpu_driver=node.gpu_driver,
-        cuda_version=node.cuda_version,
-        engine_identity=f"{machine.name}/{node.engine_identity}" if node.engine_identity else None,
-        closed_because=closed_because,
-        weaknesses=node.weaknesses,
+        gpus=tuple(_gpu_of(gpu) for gpu in node.gpus),
+        gpu_driver=_few(node.gpu_driver),
+        cuda_version=_few(node.cuda_version),
+        engine_identity=f"{machine.name}/{_few(node.engine_identity)}" if node.engine_identity else None,
+        closed_because=_few(closed_because),
+        weaknesses=tuple(_line(one) for one in node.weaknesses[:_MOST_FINDINGS]),
         gpu_handover=node.gpu_handover,
-        gpu_handover_reason=node.gpu_handover_reason,
-        # The operator would run them.
-        findings=node.findings
-        if machine.is_the_operators
-        else tuple(replace(one, command="") for one in node.findings),
+        gpu_handover_reason=_few(node.gpu_handover_reason),
+        findings=tuple(_finding_of(machine, one) for one in node.findings[:_MOST_FINDINGS]),
     )
+
+
+def _gpu_of(gpu: GpuDevice) -> GpuDevice:
+    because = _few(gpu.unusable_because)
+    return GpuDevice(gpu.device_id, _line(gpu.model), gpu.memory_bytes, because)
+
+
+def _finding_of(machine: Machine, finding: HostFinding) -> HostFinding:
+    # The operator would run it; of a machine of theirs, there.
+    command = _line(finding.command) if machine.is_the_operators else ""
+    return HostFinding(_line(finding.code), _line(finding.message), command, broken=finding.broken)
+
+
+def _few(words: str | None) -> str | None:
+    return _line(words) if words is not None else None
+
+
+def _line(words: str) -> str:
+    """One: what begins another would look like somebody else's word, or like a command."""
+    return " ".join(words[:_MOST_WORDS].split())
 
 
 def only_asked(asked: Collection[str], answered: Mapping[str, T]) -> dict[str, T]:

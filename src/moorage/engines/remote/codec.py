@@ -23,7 +23,6 @@ from moorage.kit.json_bounds import excess_of
 
 _ID = re.compile(r"[a-z]{2,8}_[a-z2-7]{20}")
 _SHOWN_CHARACTERS = 40
-_MOST_WHOLE = 2**62
 _MOST_FRACTION = 1e15
 _WHOLE_BY_NAME: Mapping[str, tuple[int, int]] = {
     "port": (1, 65535),
@@ -41,11 +40,13 @@ _WHOLE_BY_NAME: Mapping[str, tuple[int, int]] = {
 class Rules:
     longest_text: int
     most_items: int
+    most_whole: int
     cleans_text: bool
 
 
-REQUESTS = Rules(longest_text=2**20, most_items=10_000, cleans_text=False)
-ANSWERS = Rules(longest_text=4096, most_items=10_000, cleans_text=True)
+REQUESTS = Rules(longest_text=2**20, most_items=10_000, most_whole=2**62, cleans_text=False)
+ANSWERS = Rules(longest_text=4096, most_items=2_500, most_whole=2**50, cleans_text=True)
+"""The sum of as many numbers as an answer may hold fits into a column of the database: what many machines said is written together."""
 
 _MOST_VALUES = 200_000
 _MOST_BARE_BYTES = 8 * 2**20
@@ -117,7 +118,7 @@ def _plain(kind: Any, value: Any, rules: Rules, at: str) -> Any:
     if kind is str:
         return _text(value, rules, at)
     if kind is int:
-        return _whole(value, at)
+        return _whole(value, rules, at)
     if kind is float:
         return _fraction(value, at)
     assert kind is datetime, f"{kind} has no place on the wire"
@@ -177,8 +178,8 @@ def _text(value: Any, rules: Rules, at: str) -> str:
     return cleaned(value) if rules.cleans_text else value
 
 
-def _whole(value: Any, at: str) -> int:
-    least, most = _WHOLE_BY_NAME.get(at.rpartition(".")[2], (0, _MOST_WHOLE))
+def _whole(value: Any, rules: Rules, at: str) -> int:
+    least, most = _WHOLE_BY_NAME.get(at.rpartition(".")[2], (0, rules.most_whole))
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
         _refuse(at, f"must be a whole number from {least} to {most}")
     return value

@@ -1,27 +1,33 @@
 """The connection to a machine's node role: HTTP inside the tunnel, and one way of failing.
 
 The machine is a stranger. It is never followed elsewhere, since what it is sent holds its credential; its answers are read up to
-a limit and within a deadline; it gets few interim answers (`outbound/few_answers.py`). Whatever goes wrong is an `EngineError`:
-the engine is away, which says nothing about its replicas.
+a limit and within a deadline; it gets few interim answers (`outbound/few_answers.py`), and what it says is taken apart no faster
+than others have their turn. Whatever goes wrong is an `EngineError`: the engine is away, which says nothing about its replicas.
 """
 
 import asyncio
 import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
+from typing import Any, cast
 
 import aiohttp
+from aiohttp.client_proto import ResponseHandler
 from aiohttp.connector import Connection
+from aiohttp.http_exceptions import BadHttpMessage
 from aiohttp.tracing import Trace
 from yarl import URL
 
 from moorage.engines.remote.codec import WireError
 from moorage.engines.remote.frames import Frame, FrameParser
 from moorage.engines.remote.messages import PATH
+from moorage.engines.remote.pace import Pace
+from moorage.kit.clock import Clock
 from moorage.kit.errors import EngineError
 from moorage.kit.permission import require_permission
 from moorage.kit.tracing import span
-from moorage.outbound.few_answers import FewAnswersConnector
+from moorage.outbound.few_answers import FewAnswers, FewAnswersConnector
 
 AWAY = "engine_away"
 """The code of an `EngineError` of a machine that cannot be spoken to."""
@@ -30,13 +36,34 @@ IDLE_TIMEOUT_S = 30.0
 """Of a stream: a machine says at least every 10 s that it is there."""
 UNSENT_TIMEOUT_S = 10.0
 """What did not reach the machine by then never does: a leader's request must not arrive long after it ceased to lead."""
-_PART_BYTES = 65536
 _MOST_EMPTY_FRAMES = 100
 """Of what comes together."""
+_FRAMES_PER_S, _FRAMES_AT_ONCE = 10_000.0, 50_000.0
+"""Of a stream. What a machine has to wait with it sends in fewer and larger ones."""
+_MANY_LINE_ENDS = 4096
+_BYTES_PER_LINE_END = 8
+"""HTTP has two line ends around each piece of a stream, output has none of these. The smallest piece that a machine has reason to
+send many of, a frame with an empty line, is of 24 bytes."""
+
+
+class _FewPieces(FewAnswers):
+    """Of a body that comes in pieces of one byte, aiohttp takes a quarter of a megabyte apart in one go, for half a second."""
+
+    def data_received(self, data: bytes) -> None:
+        if data.count(b"\r\n") <= max(_MANY_LINE_ENDS, len(data) // _BYTES_PER_LINE_END):
+            super().data_received(data)
+            return
+        self.set_exception(BadHttpMessage("an answer in very many pieces"))
+        if self.transport is not None:
+            self.transport.abort()
 
 
 class _Connector(FewAnswersConnector):
     """The last step before a request is written, of every request: a former leader's is not."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._factory = cast("partial[ResponseHandler]", partial(_FewPieces, loop=self._loop))
 
     async def connect(
         self, req: aiohttp.ClientRequest, traces: list[Trace], timeout: aiohttp.ClientTimeout
@@ -53,8 +80,9 @@ class _Connector(FewAnswersConnector):
 class MachineConnection:
     """Opened by its first use, so that it can be built where no event loop runs yet."""
 
-    def __init__(self, machine: str, address: str, port: int, credential: str) -> None:
+    def __init__(self, machine: str, address: str, port: int, credential: str, clock: Clock) -> None:
         self._machine = machine
+        self._clock = clock
         self._url = URL.build(scheme="http", host=address, port=port)
         self._credential = credential
         self._opened: aiohttp.ClientSession | None = None
@@ -62,21 +90,19 @@ class MachineConnection:
     async def call(self, name: str, body: bytes, *, timeout_s: float, most_bytes: int) -> bytes:
         with self.failing_in_words(name, timeout_s), span("machine call", machine=self._machine, what=name):
             async with asyncio.timeout(timeout_s), self._request(name, body, None) as response:
-                parts, received_bytes = [], 0
-                async for part in response.content.iter_chunked(_PART_BYTES):
-                    received_bytes += len(part)
-                    if received_bytes > most_bytes:
-                        raise WireError(f"it sent more than {most_bytes} bytes")
-                    parts.append(part)
-                return b"".join(parts)
+                # Its node role says beforehand how much it is, and sends it in one piece.
+                if response.content_length is None or response.content_length > most_bytes:
+                    raise WireError(f"it does not say that it sends {most_bytes} bytes or fewer")
+                return await response.read()
 
     async def frames(self, name: str, body: bytes) -> AsyncGenerator[list[Frame], None]:
         """What came together comes together. Ends only where the machine ended it; a break is an error."""
         with self.failing_in_words(name, IDLE_TIMEOUT_S):
             async with self._request(name, body, IDLE_TIMEOUT_S) as response:
-                parser = FrameParser()
+                parser, pace = FrameParser(), Pace(self._clock, _FRAMES_PER_S, _FRAMES_AT_ONCE)
                 async for part in response.content.iter_any():
                     frames = parser.feed(part)
+                    await pace.take(len(frames))
                     if sum(not frame.payload for frame in frames) > _MOST_EMPTY_FRAMES:
                         raise WireError("it says nothing, and that often")
                     if frames:

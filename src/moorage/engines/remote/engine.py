@@ -8,6 +8,7 @@ away; its replicas are as they were last seen, not gone.
 A call that changes something can be made again after a lost reply, as on Docker: names follow from replica ids over there.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -33,7 +34,7 @@ from moorage.engines.remote.codec import WireError, to_bytes
 from moorage.engines.remote.connection import MachineConnection
 from moorage.engines.remote.hints import Hints
 from moorage.engines.remote.known import KnownReplicas, engine_id_there
-from moorage.engines.remote.machine import Machine, Placements
+from moorage.engines.remote.machine import Machine, PlacedReplica, Placements
 from moorage.engines.remote.messages import Envelope, HintPosition, answer_type, open_envelope
 from moorage.engines.remote.output import Output
 from moorage.engines.remote.pulls import RemotePulls
@@ -60,7 +61,12 @@ TIMEOUTS_S: dict[str, float] = {
 5 s to let itself be connected to."""
 _TIMEOUT_S = 75.0
 _MOST_BYTES = 2**20
-_MOST_LIST_BYTES = 8 * 2**20
+_FEW_BYTES = 16 * 2**10
+_MOST_BYTES_OF = dict.fromkeys(
+    ("prepare", "start", "stop", "remove", "inspect", "disk_space", "process_limit_reached", "remove_image"),
+    _FEW_BYTES,
+) | {"list_replicas": 2 * 2**20}
+"""Whatever else it says beside its answer has to be read as well."""
 _MOST_STRANGERS = 100
 """Of those that have no row: each is taken away by a call of its own."""
 
@@ -72,7 +78,9 @@ class RemoteEngine:
         self._machine = machine
         self._placements = placements
         self._clock = clock
-        self._connection = MachineConnection(machine.name, machine.address, machine.port, machine.credential)
+        self._connection = MachineConnection(
+            machine.name, machine.address, machine.port, machine.credential, clock
+        )
         self._pulls = RemotePulls(machine, self._connection, pulls)
         self._known = KnownReplicas(machine)
         self._hints_at: HintPosition | None = None
@@ -97,7 +105,10 @@ class RemoteEngine:
         return bool((await self._ask("remove_image", engine_ref=engine_ref)).answer)
 
     async def start(self, spec: ReplicaSpec) -> ObservedReplica:
-        self._known.note_start(spec.replica_id, spec.container_id, self._clock.now(), self._clock.monotonic())
+        rows = await self._placements.placed([spec.replica_id])
+        its = rows.get(spec.replica_id)
+        placed = PlacedReplica(spec.container_id, True, its.created_at if its is not None else None)
+        self._known.note({spec.replica_id: placed}, self._clock.monotonic())
         try:
             started: ObservedReplica = (await self._ask("start", spec=spec)).answer
         except StartError as exc:
@@ -133,7 +144,7 @@ class RemoteEngine:
         return checked[0] if checked else None
 
     async def list_replicas(self) -> list[ObservedReplica]:
-        listed: list[ObservedReplica] = (await self._ask("list_replicas", most_bytes=_MOST_LIST_BYTES)).answer
+        listed: list[ObservedReplica] = (await self._ask("list_replicas")).answer
         with self._connection.failing_in_words("list_replicas"):
             if len({one.replica_id for one in listed}) < len(listed):
                 raise WireError("it lists a replica twice")
@@ -226,17 +237,20 @@ class RemoteEngine:
     async def close(self) -> None:
         await self._connection.close()
 
-    async def _ask(
-        self, call: str, *, timeout_s: float | None = None, most_bytes: int = _MOST_BYTES, **arguments: Any
-    ) -> Envelope:
+    async def _ask(self, call: str, *, timeout_s: float | None = None, **arguments: Any) -> Envelope:
         """With an answer of the type that the protocol names."""
         limit_s = timeout_s if timeout_s is not None else TIMEOUTS_S.get(call, _TIMEOUT_S)
+        most_bytes = _MOST_BYTES_OF.get(call, _MOST_BYTES)
         text = await self._connection.call(
             call, to_bytes(arguments), timeout_s=limit_s, most_bytes=most_bytes
         )
         with self._connection.failing_in_words(call):
             try:
-                envelope = open_envelope(text, answer_type(call))
+                # A list that a machine makes as long as it can takes most of a second to read, every three seconds.
+                if len(text) > _FEW_BYTES:
+                    envelope = await asyncio.to_thread(open_envelope, text, answer_type(call))
+                else:
+                    envelope = open_envelope(text, answer_type(call))
             except EngineError as exc:
                 raise claims.error_worded_here(self._machine, exc) from None
         self._hints_at = envelope.hints

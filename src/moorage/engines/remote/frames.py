@@ -17,6 +17,11 @@ from moorage.engines.base import LogChunk, LogStream
 from moorage.engines.remote.codec import WireError
 
 MOST_PAYLOAD_BYTES = 2 * 2**20
+MOST_WORDS_BYTES = 1024
+"""Of a hint or of how far a pull has come, which are read one by one."""
+MOST_ANSWER_BYTES = 64 * 2**10
+CHUNKS_AT_A_TIME = 1000
+"""What takes them further does so in one go: a payload may be of 160,000 pieces without a byte."""
 _FULL_PAYLOAD_BYTES = 256 * 2**10
 _HEADER = Struct(">BI")
 _CHUNK = Struct(">QBI")
@@ -34,6 +39,10 @@ class FrameKind(IntEnum):
 
 
 _KINDS = {kind.value: kind for kind in FrameKind}
+_MOST_BYTES = dict.fromkeys(FrameKind, MOST_WORDS_BYTES) | {
+    FrameKind.CHUNKS: MOST_PAYLOAD_BYTES,
+    FrameKind.ANSWER: MOST_ANSWER_BYTES,
+}
 
 
 class Frame(NamedTuple):
@@ -50,22 +59,24 @@ class FrameParser:
     """From bytes as they arrive to whole frames; never holds more than one of them, and what came with it."""
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._held = bytearray()
+        """It grows in place: one that is put together anew for each part costs a frame's size for every byte that comes."""
 
     def feed(self, data: bytes) -> list[Frame]:
-        data = self._rest + data if self._rest else data
+        self._held += data
         frames, at = [], 0
-        while (start := at + _HEADER.size) <= len(data):
-            kind, length = _HEADER.unpack_from(data, at)
-            if length > MOST_PAYLOAD_BYTES:
-                raise WireError(f"a frame of {length} bytes is too long")
-            if kind not in _KINDS:
-                raise WireError(f"there are no frames of kind {kind}")
-            if start + length > len(data):
-                break
-            at = start + length
-            frames.append(Frame(_KINDS[kind], data[start:at]))
-        self._rest = data[at:]
+        with memoryview(self._held) as held:
+            while (start := at + _HEADER.size) <= len(held):
+                kind, length = _HEADER.unpack_from(held, at)
+                if kind not in _KINDS:
+                    raise WireError(f"there are no frames of kind {kind}")
+                if length > _MOST_BYTES[_KINDS[kind]]:
+                    raise WireError(f"a frame of {length} bytes is too long")
+                if start + length > len(held):
+                    break
+                at = start + length
+                frames.append(Frame(_KINDS[kind], bytes(held[start:at])))
+        del self._held[:at]
         return frames
 
 
@@ -84,10 +95,14 @@ def pack_chunks(chunks: Sequence[LogChunk]) -> Iterator[bytes]:
         yield b"".join(parts)
 
 
-def unpack_chunks(payload: bytes, latest_ns: int) -> list[LogChunk]:
-    """Nothing is from after `latest_ns`. Raises `WireError`."""
-    chunks, at, end = [], 0, len(payload)
+def unpack_chunks(payload: bytes, latest_ns: int) -> Iterator[list[LogChunk]]:
+    """So many at a time. Nothing is from after `latest_ns`. Raises `WireError`."""
+    chunks: list[LogChunk] = []
+    at, end = 0, len(payload)
     while at < end:
+        if len(chunks) == CHUNKS_AT_A_TIME:
+            yield chunks
+            chunks = []
         start = at + _CHUNK.size
         if start > end:
             raise WireError("a piece of output breaks off")
@@ -99,4 +114,5 @@ def unpack_chunks(payload: bytes, latest_ns: int) -> list[LogChunk]:
             raise WireError("there is output from the future")
         stream = LogStream.STDERR if signs & _IS_STDERR else LogStream.STDOUT
         chunks.append(LogChunk(time_ns, stream, payload[start:at], bool(signs & _ENDS_LINE)))
-    return chunks
+    if chunks:
+        yield chunks

@@ -8,7 +8,7 @@ replicas would not show. It hints at no container but those, and at so many in a
 import math
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import structlog
 
@@ -17,6 +17,7 @@ from moorage.engines.remote.connection import MachineConnection
 from moorage.engines.remote.frames import Frame, FrameKind
 from moorage.engines.remote.known import KnownReplicas
 from moorage.engines.remote.messages import Hint, HintPosition
+from moorage.engines.remote.pace import Pace
 from moorage.kit.clock import Clock
 from moorage.kit.errors import EngineError
 from moorage.kit.ids import ContainerId
@@ -27,26 +28,7 @@ PATIENCE_S = 20.0
 """A machine that said nothing for so long is away, and whoever listens should know."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0
 _HINTS_PER_S, _HINTS_AT_ONCE = 20.0, 400.0
-
-
-@dataclass
-class _Pace:
-    """Each hint is a pass over a container. What comes faster than this waits at the machine."""
-
-    clock: Clock
-    _left: float = _HINTS_AT_ONCE
-    _filled_at_s: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._filled_at_s = self.clock.monotonic()
-
-    async def take(self) -> None:
-        now_s = self.clock.monotonic()
-        self._left = min(_HINTS_AT_ONCE, self._left + (now_s - self._filled_at_s) * _HINTS_PER_S)
-        self._filled_at_s = now_s
-        self._left -= 1
-        if self._left < 0:
-            await self.clock.sleep(-self._left / _HINTS_PER_S)
+"""Each is a pass over a container."""
 
 
 @dataclass
@@ -59,7 +41,7 @@ class Hints:
     """Behind which to begin; None where the machine was never asked anything."""
 
     async def follow(self) -> AsyncIterator[ContainerId]:
-        pace, pause_s = _Pace(self.clock), _FIRST_PAUSE_S
+        pace, pause_s = Pace(self.clock, _HINTS_PER_S, _HINTS_AT_ONCE), _FIRST_PAUSE_S
         heard_at_s = -math.inf
         begun_at_s = self.clock.monotonic()
         while True:

@@ -1,8 +1,8 @@
 """What is known of a machine's replicas without asking it, to hold its words against. Pure.
 
 A machine may say what it likes of its own replicas. It may not name another's, nor another's container, nor another time
-than ours: a replica runs at the latest since the moment in which it was first seen to, and not since before it was asked for; it
-has not ended before it was last seen to run.
+than ours: a replica runs at the latest since the moment in which it was first seen to, and never before it was wanted; it
+ended after it was last seen to run. How soon another is started, and what starts cost that come to nothing, follows from that.
 """
 
 import re
@@ -24,11 +24,10 @@ _FORGET_AFTER_S = 600.0
 class _Known:
     container_id: ContainerId
     seen_at_s: float
-    asked_at: datetime | None = None
-    """When its start was first asked for; None where another process asked."""
-    started_by: datetime | None = None
+    created_at: datetime | None = None
     ran_at: datetime | None = None
     """When it was last seen to run."""
+    started_by: datetime | None = None
     ended_by: datetime | None = None
 
 
@@ -45,13 +44,8 @@ class KnownReplicas:
     def note(self, placed: Mapping[ReplicaId, PlacedReplica], now_s: float) -> None:
         for replica_id, one in placed.items():
             if one.is_here:
-                self._known.setdefault(replica_id, _Known(one.container_id, now_s)).seen_at_s = now_s
-
-    def note_start(
-        self, replica_id: ReplicaId, container_id: ContainerId, now: datetime, now_s: float
-    ) -> None:
-        self.note({replica_id: PlacedReplica(container_id, is_here=True)}, now_s)
-        self._known[replica_id].asked_at = self._known[replica_id].asked_at or now
+                known = self._known.setdefault(replica_id, _Known(one.container_id, now_s))
+                known.seen_at_s, known.created_at = now_s, one.created_at
 
     def forget_old(self, now_s: float) -> None:
         self._known = {
@@ -89,19 +83,14 @@ class KnownReplicas:
             return None, None
         known.started_by = known.started_by or now
         # None where the engine kept no time: it ended before it could begin.
-        started_at = _within(observed.started_at, known.asked_at, known.started_by)
+        started_at = min(observed.started_at or known.started_by, known.started_by)
+        started_at = max(started_at, known.created_at or started_at)
         if observed.phase is not ReplicaPhase.EXITED:
             known.ran_at = now
             return started_at, None
         known.ended_by = known.ended_by or now
-        ended_at = _within(observed.ended_at, known.ran_at, known.ended_by)
-        return started_at, max(started_at, ended_at)
-
-
-def _within(said: datetime | None, earliest: datetime | None, latest: datetime) -> datetime:
-    """A clock that is behind would make a health check's time be over before it began, and a log too old to be waited for."""
-    moment = min(said or latest, latest)
-    return moment if earliest is None else max(moment, min(earliest, latest))
+        ended_at = min(observed.ended_at or known.ended_by, known.ended_by)
+        return started_at, max(started_at, ended_at, known.ran_at or started_at)
 
 
 def engine_id_here(machine: Machine, engine_id: str) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Protocol
 
 from moorage.kit.ids import ContainerId, ReplicaId
@@ -32,6 +33,8 @@ class PlacedReplica:
     container_id: ContainerId
     is_here: bool
     """Whether its row says that it is on this machine, and on no other."""
+    created_at: datetime | None = None
+    """Of its row: it cannot have run before."""
 
 
 class Placements(Protocol):

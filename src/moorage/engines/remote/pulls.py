@@ -4,7 +4,7 @@ proxy (`outbound/pulls`), which it redeems through the tunnel, and hears neither
 import asyncio
 from collections.abc import Callable
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from moorage.engines.base import Image, ImageRequest, PullProgress
 from moorage.engines.docker.images import pull_order
@@ -39,7 +39,7 @@ class RemotePulls:
             return local_image_of(image)
 
     async def pulled_image(self, request: ImageRequest, architecture: str, on_progress: OnProgress) -> Image:
-        order = pull_order(request, architecture)
+        order = replace(pull_order(request, architecture), machine=self.machine.name)
         if self.proxy is None:
             raise EngineError(f"pull {request.reference}: this engine was given no way to pull images")
         async with self.proxy.ticket(order) as ticket:
@@ -72,11 +72,13 @@ class RemotePulls:
         body = to_bytes({"request": request})
         async with aclosing(self.connection.frames("ensure_image", body)) as bundles:
             async for frames in bundles:
-                for kind, payload in frames:
-                    with self.connection.failing_in_words("ensure_image"):
-                        if kind is FrameKind.PROGRESS:
-                            on_progress(progress_of(decode(PullProgress, parse(payload), ANSWERS)))
-                        elif kind is FrameKind.ANSWER:
-                            image: Image = open_envelope(payload, Image).answer
-                            return image
+                # Of what came together the last is how far it is.
+                latest = dict(frames)
+                with self.connection.failing_in_words("ensure_image"):
+                    if FrameKind.PROGRESS in latest:
+                        told = decode(PullProgress, parse(latest[FrameKind.PROGRESS]), ANSWERS)
+                        on_progress(progress_of(told))
+                    if FrameKind.ANSWER in latest:
+                        image: Image = open_envelope(latest[FrameKind.ANSWER], Image).answer
+                        return image
         raise EngineError(f"ensure_image on machine {self.machine.name}: it broke off", code=AWAY)

@@ -76,7 +76,7 @@ class PullProxy:
     @asynccontextmanager
     async def ticket(self, order: PullOrder) -> AsyncIterator[Ticket]:
         """Asks the registry for the image as `order` says, and lets an engine pull it for as long as this lasts.
-        Raises `ImageError`; waits while the organization has as many pulls as it may."""
+        Raises `ImageError`; waits while the organization has as many pulls to that machine as it may."""
         pull = Pull(order)
         kept_open = self._thread.submit(self._keep_open(pull))
         try:
@@ -101,7 +101,7 @@ class PullProxy:
 
     async def _keep_open(self, pull: Pull) -> None:
         try:
-            async with self._shares.place(pull.order.organization_id or ""):
+            async with self._shares.place(pull.order.share):
                 await self._serve(pull)
         except ImageError as exc:
             pull.ready.set_exception(exc)

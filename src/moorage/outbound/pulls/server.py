@@ -17,6 +17,9 @@ _RANGE = re.compile(r"bytes=([0-9]{1,18})-")
 _VERSION = {"Docker-Distribution-Api-Version": "registry/2.0"}
 _CHALLENGE = _VERSION | {"WWW-Authenticate": 'Basic realm="moorage"'}
 _BYTES = "application/octet-stream"
+_REQUESTS_PER_PART = 50
+"""Of an image: an engine asks for each once, and again where a connection broke. A machine that asks without end takes the time of the
+process that looks after everybody's containers."""
 
 _Handler = Callable[[web.Request, Pull], Awaitable[web.StreamResponse]]
 
@@ -45,7 +48,10 @@ class PullServer:
         async def handle(request: web.Request) -> web.StreamResponse:
             pull = self._pull_of(request)
             if pull is None:
-                return _problem(401, "UNAUTHORIZED", _CHALLENGE)
+                return _last(_problem(401, "UNAUTHORIZED", _CHALLENGE))
+            pull.requests += 1
+            if pull.requests > _REQUESTS_PER_PART * (len(pull.layers) + 3):
+                return _last(_problem(429, "TOOMANYREQUESTS"))
             return await handler(request, pull)
 
         return handle
@@ -129,6 +135,12 @@ def _layer_response(digest: str, first_byte: int, size_bytes: int) -> web.Stream
 def _document(document: Document, media_type: str) -> web.Response:
     headers = {"Content-Type": media_type, "Docker-Content-Digest": document.digest}
     return web.Response(body=document.body, headers=headers)
+
+
+def _last(response: web.Response) -> web.Response:
+    """On its connection. How often one may connect, the firewall says."""
+    response.force_close()
+    return response
 
 
 def _problem(status: int, code: str, headers: dict[str, str] | None = None) -> web.Response:

@@ -26,6 +26,13 @@ class PullOrder:
     credentials: RegistryCredentials | None
     architecture: str
     organization_id: OrganizationId | None = None
+    machine: str = ""
+    """Where it goes, if not onto this machine."""
+
+    @property
+    def share(self) -> str:
+        """Whose pulls take turns: an organization's on one machine. One that takes for ever holds up no other."""
+        return f"{self.organization_id or ''} {self.machine}"
 
 
 @dataclass
@@ -39,6 +46,8 @@ class Pull:
     refused: "concurrent.futures.Future[ImageError]" = field(default_factory=concurrent.futures.Future)
     troubles: dict[str, ImageError] = field(default_factory=dict)
     """By layer, what went wrong last; not any more once the engine got it by asking again."""
+    requests: int = 0
+    """How often something of it was asked for."""
 
     def __post_init__(self) -> None:
         for future in (self.ready, self.refused):
