@@ -3,6 +3,7 @@
 import contextlib
 import secrets
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 
 import pytest
 from aiohttp import web
@@ -10,6 +11,7 @@ from machines_support import change, serving
 from reconciler_support import KEYRING, Machine, WatchedEngine, World, life, new_world
 
 from moorage.catalog.repository import list_nodes
+from moorage.containers.reconciler.doubt_repository import list_doubts
 from moorage.engines.base import LOCAL_ENGINE
 from moorage.engines.engines import Engines
 from moorage.entrypoints.fleet import Fleet
@@ -25,6 +27,7 @@ from moorage.tunnel.programs import TunnelError
 from tests.ports import free_port
 
 JOINED = "mch_aaaaaaaaaaaaaaaaaaaa"
+JOINED_AGAIN = "mch_bbbbbbbbbbbbbbbbbbbb"
 
 
 @pytest.fixture
@@ -44,33 +47,60 @@ async def _no_other_way() -> None:
     """On loopback there is none."""
 
 
+@dataclass(frozen=True)
+class NodeRole:
+    """Of a machine, as it answers."""
+
+    machine: Machine
+    port: int
+    credential: str
+
+
 @contextlib.asynccontextmanager
-async def joined(world: World) -> AsyncIterator[Machine]:
-    """A machine whose node role answers, and its row."""
-    second, credential, port = Machine("rack-7", "127.0.0.1"), secrets.token_urlsafe(32), free_port()
-    server = NodeServer(WatchedEngine(second), credential_digest(credential), system_clock, None)
+async def answering() -> AsyncIterator[NodeRole]:
+    role = NodeRole(Machine("rack-7", "127.0.0.1"), free_port(), secrets.token_urlsafe(32))
+    server = NodeServer(WatchedEngine(role.machine), credential_digest(role.credential), system_clock, None)
     runner = web.AppRunner(server.application(), handler_cancellation=True, shutdown_timeout=1)
     await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", port).start()
+    await web.TCPSite(runner, "127.0.0.1", role.port).start()
+    try:
+        yield role
+    finally:
+        await runner.cleanup()
+
+
+async def let_in(world: World, role: NodeRole, machine_id: str = JOINED, address: str = "127.0.0.1") -> None:
     async with world.database.transaction() as session:
         session.add(
             MachineRow(
-                id=JOINED,
+                id=machine_id,
                 name="rack-7",
                 infrastructure="operator",
                 state=MachineState.ACTIVE,
-                address="127.0.0.1",
-                port=port,
+                address=address,
+                port=role.port,
                 public_key="k",
-                sealed_credential=KEYRING.encrypt(credential.encode(), credential_context(JOINED)),
+                sealed_credential=KEYRING.encrypt(role.credential.encode(), credential_context(machine_id)),
                 secret_hash=b"h",
                 created_by="usr_operator",
             )
         )
-    try:
-        yield second
-    finally:
-        await runner.cleanup()
+
+
+@contextlib.asynccontextmanager
+async def joined(world: World) -> AsyncIterator[Machine]:
+    """A machine whose node role answers, and its row."""
+    async with answering() as role:
+        await let_in(world, role)
+        yield role.machine
+
+
+async def remove(world: World) -> None:
+    await change(
+        world,
+        f"UPDATE machines SET state = 'removed', address = '127.9.9.9', sealed_credential = NULL, secret_hash = NULL "
+        f"WHERE id = '{JOINED}'",
+    )
 
 
 async def said(world: World, state: MachineState) -> None:
@@ -129,10 +159,7 @@ async def test_a_machine_that_joined_serves_and_leaves(world: World, fleet: Flee
             async with world.database.reading() as session:
                 assert not any(node.cordoned or node.draining for node in await list_nodes(session))
 
-    await change(
-        world,
-        f"UPDATE machines SET state = 'removed', sealed_credential = NULL, secret_hash = NULL WHERE id = '{JOINED}'",
-    )
+    await remove(world)
     await fleet.look()
     assert list(fleet.engines.by_name()) == [LOCAL_ENGINE]
     async with world.database.reading() as session:
@@ -148,3 +175,71 @@ async def test_a_controller_that_was_away_forgets_who_left_meanwhile(world: Worl
     await fleet.look()
     async with world.database.reading() as session:
         assert {node.engine for node in await list_nodes(session)} == {LOCAL_ENGINE}
+
+
+async def test_what_is_said_of_a_lost_machine_holds_from_its_first_answer_on(
+    world: World, fleet: Fleet
+) -> None:
+    """The operator pauses it while it is away; nothing is to start there in the seconds until somebody notes its return."""
+    async with joined(world):
+        await fleet.look()
+        async with life(world, fleet.engines) as alive:
+            await alive.reconciler._sweep.refresh_nodes(JOINED, alive.lease)
+            for wish, is_open in ((MachineState.PAUSED, False), (MachineState.ACTIVE, True)):
+                await change(
+                    world,
+                    f"UPDATE machines SET state = 'lost', state_before_loss = '{wish}' WHERE id = '{JOINED}'",
+                )
+                await fleet.look()
+                await alive.reconciler._pulse.beat(JOINED, alive.lease)
+                async with world.database.reading() as session:
+                    [node] = [one for one in await list_nodes(session) if one.engine == JOINED]
+                assert node.takes_replicas is is_open
+
+
+async def test_what_ran_on_a_removed_machine_is_looked_at_although_gateways_still_reach_it(
+    world: World, fleet: Fleet
+) -> None:
+    async with joined(world):
+        await fleet.look()
+        async with life(world, fleet.engines) as alive:
+            await alive.reconciler._sweep.refresh_nodes(JOINED, alive.lease)
+            alive.reconciler._operations.fit_to(JOINED, cores=8)
+            container_id = await world.create(replicas=2)
+            await serving(alive, container_id, 2)
+            await change(
+                world,
+                "INSERT INTO machine_doubts (engine, node, missing, expected) "
+                f"VALUES ('{JOINED}', 'rack-7', 3, 4)",
+            )
+            await change(world, "UPDATE containers SET reconcile_at = NULL")
+            await remove(world)
+            await fleet.look()
+            assert (await alive.reconciler.due(10)).keys == [container_id]
+            routed = await serving(alive, container_id, 2)
+            assert {one.engine for one in routed} == {LOCAL_ENGINE}
+            async with world.database.reading() as session:
+                assert await list_doubts(session) == []
+
+
+async def test_what_a_removed_machine_still_runs_ends_when_it_joins_again(world: World, fleet: Fleet) -> None:
+    """It was lost, removed and replaced, and was not broken after all. Its replicas have rows, of a machine that is gone."""
+    async with answering() as role:
+        await let_in(world, role)
+        await fleet.look()
+        async with life(world, fleet.engines) as alive:
+            await alive.reconciler._sweep.refresh_nodes(JOINED, alive.lease)
+            alive.reconciler._operations.fit_to(JOINED, cores=8)
+            container_id = await world.create(replicas=2)
+            await serving(alive, container_id, 2)
+            await remove(world)
+            await fleet.look()
+            await serving(alive, container_id, 2)
+            for _ in range(5):
+                await alive.round(container_id)
+            assert len(role.machine.running()) == 1, "nobody could end it there"
+            await let_in(world, role, JOINED_AGAIN)
+            await fleet.look()
+            await alive.reconciler._sweep._compare(JOINED_AGAIN, alive.lease)
+            assert role.machine.replicas == {}
+            assert len(await world.replicas(container_id, "routed")) == 2

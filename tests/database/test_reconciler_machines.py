@@ -27,11 +27,11 @@ from moorage.containers import service
 from moorage.containers.capacity_repository import insert_replica
 from moorage.containers.models import ReplicaRow
 from moorage.containers.reconciler.doubt_repository import list_doubts
-from moorage.engines.base import LOCAL_ENGINE, Image, ImageRequest, PullProgress
+from moorage.engines.base import LOCAL_ENGINE, Image, ImageRequest, NodeCapacity, PullProgress
 from moorage.engines.engines import Engines
 from moorage.engines.simulated_machine import SimulatedImage, engine_ref
 from moorage.kit.database import Database
-from moorage.kit.errors import EngineError
+from moorage.kit.errors import EngineError, ImageError
 
 CHAT_OF_A_REGISTRY = """settings || '{"image": "registry.example/chat:1", "registry_provider": "other"}'"""
 
@@ -77,6 +77,45 @@ async def test_an_engine_that_is_away_takes_nobody_elses_machines_along(fleet: F
         ]
         await forget_engine(session, SECOND)
         assert [node.key for node in await list_nodes(session)] == [(LOCAL_ENGINE, "simulated")]
+
+
+@pytest.mark.parametrize("swept_first", [False, True])
+async def test_a_machine_that_returns_takes_nothing_while_what_was_replaced_still_runs_there(
+    fleet: Fleet, swept_first: bool
+) -> None:
+    """Its memory and its GPUs would be promised twice."""
+    async with leading(fleet) as alive:
+        container_id = await fleet.world.create(replicas=2)
+        lost = next(one for one in await serving(alive, container_id, 2) if one.engine == SECOND)
+        fleet.second.cut_off()
+        fleet.world.failing[lost.id] = UNREACHABLE
+        await fleet.world.gateway_step()
+        await silent_for(alive, SECOND, 21)
+        assert machines_of(await serving(alive, container_id, 2)) == [(LOCAL_ENGINE, "simulated")] * 2
+        fleet.second.come_back()
+        if swept_first:
+            await alive.reconciler._sweep.refresh_nodes(SECOND, alive.lease)
+        await alive.reconciler._pulse.beat(SECOND, alive.lease)
+        other = await fleet.world.create(replicas=2)
+        assert machines_of(await serving(alive, other, 2)) == [(LOCAL_ENGINE, "simulated")] * 2
+        assert fleet.second.runs(lost.id)
+        await alive.reconciler._sweep._compare(SECOND, alive.lease)
+        assert not fleet.second.running()
+        await alive.reconciler._pulse.beat(SECOND, alive.lease)
+        third = await fleet.world.create(replicas=2)
+        assert (SECOND, "second") in machines_of(await serving(alive, third, 2))
+
+
+async def test_a_machine_left_alone_is_ready_again_although_nobody_asks_it(fleet: Fleet) -> None:
+    """It was silent when another was there: now there is no other to ask for, and a new leader did not hear its silence."""
+    async with leading(fleet) as alive:
+        fleet.world.machine.cut_off()
+        await silent_for(alive, LOCAL_ENGINE, 1)
+        fleet.world.machine.come_back()
+        fleet.engines.remove(SECOND)
+    async with leading(fleet) as alive:
+        await alive.reconciler._pulse.beat(LOCAL_ENGINE, alive.lease)
+        await serving(alive, await fleet.world.create(), 1)
 
 
 async def test_what_gateways_still_reach_on_a_silent_machine_stays(fleet: Fleet) -> None:
@@ -290,6 +329,123 @@ async def test_an_image_runs_on_the_machines_that_it_is_built_for(fleet: Fleet, 
         assert (row.state, row.reason) == ("FAILED", "image_architecture_mismatch")
 
 
+@pytest.mark.parametrize("full", [LOCAL_ENGINE, SECOND])
+async def test_a_machine_whose_disk_is_full_is_not_in_the_way_of_a_deployment(
+    fleet: Fleet, full: str
+) -> None:
+    """The image is fetched first where there is most room, and that may be where there is none on the disk."""
+    with_images_of_a_registry(fleet)
+    engine = {LOCAL_ENGINE: fleet.local_engine, SECOND: fleet.second_engine}[full]
+
+    async def refuse(call: str) -> None:
+        if call == "ensure_image":
+            raise ImageError("The machine has no disk space left.", code="disk_full")
+
+    engine.before = refuse
+    fleet.machines[full].pruned.add(engine_ref("registry.example/chat:1"))
+    async with leading(fleet) as alive:
+        container_id = await fleet.world.create(replicas=2)
+        await change(fleet.world, f"UPDATE containers SET settings = {CHAT_OF_A_REGISTRY}")
+        routed = await serving(alive, container_id, 2)
+        assert {one.engine for one in routed} == {LOCAL_ENGINE, SECOND} - {full}
+        assert (await fleet.world.container(container_id)).failed_generation == 0
+
+
+async def test_what_an_engine_cannot_start_again_and_again_starts_elsewhere(fleet: Fleet) -> None:
+    async def fail(call: str) -> None:
+        if call == "start":
+            raise EngineError("no space left on device")
+
+    fleet.second_engine.before = fail
+    fleet.world.machine.schedulable = False
+    await fleet.describe()
+    async with leading(fleet) as alive:
+        container_id = await fleet.world.create()
+        await rounds(alive, container_id, 2)
+        assert machines_of(await fleet.world.replicas(container_id, "requested")) == [(SECOND, "second")]
+        fleet.world.machine.schedulable = True
+        await fleet.describe()
+        assert machines_of(await serving(alive, container_id, 1)) == [(LOCAL_ENGINE, "simulated")]
+
+
+async def test_where_there_is_no_other_machine_an_engine_that_fails_is_asked_again(fleet: Fleet) -> None:
+    fails = True
+
+    async def fail(call: str) -> None:
+        if call == "start" and fails:
+            raise EngineError("no space left on device")
+
+    fleet.engines.remove(SECOND)
+    fleet.local_engine.before = fail
+    async with leading(fleet) as alive:
+        container_id = await fleet.world.create()
+        await rounds(alive, container_id, 10)
+        [requested] = await fleet.world.replicas(container_id)
+        assert (requested.state, requested.ended_badly) == ("requested", False)
+        fails = False
+        assert [one.id for one in await serving(alive, container_id, 1)] == [requested.id]
+
+
+def with_images_of_a_registry(fleet: Fleet) -> None:
+    reference = "registry.example/chat:1"
+    pinned = f"registry.example/chat@{engine_ref(reference)}"
+    for machine in fleet.machines.values():
+        image = SimulatedImage(exposed_ports=(8000,))
+        machine.images = {**machine.images, reference: image, pinned: image}
+
+
+async def test_a_machine_that_does_not_say_who_it_is_holds_up_no_other(fleet: Fleet) -> None:
+    """Most of its replicas are missing, and what its engine is made of cannot be asked: a GPU's driver hangs, say."""
+    async with leading(fleet) as alive:
+        container_id = await fleet.world.create(replicas=8)
+        before = await serving(alive, container_id, 8)
+        missing = {one.id for one in before if one.engine == SECOND}
+        fleet.second_engine.hidden |= missing
+
+        async def fail() -> list[NodeCapacity]:
+            raise EngineError("nvidia-smi does not answer")
+
+        fleet.second_engine.capacity = fail  # type: ignore[method-assign]
+        dies = next(one for one in before if one.engine == LOCAL_ENGINE)
+        fleet.world.machine.end(dies.id)
+        await rounds(alive, container_id, 2)
+        row = await fleet.world.container(container_id)
+        assert (row.failed_passes, row.reason) == (0, "node_lost")
+        after = await fleet.world.replicas(container_id)
+        assert next(one for one in after if one.id == dies.id).state != "routed", "its end was seen"
+        assert {one.id for one in after if one.missing_since is not None} == missing, (
+            "and the others are doubted"
+        )
+
+
+async def test_no_container_is_given_up_because_an_engine_starts_nothing(fleet: Fleet) -> None:
+    """It served, its process ended, and the next one cannot be started for longer than its health timeout."""
+    fails = False
+
+    async def fail(call: str) -> None:
+        if call == "start" and fails:
+            raise EngineError("no space left on device")
+
+    fleet.engines.remove(SECOND)
+    fleet.local_engine.before = fail
+    async with leading(fleet) as alive:
+        container_id = await fleet.world.create()
+        [ended] = await serving(alive, container_id, 1)
+        fails = True
+        fleet.world.machine.end(ended.id)
+        for _ in range(6):
+            await alive.round(container_id)
+            await change(
+                fleet.world,
+                "UPDATE containers SET unready_since = unready_since - interval '20 s'",
+            )
+            await change(fleet.world, "UPDATE replicas SET ended_at = ended_at - interval '20 s'")
+        row = await fleet.world.container(container_id)
+        assert (row.state, row.reason, row.failed_generation) == ("STARTING", "engine_error", 0)
+        fails = False
+        await serving(alive, container_id, 1)
+
+
 async def test_a_local_image_runs_where_it_was_built(fleet: Fleet) -> None:
     fleet.second.images = {}
     async with leading(fleet) as alive:
@@ -448,6 +604,12 @@ async def test_within_thirty_seconds_of_a_machines_loss_its_replicas_are_replace
             return fleet.running(container_id) == {"simulated": 2, "second": 0}
 
         await eventually(gone_there, "what was replaced is removed", timeout_s=30)
+
+        async def ready() -> bool:
+            async with fleet.world.database.reading() as session:
+                return all(node.ready for node in await list_nodes(session))
+
+        await eventually(ready, "and with that the machine is ready again", timeout_s=30)
         other = await fleet.world.create(replicas=2)
 
         async def taken_again() -> bool:

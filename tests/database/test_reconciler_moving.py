@@ -117,6 +117,70 @@ async def test_one_that_dies_while_it_moves_is_replaced_elsewhere(fleet: Fleet) 
     none_twice(fleet)
 
 
+async def test_two_machines_drained_together_and_opened_together_leave_one_process_in_a_slot(
+    fleet: Fleet,
+) -> None:
+    """What took over is itself to go before it serves: then both are on the move, and only one of them may stay."""
+    async with leading(fleet) as alive:
+        container_id = await fleet.world.create(replicas=1)
+        [first] = await serving(alive, container_id, 1)
+        other = "second" if first.node == "simulated" else "simulated"
+        await let(fleet, first.node, Intake.DRAINING)
+        await alive.reconciler._moving.step(alive.lease)
+        await alive.reconciler.reconcile(container_id, alive.lease)
+        await let(fleet, other, Intake.DRAINING)
+        await alive.reconciler._moving.step(alive.lease)
+        await alive.finish_operations()
+        moving = [one for one in await fleet.world.replicas(container_id) if one.moving_since is not None]
+        assert {one.node for one in moving} == {"simulated", "second"}
+        for node in ("simulated", "second"):
+            await let(fleet, node, Intake.OPEN)
+        await move(alive, container_id, steps=6)
+        assert [one.moving_since for one in await fleet.world.replicas(container_id, "routed")] == [None]
+        assert sum(fleet.running(container_id).values()) == 1
+
+
+async def test_where_everything_is_drained_a_slot_keeps_one_process(fleet: Fleet) -> None:
+    async with leading(fleet) as alive:
+        container_id = await fleet.world.create(replicas=1)
+        [first] = await serving(alive, container_id, 1)
+        await let(fleet, first.node, Intake.DRAINING)
+        await alive.reconciler._moving.step(alive.lease)
+        await alive.reconciler.reconcile(container_id, alive.lease)
+        for node in ("simulated", "second"):
+            await let(fleet, node, Intake.DRAINING)
+        await move(alive, container_id, steps=8)
+        assert [one.id for one in await fleet.world.replicas(container_id, "routed")] == [first.id]
+        assert sum(fleet.running(container_id).values()) == 1, (
+            "it serves on until there is another place for it"
+        )
+
+
+async def test_what_finds_no_place_holds_up_nobody_who_does(fleet: Fleet) -> None:
+    """Large ones fit on the drained machine alone; a small one beside them fits anywhere."""
+    async with leading(fleet) as alive:
+        fleet.world.machine.memory_bytes = fleet.world.machine.cpu_millis = 0
+        await fleet.describe()
+        large = [await fleet.world.create(replicas=1) for _ in range(2)]
+        small = await fleet.world.create(replicas=1)
+        for container_id in (*large, small):
+            await serving(alive, container_id, 1)
+        await change(fleet.world, f"UPDATE containers SET instance_type = 'cpu-large' WHERE id <> '{small}'")
+        await change(
+            fleet.world, f"UPDATE replicas SET instance_type = 'cpu-large' WHERE container_id <> '{small}'"
+        )
+        fleet.world.machine.memory_bytes, fleet.world.machine.cpu_millis = 2**30, 1000
+        await fleet.describe()
+        await let(fleet, "second", Intake.DRAINING)
+        await move(alive, *large, small, steps=3)
+        assert await on_second(fleet, small, "routed") == 1, "two at once, and two wait"
+        await change(fleet.world, "UPDATE replicas SET moving_since = moving_since - interval '61 s'")
+        await move(alive, *large, small, steps=6)
+        assert await on_second(fleet, small, "routed") == 0
+        for container_id in large:
+            assert await on_second(fleet, container_id, "routed") == 1
+
+
 async def test_over_http(api: Api) -> None:
     async with api.database.transaction() as session:
         await replace_nodes(session, [NodeCapacity("rack-1", "operator", "amd64", 8000, 2**36, ())])

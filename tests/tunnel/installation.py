@@ -21,6 +21,7 @@ from moorage.machines.hub import TunnelHub
 from moorage.machines.reconciler import MachinesReconciler
 from moorage.outbound.pulls.proxy import PullProxy
 from moorage.reconcile.lease import LeaseKeeper
+from moorage.tunnel.keys import new_private_key, public_key_of
 from tests.certificates import write_certificate
 from tests.tunnel.places import Place
 from tests.tunnel.town import HUB_PUBLIC
@@ -64,6 +65,10 @@ class InstallationInPlace:
         """Since keys were renewed, which they are once in a minute at most; and since a machine was lost or came back."""
         self.place.do(self._let_a_minute_pass())
 
+    def know_an_older_key(self, machine_id: str) -> None:
+        """As an installation does that was restored from a backup."""
+        self.place.do(self._know_an_older_key(machine_id, public_key_of(new_private_key())))
+
     def machine(self, machine_id: str) -> dict[str, Any]:
         found: dict[str, Any] = self.ask("GET", f"/machines/{machine_id}").json()
         return found
@@ -98,6 +103,11 @@ class InstallationInPlace:
                     "untold_since = untold_since - interval '1 minute'"
                 )
             )
+
+    async def _know_an_older_key(self, machine_id: str, public_key: str) -> None:
+        async with self.database.transaction() as session:
+            older = text("UPDATE machines SET public_key = :key, key_renewed_at = NULL WHERE id = :id")
+            await session.execute(older, {"key": public_key, "id": machine_id})
 
     async def _end(self) -> None:
         self.server.should_exit = True

@@ -174,6 +174,47 @@ def test_one_that_was_removed_joins_anew(
     )
 
 
+def test_what_a_restored_installation_does_not_know_any_more(
+    town: Town, installation: InstallationInPlace, short_folder: Path
+) -> None:
+    """First the machine's key, which was renewed since the backup; then the machine itself, as after a removal."""
+    behind, files = town.places["behind"], on_machine(installation, short_folder)
+    speaks = Installation(URL, ca_file=str(installation.certificate))
+    added = installation.ask("POST", "/operator/machines", {"name": "rack-7"}).json()
+    installation.look()
+    behind.do(_join(files, speaks, added["token"]))
+    tunnel = tunnel_of(installation, files, short_folder)
+    behind.do(tunnel.ensure())
+    _opens(installation, tunnel, behind)
+
+    key = files.private_key()
+    installation.know_an_older_key(added["id"])
+    installation.look()
+    behind.do(tunnel._redial())
+    assert not behind.do(tunnel.is_open(1.0))
+    _opens(installation, tunnel, behind)
+    assert files.private_key() == key, "it was known by it before"
+
+    removed = installation.ask("DELETE", f"/machines/{added['id']}")
+    assert removed.status_code == 204, removed.text
+    again = installation.ask("POST", "/operator/machines", {"name": "rack-7"}).json()
+    installation.look()
+    behind.do(_join(files, speaks, again["token"]))
+    assert files.membership()["id"] == again["id"], "the command is good for what it was printed for"
+    renewed = tunnel_of(installation, files, short_folder)
+    behind.do(renewed.ensure())
+    _opens(installation, renewed, behind)
+    behind.do(renewed.take_down())
+
+
+def _opens(installation: InstallationInPlace, tunnel: MachineTunnel, place: Place) -> None:
+    deadline_s = time.monotonic() + 60
+    while not place.do(tunnel.is_open()):
+        assert time.monotonic() < deadline_s, "the tunnel does not open"
+        place.do(tunnel.look())
+        installation.look()
+
+
 def test_a_refused_join_says_why(town: Town, installation: InstallationInPlace, short_folder: Path) -> None:
     files = on_machine(installation, short_folder)
     speaks = Installation(URL, ca_file=str(installation.certificate))

@@ -8,7 +8,7 @@ from test_plan import NOW, container, engine_says, moves, replica
 
 from moorage.containers.plan import make_plan
 from moorage.containers.states import ContainerState, DesiredState, Reason, ReplicaState
-from moorage.containers.verdict import Probe, ProbeFailure
+from moorage.containers.verdict import Probe, ProbeFailure, Verdict
 from moorage.containers.views import ReplicaView
 from moorage.engines.base import Failure, ReplicaPhase
 from moorage.machines.states import LOST_AFTER
@@ -61,6 +61,36 @@ def test_what_becomes_of_one_whose_engine_does_not_answer(view: ReplicaView, to:
     if to is None:
         assert plan.look_again_in_s is not None
         assert plan.look_again_in_s <= 5.0
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        silent(ReplicaState.REQUESTED, for_s=LONG - 5),
+        silent(ReplicaState.STARTING, for_s=LONG),
+        replica(ReplicaState.REQUESTED),
+    ],
+)
+def test_machines_that_are_lost_one_after_the_other_give_no_container_up(seen: ReplicaView) -> None:
+    """Its replica was lost, and so is the machine of the next: longer than its health timeout, and not for its sake."""
+    lost = Verdict(Reason.NODE_LOST, "The machine of the replica does not answer any more.")
+    late = container(serving_generation=1, unready_since=NOW - timedelta(seconds=61), last_failure=lost)
+    assert not make_plan(late, [seen], NOW).failed
+    its_own = replace(late, last_failure=Verdict(Reason.EXITED, "It ended."))
+    assert make_plan(its_own, [replica(ReplicaState.REQUESTED)], NOW).failed
+
+
+def test_two_that_move_in_one_slot_are_one_too_many() -> None:
+    serves = replica(ReplicaState.ROUTED, id="rep_a", moving=True, created_at=NOW - timedelta(hours=1))
+    starts = replica(ReplicaState.STARTING, id="rep_b", moving=True, created_at=NOW)
+    plan = make_plan(replace(SERVED, room_for=0), [serves, starts], NOW)
+    assert moves(plan) == {starts.id: ReplicaState.DRAINING}
+    # Not for one that nobody reaches, and with a third that serves both go.
+    cut_off = replace(serves, failing=FAILING)
+    assert moves(make_plan(replace(SERVED, room_for=0), [cut_off, starts], NOW)) == {}
+    third = replica(ReplicaState.ROUTED, id="rep_c", created_at=NOW)
+    plan = make_plan(replace(SERVED, room_for=0), [serves, starts, third], NOW)
+    assert moves(plan) == dict.fromkeys((serves.id, starts.id), ReplicaState.DRAINING)
 
 
 def test_what_is_lost_is_no_fault_of_its_own_and_its_slot_is_filled() -> None:

@@ -3,7 +3,7 @@ from dataclasses import asdict, dataclass
 from datetime import timedelta
 from enum import StrEnum
 
-from sqlalchemy import String, any_, bindparam, delete, func, literal, select, update
+from sqlalchemy import ColumnElement, String, any_, bindparam, delete, func, literal, select, update
 from sqlalchemy.dialects.postgresql import ARRAY, insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -112,15 +112,14 @@ async def next_position(session: AsyncSession) -> int:
 async def replace_nodes(
     session: AsyncSession, nodes: Sequence[NodeCapacity], engine: str = LOCAL_ENGINE
 ) -> None:
-    """The engine's list is complete: of its machines, what is not in it is gone. It answers, so they are ready."""
+    """The engine's list is complete: of its machines, what is not in it is gone. Whether one that is known is ready is for
+    `note_answers` to say; a new one is."""
     await replace_nodes_of(session, {engine: nodes})
 
 
 async def replace_nodes_of(session: AsyncSession, described: Mapping[str, Sequence[NodeCapacity]]) -> None:
     """Of several engines, each with its complete list."""
-    query = select(NodeRow.engine, NodeRow.engine_identity, NodeRow.name).where(
-        NodeRow.engine == any_(literal(sorted(described), ARRAY(String)))
-    )
+    query = select(NodeRow.engine, NodeRow.engine_identity, NodeRow.name).where(_of(described))
     known = list(await session.execute(query))
     # A machine keeps the name that it was first known by, for as long as its engine is the same. Replicas' rows say where
     # they are by that name: under another the machine would look empty, and its memory and GPUs be given out again.
@@ -138,11 +137,10 @@ async def replace_nodes_of(session: AsyncSession, described: Mapping[str, Sequen
     for engine, name in {(row.engine, row.name) for row in known} - there:
         await session.execute(delete(NodeRow).where(NodeRow.engine == engine, NodeRow.name == name))
     if rows:
-        answers = {"seen_at": func.now(), "ready": True, "unready_since": None}
-        insertion = insert(table_of(NodeRow)).values(answers)
+        insertion = insert(table_of(NodeRow)).values({"seen_at": func.now(), "ready": True})
         said = {name: insertion.excluded[name] for name in rows[0]}
         key = [NodeRow.engine, NodeRow.name]
-        upsert = insertion.on_conflict_do_update(index_elements=key, set_={**said, **answers})
+        upsert = insertion.on_conflict_do_update(index_elements=key, set_={**said, "seen_at": func.now()})
         await session.execute(upsert, rows)  # one statement, whatever their number
 
 
@@ -161,15 +159,24 @@ async def note_silence(session: AsyncSession, engine: str, silent_s: float) -> b
     return bool((await session.execute(silent)).all())
 
 
-async def note_answers(session: AsyncSession, engines: Collection[str]) -> set[str]:
-    """These engines answer. Of which of them that is news about any machine."""
-    silent = (NodeRow.engine == any_(literal(sorted(engines), ARRAY(String)))) & ~NodeRow.ready
+async def note_answers(
+    session: AsyncSession, engines: Collection[str], not_ready: Collection[str] = ()
+) -> set[str]:
+    """These engines answer, and so do those that are not ready yet all the same. Of which of the first that is news about any
+    machine."""
+    heard = _of({*engines, *not_ready}) & ~NodeRow.ready
     # Whoever writes several machines takes them in this order: docs/locking.md.
-    locked = select(NodeRow.engine).where(silent).order_by(NodeRow.engine, NodeRow.name).with_for_update()
+    locked = select(NodeRow.engine).where(heard).order_by(NodeRow.engine, NodeRow.name).with_for_update()
     news = set((await session.execute(locked)).scalars())
-    if news:
-        await session.execute(update(NodeRow).where(silent).values(ready=True, unready_since=None))
-    return news
+    if back := news & {*engines}:
+        await session.execute(update(NodeRow).where(_of(back)).values(ready=True, unready_since=None))
+    if news - back:
+        await session.execute(update(NodeRow).where(_of(news - back)).values(unready_since=func.now()))
+    return back
+
+
+def _of(engines: Collection[str]) -> ColumnElement[bool]:
+    return NodeRow.engine == any_(literal(sorted(engines), ARRAY(String)))
 
 
 async def forget_engine(session: AsyncSession, engine: str) -> None:

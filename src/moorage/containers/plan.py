@@ -298,6 +298,9 @@ def _deployment_failure(
     # What answers again is back, also when no gateway has it yet.
     back = any(replica.state in SERVING for replica in seen)
     unready_since = None if back else container.unready_since
+    if newest is not None and newest.reason in NOT_ITS_FAULT:
+        # Machines may be lost one after the other, for longer than it has time.
+        return None
     if _lasted(unready_since, container, now) > container.health_timeout:
         return newest or Verdict(
             Reason.HEALTH_CHECK_TIMEOUT, "No replica became ready again within the health timeout."
@@ -347,12 +350,14 @@ def _shape(
     create = tuple(missing[: max(container.room_for, 0)]) if startable else ()
 
     drains = {}
+    serving = {slot: one for slot, one in current.items() if one.state is ReplicaState.ROUTED}
+    takes_over = _that_serves_on_the_move(live, wanted) | serving
     for replica in live:
-        successor = current.get(replica.slot)
+        successor = takes_over.get(replica.slot)
         superseded = (
             (replica.generation != wanted or replica.moving)
             and successor is not None
-            and successor.state is ReplicaState.ROUTED
+            and successor.id != replica.id
             and not successor.doubted
         )
         if wanted is None or replica.slot not in slots or superseded or replica.unfunded:
@@ -360,6 +365,21 @@ def _shape(
     if startable and missing and not create and not drains and not container.avoids_nodes:
         drains = _make_room(container, seen, missing)
     return create, drains, tuple(slots) if wanted == container.generation else ()
+
+
+def _that_serves_on_the_move(live: Sequence[ReplicaView], wanted: int | None) -> dict[int, ReplicaView]:
+    """By slot, of several that have to leave their machines: where what was to take over is itself to go, one process is
+    enough until there is a place for another."""
+    serving = [
+        one
+        for one in live
+        if one.moving
+        and one.generation == wanted
+        and one.state is ReplicaState.ROUTED
+        and one.failing is None
+        and not one.unreachable
+    ]
+    return {one.slot: one for one in sorted(serving, key=lambda one: one.created_at, reverse=True)}
 
 
 def _make_room(

@@ -14,6 +14,9 @@ import structlog
 from moorage.catalog.repository import Intake, forget_engine, intake_of, list_nodes, set_intake
 from moorage.containers.capacity_repository import replicas_by_engine
 from moorage.containers.placements import RowPlacements
+from moorage.containers.reconciler.doubt_repository import forget_doubts
+from moorage.containers.reconciler.repository import containers_on
+from moorage.containers.repository import mark_due
 from moorage.engines.base import LOCAL_ENGINE, Engine
 from moorage.engines.engines import Engines
 from moorage.engines.remote.engine import RemoteEngine
@@ -32,6 +35,16 @@ log = structlog.get_logger()
 
 LOOK_EVERY_S = 5.0
 _INTAKES = {MachineState.PAUSED: Intake.CORDONED, MachineState.DRAINING: Intake.DRAINING}
+
+
+async def let_go_of(database: Database, engine: str) -> None:
+    """Its machine was removed: whatever ran there is to be replaced, and nobody else would look for it."""
+    async with database.transaction() as session:
+        await mark_due(session, await containers_on(session, engine))
+    # After that: should we end here, the machine's row is still there to be found again.
+    async with database.transaction() as session:
+        await forget_doubts(session, engine)
+        await forget_engine(session, engine)
 
 
 @dataclass
@@ -66,17 +79,16 @@ class Fleet:
         if machines.keys() <= self._made_of.keys() or await self._may_speak():
             for name, machine in machines.items():
                 await self._give_engine(name, machine)
-        strangers = {node.engine for node in nodes} - machines.keys() - {LOCAL_ENGINE}
-        if not machines and not strangers:
+        for name in sorted({node.engine for node in nodes} - machines.keys() - {LOCAL_ENGINE}):
+            await let_go_of(self.database, name)
+        if not machines:
             return
         async with self.database.transaction() as session:
-            for name in sorted(strangers):
-                await forget_engine(session, name)
             for node in sorted(nodes, key=lambda node: node.key):  # docs/locking.md
                 its = machines.get(node.engine)
-                # A lost one keeps what it was: nothing is placed there while it does not answer.
-                if its is not None and its.state is not MachineState.LOST:
-                    intake = _INTAKES.get(its.state, Intake.OPEN)
+                if its is not None:
+                    # Of a lost one too: what was said about it meanwhile holds from its first answer on.
+                    intake = _INTAKES.get(its.when_it_answers, Intake.OPEN)
                     if intake is not intake_of(node):
                         await set_intake(session, node.engine, node.name, intake)
             counts = await replicas_by_engine(session)

@@ -36,6 +36,12 @@ class EngineMachine:
     address: str
     port: int
     credential: str = field(repr=False)
+    before_loss: MachineState | None = None
+
+    @property
+    def when_it_answers(self) -> MachineState:
+        """What it is, or will be again."""
+        return self.before_loss or self.state
 
     @property
     def ready(self) -> bool:
@@ -255,5 +261,13 @@ def _engine_machine(row: MachineRow, keyring: Keyring) -> EngineMachine:
     assert port is not None, "a constraint says so"
     assert sealed is not None, "a constraint says so"
     credential = keyring.decrypt(sealed, credential_context(row.id)).decode()
-    state = MachineState(row.state)
-    return EngineMachine(MachineId(row.id), name, row.infrastructure, state, address, port, credential)
+    return EngineMachine(
+        MachineId(row.id),
+        name,
+        row.infrastructure,
+        MachineState(row.state),
+        address,
+        port,
+        credential,
+        MachineState(row.state_before_loss) if row.state_before_loss is not None else None,
+    )

@@ -7,6 +7,7 @@ import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -19,7 +20,7 @@ from moorage.engines.docker.engine import DockerEngine
 from moorage.engines.docker.firewall import LocalUse
 from moorage.engines.hosts.host import HostReader
 from moorage.kit.clock import system_clock
-from moorage.kit.errors import MoorageError
+from moorage.kit.errors import MoorageError, SettingsError
 from moorage.kit.home import user_ids_of_ours
 from moorage.kit.logging import configure_logging
 from moorage.machines.on_machine import commands
@@ -49,7 +50,7 @@ def serve(
     """Run the installation's containers on this machine's Docker engine, until told to end."""
     loaded = load_node_settings(settings)
     configure_logging(loaded.log_level, as_json=True)
-    asyncio.run(_serve_until_told(loaded))
+    asyncio.run(_serve_until_told(loaded, settings))
 
 
 def main() -> None:
@@ -66,11 +67,12 @@ def credential_digest(credential: str) -> str:
 
 
 @asynccontextmanager
-async def serving(settings: NodeSettings) -> AsyncIterator[None]:
+async def serving(settings: NodeSettings, file: Path | None = None) -> AsyncIterator[None]:
+    """With the file that the settings are from, what is said there later of the pull proxy holds as well."""
     async with AsyncExitStack() as stack:
         # Docker takes plain HTTP from loopback alone, so Moorage's pull proxy gets a port there. Of its own a machine has one
         # too, which looks at every layer once more and knows no registry but that one.
-        relay = await stack.enter_async_context(Relay((settings.pulls_address, settings.pulls_port)))
+        relay = await stack.enter_async_context(Relay(partial(_pull_proxy, settings, file)))
         pulls_from = f"{LOOPBACK}:{relay.port}"
         pulls = await stack.enter_async_context(
             PullProxy(
@@ -92,6 +94,16 @@ async def serving(settings: NodeSettings) -> AsyncIterator[None]:
         await web.SockSite(runner, _listening(settings.address, settings.port)).start()
         log.info("node_serves", address=settings.address, port=settings.port)
         yield
+
+
+def _pull_proxy(begun_with: NodeSettings, file: Path | None) -> tuple[str, int]:
+    settings = begun_with
+    if file is not None:
+        try:
+            settings = load_node_settings(file)
+        except SettingsError as exc:
+            log.warning("settings_not_read", reason=exc.message)
+    return settings.pulls_address, settings.pulls_port
 
 
 def _listening(address: str, port: int) -> socket.socket:
@@ -121,9 +133,9 @@ def _docker_engine(settings: NodeSettings, pulls: PullProxy) -> DockerEngine:
     )
 
 
-async def _serve_until_told(settings: NodeSettings) -> None:
+async def _serve_until_told(settings: NodeSettings, file: Path) -> None:
     told = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, told.set)
-    async with serving(settings):
+    async with serving(settings, file):
         await told.wait()

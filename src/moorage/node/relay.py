@@ -2,6 +2,7 @@
 alone. It has a thread and an event loop of its own: an image's bytes make nobody's call wait."""
 
 import asyncio
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -18,7 +19,10 @@ _PART_BYTES = 65536
 
 
 class Relay:
-    def __init__(self, target: tuple[str, int], *, idle_timeout_s: float = _IDLE_TIMEOUT_S) -> None:
+    def __init__(
+        self, target: Callable[[], tuple[str, int]], *, idle_timeout_s: float = _IDLE_TIMEOUT_S
+    ) -> None:
+        """`target` is asked for each connection: an installation that moved to another host is elsewhere in the tunnel."""
         self._target = target
         self._idle_timeout_s = idle_timeout_s
         self._thread = LoopThread("pull-relay")
@@ -48,7 +52,7 @@ class Relay:
 
     async def _copy_both_ways(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with asyncio.timeout(_CONNECT_TIMEOUT_S):
-            far_reader, far_writer = await asyncio.open_connection(*self._target)
+            far_reader, far_writer = await asyncio.open_connection(*self._target())
         try:
             async with asyncio.timeout(self._idle_timeout_s) as idle:
                 ways = (

@@ -67,6 +67,11 @@ async def end_doubts(session: AsyncSession, machines: Collection[MachineKey]) ->
     await session.execute(delete(MachineDoubtRow).where(ended))
 
 
+async def forget_doubts(session: AsyncSession, engine: str) -> None:
+    """Its machines left for good."""
+    await session.execute(delete(MachineDoubtRow).where(MachineDoubtRow.engine == engine))
+
+
 async def say_gone(session: AsyncSession, node: str) -> Doubt | None:
     """The operator's word; None where nobody doubts. Its containers get a pass at once."""
     said = (

@@ -1,5 +1,6 @@
 """Judges replicas that an engine does not name (`containers/doubt.py` has the rules), and keeps the doubts in Postgres."""
 
+import asyncio
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -17,11 +18,15 @@ from moorage.engines.base import MachineKey
 from moorage.engines.engines import Engines
 from moorage.kit.crypto import Keyring
 from moorage.kit.database import Database
+from moorage.kit.errors import EngineError
 from moorage.kit.settings import Settings
 from moorage.notifications.repository import queue_mail
 from moorage.reconcile.lease import Lease
 
 log = structlog.get_logger()
+
+ANSWERS_WITHIN_S = 5.0
+"""A pass waits for it."""
 
 
 @dataclass(frozen=True)
@@ -71,10 +76,18 @@ class Doubts:
         return Doubted(frozenset(one.replica_id for one in held), verdict)
 
     async def _identities(self, names: Collection[str]) -> dict[str, set[str]]:
-        """Asked of the engines themselves: what is stored of a machine may be of before a restore."""
-        identities = {}
+        """Asked of the engines themselves: what is stored of a machine may be of before a restore. One among several that
+        does not say is doubted, and holds up nothing of the container that is elsewhere."""
+        identities: dict[str, set[str]] = {}
         for name in sorted(names):
-            nodes = await self.engines.of(name).capacity()
+            try:
+                async with asyncio.timeout(None if self.engines.only(name) else ANSWERS_WITHIN_S):
+                    nodes = await self.engines.of(name).capacity()
+            except (EngineError, TimeoutError) as exc:
+                if self.engines.only(name):
+                    raise
+                log.warning("engine_did_not_say_who_it_is", engine=name, error=repr(exc))
+                nodes = []
             identities[name] = {one.engine_identity for one in nodes if one.engine_identity is not None}
         return identities
 

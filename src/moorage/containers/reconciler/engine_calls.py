@@ -17,7 +17,7 @@ from moorage.containers.reconciler import repository, trials
 from moorage.containers.reconciler.fresh import FreshlySeen
 from moorage.containers.reconciler.loading_repository import Loaded
 from moorage.containers.reconciler.repository import FoundImage
-from moorage.containers.reconciler.unfit import UnfitEngines
+from moorage.containers.reconciler.unfit import OF_THE_MACHINE, UnfitEngines
 from moorage.containers.secrets import unseal
 from moorage.containers.spec import ContainerSecrets, ContainerSettings, RegistryProvider, chosen_port
 from moorage.containers.states import Reason
@@ -43,6 +43,8 @@ from moorage.reconcile.lease import Lease
 
 log = structlog.get_logger()
 
+STARTS_TRIED = 5
+"""In a row, with the pauses between them: longer than an engine takes to be started anew."""
 LOOKED_UP_WITHIN_S = 5.0
 """An image of one machine among several: a pass waits for the answer."""
 
@@ -60,10 +62,13 @@ class EngineCalls:
     _image_refs: dict[tuple[str, str], str] = field(default_factory=dict)
     """By engine and the image's name in the container's row: the engine's own name for it, where that is another; and of local
     images every name that the engine itself gave."""
-    unfit: UnfitEngines = field(default_factory=UnfitEngines)
+    unfit: UnfitEngines = field(init=False)
     fresh: FreshlySeen = field(init=False)
+    _failed_starts: dict[str, int] = field(init=False, default_factory=dict)
+    """By replica: how often in a row its engine was at fault."""
 
     def __post_init__(self) -> None:
+        self.unfit = UnfitEngines(self.clock)
         self.fresh = FreshlySeen(self.clock)
 
     async def ensure_image(self, loaded: Loaded, engine: str, lease: Lease) -> None:
@@ -84,11 +89,12 @@ class EngineCalls:
             await trials.record_image(session, row, found)
 
     def _may_run_elsewhere(self, loaded: Loaded, engine: str, found: FoundImage | Verdict) -> bool:
-        """It is not built for this machine's processor, and not every machine was tried: the next pass asks another."""
-        mismatch = isinstance(found, Verdict) and found.reason is Reason.IMAGE_ARCHITECTURE_MISMATCH
-        if not mismatch or engine in self.unfit.of(loaded.container):
+        """The machine is at fault, and not every one was tried: the next pass asks another."""
+        if not isinstance(found, Verdict) or found.reason not in OF_THE_MACHINE:
             return False
-        self.unfit.add(loaded.container, engine)
+        if engine in self.unfit.of(loaded.container):
+            return False
+        self.unfit.add(loaded.container, engine, found.reason)
         return not self.engines.by_name().keys() <= self.unfit.of(loaded.container)
 
     async def find_local_image(self, loaded: Loaded, lease: Lease) -> FoundImage | Verdict:
@@ -183,6 +189,7 @@ class EngineCalls:
         words = self.fresh.words
         try:
             started = await self.engines.of(replica.engine).start(self._spec(loaded, replica))
+            self._failed_starts.pop(replica.id, None)
             self.fresh.put(replica.container_id, started, words)
         except StartError as exc:
             await self._record_start_failure(
@@ -198,11 +205,31 @@ class EngineCalls:
                 self.without_image.add(replica.id)
                 return
             if exc.code != Reason.PORT_TAKEN:
+                if await self._gave_up_there(loaded, replica, exc, lease):
+                    return
                 raise
             # Somebody outside Moorage has that port. Not the container's fault: a new replica gets another.
             await self._record_start_failure(
                 replica, Verdict(Reason.PORT_TAKEN, exc.message), lease, badly=False
             )
+
+    async def _gave_up_there(
+        self, loaded: Loaded, replica: ReplicaRow, error: EngineError, lease: Lease
+    ) -> bool:
+        """An engine that answers and cannot start it may be so for days: after a few tries another machine is asked."""
+        failed = self._failed_starts[replica.id] = self._failed_starts.get(replica.id, 0) + 1
+        verdict = Verdict(Reason.ENGINE_ERROR, error.message)
+        if failed < STARTS_TRIED or not self._may_run_elsewhere(loaded, replica.engine, verdict):
+            return False
+        await self._record_start_failure(replica, verdict, lease, badly=False)
+        return True
+
+    def keep_waiting(self, requested: Collection[str], known: Collection[str]) -> None:
+        """Of the known replicas these are yet to start: what was noted about the start of the others is over."""
+        over = set(known) - set(requested)
+        self.without_image -= over
+        for replica_id in over:
+            self._failed_starts.pop(replica_id, None)
 
     def _is_named_by_another(self, loaded: Loaded, replica: ReplicaRow) -> bool:
         """A registry vouches for a digest, and for a local image nobody but the machine that has it: what one of them calls by

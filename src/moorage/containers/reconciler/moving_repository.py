@@ -1,8 +1,9 @@
 """SQL of replicas that move, because their machine is to be empty."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 
-from sqlalchemy import ColumnElement, and_, exists, func, select, text, update
+from sqlalchemy import ColumnElement, and_, case, exists, func, or_, select, text, update
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
 
@@ -29,7 +30,19 @@ _MAY_STAY: ColumnElement[bool] = and_(
     _LIVES, ReplicaRow.moving_since.is_not(None), ~_to_be_emptied, ~_has_successor
 )
 """Its machine is open again, and nothing has taken its place yet."""
-_GOING = (*LIVE, ReplicaState.DRAINING)
+_FINDS_A_PLACE_WITHIN = timedelta(seconds=60)
+_ON_THE_MOVE: ColumnElement[bool] = and_(
+    _NOT_REMOVED,
+    ReplicaRow.moving_since.is_not(None),
+    or_(
+        ReplicaRow.state == ReplicaState.DRAINING,
+        and_(
+            ReplicaRow.state.in_(LIVE),
+            or_(_has_successor, ReplicaRow.moving_since > func.now() - _FINDS_A_PLACE_WITHIN),
+        ),
+    ),
+)
+"""What no other machine has room for waits, perhaps for ever, and takes nobody's turn meanwhile."""
 
 
 async def replicas_to_move(session: AsyncSession, at_once: int) -> list[tuple[str, str]]:
@@ -39,7 +52,7 @@ async def replicas_to_move(session: AsyncSession, at_once: int) -> list[tuple[st
         return []
     on_the_move = (
         select(ReplicaRow.engine, ReplicaRow.node, func.count().label("count"))
-        .where(_NOT_REMOVED, ReplicaRow.moving_since.is_not(None), ReplicaRow.state.in_(_GOING))
+        .where(_ON_THE_MOVE)
         .group_by(ReplicaRow.engine, ReplicaRow.node)
         .subquery()
     )
@@ -60,8 +73,16 @@ async def replicas_to_move(session: AsyncSession, at_once: int) -> list[tuple[st
 
 
 async def replicas_that_may_stay(session: AsyncSession) -> list[tuple[str, str]]:
-    found = await session.execute(select(ReplicaRow.id, ReplicaRow.container_id).where(_MAY_STAY))
-    return [(replica_id, container_id) for replica_id, container_id in found]
+    """One of a slot: where what took over was to move on itself, there are two, and the one that serves stays."""
+    slot = (ReplicaRow.container_id, ReplicaRow.generation, ReplicaRow.slot)
+    serves_first = case((ReplicaRow.state == ReplicaState.ROUTED, 0), else_=1)
+    query = (
+        select(ReplicaRow.id, ReplicaRow.container_id)
+        .where(_MAY_STAY)
+        .distinct(*slot)
+        .order_by(*slot, serves_first, ReplicaRow.created_at, ReplicaRow.id)
+    )
+    return [(replica_id, container_id) for replica_id, container_id in await session.execute(query)]
 
 
 async def change_course(

@@ -16,7 +16,7 @@ from moorage.containers.reconciler.loading_repository import Loaded
 from moorage.containers.reconciler.prober import Prober
 from moorage.containers.states import LIVE, ReplicaState
 from moorage.containers.verdict import Probe, Verdict
-from moorage.engines.base import ListeningSocket, ObservedReplica, ReplicaPhase
+from moorage.engines.base import Engine, ListeningSocket, ObservedReplica, ReplicaPhase
 from moorage.engines.engines import Engines
 from moorage.kit.errors import EngineError
 
@@ -78,7 +78,7 @@ class Observer:
         """`silent` are engines that are known not to answer."""
         questions = _Questions(self.engines, set(silent))
         rows = [row for row in loaded.replicas if row.id not in busy and row.engine not in silent]
-        found = await asyncio.gather(*(questions.ask(row.engine, look_at(row), None) for row in rows))
+        found = await asyncio.gather(*(questions.look(row, look_at) for row in rows))
         engine: dict[str, ObservedReplica] = {one.replica_id: one for one in found if one is not None}
         rows = [row for row in rows if row.id in engine or row.engine not in questions.unanswered]
         unseen = {row.id: row.engine for row in rows if row.id not in engine and row.state in EXPECTED}
@@ -185,29 +185,37 @@ class _Questions:
     unanswered: set[str]
     """Engines of which at least one question was not answered."""
 
-    async def ask(self, name: str, asked: Awaitable[AnswerT], otherwise: AnswerT) -> AnswerT:
+    async def ask(
+        self, name: str, asks: Callable[[Engine], Awaitable[AnswerT]], otherwise: AnswerT
+    ) -> AnswerT:
         if self.engines.only(name):
-            return await asked
+            return await asks(self.engines.of(name))
         try:
             async with asyncio.timeout(ANSWERS_WITHIN_S):
-                return await asked
+                # Within: its machine may have been removed since the last question.
+                return await asks(self.engines.of(name))
         except (EngineError, TimeoutError) as exc:
             log.warning("engine_did_not_answer", engine=name, error=repr(exc))
             self.unanswered.add(name)
             return otherwise
 
+    async def look(
+        self, row: ReplicaRow, look_at: Callable[[ReplicaRow], Awaitable[ObservedReplica | None]]
+    ) -> ObservedReplica | None:
+        return await self.ask(row.engine, lambda _: look_at(row), None)
+
     async def lists(self, names: Collection[str]) -> dict[str, ObservedReplica]:
         found: dict[str, ObservedReplica] = {}
         for name in sorted(names):
-            listed = await self.ask(name, self.engines.of(name).list_replicas(), [])
+            listed: list[ObservedReplica] = await self.ask(name, lambda engine: engine.list_replicas(), [])
             found |= {one.replica_id: one for one in listed}
         return found
 
     async def sockets(self, name: str, engine_id: str) -> tuple[ListeningSocket, ...]:
-        return await self.ask(name, self.engines.of(name).listening_sockets(engine_id), ())
+        return await self.ask(name, lambda engine: engine.listening_sockets(engine_id), ())
 
     async def at_process_limit(self, name: str, engine_id: str) -> bool:
-        return await self.ask(name, self.engines.of(name).process_limit_reached(engine_id), False)
+        return await self.ask(name, lambda engine: engine.process_limit_reached(engine_id), False)
 
     async def last_lines(self, name: str, engine_id: str) -> tuple[str, ...]:
-        return await self.ask(name, self.engines.of(name).last_lines(engine_id, LAST_LINES), ())
+        return await self.ask(name, lambda engine: engine.last_lines(engine_id, LAST_LINES), ())

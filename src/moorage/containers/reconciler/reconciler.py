@@ -401,7 +401,10 @@ class ContainersReconciler:
             ticket = Ticket(key, kind, loaded.organization_id, engine)
             self._operations.begin(ticket, container_id, work)
 
-        calls.without_image -= {row.id for row in loaded.replicas if row.state != ReplicaState.REQUESTED}
+        calls.keep_waiting(
+            [row.id for row in loaded.replicas if row.state == ReplicaState.REQUESTED],
+            [row.id for row in loaded.replicas],
+        )
         rows = {row.id: row for row in (*loaded.replicas, *created)}
         for replica_id in (*plan.start, *(row.id for row in created)):
             row = rows[replica_id]

@@ -16,6 +16,7 @@ from sqlalchemy import (
     literal,
     select,
     text,
+    true,
     update,
 )
 from sqlalchemy.dialects.postgresql import ARRAY
@@ -317,9 +318,20 @@ async def image_refs_in_use(session: AsyncSession) -> set[str]:
 
 
 async def known_replica_ids(session: AsyncSession, ids: Iterable[str]) -> set[str]:
+    return await _ids_of_those(session, ids, true())
+
+
+async def ended_replica_ids(session: AsyncSession, ids: Iterable[str]) -> set[str]:
+    """Of those whose rows say that nothing is left of them to hold memory, a port or a GPU."""
+    return await _ids_of_those(session, ids, ReplicaRow.state.not_in(HOLDS_RESOURCES))
+
+
+async def _ids_of_those(
+    session: AsyncSession, ids: Iterable[str], condition: ColumnElement[bool]
+) -> set[str]:
     found: set[str] = set()
     for some in batches(sorted(ids)):
-        query = select(ReplicaRow.id).where(ReplicaRow.id.in_(some))
+        query = select(ReplicaRow.id).where(ReplicaRow.id.in_(some), condition)
         found.update((await session.execute(query)).scalars())
     return found
 
@@ -395,7 +407,9 @@ async def _write_container(session: AsyncSession, loaded: Loaded, plan: Plan, va
     if newest_routed > row.serving_generation:
         values["serving_generation"] = newest_routed
     coming_back = plan.state is ContainerState.STARTING and row.serving_generation == row.generation
-    told["unready_since"] = (row.unready_since or loaded.now) if coming_back and not plan.in_doubt else None
+    # While its engine fails or its replicas are in doubt, no time runs against it.
+    counts = coming_back and not plan.in_doubt and plan.verdict != ENGINE_SILENT
+    told["unready_since"] = (row.unready_since or loaded.now) if counts else None
     if plan.failed and verdict is not None:
         values |= {
             "failed_generation": row.generation,

@@ -69,8 +69,9 @@ class Sweep:
             lease.check()
             self._hurried[name].clear()
             await self.engines.of(name).prepare()
-            await self.refresh_nodes(name, lease)
+            # First what does not belong there: a machine that nobody knew yet takes replicas as soon as it is described.
             await self._compare(name, lease)
+            await self.refresh_nodes(name, lease)
             await self._pause(name)
 
     def hurry(self, name: str) -> None:

@@ -88,6 +88,17 @@ class MachineFiles:
         )
         _write(self.node_settings, "\n".join(lines) + "\n", 0o644)
 
+    def note_pull_proxy(self, membership: dict[str, Any]) -> None:
+        """Where the installation's hub is now; the node role reads it from its settings, in which all else stays."""
+        hubs = membership["hubs"]
+        if not hubs or not self.node_settings.exists():
+            return
+        said = f'pulls_address = "{hubs[0]["address"]}"'
+        before = self.node_settings.read_text().splitlines()
+        after = [said if line.startswith("pulls_address =") else line for line in before]
+        if after != before:
+            _write(self.node_settings, "\n".join(after) + "\n", 0o644)
+
     @property
     def docker_host(self) -> str:
         """The engine that the node role speaks to."""

@@ -66,9 +66,13 @@ class MachineTunnel:
         await self._interface(membership).ensure(self._end(membership))
 
     async def begin_anew(self) -> None:
-        """With the hubs as they are now."""
+        """With the hubs as they are now, and with our key as it is: an installation that was restored from a backup knows the
+        one from before, and so does a machine that was."""
         try:
-            self.files.keep_membership(self.installation.url, await self.installation.membership())
+            membership = await self.installation.membership()
+            self.files.keep_membership(self.installation.url, membership)
+            self.files.note_pull_proxy(membership)
+            await self.installation.renew_key(public_key_of(self.files.private_key()))
         except InstallationError as exc:
             log.warning("installation_not_asked", reason=exc.message)
         await self._redial()
