@@ -453,6 +453,28 @@ async def test_a_local_image_runs_where_it_was_built(fleet: Fleet) -> None:
         assert machines_of(await serving(alive, container_id, 3)) == [(LOCAL_ENGINE, "simulated")] * 3
 
 
+async def test_a_local_image_is_waited_for_while_a_machine_that_may_have_it_is_silent(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before, the others' word that they have no such image made the deployment fail for good."""
+    fleet.second.images = {}
+    honest, answers = fleet.local_engine.ensure_image, False
+
+    async def away_at_first(request: ImageRequest, on_progress: Callable[[PullProgress], None]) -> Image:
+        if not answers:
+            raise EngineError("It does not answer.")
+        return await honest(request, on_progress)
+
+    monkeypatch.setattr(fleet.local_engine, "ensure_image", away_at_first)
+    async with leading(fleet) as alive:
+        container_id = await fleet.world.create()
+        await rounds(alive, container_id, 2)
+        row = await fleet.world.container(container_id)
+        assert (row.state, row.reason) == ("PENDING", "engine_error")
+        answers = True
+        await serving(alive, container_id, 1)
+
+
 async def test_no_machine_chooses_what_another_starts_as_a_local_image(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -47,6 +47,7 @@ STARTS_TRIED = 5
 """In a row, with the pauses between them: longer than an engine takes to be started anew."""
 LOOKED_UP_WITHIN_S = 5.0
 """An image of one machine among several: a pass waits for the answer."""
+_ASKED_AT_ONCE = 16
 
 
 @dataclass
@@ -98,22 +99,31 @@ class EngineCalls:
         return not self.engines.by_name().keys() <= self.unfit.of(loaded.container)
 
     async def find_local_image(self, loaded: Loaded, lease: Lease) -> FoundImage | Verdict:
-        """On the first machine that has it; where none has, what one of them said."""
-        found: FoundImage | Verdict | None = None
-        for name in self.engines.by_name():
-            if self.engines.only(name):
+        """On the first machine that has it. Where none has and all were asked, what one of them said; one that does not answer
+        may be the one that has it."""
+        names = list(self.engines.by_name())
+        if len(names) == 1:
+            return await self.find_image(loaded, names[0], lease)
+        said: list[FoundImage | Verdict | None] = []
+        for first in range(0, len(names), _ASKED_AT_ONCE):
+            some = names[first : first + _ASKED_AT_ONCE]
+            said += await asyncio.gather(*(self._looked_up(loaded, name, lease) for name in some))
+            if (found := next((one for one in said if isinstance(one, FoundImage)), None)) is not None:
+                return found
+        silent = [name for name, one in zip(names, said, strict=True) if one is None]
+        if silent or not said:
+            raise EngineError(
+                f"Whether the image is there is not known of: {', '.join(silent) or 'no engine'}."
+            )
+        return next(one for one in said if one is not None)
+
+    async def _looked_up(self, loaded: Loaded, name: str, lease: Lease) -> FoundImage | Verdict | None:
+        try:
+            async with asyncio.timeout(LOOKED_UP_WITHIN_S):
                 return await self.find_image(loaded, name, lease)
-            try:
-                async with asyncio.timeout(LOOKED_UP_WITHIN_S):
-                    found = await self.find_image(loaded, name, lease)
-            except (EngineError, TimeoutError) as exc:
-                log.warning("image_not_looked_up", engine=name, error=repr(exc))
-                continue
-            if isinstance(found, FoundImage):
-                break
-        if found is None:
-            raise EngineError("No engine answers.")
-        return found
+        except (EngineError, TimeoutError) as exc:
+            log.warning("image_not_looked_up", engine=name, error=repr(exc))
+            return None
 
     async def engines_with(self, local_image: str, names: Collection[str]) -> set[str]:
         """Those on whose machine the operator built it. All are asked at once: one that hangs holds up the pass once."""
