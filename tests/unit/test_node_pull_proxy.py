@@ -32,7 +32,7 @@ def test_a_hub_that_moved_is_noted_and_all_else_stays(tmp_path: Path) -> None:
     files.note_pull_proxy(membership_at("10.99.0.2", "10.99.0.3"))
     assert load_node_settings(file) == begun_with.model_copy(update={"pulls_address": "10.99.0.2"})
     assert _pull_proxy(begun_with, file) == ("10.99.0.2", 7421)
-    assert files.docker_host() == "unix:///run/other.sock"
+    assert files.docker_host == "unix:///run/other.sock"
     file.write_text("half a li")
     assert _pull_proxy(begun_with, file) == ("10.99.0.1", 7421)
     assert _pull_proxy(begun_with, None) == ("10.99.0.1", 7421)
