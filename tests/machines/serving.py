@@ -99,6 +99,23 @@ def a_disk_has_a_limit(fleet: Fleet) -> str:
     return f"{message}  (on {row['node']})"
 
 
+def the_doctor_looks_inside(fleet: Fleet) -> str:
+    """Into one of six, on whichever machine that is: what listens, and that nothing of ours is in its reach."""
+    path = f"/containers/{fleet.chat.id}/doctor"
+    assert fleet.person.api.post(path).status_code == 202
+
+    def answered() -> dict[str, Any] | None:
+        found: dict[str, Any] = fleet.person.api.get(path).json()
+        return found if found["state"] != "asked" else None
+
+    found = until(answered, "the doctor has looked")
+    assert found["state"] == "done", found
+    findings = found["findings"]
+    assert findings["listening"] == [{"address": "0.0.0.0", "port": 8000}], findings
+    assert {one["outcome"] for one in findings["forbidden"]} <= {"timed_out", "unreachable"}, findings
+    return f"{len(findings['forbidden'])} addresses out of reach. {found['message']}"
+
+
 def stops_and_starts_elsewhere(fleet: Fleet) -> str:
     single = fleet.person.deploy(
         "single", image=fleet.lab.image, registry={"provider": "other"}, resources=_ONE

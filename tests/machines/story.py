@@ -58,6 +58,7 @@ def _serves(fleet: Fleet) -> None:
         ("figures", serving.figures_are_there),
         ("a failure", serving.a_failure_is_explained),
         ("a full disk", serving.a_disk_has_a_limit),
+        ("the doctor", serving.the_doctor_looks_inside),
         ("a restart elsewhere", serving.stops_and_starts_elsewhere),
     ):
         _say(title, look(fleet))
