@@ -23,6 +23,7 @@ from scale_world import (
     IMAGE,
     INSTANCE_TYPE,
     KEYRING,
+    PINNED_IMAGE,
     SomeMachine,
     machine_of,
     settings_of,
@@ -114,7 +115,7 @@ async def run_controller(settings: Settings, dsn: str, count: int) -> None:
 def _machine(one: SomeMachine) -> SimulatedMachine:
     return SimulatedMachine(
         system_clock,
-        {IMAGE: SimulatedImage(exposed_ports=(CONTAINER_PORT,))},
+        dict.fromkeys((IMAGE, PINNED_IMAGE), SimulatedImage(exposed_ports=(CONTAINER_PORT,))),
         one.name,
         one.address,
         engine_identity=f"the engine of {one.name}",

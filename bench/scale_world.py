@@ -37,7 +37,9 @@ from moorage.organizations.models import OrganizationRow, ProjectRow
 
 GATEWAY = GatewayId("gtw_scale")
 KEYRING = Keyring(((b"\x01" * 4, b"\x02" * 32),))
-IMAGE = "local/chat:latest"
+IMAGE = "registry.example/chat:1"
+"""Of a registry, as those of most: a local one is looked for on every machine."""
+PINNED_IMAGE = f"registry.example/chat@{engine_ref(IMAGE)}"
 INSTANCE_TYPE = "cpu-nano"
 CONTAINER_PORT = 8000
 CHANGING = 20
@@ -154,7 +156,7 @@ def _container_records(
 ) -> list[tuple[object, ...]]:
     settings = ContainerSettings(
         image=IMAGE,
-        registry_provider=RegistryProvider.LOCAL,
+        registry_provider=RegistryProvider.OTHER,
         registry_username=None,
         resource_mode=ResourceMode.GENERAL,
         instance_type=INSTANCE_TYPE,
