@@ -3,7 +3,7 @@
 # Where it is set, every process of the tests would compile again what has changed since the setup.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: up down clean test test-long simulate prove-simulation prove-leaders prove-machines prove-steady check console unit bench lock
+.PHONY: up down clean test test-long test-cluster simulate prove-simulation prove-leaders prove-machines prove-steady check console unit bench lock
 
 up:
 	@scripts/setup run
@@ -42,6 +42,12 @@ test: check console
 test-long: console
 	@scripts/setup dev
 	.venv/bin/pytest -n 2 -m long
+
+# As root. The programs of a cluster (kube-apiserver, kube-controller-manager, kube-scheduler, kubelet, etcd, containerd, runc, CNI
+# plugins, busybox) are looked for in MOORAGE_TEST_KUBERNETES, by default ~/.cache/moorage/kubernetes; without them it says so.
+test-cluster:
+	@scripts/setup dev
+	MOORAGE_TEST_CLUSTER=1 .venv/bin/pytest -m cluster tests/kubernetes
 
 SEEDS ?= 1-200
 

@@ -23,6 +23,7 @@ from tests.folders import folder_for_a_database
 pytest.register_assert_rewrite("tests.engine.contract")
 
 pytest_plugins = [
+    "tests.clusters",
     "tests.engine_fixtures",
     "tests.lanes",
     "tests.lock_order",

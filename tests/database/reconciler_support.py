@@ -377,18 +377,18 @@ async def new_world(database: Database) -> World:
         await fill_empty_catalogue(session)
         await replace_nodes(session, await WatchedEngine(machine).capacity())
         await register_gateway(session, GATEWAY)
-        project = await _new_project(session, "Acme")
+        project = await new_project(session, "Acme")
     return World(database, project, machine)
 
 
 async def neighbour_of(world: World) -> World:
     """Another organization on the same machine."""
     async with world.database.transaction() as session:
-        project = await _new_project(session, "Neighbours")
+        project = await new_project(session, "Neighbours")
     return World(world.database, project, world.machine)
 
 
-async def _new_project(session: AsyncSession, organization: str) -> ProjectRow:
+async def new_project(session: AsyncSession, organization: str) -> ProjectRow:
     project = ProjectRow(id=new_project_id(), organization_id=new_organization_id(), name="default")
     session.add(OrganizationRow(id=project.organization_id, name=organization))
     await session.flush()

@@ -17,11 +17,12 @@ from moorage.engines.docker.engine import DockerEngine
 from moorage.kit.clock import system_clock
 from moorage.kit.ids import new_installation_id
 from moorage.outbound.pulls.proxy import PullProxy
+from tests.engine.contract import Traits
 from tests.engine.registry import Registry
 from tests.engine_fixtures import remove_installation
 from tests.ports import free_port
 
-_COMMANDS = {
+COMMANDS = {
     "serves": 'trap "exit 0" TERM; httpd -f -p $PORT -h /www & wait',
     "exits": "sleep 0.3; exit 3",
     "prints": "echo one; sleep 0.1; echo two >&2; sleep 0.1; echo three",
@@ -42,6 +43,7 @@ def pull_proxy(allowed: tuple[str, ...], **changes: Any) -> PullProxy:
 
 class DockerWorld:
     architecture = _ARCHITECTURE
+    traits = Traits()
 
     def __init__(
         self, docker_host: str, busybox_image: str, unknown_remote_image: str, pulls: PullProxy | None = None
@@ -59,7 +61,7 @@ class DockerWorld:
         return ImageRequest(self._busybox_image, local=True)
 
     def command(self, behaviour: str) -> tuple[str, ...]:
-        return ("/bin/sh", "-c", _COMMANDS[behaviour])
+        return ("/bin/sh", "-c", COMMANDS[behaviour])
 
     def free_port(self) -> int:
         return free_port()

@@ -55,7 +55,7 @@ class Registry:
         self.contents[self.digest(name or content)] = self.manifests[name or content]
 
     def digest(self, name: str) -> str:
-        return _digest(self.manifests[name])
+        return digest_of(self.manifests[name])
 
     async def __aenter__(self) -> Self:
         application = web.Application()
@@ -73,8 +73,8 @@ class Registry:
         await self._runner.cleanup()
 
     def _blob(self, data: bytes, media_type: str) -> dict[str, Any]:
-        self.blobs[_digest(data)] = data
-        return {"mediaType": media_type, "size": len(data), "digest": _digest(data)}
+        self.blobs[digest_of(data)] = data
+        return {"mediaType": media_type, "size": len(data), "digest": digest_of(data)}
 
     async def _send(self, request: web.Request, data: bytes) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "application/octet-stream"})
@@ -101,7 +101,7 @@ class Registry:
             return await self._send(request, self.blobs[reference])
         if kind == "manifests" and name in self.manifests:
             manifest = self.contents.get(reference, self.manifests[name])
-            headers = {"Docker-Content-Digest": _digest(manifest), "Content-Type": _MANIFEST_TYPE}
+            headers = {"Docker-Content-Digest": digest_of(manifest), "Content-Type": _MANIFEST_TYPE}
             return web.Response(body=manifest, headers=headers)
         return _problem(404, "MANIFEST_UNKNOWN", {})
 
@@ -118,8 +118,8 @@ def _layer(content: str) -> tuple[bytes, str]:
         entry = tarfile.TarInfo("file")
         entry.size, entry.mode = len(content), 0o755
         archive.addfile(entry, io.BytesIO(content.encode()))
-    return gzip.compress(plain.getvalue(), mtime=0), _digest(plain.getvalue())
+    return gzip.compress(plain.getvalue(), mtime=0), digest_of(plain.getvalue())
 
 
-def _digest(data: bytes) -> str:
+def digest_of(data: bytes) -> str:
     return f"sha256:{hashlib.sha256(data).hexdigest()}"

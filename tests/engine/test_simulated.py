@@ -13,7 +13,7 @@ from moorage.kit.clock import VirtualClock
 from moorage.kit.errors import EngineError, ImageError, StartError
 from moorage.kit.ids import new_installation_id
 from moorage.outbound.registry.credentials import RegistryCredentials
-from tests.engine.contract import MEBIBYTE, EngineContract, Recorder, spec_of, until_done
+from tests.engine.contract import MEBIBYTE, EngineContract, Recorder, Traits, spec_of, until_done
 
 _PRINTS = (
     SimulatedOutput(0.0, LogStream.STDOUT, b"one"),
@@ -40,6 +40,7 @@ IMAGES = {
 
 class SimulatedWorld:
     replicas_at = "127.0.0.1"
+    traits = Traits()
     unknown_remote_image = "registry.example/absent:1"
 
     def __init__(self) -> None:

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from moorage.engines.docker.failures import is_about_gpus
 from moorage.engines.nvidia import GpuMachine, count_gpus, driver_mismatch
+from moorage.engines.start_failures import is_about_gpus
 
 OLD = GpuMachine("525.60.13", (12, 0), ())
 NEW = GpuMachine("580.82.07", (13, 0), ())

@@ -197,6 +197,14 @@ async def set_intake(session: AsyncSession, engine: str, name: str, intake: Inta
     return (await session.execute(changed)).first() is not None
 
 
+async def follow_intakes(session: AsyncSession, engine: str, nodes: Sequence[NodeCapacity]) -> None:
+    """A cluster's operator says to the cluster which machines are to be empty (`kubectl cordon`)."""
+    known = {node.name: intake_of(node) for node in await list_nodes(session) if node.engine == engine}
+    for node in sorted(nodes, key=lambda node: node.name):  # docs/locking.md
+        if node.name in known and known[node.name] is not intake_of(node):
+            await set_intake(session, engine, node.name, intake_of(node))
+
+
 @dataclass(frozen=True)
 class Kept:
     """Images that were pulled and are kept."""

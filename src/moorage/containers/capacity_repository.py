@@ -98,8 +98,13 @@ async def lock_capacity(session: AsyncSession, machines: Collection[MachineKey])
 
 
 async def insert_replica(
-    session: AsyncSession, container: ContainerRow, slot: int, placement: Placement, ports: tuple[int, int]
+    session: AsyncSession,
+    container: ContainerRow,
+    slot: int,
+    placement: Placement,
+    ports: tuple[int, int] | None,
 ) -> ReplicaRow:
+    """Without `ports` its engine gives it an address, and no port of a machine is held for it."""
     row = ReplicaRow(
         id=new_replica_id(),
         container_id=container.id,
@@ -111,7 +116,8 @@ async def insert_replica(
         node=placement.node,
         engine_identity=placement.engine_identity,
         gpu_device_ids=list(placement.gpu_device_ids),
-        host_port=await _free_port(session, placement.machine, ports),
+        host_port=await _free_port(session, placement.machine, ports) if ports is not None else None,
+        port_released_at=func.now() if ports is None else None,
     )
     session.add(row)
     await session.flush()

@@ -49,6 +49,7 @@ REPLACE_AFTER = timedelta(seconds=60)
 """Of failed health checks and no answered request: a server at its limit is slow, one that answers nothing is stuck."""
 LOOK_INSIDE_AFTER = timedelta(seconds=1)
 """A server that is not up by then gets looked at from inside, to say why."""
+WAITS_FOR_A_MACHINE = "No machine has room for it yet. It starts as soon as one has."
 LOOK_AGAIN_S = 5.0
 """For waits that somebody else ends and that a lost notification must not make endless."""
 
@@ -215,6 +216,10 @@ def _exited(replica: ReplicaView, engine: ObservedReplica, container: ContainerV
     if replica.evicted is not None:
         # What it had to go for is why it went, whatever it said itself.
         return Transition(replica.id, ReplicaState.STOPPED, engine, replica.evicted)
+    if engine.failure is not None:
+        # Not its process's doing: its engine says why.
+        verdict = Verdict(Reason(engine.failure.code), engine.failure.message)
+        return Transition(replica.id, ReplicaState.STOPPED, engine, verdict)
     verdict = verdict_on_exit(
         engine.exit_code,
         engine.out_of_memory,
@@ -511,8 +516,13 @@ def _describe(
         return replace(
             plan, state=ContainerState.PENDING, verdict=Verdict(Reason.NO_CAPACITY, container.no_room_message)
         )
-    if container.bringing_image and not any(replica.state is ReplicaState.STARTING for replica in seen):
+    starting = any(replica.state is ReplicaState.STARTING for replica in seen)
+    accepted = {replica.observed.phase for replica in seen if _accepted(replica) and replica.observed}
+    if (container.bringing_image or ReplicaPhase.PULLING in accepted) and not starting:
         return replace(plan, state=ContainerState.PULLING, verdict=waits_for_engine)
+    if ReplicaPhase.WAITING in accepted and not starting:
+        waits = Verdict(Reason.NO_CAPACITY, WAITS_FOR_A_MACHINE)
+        return replace(plan, state=ContainerState.PENDING, verdict=waits_for_engine or waits)
     verdict = (
         waits_for_engine
         or _why_no_start(container, seen, now)

@@ -99,6 +99,10 @@ class ReplicaSpec:
     memory_bytes: int
     disk_bytes: int
     gpu_device_ids: tuple[str, ...] = ()
+    gpu_model: str | None = None
+    """Of those GPUs, for an engine that chooses the machine."""
+    avoided_nodes: tuple[str, ...] = ()
+    """Where it must not go, for such an engine."""
 
 
 class ReplicaPhase(StrEnum):
@@ -137,7 +141,11 @@ class ObservedReplica:
     exit_code: int | None
     out_of_memory: bool
     failure: Failure | None = None
-    """Why it will never run."""
+    """Why it will never run; of one that ended, why its engine or its machine ended it."""
+    node: str | None = None
+    """The machine that it is on, where its engine chose it."""
+    unreachable_since: datetime | None = None
+    """Its engine does not hear from its machine any more: what is said here was so then."""
 
 
 @dataclass(frozen=True)
@@ -265,7 +273,7 @@ class NodeCapacity:
     cordoned: bool = False
     """The operator wants nothing new there."""
     draining: bool = False
-    """The operator wants it empty: what runs there moves elsewhere."""
+    """The operator wants it empty: what runs there moves elsewhere. An engine says so where it is told, as a cluster is."""
 
     @property
     def key(self) -> MachineKey:

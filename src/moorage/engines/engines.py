@@ -5,7 +5,7 @@ several asks each by itself (`each.py`).
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from moorage.engines.base import Engine
 from moorage.kit.errors import EngineError
@@ -19,8 +19,10 @@ _PAUSE_S = 0.25
 
 
 class Engines:
-    def __init__(self, engines: Mapping[str, Engine]) -> None:
+    def __init__(self, engines: Mapping[str, Engine], clusters: Collection[str] = ()) -> None:
+        """`clusters` are those that choose machines and give addresses by themselves."""
         self._engines = dict(engines)
+        self._clusters = frozenset(clusters)
         self._changed = asyncio.Event()
 
     def __len__(self) -> int:
@@ -29,6 +31,10 @@ class Engines:
     def only(self, name: str) -> bool:
         """There is no other: what it does not answer nobody does, and nothing could be elsewhere."""
         return self._engines.keys() == {name}
+
+    def places(self, name: str) -> bool:
+        """It chooses the machine: what is decided here is that there is room, and the row's machine is a guess until it is seen."""
+        return name in self._clusters
 
     def pause_s(self) -> float:
         """How long those who ask the database about one engine each wait for each other: nobody, where there are few."""

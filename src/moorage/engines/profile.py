@@ -87,6 +87,8 @@ class GpuGrant:
     """What LD_LIBRARY_PATH has to be, so that those are found."""
     withheld_environment: tuple[str, ...] = ()
     """Variables of the image that could ask NVIDIA's tools for more."""
+    chosen_by_engine: bool = False
+    """Which devices these are the engine says itself, as a cluster's device plugin does: `device_ids` only counts them."""
     hidden_paths: tuple[str, ...] = ()
     """Of a direct hand-over: what tells of the machine's other GPUs. NVIDIA's own tools hide that by themselves."""
 
@@ -195,5 +197,7 @@ def _gpu_environment(gpus: GpuGrant | None) -> Mapping[str, str]:
     # and CUDA's base images set it to "all". "void" is NVIDIA's word for none.
     if gpus is None:
         return {VISIBLE_DEVICES: "void"}
+    if gpus.chosen_by_engine:
+        return {DRIVER_CAPABILITIES: _GPU_CAPABILITIES}
     path = {"LD_LIBRARY_PATH": gpus.library_path} if gpus.library_path is not None else {}
     return {VISIBLE_DEVICES: ",".join(gpus.device_ids), DRIVER_CAPABILITIES: _GPU_CAPABILITIES, **path}

@@ -54,6 +54,9 @@ async def serve(settings: Settings) -> None:
     listener.hear(CONTAINERS, containers.ask)
     try:
         async with pulls:
+            if settings.kubernetes is not None and settings.kubernetes_pull_listen is not None:
+                host, _, port = settings.kubernetes_pull_listen.rpartition(":")
+                await pulls.open_door(host, int(port))
             # Before anybody looks for the engine of a replica there.
             await fleet.look()
             # Should one of them end after all, so does the process: it is started again, and everything with it.

@@ -17,7 +17,7 @@ from moorage.containers.placements import RowPlacements
 from moorage.containers.reconciler.doubt_repository import forget_doubts
 from moorage.containers.reconciler.repository import containers_on
 from moorage.containers.repository import mark_due
-from moorage.engines.base import LOCAL_ENGINE, Engine
+from moorage.engines.base import Engine
 from moorage.engines.engines import Engines
 from moorage.engines.remote.engine import RemoteEngine
 from moorage.engines.remote.machine import Machine
@@ -79,7 +79,7 @@ class Fleet:
         if machines.keys() <= self._made_of.keys() or await self._may_speak():
             for name, machine in machines.items():
                 await self._give_engine(name, machine)
-        for name in sorted({node.engine for node in nodes} - machines.keys() - {LOCAL_ENGINE}):
+        for name in sorted({node.engine for node in nodes} - machines.keys() - self.engines.by_name().keys()):
             await let_go_of(self.database, name)
         if not machines:
             return

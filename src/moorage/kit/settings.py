@@ -21,6 +21,8 @@ from pydantic_settings import (
 
 from moorage.kit.errors import SettingsError
 
+_ACCOUNT = r"^[a-z0-9][a-z0-9-]{0,62}/[a-z0-9][a-z0-9.-]{0,252}$"
+
 
 class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="MOORAGE_", extra="forbid", frozen=True)
@@ -77,6 +79,41 @@ class Settings(BaseSettings):
     """Host ports for replicas; must lie outside the kernel's ephemeral range (usually from 32768)."""
     cpu_overcommit: float = Field(default=16.0, ge=1.0, le=64.0)
     """vCPUs promised per core of the machine: inference containers rarely compute all at once."""
+    kubernetes: str | None = None
+    """A cluster that containers run in: `in-cluster` with the account of the controller's Pod, or the path of a kubeconfig.
+    Without it nothing of Kubernetes is used. Docker's machine is used beside it where docker_host names one."""
+    kubernetes_account: str | None = Field(default=None, pattern=_ACCOUNT)
+    """`namespace/name` of the service account that the controller has there: it gives itself its rights in each namespace
+    that it makes. Without it, its rights must be for the whole cluster."""
+    kubernetes_callers: tuple[str, ...] = ()
+    """Namespaces whose Pods may connect to replicas: the gateways' and the controller's."""
+    kubernetes_caller_networks: tuple[str, ...] = ()
+    """Networks that may: of gateways outside the cluster, e.g. `["192.0.2.0/28"]`."""
+    kubernetes_closed_networks: tuple[str, ...] = ()
+    """Networks that replicas may not reach besides those that are not public: of Pods and Services, where those are."""
+    kubernetes_pull_listen: str | None = Field(
+        default=None, pattern=r"^[0-9A-Za-z.:\[\]-]{1,253}:[0-9]{1,5}$"
+    )
+    """`host:port` where the pull proxy listens for the cluster's nodes."""
+    kubernetes_pull_address: str | None = Field(
+        default=None, pattern=r"^[0-9A-Za-z.\[\]:-]{1,253}:[0-9]{1,5}$"
+    )
+    """`host:port` by which the nodes' container runtime reaches it; images are named by it. Plain HTTP, which runtimes accept
+    of `127.0.0.1` (a node port) and of registries that they are told of."""
+    kubernetes_local_registry: str | None = Field(
+        default=None, pattern=r"^[0-9A-Za-z.:\[\]-]{1,253}(/[a-z0-9._/-]{1,200})?$"
+    )
+    """Where `local/…` images are for a cluster, e.g. `registry.example.com/own`. Without it there are none."""
+    kubernetes_looker_image: str | None = Field(
+        default=None, pattern=r"^local/[a-z0-9._/-]{1,200}(:[A-Za-z0-9_.-]{1,128})?$"
+    )
+    """A `local/…` image with `sh`, `cat` and `nc` in it. It tries on each node whether Pods are kept from what is not public:
+    without it nothing starts in the cluster, unless isolation is waived. And it is put beside a replica that does not become
+    ready, to see where its server listens instead."""
+    kubernetes_runtime_class: str | None = Field(default=None, pattern=r"^[a-z0-9][a-z0-9.-]{0,62}$")
+    """The RuntimeClass of replicas, e.g. `gvisor`."""
+    kubernetes_host_users: bool | None = None
+    """`false`: uid 0 inside a replica is nobody on its node; the nodes must support user namespaces."""
     pull_timeout_s: int = Field(default=3600, ge=10, le=86400)
     max_image_bytes: int = Field(default=100 * 2**30, ge=2**20)
     """Of an image's layers together, both as they travel and unpacked: whoever names an image fills this disk."""

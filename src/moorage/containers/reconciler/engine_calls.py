@@ -11,6 +11,7 @@ import structlog
 
 from moorage.catalog.driver_fit import why_no_driver
 from moorage.catalog.repository import find_instance_type, list_nodes
+from moorage.containers.avoidance import Avoidance, avoided_nodes
 from moorage.containers.models import ContainerRow, ReplicaRow
 from moorage.containers.preflight import pinned
 from moorage.containers.reconciler import repository, trials
@@ -301,6 +302,12 @@ class EngineCalls:
 
     def _spec(self, loaded: Loaded, replica: ReplicaRow) -> ReplicaSpec:
         row = loaded.container
+        avoided = avoided_nodes(
+            Avoidance.from_json(row.avoidance),
+            generation=row.generation,
+            serving_generation=row.serving_generation,
+            now=loaded.now,
+        )
         assert row.image_ref is not None, "a replica is created only for a known image"
         assert row.port is not None, "which comes with the image"
         settings = ContainerSettings.from_json(row.settings)
@@ -320,6 +327,8 @@ class EngineCalls:
             memory_bytes=loaded.instance_type.memory_bytes,
             disk_bytes=loaded.instance_type.disk_bytes,
             gpu_device_ids=tuple(replica.gpu_device_ids),
+            gpu_model=loaded.instance_type.gpu_model,
+            avoided_nodes=avoided,
         )
 
     def _secrets(self, row: ContainerRow) -> ContainerSecrets:

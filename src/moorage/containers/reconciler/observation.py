@@ -51,7 +51,7 @@ class Seen:
     at_process_limit: frozenset[str]
     last_lines: dict[str, tuple[str, ...]]
     unreachable: frozenset[str] = frozenset()
-    """Those whose engine does not answer, while there are others."""
+    """Those whose engine does not answer, while there are others; or that their engine hears nothing of."""
     lost_gpus: Mapping[str, Verdict] = field(default_factory=dict)
     """Of those that ended because their GPU broke."""
 
@@ -144,7 +144,8 @@ class Observer:
                 if row.engine in questions.unanswered
                 and row.id not in engine
                 and (row.id not in busy or row.engine in silent)
-            ),
+            )
+            | {one.replica_id for one in engine.values() if one.unreachable_since is not None},
         )
 
     def remember(self, loaded: Loaded, seen: Seen) -> Mapping[str, Sequence[ProbeRun]]:

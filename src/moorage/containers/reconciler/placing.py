@@ -148,9 +148,8 @@ class Placing:
             placement = place(loaded.instance_type, nodes, used, self.settings.cpu_overcommit, siblings)
             if placement is None:
                 break
-            row = await capacity_repository.insert_replica(
-                session, loaded.container, slot, placement, self.settings.replica_port_range
-            )
+            ports = None if self.engines.places(placement.engine) else self.settings.replica_port_range
+            row = await capacity_repository.insert_replica(session, loaded.container, slot, placement, ports)
             created.append(row)
             siblings[placement.machine] += 1
             held = used.get(placement.machine, Used())

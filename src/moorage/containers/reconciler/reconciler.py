@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -379,7 +379,7 @@ class ContainersReconciler:
                 doubted=row.id in doubted.replica_ids,
                 replaced=row.ended_badly,
                 unreachable=row.id in seen.unreachable,
-                silent_since=machines.since(row.engine, row.node) if row.id in seen.unreachable else None,
+                silent_since=_silent_since(row, seen, machines),
                 machine_left=row.id in seen.unreachable and machines.left(row.engine),
                 moving=row.moving_since is not None,
             )
@@ -440,6 +440,15 @@ class ContainersReconciler:
     async def close(self) -> None:
         await self._operations.cancel_all()
         await self._observer.close()
+
+
+def _silent_since(replica: ReplicaRow, seen: Seen, machines: Silences) -> datetime | None:
+    if replica.id not in seen.unreachable:
+        return None
+    observed = seen.engine.get(replica.id)
+    return (
+        observed.unreachable_since if observed is not None else machines.since(replica.engine, replica.node)
+    )
 
 
 def _is_there(replica: ReplicaRow, seen: Seen) -> bool:

@@ -22,7 +22,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from moorage.catalog.models import InstanceTypeRow
+from moorage.catalog.models import InstanceTypeRow, NodeRow
 from moorage.containers.activity import SYSTEM, record_activity
 from moorage.containers.attention import ABSENT_AFTER, LONGEST_LOOK
 from moorage.containers.capacity_repository import HOLDS_RESOURCES
@@ -349,6 +349,7 @@ async def _move(session: AsyncSession, transition: Transition, probes: Sequence[
         values[time_column] = func.now()
     if transition.observed is not None:
         values |= _seen_in_engine(transition.observed)
+        await note_machine(session, transition.replica_id, transition.observed.node)
     if transition.verdict is not None:
         values |= {
             "reason": transition.verdict.reason,
@@ -367,8 +368,35 @@ async def _keep_starting(session: AsyncSession, transition: Transition) -> None:
     if transition.observed is None:
         return
     values = {"state": ReplicaState.STARTING, "started_at": func.now()} | _seen_in_engine(transition.observed)
+    await note_machine(session, transition.replica_id, transition.observed.node)
     await session.execute(
         _REPLICA_TABLE.update().where(_REPLICA_TABLE.c.id == transition.replica_id).values(values)
+    )
+
+
+async def note_machine(session: AsyncSession, replica_id: str, node: str | None) -> None:
+    """Where its engine put it, if that is another machine than was guessed. What it holds counts there from now on; its
+    GPUs have numbers there that nobody else has."""
+    if node is None:
+        return
+    row = (await session.execute(select(ReplicaRow).where(ReplicaRow.id == replica_id))).scalar_one()
+    if row.node == node:
+        return
+    machine = (NodeRow.engine == row.engine) & (NodeRow.name == node)
+    found = (await session.execute(select(NodeRow.engine_identity, NodeRow.gpus).where(machine))).first()
+    taken = select(func.unnest(ReplicaRow.gpu_device_ids)).where(
+        ReplicaRow.engine == row.engine, ReplicaRow.node == node, ReplicaRow.state.in_(HOLDS_RESOURCES)
+    )
+    held = set((await session.execute(taken)).scalars()) if row.gpu_device_ids else set()
+    devices = [str(gpu["device_id"]) for gpu in (found.gpus if found is not None else ())]
+    free = [device for device in devices if device not in held][: len(row.gpu_device_ids)]
+    moved = update(ReplicaRow).where(ReplicaRow.id == replica_id)
+    await session.execute(
+        moved.values(
+            node=node,
+            engine_identity=found.engine_identity if found is not None else None,
+            gpu_device_ids=free,
+        ).execution_options(synchronize_session=False)
     )
 
 

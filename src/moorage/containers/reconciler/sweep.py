@@ -12,7 +12,7 @@ from datetime import timedelta
 
 import structlog
 
-from moorage.catalog.repository import replace_nodes_of
+from moorage.catalog.repository import follow_intakes, replace_nodes_of
 from moorage.containers.reconciler import repository
 from moorage.containers.reconciler.doubt_repository import EXPECTED, Doubt, list_doubts
 from moorage.containers.reconciler.doubts import Doubts
@@ -110,6 +110,9 @@ class Sweep:
         async with self.database.transaction() as session:
             await next(lease for _, lease in described.values()).guard(session)  # it is everybody's
             await replace_nodes_of(session, {name: nodes for name, (nodes, _) in described.items()})
+            for name in sorted(described):
+                if self.engines.places(name):
+                    await follow_intakes(session, name, described[name][0])
         return dict.fromkeys(described)
 
     async def _read_rows(self, engines: Mapping[str, None]) -> Mapping[str, _Rows]:

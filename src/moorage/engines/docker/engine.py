@@ -45,7 +45,7 @@ from moorage.engines.docker.disk import (
     writable_places_of,
     written_bytes_at,
 )
-from moorage.engines.docker.failures import is_about_gpus, is_about_storage_options, start_failure
+from moorage.engines.docker.failures import is_about_storage_options, start_failure
 from moorage.engines.docker.firewall import LocalUse
 from moorage.engines.docker.gpus import Gpus, lost_gpu
 from moorage.engines.docker.isolation import Isolation
@@ -58,6 +58,7 @@ from moorage.engines.docker.usage import UsageFiles, usage_files_of
 from moorage.engines.hosts.host import GpuHost, HostReader
 from moorage.engines.nvidia_usage import read_gpu_usage
 from moorage.engines.profile import GpuGrant
+from moorage.engines.start_failures import is_about_gpus
 from moorage.kit.clock import Clock
 from moorage.kit.errors import EngineError, SettingsError
 from moorage.kit.ids import ContainerId, InstallationId, ReplicaId

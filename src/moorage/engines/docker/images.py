@@ -13,17 +13,15 @@ from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any
 
-import structlog
 from aiodocker.exceptions import DockerError
 
 from moorage.engines.base import Image, ImageRequest, PulledImage, PullProgress
 from moorage.engines.docker.connection import DockerConnection, json_messages
 from moorage.engines.nvidia import gpu_environment
+from moorage.engines.pull_failures import pull_failure
 from moorage.kit.errors import EngineError, ImageError
 from moorage.outbound.pulls.proxy import PullProxy
 from moorage.outbound.pulls.ticket import PULL_FOLDER, PullOrder, Ticket
-
-log = structlog.get_logger()
 
 _LOCAL_REFERENCE = re.compile(r"local/[a-z0-9]+(?:[._/-]+[a-z0-9]+)*(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?")
 _RESERVED = re.compile(r"(?:(?:index\.|registry-1\.)?docker\.io/)?local/")
@@ -33,33 +31,6 @@ _TICKET_NAME = re.compile(rf"127\.0\.0\.1:[0-9]+/{PULL_FOLDER}/[0-9a-f]+@sha256:
 _CONNECT_TIMEOUT_S = 2.0
 _PULL_IDLE_TIMEOUT_S = 900.0
 """Silence while a pull runs. Unpacking one layer of 50 GB says nothing for minutes."""
-
-# What Docker itself can fail at; what goes wrong with a registry is the proxy's to say. In the order they are looked for.
-_PULL_ERRORS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("disk_full", ("no space left on device", "disk quota exceeded")),
-    ("image_architecture_mismatch", ("no matching manifest", "does not match the specified platform")),
-    (
-        "image_not_found",
-        (
-            "failed to register layer",
-            "filesystem layer verification failed",
-            "archive/tar",
-            "invalid tar header",
-            "unexpected eof",
-            "mismatch",
-            "invalid rootfs",
-            "unsupported",
-            "operating system",
-        ),
-    ),
-)
-
-_ADVICE = {
-    "image_architecture_mismatch": "The image {image} is not built for this machine's processor.",
-    "disk_full": "The machine has no disk space left to pull {image}; tell the operator.",
-    "image_not_found": "The image {image} is at its registry, but cannot be unpacked: its layers are damaged, or not those "
-    "that its configuration names. Build it anew and push it again.",
-}
 
 
 async def ensure_image(
@@ -136,7 +107,7 @@ async def _pull(
             await pulling
     except DockerError as exc:
         # `from None`: what Docker says of a failed unpacking quotes the image's files.
-        raise ticket.trouble or _classify(reference, exc.message) from None
+        raise ticket.trouble or pull_failure(reference, exc.message) from None
     finally:
         pulling.cancel()
         await asyncio.gather(pulling, return_exceptions=True)
@@ -259,19 +230,6 @@ class _Progress:
 
     def sum(self) -> PullProgress:
         return PullProgress(sum(self._done.values()), sum(self._total.values()))
-
-
-def _classify(reference: str, message: str) -> ImageError:
-    """Docker's own words may quote the image's files: they are for the operator."""
-    log.warning("pull_failed", image=reference, error=message)
-    text = message.lower()
-    for code, phrases in _PULL_ERRORS:
-        if any(phrase in text for phrase in phrases):
-            return ImageError(_ADVICE[code].format(image=reference), code=code)
-    return ImageError(
-        f"The machine could not take the image {reference}; the operator's log says why. Try again later.",
-        code="engine_error",
-    )
 
 
 def _authentication(ticket: Ticket) -> str:

@@ -1,0 +1,469 @@
+"""A cluster as an engine: one bare Pod for each replica, never restarted by anybody but the plan. The contract is in
+`engines/base.py`.
+
+The cluster chooses the node. What it says of a Pod is asked of the API server each time, because a list of ours may be old;
+what changes is heard by a watch, as a hint. Every request that ends something names the Pod's uid.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any
+from weakref import WeakValueDictionary
+
+import structlog
+
+from moorage.engines.base import (
+    IMAGE_GONE,
+    DiskSpace,
+    GpuUsage,
+    Image,
+    ImageRequest,
+    ListeningSocket,
+    LogChunk,
+    NodeCapacity,
+    ObservedReplica,
+    PulledImage,
+    PullProgress,
+    ReplicaPhase,
+    ReplicaSpec,
+    ReplicaUsage,
+)
+from moorage.engines.diagnosis import NetworkDiagnosis, NetworkQuestions
+from moorage.engines.kubernetes.account import Account
+from moorage.engines.kubernetes.cluster import Cluster
+from moorage.engines.kubernetes.connection import JSON_PATCH, ApiError, ApiServer
+from moorage.engines.kubernetes.figures import EVERY_S, Figures
+from moorage.engines.kubernetes.hints import Hints
+from moorage.engines.kubernetes.images import ClusterImages, PodImage
+from moorage.engines.kubernetes.isolation import CANARY, WITHIN_S, Isolations, canary, targets
+from moorage.engines.kubernetes.logs import LogPosition, read_log
+from moorage.engines.kubernetes.look_inside import AFTER_S, Looks, look_id
+from moorage.engines.kubernetes.names import (
+    GATE,
+    LABEL_CONTAINER,
+    LABEL_REPLICA,
+    PodKey,
+)
+from moorage.engines.kubernetes.namespace_body import NamespaceRules
+from moorage.engines.kubernetes.namespaces import Namespaces
+from moorage.engines.kubernetes.nodes import Isolation, NodeSeen
+from moorage.engines.kubernetes.observe import has_begun, has_ended, main_status, observed_replica
+from moorage.engines.kubernetes.pod_body import ClusterOptions, environment_secret, pod_body, pull_secret
+from moorage.engines.kubernetes.pods import PODS, Pods, path_of
+from moorage.engines.kubernetes.reflector import SILENT_AFTER_S, Reflector
+from moorage.kit.clock import Clock
+from moorage.kit.errors import EngineError, ImageError, StartError
+from moorage.kit.ids import ContainerId, InstallationId, ReplicaId
+from moorage.outbound.pulls.proxy import PullProxy
+
+log = structlog.get_logger()
+
+_NODES = "/api/v1/nodes"
+_NOT_FOUND, _CONFLICT, _BAD_REQUEST, _UNPROCESSABLE = 404, 409, 400, 422
+_LOOK_EVERY_S = 0.2
+_ENDS_WITHIN_S = 30.0
+"""After its grace period: a kubelet that has not ended it by then does not answer."""
+_TELLS_WITHIN_S = 10.0
+_CANARIES = 4
+_DEADLINE_S = 1
+"""A Pod's shortest. The kubelet ends what is older than that, waits its grace period, and keeps the Pod with its log."""
+
+
+@dataclass(frozen=True)
+class ClusterSettings:
+    """Of one cluster, as `MOORAGE_KUBERNETES_*` say."""
+
+    rules: NamespaceRules
+    options: ClusterOptions = field(default_factory=ClusterOptions)
+    pull_address: str | None = None
+    local_registry: str | None = None
+    pull_timeout_s: float = 3600.0
+    isolation: Isolation | None = None
+    """What the operator answers for; None: it is tried, and what is not shown is closed."""
+    looker: ImageRequest | None = None
+    """The operator's own image, with `sh`, `cat` and `nc` in it, that looks into Pods and tries their isolation."""
+    look_after_s: float = AFTER_S
+    figures_every_s: float = EVERY_S
+    silent_after_s: float = SILENT_AFTER_S
+
+
+class KubernetesEngine:
+    def __init__(
+        self, account: Account, settings: ClusterSettings, clock: Clock, pulls: PullProxy | None = None
+    ) -> None:
+        self._settings = settings
+        self._installation_id: InstallationId = settings.rules.installation_id
+        self._clock = clock
+        self._api = ApiServer(account, clock)
+        self._account = account
+        self._isolations = Isolations(clock, settings.isolation, can_try=settings.looker is not None)
+        self._cluster = Cluster(self._api, clock, self._isolations.of)
+        self._namespaces = Namespaces(self._api, clock, settings.rules)
+        self._pods = Pods(self._api, self._installation_id)
+        self._figures = Figures(self._api, clock, settings.figures_every_s)
+        self._images = ClusterImages(pulls, settings.pull_address, settings.local_registry, clock)
+        self._looks = Looks(self._api, clock, self._images, settings.looker, settings.look_after_s)
+        self._nodes_of: dict[str, str] = {}
+        """By engine id, of Pods that run: the node."""
+        self._told: set[ReplicaId] = set()
+        """Those whose failure is in the log."""
+        self._starting: WeakValueDictionary[ReplicaId, asyncio.Lock] = WeakValueDictionary()
+
+    async def prepare(self) -> None:
+        nodes, pods = await self._cluster.nodes(), await self._pods.all()
+        in_use = {pod["metadata"]["namespace"] for pod in pods.values()}
+        await self._namespaces.keep(_addresses(nodes.values()), in_use)
+        for pod in pods.values():
+            if _is_canary(pod):  # of a process that ended before it did
+                await self.remove(PodKey.of(pod).engine_id)
+        due = self._isolations.due(nodes.values())
+        for some in (due[at : at + _CANARIES] for at in range(0, len(due), _CANARIES)):
+            await asyncio.gather(*(self._try_isolation(node) for node in some))
+
+    async def ensure_image(self, request: ImageRequest, on_progress: Callable[[PullProgress], None]) -> Image:
+        """How far a node has come with a pull nobody tells: there is no progress."""
+        nodes = (await self._cluster.nodes()).values()
+        return await self._images.ensure(request, {node.architecture for node in nodes if node.ready})
+
+    async def pulled_images(self) -> list[PulledImage]:
+        """Kubelets clean up by themselves."""
+        return []
+
+    async def remove_image(self, engine_ref: str) -> bool:
+        return True
+
+    async def start(self, spec: ReplicaSpec) -> ObservedReplica:
+        # One at a time: each would write its Secrets anew under the other's hands.
+        async with self._starting.setdefault(spec.replica_id, asyncio.Lock()):
+            return await self._start(spec)
+
+    async def _start(self, spec: ReplicaSpec) -> ObservedReplica:
+        if (pod := await self._pods.of(spec.replica_id, spec.organization_id)) is None:
+            spec = await self._kept_from_closed(spec)
+            image = await self._image_for(spec)
+            nodes = await self._cluster.nodes()
+            async with self._namespaces.used_by(spec.organization_id, _addresses(nodes.values())):
+                pod = await self._create(spec, image)
+        observed = await self._observed(pod)
+        if observed.phase is ReplicaPhase.CREATED and observed.failure is None:
+            pod = await self._complete(spec, pod)
+            observed = await self._observed(pod)
+        return observed
+
+    async def stop(self, engine_id: str, grace_s: float) -> None:
+        """By a deadline, which leaves the Pod and its log. A grace period that is shorter than the Pod's own ends with its
+        removal; so does the life of one that has no node yet, or whose node is not heard of."""
+        key, pod = PodKey.parse(engine_id), await self._pods.own(engine_id)
+        if key is None or pod is None or has_ended(pod):
+            return
+        self._figures.forget(key)
+        if not pod.get("spec", {}).get("nodeName") or not await self._answers(pod):
+            await self._pods.delete(key, grace_s=0)
+            return
+        patch = [
+            {"op": "test", "path": "/metadata/uid", "value": key.uid},
+            {"op": "add", "path": "/spec/activeDeadlineSeconds", "value": _DEADLINE_S},
+        ]
+        try:
+            await self._api.call(
+                f"stop {key.name}", "PATCH", path_of(key), body=patch, content_type=JSON_PATCH
+            )
+        except ApiError as exc:
+            # The test of the uid fails where the Pod of that name is another one by now.
+            if exc.status == _NOT_FOUND or await self._pods.own(engine_id) is None:
+                return
+            raise
+        patience_s = min(grace_s, self._settings.options.stop_grace_s)
+        hurries = grace_s < self._settings.options.stop_grace_s
+        waits_s = patience_s + 2 * _DEADLINE_S if hurries else patience_s + _ENDS_WITHIN_S
+        if not await self._until(lambda: self._pods.has_ended(engine_id), waits_s):
+            if not hurries:
+                raise EngineError(f"stop {key.name}: its kubelet has not ended it within {waits_s:g} s")
+            await self.remove(engine_id)
+
+    async def remove(self, engine_id: str) -> None:
+        key, pod = PodKey.parse(engine_id), await self._pods.own(engine_id)
+        if key is None or pod is None:
+            return
+        self._figures.forget(key)
+        self._nodes_of.pop(engine_id, None)
+        replica_id = ReplicaId(pod["metadata"]["labels"][LABEL_REPLICA])
+        for one in (replica_id, look_id(replica_id)):
+            await self._images.done(one)
+        # With no grace period the API server forgets it at once, whatever a kubelet still does: only where none answers.
+        await self._pods.delete(key, grace_s=1 if await self._answers(pod) else 0)
+        if not await self._until(lambda: self._pods.is_gone(engine_id), _ENDS_WITHIN_S):
+            raise EngineError(
+                f"remove {key.name}: its kubelet has not let go of it within {_ENDS_WITHIN_S:g} s"
+            )
+
+    async def inspect(self, replica_id: ReplicaId) -> ObservedReplica | None:
+        pod = await self._pods.find(replica_id)
+        return await self._observed(pod) if pod is not None else None
+
+    async def list_replicas(self) -> list[ObservedReplica]:
+        pods = await self._pods.all()
+        await self._images.keep_only(pods.keys())
+        pods = {one: pod for one, pod in pods.items() if not _is_canary(pod)}
+        self._told &= pods.keys()
+        self._nodes_of = {
+            engine_id: node for engine_id, node in map(_runs_on, pods.values()) if node is not None
+        }
+        return [await self._observed(pods[replica_id]) for replica_id in sorted(pods)]
+
+    def watch(self) -> AsyncIterator[ContainerId]:
+        # From the moment of this call on, not from whenever the first change is awaited.
+        silent_after_s = self._settings.silent_after_s
+        pods = Reflector(self._api, self._clock, "watch replicas", PODS, self._pods.selector, silent_after_s)
+        nodes = Reflector(self._api, self._clock, "watch nodes", _NODES, {}, silent_after_s)
+        return Hints(pods, nodes, self._clock.now()).follow()
+
+    async def logs(
+        self, engine_id: str, since_ns: int, last: int | None = None
+    ) -> AsyncIterator[Sequence[LogChunk]]:
+        key, _ = await self._pods.require(engine_id, "read the log of")
+        position = None
+        async for chunks in self._read_log(key, since_ns, follow=True, last=last):
+            if position is None:
+                position = LogPosition(since_ns if last is None else chunks[0].time_ns)
+            position.advance(chunks)
+            yield chunks
+        # A kubelet that shuts down ends the stream as cleanly as a process that ends; of the latter it tells a moment later.
+        if not await self._until(lambda: self._pods.has_ended(engine_id), _TELLS_WITHIN_S):
+            raise EngineError(f"read the log of {key.name}: it ended, but its process runs on")
+        _, pod = await self._pods.require(engine_id, "read the log of")
+        if "deletionTimestamp" in pod["metadata"]:
+            raise EngineError(f"read the log of {key.name}: it is being removed", code="replica_gone")
+        # What was written while the follower was let go is in the log by now.
+        position = position or LogPosition(since_ns)
+        async for chunks in self._read_log(key, position.at_ns, follow=False):
+            if new := [chunk for chunk in chunks if position.is_new(chunk)]:
+                yield new
+
+    async def listening_sockets(self, engine_id: str) -> tuple[ListeningSocket, ...]:
+        """What the last look found; perhaps another begins, and is read by a later call."""
+        pod = await self._pods.own(engine_id)
+        if pod is None:
+            return ()
+        found = await self._looks.sockets(pod)
+        node = (await self._cluster.nodes()).get(pod.get("spec", {}).get("nodeName", ""))
+        if node is not None and node.ready and self._looks.is_due(pod):
+            image = await self._looks.ticket(pod, node.architecture)
+            await self._pods.write_secret(pull_secret(pod, image.registry, image.credentials))
+            await self._looks.begin(pod, image)
+        return found
+
+    async def process_limit_reached(self, engine_id: str) -> bool:
+        return False
+
+    async def diagnose_network(self, engine_id: str, questions: NetworkQuestions) -> NetworkDiagnosis:
+        _, pod = await self._pods.require(engine_id, "look at the network of")
+        if has_ended(pod):
+            raise EngineError(f"look at the network of {engine_id}: it does not run", code="replica_gone")
+        raise EngineError(f"look at the network of {engine_id}: a cluster's Pods cannot be entered from here")
+
+    async def last_lines(self, engine_id: str, count: int) -> tuple[str, ...]:
+        key = PodKey.parse(engine_id)
+        if key is None or await self._pods.own(engine_id) is None:
+            return ()
+        try:
+            tail = self._read_log(key, 0, follow=False, last=count)
+            return tuple([chunk.data.decode("utf-8", "replace") async for chunks in tail for chunk in chunks])
+        except ApiError as exc:
+            if exc.status in (_NOT_FOUND, _BAD_REQUEST):  # it never ran, or its node threw its log away
+                return ()
+            raise
+
+    async def usage(self, engine_ids: Collection[str]) -> Mapping[str, ReplicaUsage]:
+        if not engine_ids:
+            return {}
+        unknown = [one for one in engine_ids if one not in self._nodes_of and PodKey.parse(one) is not None]
+        for engine_id in unknown:
+            pod = await self._pods.own(engine_id)
+            node = _runs_on(pod)[1] if pod is not None else None
+            if node is not None:
+                self._nodes_of[engine_id] = node
+        asked = {one: self._nodes_of[one] for one in engine_ids if one in self._nodes_of}
+        return await self._figures.of(asked, await self._cluster.nodes()) if asked else {}
+
+    async def disk_space(self) -> DiskSpace | None:
+        """The kubelets look after their disks, and end what writes more than it may."""
+        return None
+
+    async def written_bytes(self, limits: Mapping[str, int]) -> Mapping[str, int]:
+        return {}
+
+    async def gpu_usage(self, device_ids: Collection[str]) -> Mapping[str, GpuUsage]:
+        return {}
+
+    async def gpu_problems(self, device_ids: Collection[str]) -> Mapping[str, str]:
+        return {}
+
+    async def capacity(self) -> list[NodeCapacity]:
+        return await self._cluster.capacity(self._installation_id)
+
+    async def close(self) -> None:
+        await self._images.close()
+        await self._api.close()
+
+    async def _kept_from_closed(self, spec: ReplicaSpec) -> ReplicaSpec:
+        """Raises `EngineError` where nothing is left. What runs already is adopted."""
+        if spec.container_id == CANARY:
+            return spec
+        nodes = (await self._cluster.nodes()).values()
+        closed = self._isolations.closed(nodes)
+        if nodes and len(closed) == len(nodes):
+            because = self._isolations.of(next(iter(nodes))).closed_because
+            raise EngineError(
+                f"Nothing is started in this cluster while it cannot keep containers apart: {because}.",
+                code="not_isolated",
+            )
+        return replace(spec, avoided_nodes=tuple(sorted({*spec.avoided_nodes, *closed})))
+
+    async def _try_isolation(self, node: NodeSeen) -> None:
+        """What cannot be tried stays closed, and is tried again in a minute."""
+        lines: tuple[str, ...] = ()
+        try:
+            lines = await self._run_canary(node)
+        except EngineError as exc:
+            log.warning("isolation_not_tried", node=node.name, error=str(exc))
+        self._isolations.note(node, lines)
+        log.info("isolation_tried", node=node.name, closed=self._isolations.of(node).closed_because)
+
+    async def _run_canary(self, node: NodeSeen) -> tuple[str, ...]:
+        assert self._settings.looker is not None, "it can be tried"
+        nodes = await self._cluster.nodes()
+        image = await self._images.ensure(self._settings.looker, {node.architecture})
+        wanted = targets(nodes, self._account.address, node)
+        started = await self.start(canary(image.engine_ref, node.name, nodes.keys(), wanted))
+        try:
+            ended = await self._until(lambda: self._pods.has_ended(started.engine_id), WITHIN_S)
+            return await self.last_lines(started.engine_id, len(wanted) + 1) if ended else ()
+        finally:
+            await self.remove(started.engine_id)
+
+    async def _create(self, spec: ReplicaSpec, image: PodImage) -> dict[str, Any]:
+        what = f"create replica {spec.replica_id}"
+        body = pod_body(
+            spec,
+            installation_id=self._installation_id,
+            image=image.name,
+            architecture=image.architecture,
+            options=self._settings.options,
+        )
+        namespace = body["metadata"]["namespace"]
+        try:
+            return await self._namespaces.create(
+                namespace, what, f"/api/v1/namespaces/{namespace}/pods", body
+            )
+        except ApiError as exc:
+            if exc.status != _CONFLICT or exc.reason != "AlreadyExists":
+                raise
+        # An earlier call's reply was lost, or another is under way beside this one.
+        pod = await self._pods.of(spec.replica_id, spec.organization_id)
+        if pod is None:
+            raise EngineError(f"{what}: the name is taken by something that is not ours")
+        return pod
+
+    async def _image_for(self, spec: ReplicaSpec) -> PodImage:
+        """The registry is asked again, and may refuse by now what it allowed before."""
+        try:
+            return await self._images.ticket(spec.replica_id, spec.organization_id, spec.image)
+        except ImageError as exc:
+            raise StartError(exc.message, code=exc.code) from None
+        except EngineError as exc:
+            if exc.code != IMAGE_GONE or not await self._recalled(spec.image):
+                raise
+        return await self._images.ticket(spec.replica_id, spec.organization_id, spec.image)
+
+    async def _recalled(self, engine_ref: str) -> bool:
+        nodes = (await self._cluster.nodes()).values()
+        return await self._images.recall(engine_ref, {node.architecture for node in nodes if node.ready})
+
+    async def _complete(self, spec: ReplicaSpec, pod: dict[str, Any]) -> dict[str, Any]:
+        """Its Secrets, then its gate: or, where it has none any more, another ticket for its image."""
+        image = await self._image_for(spec)
+        key = PodKey.of(pod)
+        is_gated = any(gate["name"] == GATE for gate in pod["spec"].get("schedulingGates") or ())
+        bodies = [pull_secret(pod, image.registry, image.credentials)]
+        if is_gated:
+            bodies.insert(0, environment_secret(spec, pod))
+        for body in bodies:
+            await self._pods.write_secret(body)
+        patch: list[dict[str, Any]] = [{"op": "test", "path": "/metadata/uid", "value": key.uid}]
+        if _image_of(pod) != image.name:
+            patch.append({"op": "replace", "path": "/spec/containers/0/image", "value": image.name})
+        if is_gated:
+            patch.append({"op": "remove", "path": "/spec/schedulingGates"})
+        what = f"start replica {spec.replica_id}"
+        try:
+            return await self._api.call(what, "PATCH", path_of(key), body=patch, content_type=JSON_PATCH)
+        except ApiError as exc:
+            # Somebody else took the gate away, which is as good.
+            if exc.status != _UNPROCESSABLE:
+                raise
+        found = await self._pods.of(spec.replica_id, spec.organization_id)
+        if found is None or PodKey.of(found) != key:
+            raise EngineError(f"{what}: it vanished while it was started")
+        return found
+
+    async def _observed(self, pod: Mapping[str, Any]) -> ObservedReplica:
+        replica_id = ReplicaId(pod["metadata"]["labels"][LABEL_REPLICA])
+        if has_begun(pod):
+            await self._images.done(replica_id)
+        node_name = pod.get("spec", {}).get("nodeName")
+        node = (await self._cluster.nodes()).get(node_name) if node_name else None
+        observed = observed_replica(
+            pod,
+            node,
+            self._images.state(replica_id, _image_of(pod)),
+            self._clock.now(),
+            timedelta(seconds=self._settings.pull_timeout_s),
+        )
+        if observed.failure is not None and replica_id not in self._told:
+            # The cluster's own words are for the operator alone: they may quote what is a tenant's.
+            self._told.add(replica_id)
+            status = pod.get("status", {})
+            words = {"state": main_status(pod).get("state"), "reason": status.get("reason")}
+            log.warning("replica_fails", replica_id=replica_id, code=observed.failure.code, **words)
+        return observed
+
+    async def _answers(self, pod: Mapping[str, Any]) -> bool:
+        """Whether the kubelet of its node does; there is none to wait for where it has no node."""
+        name = pod.get("spec", {}).get("nodeName")
+        node = (await self._cluster.nodes()).get(name) if name else None
+        return node is not None and node.ready
+
+    async def _read_log(
+        self, key: PodKey, since_ns: int, *, follow: bool, last: int | None = None
+    ) -> AsyncIterator[list[LogChunk]]:
+        async for chunks in read_log(self._api, key, since_ns, follow=follow, last=last):
+            yield chunks
+
+    async def _until(self, condition: Callable[[], Awaitable[bool]], within_s: float) -> bool:
+        deadline_s = self._clock.monotonic() + within_s
+        while not await condition():
+            if self._clock.monotonic() > deadline_s:
+                return False
+            await self._clock.sleep(_LOOK_EVERY_S)
+        return True
+
+
+def _is_canary(pod: Mapping[str, Any]) -> bool:
+    return bool(pod["metadata"]["labels"][LABEL_CONTAINER] == CANARY)
+
+
+def _image_of(pod: Mapping[str, Any]) -> str:
+    (main,) = pod["spec"]["containers"]
+    return str(main["image"])
+
+
+def _runs_on(pod: Mapping[str, Any]) -> tuple[str, str | None]:
+    runs = "running" in main_status(pod).get("state", {})
+    return PodKey.of(pod).engine_id, pod.get("spec", {}).get("nodeName") if runs else None
+
+
+def _addresses(nodes: Collection[Any]) -> list[str]:
+    return sorted({address for node in nodes for address in node.addresses})
