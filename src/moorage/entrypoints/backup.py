@@ -5,18 +5,21 @@ what was sealed stays sealed.
 """
 
 import asyncio
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
-import asyncpg
-
+from moorage.kit.database import connect
+from moorage.kit.database_relay import PORT, relay_to
+from moorage.kit.dsn import Dsn, parse_dsn
 from moorage.kit.errors import SetupError
 from moorage.kit.home import prepare_home
 from moorage.kit.postgres import EmbeddedPostgres, database_dsn
 from moorage.kit.settings import Settings
 
 _LAST_WORDS = 500
+_KEPT = ("options", "application_name")
+"""Of the address's parameters, what the server is told through the relay too; the others were about the way to it."""
 
 
 async def backup(settings: Settings, file: Path) -> None:
@@ -56,7 +59,7 @@ async def restore(settings: Settings, file: Path) -> None:
         # Left running, for `moor up` to adopt.
         await asyncio.to_thread(prepare_home, settings)
         await EmbeddedPostgres(settings).start()
-    connection = await asyncpg.connect(database_dsn(settings), timeout=10)
+    connection = await connect(database_dsn(settings), timeout=10)
     try:
         tables = await connection.fetchval(
             "SELECT count(*) FROM pg_tables WHERE schemaname = current_schema()"
@@ -81,21 +84,31 @@ async def restore(settings: Settings, file: Path) -> None:
 
 async def _run(settings: Settings, program: str, *arguments: str) -> None:
     binaries = await asyncio.to_thread(EmbeddedPostgres(settings).install)
-    dsn = urlsplit(database_dsn(settings))
+    dsn = parse_dsn(database_dsn(settings))
+    async with AsyncExitStack() as relayed:
+        parameters = dsn.parameters
+        hosts = dsn.hosts
+        if dsn.may_use_tls:
+            hosts = ((str(await relayed.enter_async_context(relay_to(dsn))), PORT),)
+            parameters = {name: dsn.parameters[name] for name in _KEPT if name in dsn.parameters}
+        await _run_at(
+            Dsn(dsn.user, None, dsn.database, hosts, parameters), dsn.password, binaries / program, *arguments
+        )
+
+
+async def _run_at(place: Dsn, password: str | None, program: Path, *arguments: str) -> None:
     # The password goes by the environment: everybody on the machine can read the arguments.
-    environment = {"PATH": "/usr/bin:/bin", "PGPASSWORD": unquote(dsn.password or "")}
-    user, _, place = dsn.netloc.rpartition("@")
-    without_password = dsn._replace(netloc=f"{user.partition(':')[0]}@{place}" if user else place)
+    environment = {"PATH": "/usr/bin:/bin", "PGPASSWORD": password or ""}
     process = await asyncio.create_subprocess_exec(
-        str(binaries / program),
-        f"--dbname={without_password.geturl()}",
+        str(program),
+        f"--dbname={place.text()}",
         *arguments,
         env=environment,
         stderr=asyncio.subprocess.PIPE,
     )
     _, errors = await process.communicate()
     if process.returncode != 0:
-        raise SetupError(f"{program} failed: {errors.decode(errors='replace').strip()[-_LAST_WORDS:]}")
+        raise SetupError(f"{program.name} failed: {errors.decode(errors='replace').strip()[-_LAST_WORDS:]}")
 
 
 def _create_private(path: Path) -> None:

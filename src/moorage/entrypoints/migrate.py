@@ -9,11 +9,10 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
-from sqlalchemy.ext.asyncio import create_async_engine
-from sqlalchemy.pool import NullPool
 
 from moorage.entrypoints.backup import dump
 from moorage.kit.clock import system_clock
+from moorage.kit.database import unpooled_engine
 from moorage.kit.errors import SetupError
 from moorage.kit.postgres import database_dsn
 from moorage.kit.settings import Settings
@@ -51,7 +50,7 @@ async def _dump(settings: Settings, file: Path) -> None:
 
 async def _revision_before(dsn: str) -> str | None:
     """The database's, where it has tables and they are not of this version yet."""
-    engine = create_async_engine(dsn.replace("postgresql://", "postgresql+asyncpg://", 1), poolclass=NullPool)
+    engine = unpooled_engine(dsn)
     try:
         async with engine.connect() as connection:
             current = await connection.run_sync(
@@ -65,7 +64,7 @@ async def _revision_before(dsn: str) -> str | None:
 
 async def migrate(dsn: str, revision: str = "head") -> None:
     """Under an advisory lock, so that roles starting together do not race; a no-op when nothing is new."""
-    engine = create_async_engine(dsn.replace("postgresql://", "postgresql+asyncpg://", 1), poolclass=NullPool)
+    engine = unpooled_engine(dsn)
     try:
         async with engine.begin() as connection:
             await connection.execute(text(f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})"))
