@@ -66,7 +66,12 @@ class PostgresFront:
 
 @contextlib.asynccontextmanager
 async def postgres_front(
-    leads_to: Path, certificate: Path | None, *, clients: Path | None = None, plain: bool = True
+    leads_to: Path,
+    certificate: Path | None,
+    *,
+    clients: Path | None = None,
+    plain: bool = True,
+    port: int | None = None,
 ) -> AsyncIterator[PostgresFront]:
     """`clients`: the certificate that they must show."""
     context = None
@@ -76,7 +81,7 @@ async def postgres_front(
         if clients is not None:
             context.verify_mode = ssl.CERT_REQUIRED
             context.load_verify_locations(clients)
-    front = PostgresFront(leads_to, context, plain)
+    front = PostgresFront(leads_to, context, plain, port or free_port())
     async with await asyncio.start_server(front.serve, "127.0.0.1", front.port):
         yield front
 

@@ -9,11 +9,12 @@ from sqlalchemy.exc import DBAPIError
 
 from moorage.entrypoints.api import create_app
 from moorage.entrypoints.health import DATABASE_ANSWERS_WITHIN_S
-from moorage.entrypoints.schema_repository import require_expected_schema
+from moorage.entrypoints.schema_repository import wait_for_schema
 from moorage.entrypoints.sockets import api_socket_path
-from moorage.kit.crypto import load_or_create_keyring
+from moorage.kit.crypto import Keyring
 from moorage.kit.database import Database
 from moorage.kit.home import give_to_service_user
+from moorage.kit.keys import keep_same_keys, keyring_of
 from moorage.kit.postgres import database_dsn
 from moorage.kit.settings import Settings
 
@@ -21,8 +22,9 @@ from moorage.kit.settings import Settings
 async def serve(settings: Settings) -> None:
     """On a Unix socket behind HAProxy, which holds the public address also while this process restarts."""
     database = Database(database_dsn(settings), pool_size=settings.database_pool_size)
-    await _refuse_other_schema(database)
-    app = create_app(settings, database, load_or_create_keyring(settings.key_file))
+    keyring = keyring_of(settings)
+    await _refuse_what_is_not_ours(database, keyring, settings.database_wait_s)
+    app = create_app(settings, database, keyring)
     path = api_socket_path(settings)
     path.unlink(missing_ok=True)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
@@ -53,8 +55,10 @@ async def serve(settings: Settings) -> None:
         raise broken[0]
 
 
-async def _refuse_other_schema(database: Database) -> None:
-    """Without an answer we go on: requests are told that the database is away, and `/readyz` looks again."""
+async def _refuse_what_is_not_ours(database: Database, keyring: Keyring, wait_s: float) -> None:
+    """Tables of another version, and secrets that were sealed with other keys. Without an answer we go on: requests are told that
+    the database is away, and `/readyz` looks again."""
     with suppress(OSError, TimeoutError, DBAPIError):
-        async with asyncio.timeout(DATABASE_ANSWERS_WITHIN_S), database.reading() as session:
-            await require_expected_schema(session)
+        await wait_for_schema(database, wait_s)
+        async with asyncio.timeout(DATABASE_ANSWERS_WITHIN_S), database.transaction() as session:
+            await keep_same_keys(session, keyring)

@@ -5,15 +5,20 @@ what was sealed stays sealed.
 """
 
 import asyncio
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
+
+import asyncpg
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.kit.database import connect
 from moorage.kit.database_relay import PORT, relay_to
 from moorage.kit.dsn import Dsn, parse_dsn
 from moorage.kit.errors import SetupError
 from moorage.kit.home import prepare_home
+from moorage.kit.installation import InstallationRow
 from moorage.kit.postgres import EmbeddedPostgres, database_dsn
 from moorage.kit.settings import Settings
 
@@ -26,6 +31,13 @@ async def backup(settings: Settings, file: Path) -> None:
     """As of one moment, while everything runs. The file is whole or not there."""
     await dump(settings, file)
     await asyncio.to_thread(_note_of(settings).touch)
+    connection = await connect(database_dsn(settings), timeout=10)
+    try:
+        # A database of an earlier version has no place for it.
+        with suppress(asyncpg.UndefinedColumnError, asyncpg.UndefinedTableError):
+            await connection.execute("UPDATE installation SET backed_up_at = now()")
+    finally:
+        await connection.close()
 
 
 async def dump(settings: Settings, file: Path) -> None:
@@ -40,8 +52,14 @@ async def dump(settings: Settings, file: Path) -> None:
         await asyncio.to_thread(unfinished.unlink, missing_ok=True)
 
 
-def last_backup_at(settings: Settings) -> datetime | None:
-    """None: none that is known of."""
+async def last_backup_at(session: AsyncSession, settings: Settings) -> datetime | None:
+    """None: none that is known of. Backups of earlier versions left a note in the data folder alone."""
+    recorded = (await session.execute(select(InstallationRow.backed_up_at))).scalar_one_or_none()
+    noted = await asyncio.to_thread(_noted_backup_at, settings)
+    return max((one for one in (recorded, noted) if one is not None), default=None)
+
+
+def _noted_backup_at(settings: Settings) -> datetime | None:
     try:
         return datetime.fromtimestamp(_note_of(settings).stat().st_mtime, UTC)
     except FileNotFoundError:

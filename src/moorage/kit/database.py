@@ -50,6 +50,8 @@ _AWAY = (
     asyncpg.TooManyConnectionsError,
 )
 """What Postgres says when it stops, starts, or takes nobody else."""
+REFUSED = (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError)
+"""The server is there and says no: waiting does not help. The first includes a wrong password."""
 LONGEST_IDLE_TRANSACTION_S = 15
 """A process that was stopped in the middle of a transaction holds its locks. The server undoes it after that, before others
 that wait for them give up (`command_timeout`)."""

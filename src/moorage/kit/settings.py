@@ -48,6 +48,20 @@ class Settings(BaseSettings):
 
     database_dsn: SecretStr | None = None
     """`postgresql://user:password@host/database` of a server of your own (15 or newer); replaces the embedded one."""
+    database_wait_s: int = Field(default=0, ge=0, le=3600)
+    """How long a role that starts waits for the database and for tables of its version, which a job may just be making."""
+    keys: Literal["made", "mounted"] = "made"
+    """`made`: what is sealed with, and the operator's key, are made at the first start, in the data folder of this machine. `mounted`:
+    several copies share them; they must be there, or nothing starts."""
+    secret_keys_path: Path | None = None
+    """The file of the keys that secrets are sealed with, by default `{home}/secret-keys`: lines of a 4-byte id and a 32-byte
+    key, both in hex."""
+    secret_keys: SecretStr | None = None
+    """The same, as text instead of a file."""
+    operator_key_path: Path | None = None
+    """The file of the operator's key, by default `{home}/operator-key`."""
+    operator_key: SecretStr | None = None
+    """The same, as text instead of a file."""
     database_pool_size: int = Field(default=10, ge=2, le=100)
     database_share_percent: int = Field(default=25, ge=1, le=100)
     """Of the API's connections to the database, for one person with all their keys, or an unknown address; beyond it,
@@ -289,6 +303,12 @@ class Settings(BaseSettings):
             raise ValueError("api_listen and gateway_listen must be different addresses")
         return self
 
+    @model_validator(mode="after")
+    def _copies_share_a_database(self) -> "Settings":
+        if self.keys == "mounted" and self.database_dsn is None:
+            raise ValueError('keys = "mounted" is for copies that share a database: set database_dsn')
+        return self
+
     @property
     def run_dir(self) -> Path:
         """Sockets, pid and lock files."""
@@ -300,11 +320,11 @@ class Settings(BaseSettings):
 
     @property
     def key_file(self) -> Path:
-        return self.home / "secret-keys"
+        return self.secret_keys_path or self.home / "secret-keys"
 
     @property
     def operator_key_file(self) -> Path:
-        return self.home / "operator-key"
+        return self.operator_key_path or self.home / "operator-key"
 
     @property
     def api_base_url(self) -> str:
