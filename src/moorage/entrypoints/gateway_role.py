@@ -73,6 +73,8 @@ def create_dataplane(settings: Settings) -> DataPlane:
         stats_socket=settings.run_dir / "haproxy.sock",
         management_listen=settings.api_listen,
         api_socket=api_socket_path(settings),
+        api_upstreams=settings.api_upstreams,
+        nameserver=settings.gateway_nameserver,
         console_origin="{0.scheme}://{0.netloc}".format(urlsplit(settings.api_base_url)),
         apps_domain=settings.apps_domain.partition(":")[0] if settings.apps_domain else None,
         endpoint_certificate=settings.gateway_certificate,

@@ -31,6 +31,16 @@ class Settings(BaseSettings):
 
     api_listen: str = "127.0.0.1:8080"
     """Where the console and the management API are served."""
+    api_role_listen: str | None = None
+    """`host:port` where the role `api` itself listens, beside its socket, for gateways on other hosts. Plain HTTP, for a network
+    that only they can use."""
+    api_role_gateways: tuple[str, ...] = ()
+    """Addresses or networks of those gateways, e.g. `["10.0.0.0/8"]`: what they say about where a request came from is believed."""
+    api_upstreams: tuple[str, ...] = ()
+    """For the role `gateway`: `host:port` of each API that it leads to, or of one name that has the addresses of all of them.
+    Default: the socket of the one on this machine."""
+    gateway_nameserver: str | None = None
+    """`address:port` of the server that the gateway asks for such names. Default: those of /etc/resolv.conf."""
     gateway_listen: str = "127.0.0.1:8081"
     """Where containers' endpoints are served."""
     public_url: str | None = None
@@ -252,6 +262,28 @@ class Settings(BaseSettings):
         host, separator, port = value.rpartition(":")
         if not separator or not host or not port.isdigit() or not 1 <= int(port) <= 65535:
             raise ValueError("must be host:port, e.g. 127.0.0.1:8080")
+        return value
+
+    @field_validator("api_role_listen", "gateway_nameserver")
+    @classmethod
+    def _is_an_address_if_given(cls, value: str | None) -> str | None:
+        return value if value is None else cls._is_an_address(value)
+
+    @field_validator("api_upstreams")
+    @classmethod
+    def _are_addresses(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(cls._is_an_address(one) for one in value)
+
+    @field_validator("api_role_gateways")
+    @classmethod
+    def _are_networks(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for one in value:
+            try:
+                ipaddress.ip_network(one)
+            except ValueError as exc:
+                raise ValueError(
+                    f'must be addresses or networks, e.g. ["10.0.0.0/8"], and {one} is none'
+                ) from exc
         return value
 
     @field_validator("sign_up_domains")
