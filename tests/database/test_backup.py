@@ -1,6 +1,7 @@
 """Data survives upgrades and backups: down and up again on a filled database; dump, restore, go on."""
 
 import os
+from datetime import datetime
 from pathlib import Path
 
 import asyncpg
@@ -16,6 +17,7 @@ from moorage.entrypoints.backup import backup, last_backup_at, restore
 from moorage.entrypoints.migrate import migrate, migrate_installation
 from moorage.kit.database import Database
 from moorage.kit.errors import SetupError
+from moorage.kit.postgres import database_dsn as database_dsn_of
 from moorage.kit.settings import Settings
 
 
@@ -52,6 +54,15 @@ async def columns_by_table(connection: asyncpg.Connection) -> dict[str, list[str
     for table, column in rows:
         found.setdefault(table, []).append(f'"{column}"')
     return found
+
+
+async def known_backup_at(settings: Settings) -> datetime | None:
+    database = Database(database_dsn_of(settings), pool_size=2)
+    try:
+        async with database.reading() as session:
+            return await last_backup_at(session, settings)
+    finally:
+        await database.close()
 
 
 async def test_down_and_up_again_on_a_filled_database(api: Api, database_dsn: str) -> None:
@@ -96,7 +107,7 @@ async def test_a_migration_leaves_the_database_as_it_was_in_a_file(
     assert 1 <= len(files) <= 3, "the last ones are kept"
     assert files[-1].stat().st_mode & 0o777 == 0o600
     assert str(files[-1]) in said[-1]
-    assert last_backup_at(settings) is None, "on the same disk, it is no backup"
+    assert await known_backup_at(settings) is None, "on the same disk, it is no backup"
     admin = await asyncpg.connect(postgres_dsn.replace("/moorage?", "/postgres?"))
     await admin.execute("CREATE DATABASE as_it_was")
     try:
@@ -157,3 +168,12 @@ async def test_a_dump_that_fails_leaves_no_file(short_folder: Path, postgres_dsn
     with pytest.raises(SetupError, match="nowhere"):
         await backup(Settings(home=short_folder, database_dsn=SecretStr(nowhere)), short_folder / "dump")
     assert not [name for name in os.listdir(short_folder) if name.startswith("dump")]
+
+
+async def test_every_copy_knows_of_a_backup(api: Api, tmp_path: Path, short_folder: Path) -> None:
+    """Whichever host it ran on: the operator may ask any of the APIs."""
+    dsn = SecretStr(api.database.dsn)
+    here, elsewhere = (Settings(home=home, database_dsn=dsn) for home in (short_folder, tmp_path))
+    assert await known_backup_at(elsewhere) is None
+    await backup(here, short_folder / "all.dump")
+    assert await known_backup_at(elsewhere) is not None

@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx
 
+from moorage.entrypoints.bootstrap import operator_key_of
 from moorage.entrypoints.health_parts import SILENT_AFTER, State
 from moorage.entrypoints.reconcilers import RECONCILERS
 from moorage.kit.clock import system_clock
@@ -59,7 +60,7 @@ def missing_parts(status: dict[str, Any]) -> list[str]:
 
 def _client(settings: Settings) -> httpx.AsyncClient:
     scheme = "https" if settings.api_certificate else "http"
-    key = settings.operator_key_file.read_text().strip()
+    key = operator_key_of(settings)
     return httpx.AsyncClient(
         base_url=f"{scheme}://{settings.api_listen}",
         headers={"Authorization": f"Bearer {key}"},

@@ -9,14 +9,14 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from moorage.catalog.repository import fill_empty_catalogue
 from moorage.identity.sign_in.service import create_link
 from moorage.identity.tokens import OPERATOR_KEY_PREFIX, is_well_formed, new_token
-from moorage.identity.users.models import UserRow
 from moorage.identity.users.repository import (
     create_user,
     find_operator,
     operator_key_exists,
     replace_operator_key,
 )
-from moorage.kit.crypto import sha256
+from moorage.kit.crypto import load_or_create_keyring, sha256
+from moorage.kit.database import take_turn
 from moorage.kit.email import normalized
 from moorage.kit.errors import SettingsError
 from moorage.kit.ids import OrganizationId, UserId
@@ -26,13 +26,20 @@ from moorage.ledger.initial_credit_repository import offer_initial_credit
 from moorage.organizations.repository import create_organization, create_project
 
 
-async def bootstrap(session: AsyncSession, settings: Settings) -> None:
-    """Safe to repeat: what is there stays."""
+async def bootstrap(session: AsyncSession, settings: Settings) -> list[str]:
+    """Safe to repeat, and to do twice at once: what is there stays. Says what was not."""
+    await take_turn(session, "bootstrap")
+    did = []
     await ensure_installation_id(session)
     await fill_empty_catalogue(session)
-    await _ensure_operator(session, settings)
-    await _ensure_operator_key(session, settings.operator_key_file)
-    await asyncio.to_thread(_write_addresses, settings)
+    if await find_operator(session) is None:
+        await _create_operator(session, settings)
+        did.append(f"the operator {settings.operator_email} was made, with an organization and the catalogue")
+    if await _ensure_operator_key(session, settings):
+        did.append("the operator's key was taken over")
+    if settings.keys == "made":
+        await asyncio.to_thread(_write_addresses, settings)
+    return did
 
 
 async def operator_sign_in_link(session: AsyncSession, settings: Settings) -> str:
@@ -41,24 +48,59 @@ async def operator_sign_in_link(session: AsyncSession, settings: Settings) -> st
     return f"{settings.api_base_url}/sign-in?token={await create_link(session, operator)}"
 
 
-async def _ensure_operator(session: AsyncSession, settings: Settings) -> UserRow:
-    operator = await find_operator(session)
-    if operator is None:
+async def _create_operator(session: AsyncSession, settings: Settings) -> None:
+    try:
+        email = normalized(settings.operator_email)
+    except ValueError as exc:
+        raise SettingsError(f"operator_email {exc}") from exc
+    operator, _ = await create_user(session, email, is_operator=True)
+    organization = await create_organization(session, "Operator", UserId(operator.id))
+    await offer_initial_credit(session, organization.id, operator.id, operator.email, needs="nothing")
+    await create_project(session, OrganizationId(organization.id), "default")
+
+
+async def _ensure_operator_key(session: AsyncSession, settings: Settings) -> bool:
+    """Whether it was not the one that is known."""
+    key = await asyncio.to_thread(operator_key_of, settings)
+    if await operator_key_exists(session, sha256(key)):
+        return False
+    await replace_operator_key(session, sha256(key))
+    return True
+
+
+def operator_key_of(settings: Settings) -> str:
+    """Mounted, it is read and never written."""
+    if settings.operator_key is not None:
+        key = settings.operator_key.get_secret_value().strip()
+        where = "MOORAGE_OPERATOR_KEY"
+    elif settings.keys == "made":
+        return _read_or_write_operator_key(settings.operator_key_file)
+    else:
+        where = str(settings.operator_key_file)
         try:
-            email = normalized(settings.operator_email)
-        except ValueError as exc:
-            raise SettingsError(f"operator_email {exc}") from exc
-        operator, _ = await create_user(session, email, is_operator=True)
-        organization = await create_organization(session, "Operator", UserId(operator.id))
-        await offer_initial_credit(session, organization.id, operator.id, operator.email, needs="nothing")
-        await create_project(session, OrganizationId(organization.id), "default")
-    return operator
+            key = settings.operator_key_file.read_text().strip()
+        except OSError as exc:
+            raise SettingsError(
+                f'The operator\'s key cannot be read from {where} ({exc.strerror}), and with keys = "mounted" none is made. Mount it '
+                "there, name its file with MOORAGE_OPERATOR_KEY_PATH, or give it as MOORAGE_OPERATOR_KEY. "
+                "`moor new-keys FOLDER` makes one."
+            ) from exc
+    if not is_well_formed(key, OPERATOR_KEY_PREFIX):
+        raise SettingsError(f"{where} is not an operator's key. `moor new-keys FOLDER` makes one.")
+    return key
 
 
-async def _ensure_operator_key(session: AsyncSession, path: Path) -> None:
-    key = await asyncio.to_thread(_read_or_write_operator_key, path)
-    if not await operator_key_exists(session, sha256(key)):
-        await replace_operator_key(session, sha256(key))
+def make_keys(folder: Path) -> tuple[Path, Path]:
+    files = folder / "secret-keys", folder / "operator-key"
+    for file in files:
+        if file.exists():
+            raise SettingsError(
+                f"{file} exists already, and what was sealed with it could not be read without it."
+            )
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    load_or_create_keyring(files[0])
+    _read_or_write_operator_key(files[1])
+    return files
 
 
 def _read_or_write_operator_key(path: Path) -> str:

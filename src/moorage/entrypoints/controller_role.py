@@ -10,11 +10,11 @@ from moorage.containers.reconciler.reconciler import ContainersReconciler
 from moorage.entrypoints.engine import engines_from
 from moorage.entrypoints.fleet import Fleet
 from moorage.entrypoints.reconcilers import Parts, make_reconcilers
-from moorage.entrypoints.schema_repository import require_expected_schema
+from moorage.entrypoints.schema_repository import wait_for_schema
 from moorage.kit.clock import system_clock
-from moorage.kit.crypto import load_or_create_keyring
 from moorage.kit.database import Database, Listener
 from moorage.kit.installation import ensure_installation_id
+from moorage.kit.keys import keep_same_keys, keyring_of
 from moorage.kit.lasting import run_for_good
 from moorage.kit.postgres import database_dsn
 from moorage.kit.settings import Settings
@@ -28,9 +28,11 @@ async def serve(settings: Settings) -> None:
     dsn = database_dsn(settings)
     database = Database(dsn, pool_size=settings.database_pool_size)
     listener = Listener(dsn)
+    keyring = keyring_of(settings)
+    await wait_for_schema(database, settings.database_wait_s)
     async with database.transaction() as session:
-        await require_expected_schema(session)
         installation_id = await ensure_installation_id(session)
+        await keep_same_keys(session, keyring)
     pulls = PullProxy(
         system_clock,
         allowed_registries=settings.allowed_registries,
@@ -38,7 +40,6 @@ async def serve(settings: Settings) -> None:
         pulls_per_organization=settings.pulls_per_organization,
     )
     engines = await engines_from(settings, installation_id, pulls)
-    keyring = load_or_create_keyring(settings.key_file)
     close_other_ways = partial(ensure_dead_ends, (settings.tunnel_network,))
     fleet = Fleet(database, listener, engines, keyring, pulls, system_clock, close_other_ways)
     holder = f"{socket.gethostname()}:{os.getpid()}"

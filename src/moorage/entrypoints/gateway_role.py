@@ -1,8 +1,11 @@
 """The role `gateway`, wired."""
 
+import asyncio
 import resource
+from functools import partial
 from urllib.parse import urlsplit
 
+from moorage.entrypoints.schema_repository import tell_of_other_schema
 from moorage.entrypoints.sockets import api_socket_path, request_log_path
 from moorage.gateway.agent import GatewayAgent, stable_gateway_id
 from moorage.gateway.config import GatewayConfig
@@ -13,11 +16,13 @@ from moorage.gateway.samples import SampleReporter
 from moorage.kit.clock import system_clock
 from moorage.kit.database import Database, Listener
 from moorage.kit.home import SERVICE_USER, service_user
-from moorage.kit.lasting import run_for_good
+from moorage.kit.lasting import look_for_good, run_for_good
 from moorage.kit.log_files import keep_log_files
 from moorage.kit.postgres import database_dsn
 from moorage.kit.settings import Settings
 from moorage.machines.hub import TunnelHub
+
+_SCHEMA_EVERY_S = 60.0
 
 
 async def serve(settings: Settings) -> None:
@@ -46,6 +51,9 @@ async def serve(settings: Settings) -> None:
                 "requests": requests.run(),
                 "samples": samples.run(),
                 "agent": agent.run(),
+                "schema": look_for_good(
+                    "schema", partial(tell_of_other_schema, database), _SCHEMA_EVERY_S, asyncio.Event()
+                ),
                 # Those of `moor up` too, where there is one; without it HAProxy's would have no end.
                 "log files": keep_log_files(settings.log_dir, settings.log_file_bytes, system_clock),
             }
@@ -65,6 +73,8 @@ def create_dataplane(settings: Settings) -> DataPlane:
         stats_socket=settings.run_dir / "haproxy.sock",
         management_listen=settings.api_listen,
         api_socket=api_socket_path(settings),
+        api_upstreams=settings.api_upstreams,
+        nameserver=settings.gateway_nameserver,
         console_origin="{0.scheme}://{0.netloc}".format(urlsplit(settings.api_base_url)),
         apps_domain=settings.apps_domain.partition(":")[0] if settings.apps_domain else None,
         endpoint_certificate=settings.gateway_certificate,

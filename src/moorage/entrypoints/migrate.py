@@ -9,11 +9,11 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
-from sqlalchemy.ext.asyncio import create_async_engine
-from sqlalchemy.pool import NullPool
 
 from moorage.entrypoints.backup import dump
+from moorage.entrypoints.schema_repository import EXPECTED_VERSION
 from moorage.kit.clock import system_clock
+from moorage.kit.database import unpooled_engine
 from moorage.kit.errors import SetupError
 from moorage.kit.postgres import database_dsn
 from moorage.kit.settings import Settings
@@ -26,15 +26,24 @@ _MIGRATION_LOCK = 0x6D6F6F72_6D696772
 
 async def migrate_installation(
     settings: Settings, say: Callable[[str], None], *, dump_first: bool = True
-) -> None:
-    """To this version, with a dump of the database as it was: whatever a migration does, there is a way back."""
+) -> bool:
+    """To this version, with a dump of the database as it was: whatever a migration does, there is a way back. Whether anything was
+    to be done."""
     dsn = database_dsn(settings)
-    before = await _revision_before(dsn)
+    before = await _revision(dsn)
+    if before == EXPECTED_VERSION:
+        return False
+    if before is not None and before > EXPECTED_VERSION:
+        raise SetupError(
+            f"The database's tables are of version {before}, newer than this version of Moorage, which has {EXPECTED_VERSION}. "
+            "Nothing was changed."
+        )
     if before is not None and dump_first:
         file = settings.home / DUMPS / f"before-{before}-{system_clock.now():%Y%m%dT%H%M%SZ}.dump"
         say(f"The database is of an earlier version; writing it to {file} before it is changed …")
         await _dump(settings, file)
     await migrate(dsn)
+    return True
 
 
 async def _dump(settings: Settings, file: Path) -> None:
@@ -49,23 +58,21 @@ async def _dump(settings: Settings, file: Path) -> None:
         await asyncio.to_thread(old.unlink)
 
 
-async def _revision_before(dsn: str) -> str | None:
-    """The database's, where it has tables and they are not of this version yet."""
-    engine = create_async_engine(dsn.replace("postgresql://", "postgresql+asyncpg://", 1), poolclass=NullPool)
+async def _revision(dsn: str) -> str | None:
+    """None: it has no tables."""
+    engine = unpooled_engine(dsn)
     try:
         async with engine.connect() as connection:
-            current = await connection.run_sync(
+            return await connection.run_sync(
                 lambda one: MigrationContext.configure(one).get_current_revision()
             )
     finally:
         await engine.dispose()
-    script = ScriptDirectory.from_config(_config())
-    return current if current is not None and current not in script.get_heads() else None
 
 
 async def migrate(dsn: str, revision: str = "head") -> None:
     """Under an advisory lock, so that roles starting together do not race; a no-op when nothing is new."""
-    engine = create_async_engine(dsn.replace("postgresql://", "postgresql+asyncpg://", 1), poolclass=NullPool)
+    engine = unpooled_engine(dsn)
     try:
         async with engine.begin() as connection:
             await connection.execute(text(f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})"))

@@ -77,6 +77,35 @@ def migrate(
 
 
 @app.command(rich_help_panel="Run Moorage")
+def bootstrap(
+    wait: Annotated[float, typer.Option(help="Seconds that the database may take to answer.", min=0)] = 60,
+    without_dump: Annotated[
+        bool, typer.Option("--without-dump", help="Do not write the database to a file first.")
+    ] = False,
+    accept_keys: Annotated[
+        bool,
+        typer.Option("--accept-keys", help="Go on with other secret keys; what was sealed stays sealed."),
+    ] = False,
+) -> None:
+    """Make a new installation, or bring one to this version, so that every role can start. Safe to repeat."""
+    from moorage.entrypoints.bootstrap_job import bootstrap_installation
+
+    job = bootstrap_installation(
+        load_settings(), _say, wait_s=wait, dump_first=not without_dump, accept=accept_keys
+    )
+    asyncio.run(job)
+
+
+@app.command("new-keys", rich_help_panel="Run Moorage")
+def new_keys(folder: Annotated[Path, typer.Argument(help="Gets `secret-keys` and `operator-key`.")]) -> None:
+    """Make the keys that copies of one installation share, to be mounted into each. Overwrites none."""
+    from moorage.entrypoints.bootstrap import make_keys
+
+    for file in make_keys(folder):
+        _say(f"Made {file}.")
+
+
+@app.command(rich_help_panel="Run Moorage")
 def backup(file: Annotated[Path, typer.Argument(help="Where to write it; must not exist.")]) -> None:
     """Write the whole database into one file, while everything runs. Keep `secret-keys` of the data folder as well."""
     from moorage.entrypoints.backup import backup as run_backup

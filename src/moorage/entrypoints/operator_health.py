@@ -51,7 +51,9 @@ async def operator_health(_: TheOperator, database: TheDatabase, settings: TheSe
     async with database.reading() as session:
         found = await _of_the_database(session, settings)
         now = await database_now(session)
+        backed_up_at = await last_backup_at(session, settings)
     found += await asyncio.to_thread(_of_this_machine, settings, now)
+    found.append(parts.backup_part(backed_up_at, now))
     shown = [PartRead.model_validate(part, from_attributes=True) for part in found]
     return Health(state=parts.worst(found), parts=shown)
 
@@ -96,7 +98,6 @@ def _of_this_machine(settings: Settings, now: datetime) -> list[Part]:
             for name, path in certificates.items()
             if path is not None
         ),
-        parts.backup_part(last_backup_at(settings), now),
     ]
 
 

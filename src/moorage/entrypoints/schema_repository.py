@@ -1,22 +1,86 @@
-"""Which version the database's tables have, and which one this code was written for."""
+"""Which version the database's tables have, and which one this code was written for. Roles never change it."""
 
+import asyncio
 from pathlib import Path
 
+import structlog
 from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from moorage.kit.clock import system_clock
+from moorage.kit.database import REFUSED, Database
 from moorage.kit.errors import SetupError
+
+log = structlog.get_logger()
 
 _VERSIONS = Path(__file__).parent / "migrations" / "versions"
 EXPECTED_VERSION = max(file.name.partition("_")[0] for file in _VERSIONS.glob("[0-9]*.py"))
 """By the names of the files: to load them all takes longer than a role takes to start. A test compares."""
+_LOOK_EVERY_S = 0.5
+_SAY_EVERY_S = 10.0
+_ANSWERS_WITHIN_S = 3.0
+
+
+class OlderSchemaError(SetupError):
+    """It is still to be brought to this version, by a job that may be under way."""
 
 
 async def require_expected_schema(session: AsyncSession) -> None:
     """On tables from the past or the future this code would fail somewhere, or write what another version cannot read."""
-    found = (await session.execute(text("SELECT version_num FROM alembic_version"))).scalar_one_or_none()
-    if found != EXPECTED_VERSION:
-        raise SetupError(
-            f"The database's tables are of version {found}, and this version of Moorage needs {EXPECTED_VERSION}. Run `moor migrate` "
-            "with the newest version that is installed here, then start everything with that version."
+    found = await schema_version(session)
+    if found is None:
+        raise OlderSchemaError(
+            "The database has no tables of Moorage yet. Run `moor bootstrap`, which makes them."
         )
+    if found < EXPECTED_VERSION:
+        raise OlderSchemaError(
+            f"The database's tables are of version {found}, and this version of Moorage needs {EXPECTED_VERSION}. Run `moor migrate` "
+            "with this version."
+        )
+    if found > EXPECTED_VERSION:
+        raise SetupError(
+            f"The database's tables are of version {found}, newer than this version of Moorage, which needs {EXPECTED_VERSION}. Start the "
+            "version that ran `moor migrate`."
+        )
+
+
+async def schema_version(session: AsyncSession) -> str | None:
+    """None: there are no tables."""
+    there = (await session.execute(text("SELECT to_regclass('alembic_version') IS NOT NULL"))).scalar_one()
+    if not there:
+        return None
+    found: str | None = (
+        await session.execute(text("SELECT version_num FROM alembic_version"))
+    ).scalar_one_or_none()
+    return found
+
+
+async def tell_of_other_schema(database: Database) -> None:
+    """For a gateway, which serves on without any database: what it stores and reads may fail, and this says why."""
+    async with database.reading() as session:
+        try:
+            await require_expected_schema(session)
+        except SetupError as exc:
+            log.warning("other_schema", reason=exc.message)
+
+
+async def wait_for_schema(database: Database, wait_s: float) -> None:
+    """For a database that does not answer yet, and for tables that somebody else still brings to this version. Newer ones, and those
+    that are older after that time, are an error."""
+    deadline, say_at = system_clock.monotonic() + wait_s, system_clock.monotonic()
+    while True:
+        try:
+            async with asyncio.timeout(_ANSWERS_WITHIN_S), database.reading() as session:
+                return await require_expected_schema(session)
+        except REFUSED as exc:
+            raise SetupError(f"The database refuses us: {exc}.") from exc
+        except (OlderSchemaError, OSError, TimeoutError, DBAPIError) as exc:
+            now = system_clock.monotonic()
+            if now >= deadline:
+                raise
+            if now >= say_at:
+                reason = exc.message if isinstance(exc, OlderSchemaError) else repr(exc)
+                log.warning("waiting_for_schema", reason=reason, left_s=round(deadline - now))
+                say_at = now + _SAY_EVERY_S
+            await asyncio.sleep(_LOOK_EVERY_S)

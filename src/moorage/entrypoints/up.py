@@ -37,6 +37,7 @@ from moorage.kit.database import Database
 from moorage.kit.errors import MoorageError, SetupError
 from moorage.kit.home import prepare_home
 from moorage.kit.installation import ensure_installation_id
+from moorage.kit.keys import keep_same_keys, keyring_of
 from moorage.kit.log_files import keep_log_files
 from moorage.kit.postgres import EmbeddedPostgres, database_dsn
 from moorage.kit.settings import Settings
@@ -142,6 +143,7 @@ async def _prepare_database(settings: Settings, say: Say) -> str:
     try:
         async with database.transaction() as session:
             await bootstrap(session, settings)
+            await keep_same_keys(session, await asyncio.to_thread(keyring_of, settings))
             return await operator_sign_in_link(session, settings)
     finally:
         await database.close()

@@ -29,6 +29,10 @@ class GatewayConfig:
     management_listen: str | None = None
     api_socket: Path | None = None
     """Of the API process; the user that HAProxy drops to must be able to connect to it."""
+    api_upstreams: tuple[str, ...] = ()
+    """`host:port` of API processes, used instead of the socket. One alone may be a name with the addresses of all of them."""
+    nameserver: str | None = None
+    """`address:port`, asked for such names; by default those of /etc/resolv.conf."""
     console_origin: str | None = None
     """Of the web console, whose playground calls endpoints from the browser; no other origin may."""
     apps_domain: str | None = None
@@ -91,6 +95,10 @@ class GatewayConfig:
             raise ValueError("management_listen and api_socket come together")
         if self.management_listen is not None:
             _check_listen(self.management_listen)
+        for address in (*self.api_upstreams, *((self.nameserver,) if self.nameserver else ())):
+            _check_listen(address)
+            if address.startswith("*"):
+                raise ValueError(f"{address!r} is not the address of a server")
         if self.console_origin is not None and _ORIGIN.fullmatch(self.console_origin) is None:
             raise ValueError(f"{self.console_origin!r} is not an origin, such as https://cloud.example.com")
         for name in (self.user, self.group):

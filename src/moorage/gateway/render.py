@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 
 from moorage.gateway.answers import management_error, status_503_by_cause
+from moorage.gateway.api_upstreams import api_servers, resolvers
 from moorage.gateway.config import GatewayConfig
 from moorage.gateway.connection_shares import (
     DESCRIPTORS_MAX,
@@ -199,12 +200,12 @@ frontend {MANAGEMENT_FRONTEND} from base
     http-request set-header X-Request-ID %[unique-id]
     default_backend management
 
-{tables}backend management from base
+{tables}{resolvers(config)}backend management from base
     http-error status 500 {management_error(500)}
     http-error status 502 {management_error(502)}
     http-error status 503 {management_error(503)}
     http-error status 504 {management_error(504)}
-    server api unix@{config.api_socket} pool-purge-delay 2s
+{api_servers(config)}
 """
 
 

@@ -34,6 +34,11 @@ class Keyring:
 
     keys: tuple[tuple[bytes, bytes], ...]
 
+    @property
+    def fingerprints(self) -> tuple[str, ...]:
+        """Tell keys apart and nothing about them, in the same order."""
+        return tuple(hashlib.sha256(b"moorage:" + key_id + key).hexdigest()[:16] for key_id, key in self.keys)
+
     def encrypt(self, plaintext: bytes, context: str) -> bytes:
         key_id, master_key = self.keys[0]
         bound_to = context.encode()
@@ -66,22 +71,26 @@ def load_or_create_keyring(path: Path) -> Keyring:
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
-        return _read_keyring(path)
+        return read_keyring(path)
     with os.fdopen(descriptor, "w") as file:
         file.write(f"{secrets.token_hex(_KEY_ID_BYTES)} {secrets.token_hex(_KEY_BYTES)}\n")
         file.flush()
         os.fsync(file.fileno())
-    return _read_keyring(path)
+    return read_keyring(path)
 
 
-def _read_keyring(path: Path) -> Keyring:
+def read_keyring(path: Path) -> Keyring:
+    return parse_keyring(path.read_text(), str(path))
+
+
+def parse_keyring(text: str, where: str) -> Keyring:
     try:
-        lines = [line.split() for line in path.read_text().splitlines() if line.strip()]
+        lines = [line.split() for line in text.splitlines() if line.strip()]
         keys = tuple((bytes.fromhex(key_id), bytes.fromhex(key)) for key_id, key in lines)
     except ValueError as exc:
-        raise SettingsError(f"{path}: each line must be '<key id hex> <key hex>'") from exc
+        raise SettingsError(f"{where}: each line must be '<key id hex> <key hex>'") from exc
     if not keys or any(len(key_id) != _KEY_ID_BYTES or len(key) != _KEY_BYTES for key_id, key in keys):
-        raise SettingsError(f"{path}: needs at least one line with a 4-byte id and a 32-byte key, in hex")
+        raise SettingsError(f"{where}: needs at least one line with a 4-byte id and a 32-byte key, in hex")
     return Keyring(keys)
 
 

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from io import BytesIO
 from typing import Annotated, Any, cast
 
@@ -29,10 +29,12 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.exc import DBAPIError, DisconnectionError
-from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker, create_async_engine
 from sqlalchemy.orm import DeclarativeBase, mapped_column
+from sqlalchemy.pool import NullPool
 
 from moorage.kit.clock import Clock, system_clock
+from moorage.kit.dsn import asyncpg_arguments, parse_dsn
 from moorage.kit.shared_pool import SharedPool, connections_in_use
 
 log = structlog.get_logger()
@@ -48,6 +50,8 @@ _AWAY = (
     asyncpg.TooManyConnectionsError,
 )
 """What Postgres says when it stops, starts, or takes nobody else."""
+REFUSED = (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError)
+"""The server is there and says no: waiting does not help. The first includes a wrong password."""
 LONGEST_IDLE_TRANSACTION_S = 15
 """A process that was stopped in the middle of a transaction holds its locks. The server undoes it after that, before others
 that wait for them give up (`command_timeout`)."""
@@ -92,7 +96,7 @@ class Database:
         self.dsn = dsn
         self.most_connections = 2 * pool_size
         self._engine = create_async_engine(
-            dsn.replace("postgresql://", "postgresql+asyncpg://", 1),
+            "postgresql+asyncpg://",
             poolclass=SharedPool,
             pool_size=pool_size,
             max_overflow=pool_size,
@@ -100,7 +104,7 @@ class Database:
             # The connection used last has the statements prepared; in turn, each would prepare them all again.
             pool_use_lifo=True,
             connect_args={
-                "async_creator_fn": _connect,
+                "async_creator_fn": partial(_connect, dsn),
                 "timeout": 10,
                 "command_timeout": 30,
                 "server_settings": {"idle_in_transaction_session_timeout": f"{longest_idle_transaction_s}s"},
@@ -138,9 +142,21 @@ class Database:
         await self._engine.dispose()
 
 
-async def _connect(*where: Any, **how: Any) -> asyncpg.Connection:
+async def connect(dsn: str, **how: Any) -> asyncpg.Connection:
+    """Everybody's way to the database: what the address says about TLS and several servers holds for each of them."""
+    return await asyncpg.connect(**asyncpg_arguments(parse_dsn(dsn)), **how)
+
+
+def unpooled_engine(dsn: str) -> AsyncEngine:
+    """For a few statements in a row, and no statement twice."""
+    return create_async_engine(
+        "postgresql+asyncpg://", poolclass=NullPool, connect_args={"async_creator_fn": partial(connect, dsn)}
+    )
+
+
+async def _connect(dsn: str, **how: Any) -> asyncpg.Connection:
     try:
-        return await asyncpg.connect(*where, **how)
+        return await connect(dsn, **how)
     except (OSError, *_AWAY) as exc:
         raise DatabaseAwayError(f"No connection to the database: {exc}") from exc
 
@@ -255,7 +271,7 @@ class Listener:
             await self._clock.sleep(retry_s)
 
     async def _listen_until_closed(self) -> None:
-        connection = await asyncpg.connect(self._dsn, timeout=10)
+        connection = await connect(self._dsn, timeout=10)
         closed = asyncio.Event()
         connection.add_termination_listener(lambda _: closed.set())
         try:

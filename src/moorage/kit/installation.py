@@ -1,5 +1,7 @@
 """The installation's own id: on every engine object, so that two installations never touch each other's."""
 
+from datetime import datetime
+
 from sqlalchemy import CheckConstraint, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -16,6 +18,10 @@ class InstallationRow(Base):
     only_row: Mapped[bool] = mapped_column(primary_key=True, default=True)
     id: Mapped[str]
     created_at: Mapped[CreatedAt]
+    sealing_key: Mapped[str | None]
+    """The fingerprint of the key that secrets are sealed with (`keys.py`)."""
+    backed_up_at: Mapped[datetime | None]
+    """By `moor backup`, wherever it ran."""
 
 
 async def ensure_installation_id(session: AsyncSession) -> InstallationId:

@@ -20,6 +20,7 @@ import asyncpg
 
 from moorage.kit.clock import system_clock
 from moorage.kit.daemon import Daemon
+from moorage.kit.dsn import checked_dsn
 from moorage.kit.errors import SetupError
 from moorage.kit.home import give_to_service_user, service_user
 from moorage.kit.priority import FIRST, set_priority
@@ -33,7 +34,7 @@ _START_TIMEOUT_S = 60
 def database_dsn(settings: Settings) -> str:
     """The server of the settings, else the embedded one."""
     if settings.database_dsn is not None:
-        return settings.database_dsn.get_secret_value()
+        return checked_dsn(settings.database_dsn.get_secret_value())
     return EmbeddedPostgres(settings).dsn
 
 

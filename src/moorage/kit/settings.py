@@ -33,6 +33,16 @@ class Settings(BaseSettings):
 
     api_listen: str = "127.0.0.1:8080"
     """Where the console and the management API are served."""
+    api_role_listen: str | None = None
+    """`host:port` where the role `api` itself listens, beside its socket, for gateways on other hosts. Plain HTTP, for a network
+    that only they can use."""
+    api_role_gateways: tuple[str, ...] = ()
+    """Addresses or networks of those gateways, e.g. `["10.0.0.0/8"]`: what they say about where a request came from is believed."""
+    api_upstreams: tuple[str, ...] = ()
+    """For the role `gateway`: `host:port` of each API that it leads to, or of one name that has the addresses of all of them.
+    Default: the socket of the one on this machine."""
+    gateway_nameserver: str | None = None
+    """`address:port` of the server that the gateway asks for such names. Default: those of /etc/resolv.conf."""
     gateway_listen: str = "127.0.0.1:8081"
     """Where containers' endpoints are served."""
     public_url: str | None = None
@@ -50,6 +60,20 @@ class Settings(BaseSettings):
 
     database_dsn: SecretStr | None = None
     """`postgresql://user:password@host/database` of a server of your own (15 or newer); replaces the embedded one."""
+    database_wait_s: int = Field(default=0, ge=0, le=3600)
+    """How long a role that starts waits for the database and for tables of its version, which a job may just be making."""
+    keys: Literal["made", "mounted"] = "made"
+    """`made`: what is sealed with, and the operator's key, are made at the first start, in the data folder of this machine. `mounted`:
+    several copies share them; they must be there, or nothing starts."""
+    secret_keys_path: Path | None = None
+    """The file of the keys that secrets are sealed with, by default `{home}/secret-keys`: lines of a 4-byte id and a 32-byte
+    key, both in hex."""
+    secret_keys: SecretStr | None = None
+    """The same, as text instead of a file."""
+    operator_key_path: Path | None = None
+    """The file of the operator's key, by default `{home}/operator-key`."""
+    operator_key: SecretStr | None = None
+    """The same, as text instead of a file."""
     database_pool_size: int = Field(default=10, ge=2, le=100)
     database_share_percent: int = Field(default=25, ge=1, le=100)
     """Of the API's connections to the database, for one person with all their keys, or an unknown address; beyond it,
@@ -277,6 +301,28 @@ class Settings(BaseSettings):
             raise ValueError("must be host:port, e.g. 127.0.0.1:8080")
         return value
 
+    @field_validator("api_role_listen", "gateway_nameserver")
+    @classmethod
+    def _is_an_address_if_given(cls, value: str | None) -> str | None:
+        return value if value is None else cls._is_an_address(value)
+
+    @field_validator("api_upstreams")
+    @classmethod
+    def _are_addresses(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(cls._is_an_address(one) for one in value)
+
+    @field_validator("api_role_gateways")
+    @classmethod
+    def _are_networks(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for one in value:
+            try:
+                ipaddress.ip_network(one)
+            except ValueError as exc:
+                raise ValueError(
+                    f'must be addresses or networks, e.g. ["10.0.0.0/8"], and {one} is none'
+                ) from exc
+        return value
+
     @field_validator("sign_up_domains")
     @classmethod
     def _are_domains(cls, value: tuple[str, ...]) -> tuple[str, ...]:
@@ -326,6 +372,12 @@ class Settings(BaseSettings):
             raise ValueError("api_listen and gateway_listen must be different addresses")
         return self
 
+    @model_validator(mode="after")
+    def _copies_share_a_database(self) -> "Settings":
+        if self.keys == "mounted" and self.database_dsn is None:
+            raise ValueError('keys = "mounted" is for copies that share a database: set database_dsn')
+        return self
+
     @property
     def run_dir(self) -> Path:
         """Sockets, pid and lock files."""
@@ -337,11 +389,11 @@ class Settings(BaseSettings):
 
     @property
     def key_file(self) -> Path:
-        return self.home / "secret-keys"
+        return self.secret_keys_path or self.home / "secret-keys"
 
     @property
     def operator_key_file(self) -> Path:
-        return self.home / "operator-key"
+        return self.operator_key_path or self.home / "operator-key"
 
     @property
     def api_base_url(self) -> str:
