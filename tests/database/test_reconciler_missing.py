@@ -1,5 +1,6 @@
 """Replicas that vanish: what is doubted and for how long, what is charged meanwhile, and that every state has a way out."""
 
+import asyncio
 from datetime import timedelta
 
 import pytest
@@ -268,10 +269,11 @@ async def test_a_port_is_free_only_when_every_gateway_has_read_that_its_replica_
     """A gateway that read of a replica just before it ended may set it up just after."""
     async with life(world, WatchedEngine(world.machine)) as alive:
         container_id = await world.create()
-        for _ in range(2):
-            await alive.reconciler.reconcile(container_id, alive.lease)
-            await alive.finish_operations()
-        [ready] = await world.replicas(container_id, "ready")
+        async with asyncio.timeout(30):
+            while not (found := await world.replicas(container_id, "ready")):
+                await alive.reconciler.reconcile(container_id, alive.lease)
+                await alive.finish_operations()
+        [ready] = found
         world.machine.end(ready.id)
         await world.ask(service.stop_container, container_id)
         for _ in range(4):

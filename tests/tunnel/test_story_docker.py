@@ -174,6 +174,7 @@ def test_one_that_was_removed_joins_anew(
     )
 
 
+@pytest.mark.long
 def test_what_a_restored_installation_does_not_know_any_more(
     town: Town, installation: InstallationInPlace, short_folder: Path
 ) -> None:

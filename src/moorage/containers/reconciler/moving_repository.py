@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from sqlalchemy import ColumnElement, and_, case, exists, func, or_, select, text, update
+from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
 
@@ -79,7 +80,7 @@ async def replicas_that_may_stay(session: AsyncSession) -> list[tuple[str, str]]
     query = (
         select(ReplicaRow.id, ReplicaRow.container_id)
         .where(_MAY_STAY)
-        .distinct(*slot)
+        .ext(distinct_on(*slot))
         .order_by(*slot, serves_first, ReplicaRow.created_at, ReplicaRow.id)
     )
     return [(replica_id, container_id) for replica_id, container_id in await session.execute(query)]
