@@ -2,7 +2,7 @@
 
 Nothing outside knows our leases. An engine call takes several requests, and between any two of them a process can be
 stopped for a minute and go on as if nothing had happened. So the work carries its permission with it, and whatever
-speaks to the outside asks immediately before it sends (`engines/docker/connection.py`).
+speaks to the outside asks immediately before it sends (`engines/permitted_connector.py`).
 """
 
 from collections.abc import Callable, Iterator

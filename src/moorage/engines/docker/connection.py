@@ -13,11 +13,9 @@ from typing import Any
 import aiodocker
 import aiohttp
 from aiodocker.exceptions import DockerError
-from aiohttp.connector import Connection
-from aiohttp.tracing import Trace
 
+from moorage.engines.permitted_connector import PermittedConnector
 from moorage.kit.errors import EngineError
-from moorage.kit.permission import require_permission
 from moorage.kit.tracing import span
 
 CALL_TIMEOUT_S = 60.0
@@ -26,19 +24,8 @@ UNIX_PREFIX = "unix://"
 _MAX_MESSAGE_BYTES = 32 * 1024 * 1024
 
 
-class _Connector(aiohttp.UnixConnector):
-    """The last step before a request is written, of every request: a former leader's is not."""
-
-    async def connect(
-        self, req: aiohttp.ClientRequest, traces: list[Trace], timeout: aiohttp.ClientTimeout
-    ) -> Connection:
-        connection = await super().connect(req, traces, timeout)
-        try:
-            require_permission()
-        except BaseException:
-            connection.release()
-            raise
-        return connection
+class _Connector(PermittedConnector, aiohttp.UnixConnector):
+    pass
 
 
 class DockerConnection:

@@ -11,14 +11,12 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import aiohttp
-from aiohttp.connector import Connection
-from aiohttp.tracing import Trace
 from yarl import URL
 
 from moorage.engines.kubernetes.account import Account
+from moorage.engines.permitted_connector import PermittedConnector
 from moorage.kit.clock import Clock
 from moorage.kit.errors import EngineError
-from moorage.kit.permission import require_permission
 from moorage.kit.tracing import span
 
 AWAY = "engine_away"
@@ -44,19 +42,8 @@ class ApiError(EngineError):
         self.said = message
 
 
-class _Connector(aiohttp.TCPConnector):
-    """The last step before a request is written, of every request: a former leader's is not."""
-
-    async def connect(
-        self, req: aiohttp.ClientRequest, traces: list[Trace], timeout: aiohttp.ClientTimeout
-    ) -> Connection:
-        connection = await super().connect(req, traces, timeout)
-        try:
-            require_permission()
-        except BaseException:
-            connection.release()
-            raise
-        return connection
+class _Connector(PermittedConnector, aiohttp.TCPConnector):
+    pass
 
 
 class ApiServer:

@@ -14,18 +14,16 @@ from typing import Any, cast
 
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
-from aiohttp.connector import Connection
 from aiohttp.http_exceptions import BadHttpMessage
-from aiohttp.tracing import Trace
 from yarl import URL
 
+from moorage.engines.permitted_connector import PermittedConnector
 from moorage.engines.remote.codec import WireError
 from moorage.engines.remote.frames import Frame, FrameParser
 from moorage.engines.remote.messages import PATH
 from moorage.engines.remote.pace import Pace
 from moorage.kit.clock import Clock
 from moorage.kit.errors import EngineError
-from moorage.kit.permission import require_permission
 from moorage.kit.tracing import span
 from moorage.outbound.few_answers import FewAnswers, FewAnswersConnector
 
@@ -58,23 +56,10 @@ class _FewPieces(FewAnswers):
             self.transport.abort()
 
 
-class _Connector(FewAnswersConnector):
-    """The last step before a request is written, of every request: a former leader's is not."""
-
+class _Connector(PermittedConnector, FewAnswersConnector):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self._factory = cast("partial[ResponseHandler]", partial(_FewPieces, loop=self._loop))
-
-    async def connect(
-        self, req: aiohttp.ClientRequest, traces: list[Trace], timeout: aiohttp.ClientTimeout
-    ) -> Connection:
-        connection = await super().connect(req, traces, timeout)
-        try:
-            require_permission()
-        except BaseException:
-            connection.release()
-            raise
-        return connection
 
 
 class MachineConnection:
