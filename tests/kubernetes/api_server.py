@@ -369,7 +369,7 @@ def _require_unchanged(before: dict[str, Any], after: dict[str, Any]) -> None:
     for spec in (was, now):
         for name in _MUTABLE:
             spec.pop(name, None)
-        for container in spec["containers"]:
+        for container in (*spec["containers"], *(spec.get("initContainers") or ())):
             container.pop("image", None)
     if was != now:
         raise StoreError(422, "Invalid", "spec: Forbidden: pod updates may not change fields other than …")

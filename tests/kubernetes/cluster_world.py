@@ -24,9 +24,11 @@ from moorage.engines.kubernetes.pod_body import ClusterOptions
 from moorage.kit.clock import system_clock
 from moorage.kit.ids import InstallationId, new_installation_id
 from moorage.outbound.pulls.proxy import PullProxy
+from tests.door_process import OneAuthority
 from tests.engine.conftest import COMMANDS
 from tests.engine.contract import Traits
 from tests.engine.registry import Registry, digest_of
+from tests.kubernetes.door_layer import door_layer
 from tests.kubernetes.real_api_server import program
 from tests.kubernetes.real_cluster import ADDRESS, ARCHITECTURE, POD_PREFIX, RealCluster
 
@@ -45,7 +47,10 @@ _GROUPS = {
 class BusyboxRegistry(Registry):
     def __init__(self) -> None:
         super().__init__(ARCHITECTURE)
-        layer = _busybox_layer()
+        self._add("busybox", _busybox_layer())
+        self._add("door", door_layer())
+
+    def _add(self, name: str, layer: bytes) -> None:
         packed = gzip.compress(layer, mtime=0)
         config = {
             "architecture": ARCHITECTURE,
@@ -61,8 +66,8 @@ class BusyboxRegistry(Registry):
             ),
             "layers": [self._blob(packed, "application/vnd.docker.image.rootfs.diff.tar.gzip")],
         }
-        self.manifests["busybox"] = json.dumps(manifest).encode()
-        self.contents[self.digest("busybox")] = self.manifests["busybox"]
+        self.manifests[name] = json.dumps(manifest).encode()
+        self.contents[self.digest(name)] = self.manifests[name]
 
 
 class RealWorld:
@@ -71,6 +76,7 @@ class RealWorld:
         tells_streams_apart=False,
         asks_from_inside=False,
         names_are_shared=False,
+        has_doors=True,
         pins_to="@sha256:",
     )
     replicas_at = POD_PREFIX
@@ -80,6 +86,7 @@ class RealWorld:
     ) -> None:
         self.cluster, self.registry, self.pulls, self.admin = cluster, registry, pulls, admin
         self.pull_address = pull_address
+        self.doors = OneAuthority()
         self.unknown_remote_image = f"{registry.host}/absent:1"
         # The same for all tests: the policies that hold its controller name it, and take a moment to be obeyed.
         self.installation_id = InstallationId("ins_of_this_cluster")
@@ -125,9 +132,10 @@ class RealWorld:
             figures_every_s=1.0,
             looker=ImageRequest("local/busybox:test", local=True),
             look_after_s=0.0,
+            door=ImageRequest("local/door:test", local=True),
         )
         account = account_from(kubeconfig or self.kubeconfig)
-        return KubernetesEngine(account, replace(settings, **changes), system_clock, self.pulls)
+        return KubernetesEngine(account, replace(settings, **changes), system_clock, self.pulls, self.doors)
 
     def image(self, behaviour: str) -> ImageRequest:
         return ImageRequest("local/busybox:test", local=True)

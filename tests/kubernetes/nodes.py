@@ -11,7 +11,8 @@ import contextlib
 import copy
 import hashlib
 import json
-from collections.abc import Mapping
+import traceback
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -19,11 +20,13 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
+from moorage.engines.kubernetes.door_body import door_of
 from moorage.engines.kubernetes.isolation import CANARY
 from moorage.engines.kubernetes.names import LABEL_CONTAINER, LABEL_REPLICA
 from moorage.engines.kubernetes.nodes import node_seen, requested_by
 from moorage.engines.kubernetes.quantities import bytes_of, millis_of
 from moorage.engines.simulated_machine import SimulatedImage
+from tests.door_process import DoorProcess, start_door, until_it_listens
 from tests.kubernetes.api_server import StandIn
 from tests.kubernetes.store import Change, Key, now_text
 
@@ -67,7 +70,11 @@ class Nodes:
     addresses: str = "127.80"
     """The first half of the addresses that Pods get."""
     really_listen: bool = False
-    """Whether something answers at a Pod's address: with status 200, whatever it is asked."""
+    """Whether something answers at a Pod's address: with status 200, whatever it is asked. Doors really run then, too."""
+    answers: Callable[[dict[str, Any], str], bytes] | None = None
+    """What it answers instead, to the head of a request."""
+    pool: list[str] | None = None
+    """The only addresses that Pods get, each again as soon as the one before has ended."""
     health_status: int = 200
     containers: dict[str, Running] = field(default_factory=dict)
     """By the Pod's uid."""
@@ -78,7 +85,10 @@ class Nodes:
     """Nodes whose Pods reach everything."""
     _tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     _listeners: dict[str, asyncio.Server] = field(default_factory=dict)
+    _doors: dict[str, DoorProcess] = field(default_factory=dict)
     _next_address: int = 0
+    _given: dict[str, str] = field(default_factory=dict)
+    """Of the pool, by the Pod's uid."""
 
     async def __aenter__(self) -> "Nodes":
         self._http = aiohttp.ClientSession()
@@ -93,6 +103,8 @@ class Nodes:
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
         for listener in self._listeners.values():
             listener.close()
+        for door in self._doors.values():
+            await door.end()
         await self._http.close()
 
     def add(
@@ -195,7 +207,8 @@ class Nodes:
             return
         if pod["status"]["phase"] in _ENDED or pod["spec"].get("nodeName") in self.stopped_kubelets:
             return
-        self._tasks[uid] = asyncio.get_running_loop().create_task(self._live(_key(pod), uid))
+        self._tasks[uid] = task = asyncio.get_running_loop().create_task(self._live(_key(pod), uid))
+        task.add_done_callback(_tell_of_failure)
 
     def _forget(self, uid: str) -> None:
         if (container := self.containers.get(uid)) is not None:
@@ -210,8 +223,11 @@ class Nodes:
         pod = self.server.store.get(key)
         if not pod["spec"].get("nodeName") and not self._schedule(key):
             return
-        if uid in self.containers or await self._prepare(key, uid):
-            await self._run(key, uid)
+        try:
+            if uid in self.containers or await self._prepare(key, uid):
+                await self._run(key, uid)
+        finally:
+            await self._let_go(uid)
 
     def _schedule(self, key: Key) -> bool:
         pod = self.server.store.get(key)
@@ -260,6 +276,16 @@ class Nodes:
             pod = self.server.store.get(key)
             if _deadline_is_over(pod) or "deletionTimestamp" in pod["metadata"]:
                 return self._never_began(key, pod)
+            try:
+                if (door := door_of(pod)) is not None:
+                    await self._pull(merged_image(pod, door["image"]))
+            except PullFailedError as exc:
+                tries += 1
+                reason = "ErrImagePull" if tries == 1 else "ImagePullBackOff"
+                self._status(key, {}, _waiting("PodInitializing"))
+                self._beside(key, _waiting(reason, str(exc)))
+                await self._until_changed(key, _PULL_BACKOFF_S)
+                continue
             try:
                 config = await self._pull(pod)
                 environment = self._environment(pod)
@@ -319,7 +345,9 @@ class Nodes:
         if secret is None:
             raise PullFailedError(f'failed to pull image "{name}": no credentials')
         logins = json.loads(base64.b64decode(secret["data"][".dockerconfigjson"]))["auths"]
-        headers = {"Authorization": f"Basic {logins[host]['auth']}"}
+        if name not in logins:
+            raise PullFailedError(f'failed to pull image "{name}": no credentials for it')
+        headers = {"Authorization": f"Basic {logins[name]['auth']}"}
         try:
             manifest = await self._fetch(f"http://{host}/v2/{repository}/manifests/{digest}", digest, headers)
             config_digest = json.loads(manifest)["config"]["digest"]
@@ -356,7 +384,8 @@ class Nodes:
     async def _run(self, key: Key, uid: str) -> None:
         container, pod = self.containers[uid], self.server.store.get(key)
         if not pod["status"].get("podIP"):
-            address = self._address()
+            address = await self._address(uid)
+            await self._open_door(key, uid, address)
             await self._listen(pod, uid, address)
             running = {"running": {"startedAt": now_text()}}
             self._status(key, {"phase": "Running", "podIP": address, "podIPs": [{"ip": address}]}, running)
@@ -368,6 +397,32 @@ class Nodes:
         finally:
             speaking.cancel()
             await asyncio.gather(speaking, return_exceptions=True)
+
+    async def _open_door(self, key: Key, uid: str, address: str) -> None:
+        """Before its process begins, as a kubelet does with a sidecar."""
+        pod = self.server.store.get(key)
+        door = door_of(pod)
+        if door is None:
+            return
+        secret = pod["spec"]["volumes"][-1]["secret"]["secretName"]
+        held = self.server.store.objects[("secrets", pod["metadata"]["namespace"], secret)]["data"]
+        if self.really_listen:
+            files = {name: base64.b64decode(content) for name, content in held.items()}
+            self._doors[uid] = await start_door(files, address, door["command"])
+            await until_it_listens(address, door["ports"][0]["containerPort"])
+        self._beside(key, {"running": {"startedAt": now_text()}})
+
+    async def _let_go(self, uid: str) -> None:
+        """Of whatever it had, once its process has ended: its door, then its address."""
+        if (door := self._doors.pop(uid, None)) is not None:
+            await door.end()
+        address = self._given.pop(uid, None)
+        if address is not None and self.pool is not None:
+            self.pool.append(address)
+
+    def _beside(self, key: Key, state: dict[str, Any]) -> None:
+        status = {"name": "door", "state": state, "restartCount": 0, "started": "running" in state}
+        self._change(key, lambda pod: pod["status"].update(initContainerStatuses=[status]))
 
     async def _until_its_end(self, key: Key, uid: str, container: Running) -> None:
         image = container.image
@@ -479,8 +534,9 @@ class Nodes:
 
         async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
-                await reader.readuntil(b"\r\n\r\n")
-                writer.write(f"HTTP/1.1 {self.health_status} X\r\nContent-Length: 0\r\n\r\n".encode())
+                head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+                plain = f"HTTP/1.1 {self.health_status} X\r\nContent-Length: 0\r\n\r\n".encode()
+                writer.write(self.answers(pod, head) if self.answers is not None else plain)
             writer.close()
 
         port = pod["spec"]["containers"][0]["ports"][0]["containerPort"]
@@ -491,7 +547,12 @@ class Nodes:
         if listener is not None:
             listener.close()
 
-    def _address(self) -> str:
+    async def _address(self, uid: str) -> str:
+        if self.pool is not None:
+            while not self.pool:  # noqa: ASYNC110 - several may wait, and one address serves one of them
+                await asyncio.sleep(0.005)
+            self._given[uid] = self.pool.pop(0)
+            return self._given[uid]
         self._next_address += 1
         return f"{self.addresses}.{self._next_address // 250}.{self._next_address % 250 + 1}"
 
@@ -565,8 +626,9 @@ class Nodes:
         self, key: Key, kind: str, status: str, reason: str | None = None, message: str | None = None
     ) -> None:
         def change(pod: dict[str, Any]) -> None:
-            others = [one for one in pod["status"].get("conditions", ()) if one["type"] != kind]
-            before = next((one for one in pod["status"].get("conditions", ()) if one["type"] == kind), {})
+            conditions: list[dict[str, Any]] = pod["status"].get("conditions", [])
+            others = [one for one in conditions if one["type"] != kind]
+            before = next((one for one in conditions if one["type"] == kind), {})
             since = before.get("lastTransitionTime") if before.get("status") == status else None
             body = {"type": kind, "status": status, "lastTransitionTime": since or now_text()}
             body |= {"reason": reason} if reason else {}
@@ -589,6 +651,12 @@ class Nodes:
                 pod["status"]["containerStatuses"] = [main]
 
         self._change(key, change)
+
+
+def _tell_of_failure(task: asyncio.Task[None]) -> None:
+    """A test that waits for such a Pod in vain says why."""
+    if not task.cancelled() and (failure := task.exception()) is not None:
+        print("".join(traceback.format_exception(failure)))
 
 
 def merged_image(pod: dict[str, Any], image: str) -> dict[str, Any]:

@@ -48,7 +48,10 @@ def program(name: str) -> Path | None:
         *(folder / "root" / one for one in ("usr/bin", "usr/sbin", "sbin", "bin")),
     ]
     places += [Path(one) for one in os.environ["PATH"].split(":")]
-    return next((place / name for place in places if os.access(place / name, os.X_OK)), None)
+    return next(
+        (place / name for place in places if (place / name).is_file() and os.access(place / name, os.X_OK)),
+        None,
+    )
 
 
 def missing(*names: str) -> list[str]:

@@ -356,6 +356,8 @@ def _kubelet_config(cluster: RealCluster, node: RealNode) -> dict[str, Any]:
         "failSwapOn": False,
         "containerRuntimeEndpoint": f"unix://{node.folder}/containerd.sock",
         "resolvConf": "",
+        "clusterDNS": [ADDRESS],
+        "clusterDomain": "cluster.local",
         "volumePluginDir": f"{node.folder}/flex",
         "makeIPTablesUtilChains": False,
         "maxPods": 200,

@@ -3,6 +3,7 @@
 import base64
 import json
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -10,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moorage.engines.base import ReplicaSpec
-from moorage.engines.kubernetes.names import PodKey, name_of, namespace_of, namespace_prefix
+from moorage.engines.doors import new_authority
+from moorage.engines.kubernetes.names import PodKey, door_secret_of, name_of, namespace_of, namespace_prefix
 from moorage.engines.kubernetes.namespace_body import (
     NamespaceRules,
     ServiceAccount,
@@ -19,7 +21,13 @@ from moorage.engines.kubernetes.namespace_body import (
     namespace_body,
 )
 from moorage.engines.kubernetes.objects import cluster_objects
-from moorage.engines.kubernetes.pod_body import ClusterOptions, environment_secret, pod_body, pull_secret
+from moorage.engines.kubernetes.pod_body import (
+    ClusterOptions,
+    door_secret,
+    environment_secret,
+    pod_body,
+    pull_secret,
+)
 from moorage.kit.ids import ContainerId, InstallationId, OrganizationId, ProjectId, ReplicaId
 from moorage.outbound.networks import NOT_PUBLIC
 from moorage.outbound.registry.credentials import RegistryCredentials
@@ -68,14 +76,39 @@ options = st.builds(
 )
 
 
-def body_of(spec: ReplicaSpec, chosen: ClusterOptions | None = None) -> dict[str, Any]:
+def body_of(
+    spec: ReplicaSpec, chosen: ClusterOptions | None = None, door_image: str | None = None
+) -> dict[str, Any]:
     return pod_body(
         spec,
         installation_id=INSTALLATION,
         image=IMAGE,
         architecture="arm64",
         options=chosen or ClusterOptions(),
+        door_image=door_image,
     )
+
+
+@settings(max_examples=20)
+@given(specs)
+def test_a_door_has_its_key_to_itself(spec: ReplicaSpec) -> None:
+    pod = body_of(spec, door_image=IMAGE)["spec"]
+    (main,), (door,) = pod["containers"], pod["initContainers"]
+    assert (door["name"], door["restartPolicy"]) == ("door", "Always")
+    assert [mount["name"] for mount in door["volumeMounts"]] == ["door"]
+    assert "door" not in [mount["name"] for mount in main["volumeMounts"]]
+    assert pod["volumes"][-1]["secret"]["secretName"] == door_secret_of(spec.replica_id)
+    assert door["securityContext"]["runAsNonRoot"]
+    assert door["securityContext"]["readOnlyRootFilesystem"]
+    assert door["ports"][0]["containerPort"] != spec.port
+    assert CANARY not in json.dumps(pod)
+    authority = new_authority(INSTALLATION, datetime.now(UTC))
+    secret = door_secret(spec, POD, authority, datetime.now(UTC))
+    files = {name: base64.b64decode(content).decode() for name, content in secret["data"].items()}
+    assert files.keys() == {"door.cfg", "door.pem", "trial.lua"}
+    assert f"{spec.port}" in files["door.cfg"]
+    assert authority.key not in files["door.pem"]
+    assert secret["metadata"]["ownerReferences"][0]["uid"] == "1-2-3"
 
 
 @settings(max_examples=20)
@@ -170,9 +203,9 @@ def test_where_it_may_go() -> None:
 
 
 def test_a_pull_secret_is_for_the_proxy_alone() -> None:
-    body = pull_secret(POD, "127.0.0.1:30421", RegistryCredentials("ticket", "password"))
+    body = pull_secret(POD, {"127.0.0.1:30421/moorage-pull/1": RegistryCredentials("ticket", "password")})
     config = json.loads(base64.b64decode(body["data"][".dockerconfigjson"]))
-    assert config["auths"].keys() == {"127.0.0.1:30421"}
+    assert config["auths"].keys() == {"127.0.0.1:30421/moorage-pull/1"}, "each image has its own ticket"
     assert body["type"] == "kubernetes.io/dockerconfigjson"
     assert body["immutable"] is False, "or kubelets would not hear of the next one"
 

@@ -9,7 +9,8 @@ from dataclasses import replace
 import aiohttp
 import pytest
 
-from moorage.engines.base import ReplicaPhase
+from moorage.engines.base import ObservedReplica, ReplicaPhase
+from moorage.engines.doors import door_name
 from moorage.engines.kubernetes.names import PodKey
 from tests.engine.contract import Recorder, logs_of, spec_of, start, until_done, until_exited
 from tests.kubernetes.cluster_world import RealWorld
@@ -17,12 +18,14 @@ from tests.kubernetes.cluster_world import RealWorld
 pytestmark = pytest.mark.cluster
 
 
-async def answers(host: str | None, port: int | None) -> bool:
-    timeout = aiohttp.ClientTimeout(total=2)
+async def answers(real: RealWorld, replica: ObservedReplica) -> bool:
+    """Through its door."""
+    timeout, url = aiohttp.ClientTimeout(total=2), f"https://{replica.host}:{replica.host_port}/index.html"
+    name, trust = door_name(replica.replica_id), await real.doors.trust()
     try:
         async with (
             aiohttp.ClientSession(timeout=timeout) as http,
-            http.get(f"http://{host}:{port}/index.html") as answer,
+            http.get(url, ssl=trust, server_hostname=name) as answer,
         ):
             return "hello" in await answer.text()
     except (aiohttp.ClientError, TimeoutError):
@@ -31,7 +34,7 @@ async def answers(host: str | None, port: int | None) -> bool:
 
 async def test_a_replica_answers_and_has_its_environment_and_arguments(real: RealWorld) -> None:
     started = await start(real, await spec_of(real, "serves"))
-    await real.until(lambda: answers(started.host, started.host_port))
+    await real.until(lambda: answers(real, started))
     command = (
         "/bin/sh",
         "-c",
@@ -50,7 +53,7 @@ async def test_a_kubelet_that_is_killed_costs_nothing(real: RealWorld) -> None:
     started = await start(real, spec)
     assert started.node is not None
     node = real.cluster.nodes[started.node]
-    await real.until(lambda: answers(started.host, started.host_port))
+    await real.until(lambda: answers(real, started))
     node.kill_kubelet()
 
     async def is_told() -> bool:
@@ -62,7 +65,7 @@ async def test_a_kubelet_that_is_killed_costs_nothing(real: RealWorld) -> None:
         observed = await real.engine.inspect(spec.replica_id)
         assert observed is not None
         assert observed.phase is ReplicaPhase.RUNNING
-        assert await answers(started.host, started.host_port), "it serves on"
+        assert await answers(real, started), "it serves on"
     finally:
         real.cluster.start_kubelet(node)
 
@@ -76,7 +79,7 @@ async def test_a_kubelet_that_is_killed_costs_nothing(real: RealWorld) -> None:
     assert (observed.phase, observed.started_at) == (ReplicaPhase.RUNNING, started.started_at), (
         "the same process"
     )
-    assert await answers(started.host, started.host_port)
+    assert await answers(real, started)
 
 
 async def test_a_node_that_is_cut_off_is_told_and_does_not_keep_its_pod(real: RealWorld) -> None:
@@ -103,7 +106,7 @@ async def test_a_node_that_is_cut_off_is_told_and_does_not_keep_its_pod(real: Re
         node.join_again()
 
     async def is_ended() -> bool:
-        return not await answers(started.host, started.host_port)
+        return not await answers(real, started)
 
     await real.until(is_ended)
 
@@ -148,11 +151,11 @@ async def test_an_api_server_that_stops_and_comes_back(real: RealWorld) -> None:
     """Requests fail meanwhile; a watch that began before goes on, or says that it broke."""
     spec = await spec_of(real, "serves")
     started = await start(real, spec)
-    await real.until(lambda: answers(started.host, started.host_port))
+    await real.until(lambda: answers(real, started))
     process = real.cluster.server.process
     os.kill(process.pid, signal.SIGSTOP)
     try:
-        assert await answers(started.host, started.host_port), "what serves needs no API server"
+        assert await answers(real, started), "what serves needs no API server"
     finally:
         os.kill(process.pid, signal.SIGCONT)
     await real.cluster.server.restart()

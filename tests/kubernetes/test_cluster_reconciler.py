@@ -7,6 +7,8 @@ import pytest
 
 from moorage.catalog.repository import fill_empty_catalogue, list_nodes
 from moorage.containers import service
+from moorage.containers.door_authority_repository import add as add_authority
+from moorage.engines.doors import Authority, door_name
 from moorage.engines.engines import Engines
 from moorage.entrypoints.engine import CLUSTER
 from moorage.gateway.repository import register_gateway
@@ -29,6 +31,11 @@ async def rows(database: Database) -> World:
     return World(database, project, machine=None)  # type: ignore[arg-type]
 
 
+async def gateways_trust(rows: World, authority: Authority) -> None:
+    async with rows.database.transaction() as session:
+        await add_authority(session, 1, authority.made_at, authority.certificate, b"unread")
+
+
 async def test_from_a_row_to_an_answer_and_back(real: RealWorld, rows: World) -> None:
     async def nodes_are_known() -> bool:
         async with rows.database.reading() as session:
@@ -41,7 +48,8 @@ async def test_from_a_row_to_an_answer_and_back(real: RealWorld, rows: World) ->
     async def nothing_is_left() -> bool:
         return not await real.engine.list_replicas()
 
-    engines = Engines({CLUSTER: real.engine}, clusters={CLUSTER})
+    engines = Engines({CLUSTER: real.engine}, clusters={CLUSTER}, doors=real.doors)
+    await gateways_trust(rows, real.doors.signs)
     async with driven(rows, engines), aiohttp.ClientSession() as http:
         await eventually(nodes_are_known, "the nodes are known")
         began = time.monotonic()
@@ -56,7 +64,8 @@ async def test_from_a_row_to_an_answer_and_back(real: RealWorld, rows: World) ->
         routed = await rows.replicas(container_id, "routed")
         assert {row.node for row in routed} == {"node-1", "node-2"}
         for row in routed:
-            async with http.get(f"http://{row.host}:{row.host_port}/index.html") as answer:
+            url, trust = f"https://{row.host}:{row.host_port}/index.html", await real.doors.trust()
+            async with http.get(url, ssl=trust, server_hostname=door_name(row.id)) as answer:
                 assert await answer.text() == "hello from busybox\n"
         await rows.ask(service.delete_container, container_id)
         await eventually(nothing_is_left, "nothing is left")
@@ -81,7 +90,8 @@ async def test_what_is_broken_says_why_as_on_docker(real: RealWorld, rows: World
         async with rows.database.reading() as session:
             return len(await list_nodes(session)) == 2
 
-    engines = Engines({CLUSTER: real.engine}, clusters={CLUSTER})
+    engines = Engines({CLUSTER: real.engine}, clusters={CLUSTER}, doors=real.doors)
+    await gateways_trust(rows, real.doors.signs)
     async with driven(rows, engines):
         await eventually(nodes_are_known, "the nodes are known")
         wanted = {

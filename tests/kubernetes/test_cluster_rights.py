@@ -121,11 +121,29 @@ CHANGES: dict[str, Callable[[dict[str, Any]], Any]] = {
     "cached image": lambda pod: main(pod).update(imagePullPolicy="IfNotPresent"),
     "another container": lambda pod: pod["spec"]["containers"].append({**main(pod), "name": "second"}),
     "an init container": lambda pod: pod["spec"].update(initContainers=[{**main(pod), "name": "first"}]),
+    "another beside the door": lambda pod: pod["spec"]["initContainers"].append(
+        {**door(pod), "name": "second"}
+    ),
+    "a door that does something else": lambda pod: door(pod).update(command=["sh"]),
+    "a door with more rights": lambda pod: door(pod)["securityContext"].update(
+        runAsNonRoot=False, runAsUser=0
+    ),
+    "a door of another registry": lambda pod: door(pod).update(image=f"docker.io/library/x{DIGEST}"),
+    "a door that ends": lambda pod: door(pod).pop("restartPolicy"),
+    "a replica that sees its door's key": lambda pod: main(pod)["volumeMounts"].append(
+        {"name": "door", "mountPath": "/door"}
+    ),
+    "another's door": lambda pod: pod["spec"]["volumes"][-1]["secret"].update(secretName="rep-x-door"),
     "a hook": lambda pod: main(pod).update(lifecycle={"preStop": {"exec": {"command": ["sh"]}}}),
     "a probe": lambda pod: main(pod).update(livenessProbe={"tcpSocket": {"port": 1}}),
     "no replica": lambda pod: pod["metadata"]["labels"].pop("moorage.io/replica"),
     "a higher priority": lambda pod: pod["spec"].update(priorityClassName="system-node-critical"),
 }
+
+
+def door(pod: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = pod["spec"]["initContainers"][0]
+    return found
 
 
 def main(pod: dict[str, Any]) -> dict[str, Any]:
@@ -142,6 +160,7 @@ async def test_no_pod_leaves_the_profile_whoever_makes_it(real: RealWorld) -> No
         image=f"{real.pull_address}/moorage-pull/0{DIGEST}",
         architecture="arm64",
         options=ClusterOptions(),
+        door_image=f"{real.pull_address}/moorage-pull/1{DIGEST}",
     )
     namespace = body["metadata"]["namespace"]
     path, dry = f"/api/v1/namespaces/{namespace}/pods", {"dryRun": "All"}

@@ -340,7 +340,7 @@ class TestImages:
             "registry.example/own"  # so that this one is a tenant's
         )
         theirs = await world.engine.ensure_image(remote, Recorder())
-        other = world.new_engine(world.installation_id, local_registry=other_local)
+        other = world.new_engine(world.installation_id, local_registry=other_local, door=None)
         own = world.new_engine(world.installation_id)
         try:
             with pytest.raises(EngineError) as caught:
@@ -396,6 +396,7 @@ class TestImages:
 
     async def test_one_organization_does_not_start_what_another_may_pull(self, world: ClusterWorld) -> None:
         request = replace(world.image("serves"), local=False, reference=f"{world.registry.host}/serves:1")
+        world.engine = world.new_engine(world.installation_id, door=None)
         mine, other = await spec_of(world, "serves"), await spec_of(world, "serves")
         image = await world.engine.ensure_image(
             replace(request, organization_id=mine.organization_id), Recorder()
@@ -406,6 +407,7 @@ class TestImages:
         with pytest.raises(EngineError) as caught:
             await world.engine.start(replace(other, image=image.engine_ref))
         assert caught.value.code == IMAGE_GONE
+        await world.engine.close()
 
 
 class TestNamespaces:
@@ -516,6 +518,20 @@ class TestIsolation:
         assert len(pods_of(two_nodes)) == 1
         await trying.prepare()
         assert pods_of(two_nodes) == []
+
+    async def test_without_doors_nothing_starts(self, two_nodes: ClusterWorld) -> None:
+        engine = two_nodes.new_engine(two_nodes.installation_id, isolation=None, door=None)
+        try:
+            await engine.prepare()
+            assert pods_of(two_nodes) == [], "no canary could open it"
+            assert all("DOOR_IMAGE" in (node.closed_because or "") for node in await engine.capacity())
+            spec = await spec_of(two_nodes, "serves")
+            await engine.ensure_image(two_nodes.image("serves"), Recorder())
+            with pytest.raises(EngineError) as caught:
+                await engine.start(spec)
+            assert caught.value.code == "not_isolated"
+        finally:
+            await engine.close()
 
     async def test_without_an_image_nothing_is_shown(self, two_nodes: ClusterWorld) -> None:
         engine = two_nodes.new_engine(two_nodes.installation_id, isolation=None, looker=None)

@@ -33,6 +33,49 @@ def seen(
     return observed_replica(pod, node, ticket, made + after, PULL_TIMEOUT)
 
 
+def with_door(name: str, state: dict[str, Any]) -> dict[str, Any]:
+    """What was recorded, of a Pod with a door in this state."""
+    pod = copy.deepcopy(RECORDED[name])
+    port = {"containerPort": 8443}
+    pod["spec"]["initContainers"] = [
+        {"name": "door", "image": "x", "restartPolicy": "Always", "ports": [port]}
+    ]
+    pod["status"]["initContainerStatuses"] = [{"name": "door", "state": state, "restartCount": 0}]
+    return pod
+
+
+def test_a_replica_with_a_door_is_reached_through_it() -> None:
+    observed = seen(with_door("running", {"running": {}}))
+    assert (observed.phase, observed.has_door, observed.host_port) == (RUNNING, True, 8443)
+    plain = seen(RECORDED["running"])
+    assert (plain.has_door, plain.host_port) == (False, 8000)
+
+
+@pytest.mark.parametrize(
+    ("reason", "ticket", "after_s", "phase", "fails"),
+    [
+        ("ErrImagePull", TICKET, 5, PULLING, False),
+        ("ErrImagePull", TICKET, 3000, PULLING, True),
+        ("ErrImagePull", TicketState(), 5, CREATED, False),
+        ("ImagePullBackOff", TicketState(open=True, door_refused=True), 5, PULLING, True),
+        ("CreateContainerConfigError", TICKET, 5, PULLING, False),
+        ("CreateContainerConfigError", TICKET, 3000, PULLING, True),
+        ("CrashLoopBackOff", TICKET, 3000, PULLING, True),
+        ("PodInitializing", TICKET, 3000, PULLING, False),
+    ],
+)
+def test_a_door_that_does_not_start_is_nobodys_fault_who_deploys(
+    reason: str, ticket: TicketState, after_s: int, phase: ReplicaPhase, fails: bool
+) -> None:
+    pod = with_door("pull-waits", {"waiting": {"reason": reason}})
+    pod["status"]["containerStatuses"][0]["state"] = {"waiting": {"reason": "PodInitializing"}}
+    observed = seen(pod, ticket=ticket, after=timedelta(seconds=after_s))
+    assert observed.phase is phase
+    assert (observed.failure is not None) == fails
+    if observed.failure is not None:
+        assert Reason(observed.failure.code) in NOT_ITS_FAULT
+
+
 @pytest.mark.parametrize(
     ("name", "phase", "exit_code", "failure"),
     [

@@ -10,16 +10,28 @@ import pytest
 
 from moorage.catalog.repository import fill_empty_catalogue, list_nodes
 from moorage.containers import service
+from moorage.containers.door_authorities import DoorAuthorities
+from moorage.containers.door_authority_repository import add as add_authority
 from moorage.containers.models import ReplicaRow
 from moorage.engines.engines import Engines
 from moorage.engines.kubernetes.engine import KubernetesEngine
 from moorage.engines.simulated_machine import SimulatedImage
 from moorage.entrypoints.engine import CLUSTER
 from moorage.gateway.liveness import Health
-from moorage.gateway.repository import register_gateway
+from moorage.gateway.repository import (
+    DOORS,
+    changed_buckets,
+    fingerprint,
+    read_named,
+    read_table,
+    register_gateway,
+)
+from moorage.gateway.table import GatewayTable
+from moorage.kit.clock import system_clock
 from moorage.kit.database import Database
+from moorage.kit.ids import ContainerId, InstallationId
 from moorage.reconcile.driver import Driver
-from tests.database.reconciler_support import GATEWAY, World, driven, eventually, new_project
+from tests.database.reconciler_support import GATEWAY, KEYRING, World, driven, eventually, new_project
 from tests.kubernetes.store import Key
 from tests.kubernetes.world import ClusterWorld, cluster_world
 
@@ -37,7 +49,7 @@ class Installation:
         self.world, self.cluster, self.nodes = world, cluster, cluster.nodes
 
     def engines(self, engine: KubernetesEngine | None = None) -> Engines:
-        return Engines({CLUSTER: engine or self.cluster.engine}, clusters={CLUSTER})
+        return Engines({CLUSTER: engine or self.cluster.engine}, clusters={CLUSTER}, doors=self.cluster.doors)
 
     @asynccontextmanager
     async def controller(self, engine: KubernetesEngine | None = None) -> AsyncIterator[Driver]:
@@ -88,8 +100,10 @@ class Installation:
 
 @pytest.fixture
 async def installation(database: Database, certificate: Path, tmp_path: Path) -> AsyncIterator[Installation]:
+    doors = DoorAuthorities(database, KEYRING, InstallationId("ins_of_a_test"), system_clock)
+    await doors.ensure()
     async with cluster_world(
-        certificate, tmp_path, images=IMAGES, nodes=("node-1", "node-2"), really_listen=True
+        certificate, tmp_path, images=IMAGES, nodes=("node-1", "node-2"), doors=doors, really_listen=True
     ) as cluster:
         async with database.transaction() as session:
             await fill_empty_catalogue(session)
@@ -108,12 +122,26 @@ async def test_a_container_serves_on_both_nodes_and_goes_without_a_trace(install
         }
         for row in routed:
             assert row.engine == CLUSTER
-            assert (row.node, row.host, row.host_port) == (
+            assert (row.node, row.host, row.host_port, row.has_door) == (
                 pods[row.id]["spec"]["nodeName"],
                 pods[row.id]["status"]["podIP"],
-                8000,
+                8443,
+                True,
             )
         assert {row.node for row in routed} == {"node-1", "node-2"}
+        # Every gateway is told of the doors, and whom to believe about them, whichever way it reads.
+        signs = (await installation.cluster.doors.authority()).certificate
+        async with installation.world.database.transaction() as session:
+            whole = await read_table(session)
+            named = await read_named(session, GatewayTable(), {container_id})
+            before = await fingerprint(session)
+            await add_authority(session, 2, datetime.now(UTC), signs, b"unread")
+            changed = changed_buckets(before, await fingerprint(session))
+            joined = await read_table(session, whole, changed)
+        assert whole.door_authorities == named.door_authorities == signs
+        assert whole.routes[ContainerId(container_id)] == named.routes[ContainerId(container_id)]
+        assert all(server.has_door for server in whole.routes[ContainerId(container_id)].servers)
+        assert (changed, joined.door_authorities) == ({DOORS}, signs * 2)
         await installation.world.ask(service.delete_container, container_id)
 
         async def is_gone() -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 import yaml
 
 from moorage.engines.base import ImageRequest, LogStream
+from moorage.engines.doors import Doors
 from moorage.engines.kubernetes.account import account_from
 from moorage.engines.kubernetes.engine import ClusterSettings, KubernetesEngine
 from moorage.engines.kubernetes.namespace_body import NamespaceRules, ServiceAccount
@@ -25,6 +26,7 @@ from moorage.engines.simulated_machine import SimulatedImage, SimulatedOutput
 from moorage.kit.clock import system_clock
 from moorage.kit.ids import InstallationId, new_installation_id
 from moorage.outbound.pulls.proxy import PullProxy
+from tests.door_process import OneAuthority
 from tests.engine.contract import Traits
 from tests.engine.registry import Registry
 from tests.kubernetes.api_server import StandIn
@@ -94,15 +96,23 @@ class ClusterWorld:
         tells_streams_apart=False,
         asks_from_inside=False,
         names_are_shared=False,
+        has_doors=True,
         pins_to="@sha256:",
     )
     replicas_at = "127.80."
 
     def __init__(
-        self, server: StandIn, nodes: Nodes, registry: Registry, pulls: PullProxy, kubeconfig: Path
+        self,
+        server: StandIn,
+        nodes: Nodes,
+        registry: Registry,
+        pulls: PullProxy,
+        kubeconfig: Path,
+        doors: Doors,
     ) -> None:
         self.server, self.nodes, self.registry, self.pulls = server, nodes, registry, pulls
         self.kubeconfig = kubeconfig
+        self.doors = doors
         self.unknown_remote_image = f"{registry.host}/absent:1"
         self.installation_id, self.other_installation_id = new_installation_id(), new_installation_id()
         self.engine = self.new_engine(self.installation_id)
@@ -121,12 +131,14 @@ class ClusterWorld:
             figures_every_s=0.1,
             looker=ImageRequest("local/looks:test", local=True),
             look_after_s=0.0,
+            door=ImageRequest("local/door:test", local=True),
         )
         return KubernetesEngine(
             account_from(str(self.kubeconfig)),
             replace(settings, **changes),
             system_clock,
             pulls or self.pulls,
+            self.doors,
         )
 
     def image(self, behaviour: str) -> ImageRequest:
@@ -151,8 +163,10 @@ async def cluster_world(
     folder: Path,
     images: Mapping[str, SimulatedImage] = IMAGES,
     nodes: tuple[str, ...] = ("node-1",),
+    doors: Doors | None = None,
     **options: Any,
 ) -> AsyncIterator[ClusterWorld]:
+    images = {"door": SimulatedImage(), **images}
     async with AsyncExitStack() as stack:
         registry = await stack.enter_async_context(ImageRegistry(images))
         pulls = await stack.enter_async_context(
@@ -169,7 +183,7 @@ async def cluster_world(
             machines.add(name, architecture=ARCHITECTURE)
         kubeconfig = folder / "kubeconfig"
         kubeconfig.write_text(yaml.safe_dump(server.kubeconfig()))
-        world = ClusterWorld(server, machines, registry, pulls, kubeconfig)
+        world = ClusterWorld(server, machines, registry, pulls, kubeconfig, doors or OneAuthority())
         apply(server, world.installation_id)
         for engine in (world.engine, world.other_engine):
             stack.push_async_callback(engine.close)

@@ -140,6 +140,8 @@ class ObservedReplica:
     ended_at: datetime | None
     exit_code: int | None
     out_of_memory: bool
+    has_door: bool = False
+    """What is at that address proves on each connection that it is this replica (`doors.py`): nobody may speak to it otherwise."""
     failure: Failure | None = None
     """Why it will never run; of one that ended, why its engine or its machine ended it."""
     node: str | None = None

@@ -23,6 +23,7 @@ async def run_for_each(engines: Engines, watches: Callable[[str, Engine], Watche
                         task.cancel()
             for name, engine in wanted.items():
                 if name not in running:
+                    await _apart(engines, clock)
                     tasks = [
                         group.create_task(
                             again_and_again(what, watch, clock, engine=name), name=f"watch {what} of {name}"
@@ -31,3 +32,10 @@ async def run_for_each(engines: Engines, watches: Callable[[str, Engine], Watche
                     ]
                     running[name] = engine, tasks
             await change.wait()
+
+
+async def _apart(engines: Engines, clock: Clock) -> None:
+    """The watches of many engines go on at the same pace: begun together, they would all be done at the same moment, and
+    whatever else is to be done then would wait for them."""
+    if (apart_s := engines.pause_s()) > 0:
+        await clock.sleep(apart_s / 100)

@@ -5,9 +5,11 @@ several asks each by itself (`each.py`).
 """
 
 import asyncio
+import math
 from collections.abc import Collection, Mapping
 
 from moorage.engines.base import Engine
+from moorage.engines.doors import Doors
 from moorage.kit.errors import EngineError
 
 ENGINE_UNKNOWN = "engine_unknown"
@@ -16,11 +18,17 @@ ENGINE_UNKNOWN = "engine_unknown"
 
 _FEW = 8
 _PAUSE_S = 0.25
+_LOOKS_PER_S = 100
+_LONGEST_BETWEEN_LOOKS_S = 10
 
 
 class Engines:
-    def __init__(self, engines: Mapping[str, Engine], clusters: Collection[str] = ()) -> None:
-        """`clusters` are those that choose machines and give addresses by themselves."""
+    def __init__(
+        self, engines: Mapping[str, Engine], clusters: Collection[str] = (), doors: Doors | None = None
+    ) -> None:
+        """`clusters` are those that choose machines and give addresses by themselves. `doors` know whom to believe that a replica is
+        behind its address, where it has a door."""
+        self.doors = doors
         self._engines = dict(engines)
         self._clusters = frozenset(clusters)
         self._changed = asyncio.Event()
@@ -39,6 +47,11 @@ class Engines:
     def pause_s(self) -> float:
         """How long those who ask the database about one engine each wait for each other: nobody, where there are few."""
         return 0.0 if len(self._engines) <= _FEW else _PAUSE_S
+
+    def look_every_s(self) -> int:
+        """How often to look at each, where fewer looks do no harm: every second, and less often where there are so many that
+        nothing else would be done."""
+        return max(1, min(math.ceil(len(self._engines) / _LOOKS_PER_S), _LONGEST_BETWEEN_LOOKS_S))
 
     def of(self, name: str) -> Engine:
         try:

@@ -30,7 +30,7 @@ async def bootstrap(session: AsyncSession, settings: Settings) -> list[str]:
     """Safe to repeat, and to do twice at once: what is there stays. Says what was not."""
     await take_turn(session, "bootstrap")
     did = []
-    await ensure_installation_id(session)
+    await ensure_installation_id(session, settings.installation_id)
     await fill_empty_catalogue(session)
     if await find_operator(session) is None:
         await _create_operator(session, settings)

@@ -45,7 +45,7 @@ async def bootstrap_installation(
     try:
         async with database.transaction() as session:
             did = await bootstrap(session, settings)
-            installation_id = await ensure_installation_id(session)
+            installation_id = await ensure_installation_id(session, settings.installation_id)
             await (accept_keys if accept else keep_same_keys)(session, keyring)
     finally:
         await database.close()

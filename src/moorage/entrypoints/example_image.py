@@ -21,7 +21,7 @@ from typing import IO
 
 import aiohttp
 
-from moorage.entrypoints import example_rootfs
+from moorage.entrypoints import debian_rootfs, example_rootfs
 from moorage.kit.errors import SetupError
 
 EXAMPLE_IMAGE = "local/chat:latest"
@@ -49,7 +49,7 @@ async def ensure_example_image(
             return EXAMPLE_IMAGE
         progress(f"Building the example image {EXAMPLE_IMAGE}")
         await asyncio.to_thread(cache_dir.mkdir, parents=True, exist_ok=True)
-        if example_rootfs.is_debian_like():
+        if debian_rootfs.is_debian_like():
             await _import_rootfs(engine, sources_dir, cache_dir, fingerprint, progress)
         else:
             progress("No apt here: the engine builds examples/chat/Dockerfile, which needs a registry")
@@ -66,8 +66,13 @@ def example_sources_dir() -> Path | None:
 
 
 def _fingerprint(sources_dir: Path) -> str:
-    # The two modules of the recipe count as well: nobody has to remember to raise a version.
-    recipe = (Path(__file__), Path(example_rootfs.__file__), sources_dir / "Dockerfile")
+    # The modules of the recipe count as well: nobody has to remember to raise a version.
+    recipe = (
+        Path(__file__),
+        Path(debian_rootfs.__file__),
+        Path(example_rootfs.__file__),
+        sources_dir / "Dockerfile",
+    )
     digest = hashlib.sha256()
     for path in (*recipe, *(sources_dir / name for name in SOURCE_NAMES)):
         content = path.read_bytes()
@@ -108,7 +113,7 @@ async def _import_rootfs(
     fingerprint: str,
     progress: Callable[[str], None],
 ) -> None:
-    packages_dir = await example_rootfs.ensure_packages(cache_dir, progress)
+    packages_dir = await debian_rootfs.ensure_packages(cache_dir, progress)
     sources = [sources_dir / name for name in SOURCE_NAMES]
     build_dir = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="build-", dir=cache_dir))
     try:

@@ -31,9 +31,12 @@ from moorage.engines.base import (
     ReplicaUsage,
 )
 from moorage.engines.diagnosis import NetworkDiagnosis, NetworkQuestions
+from moorage.engines.doors import Doors
 from moorage.engines.kubernetes.account import Account
 from moorage.engines.kubernetes.cluster import Cluster
 from moorage.engines.kubernetes.connection import JSON_PATCH, ApiError, ApiServer
+from moorage.engines.kubernetes.door_body import door_of
+from moorage.engines.kubernetes.door_images import DoorImages, door_id
 from moorage.engines.kubernetes.figures import EVERY_S, Figures
 from moorage.engines.kubernetes.hints import Hints
 from moorage.engines.kubernetes.images import ClusterImages, PodImage
@@ -49,8 +52,20 @@ from moorage.engines.kubernetes.names import (
 from moorage.engines.kubernetes.namespace_body import NamespaceRules
 from moorage.engines.kubernetes.namespaces import Namespaces
 from moorage.engines.kubernetes.nodes import Isolation, NodeSeen
-from moorage.engines.kubernetes.observe import has_begun, has_ended, main_status, observed_replica
-from moorage.engines.kubernetes.pod_body import ClusterOptions, environment_secret, pod_body, pull_secret
+from moorage.engines.kubernetes.observe import (
+    TicketState,
+    has_begun,
+    has_ended,
+    main_status,
+    observed_replica,
+)
+from moorage.engines.kubernetes.pod_body import (
+    ClusterOptions,
+    door_secret,
+    environment_secret,
+    pod_body,
+    pull_secret,
+)
 from moorage.engines.kubernetes.pods import PODS, Pods, path_of
 from moorage.engines.kubernetes.reflector import SILENT_AFTER_S, Reflector
 from moorage.kit.clock import Clock
@@ -85,25 +100,42 @@ class ClusterSettings:
     looker: ImageRequest | None = None
     """The operator's own image, with `sh`, `cat` and `nc` in it, that looks into Pods and tries their isolation."""
     look_after_s: float = AFTER_S
+    door: ImageRequest | None = None
+    """The operator's own image, with `haproxy` in it, that proves beside each replica whose Pod it is. Without one replicas are reached
+    by their addresses alone, and nothing new starts unless the operator answers for that (`isolation`)."""
     figures_every_s: float = EVERY_S
     silent_after_s: float = SILENT_AFTER_S
 
 
 class KubernetesEngine:
     def __init__(
-        self, account: Account, settings: ClusterSettings, clock: Clock, pulls: PullProxy | None = None
+        self,
+        account: Account,
+        settings: ClusterSettings,
+        clock: Clock,
+        pulls: PullProxy | None = None,
+        doors: Doors | None = None,
     ) -> None:
+        """`doors` sign for the doors of replicas; needed where the settings name their image."""
+        assert settings.door is None or doors is not None, "somebody signs for doors"
         self._settings = settings
         self._installation_id: InstallationId = settings.rules.installation_id
         self._clock = clock
         self._api = ApiServer(account, clock)
         self._account = account
-        self._isolations = Isolations(clock, settings.isolation, can_try=settings.looker is not None)
+        self._isolations = Isolations(
+            clock,
+            settings.isolation,
+            can_try=settings.looker is not None,
+            has_doors=settings.door is not None,
+        )
         self._cluster = Cluster(self._api, clock, self._isolations.of)
         self._namespaces = Namespaces(self._api, clock, settings.rules)
         self._pods = Pods(self._api, self._installation_id)
         self._figures = Figures(self._api, clock, settings.figures_every_s)
         self._images = ClusterImages(pulls, settings.pull_address, settings.local_registry, clock)
+        self._door_images = DoorImages(self._images, settings.door, clock)
+        self._doors = doors
         self._looks = Looks(self._api, clock, self._images, settings.looker, settings.look_after_s)
         self._nodes_of: dict[str, str] = {}
         """By engine id, of Pods that run: the node."""
@@ -190,7 +222,7 @@ class KubernetesEngine:
         self._figures.forget(key)
         self._nodes_of.pop(engine_id, None)
         replica_id = ReplicaId(pod["metadata"]["labels"][LABEL_REPLICA])
-        for one in (replica_id, look_id(replica_id)):
+        for one in (replica_id, look_id(replica_id), door_id(replica_id)):
             await self._images.done(one)
         # With no grace period the API server forgets it at once, whatever a kubelet still does: only where none answers.
         await self._pods.delete(key, grace_s=1 if await self._answers(pod) else 0)
@@ -251,7 +283,7 @@ class KubernetesEngine:
         node = (await self._cluster.nodes()).get(pod.get("spec", {}).get("nodeName", ""))
         if node is not None and node.ready and self._looks.is_due(pod):
             image = await self._looks.ticket(pod, node.architecture)
-            await self._pods.write_secret(pull_secret(pod, image.registry, image.credentials))
+            await self._pods.write_secret(pull_secret(pod, {image.repository: image.credentials}))
             await self._looks.begin(pod, image)
         return found
 
@@ -352,6 +384,7 @@ class KubernetesEngine:
             image=image.name,
             architecture=image.architecture,
             options=self._settings.options,
+            door_image=await self._door_image(spec, image.architecture),
         )
         namespace = body["metadata"]["namespace"]
         try:
@@ -366,6 +399,12 @@ class KubernetesEngine:
         if pod is None:
             raise EngineError(f"{what}: the name is taken by something that is not ours")
         return pod
+
+    async def _door_image(self, spec: ReplicaSpec, architecture: str) -> str | None:
+        """None where it gets no door. A canary serves nobody."""
+        if self._settings.door is None or spec.container_id == CANARY:
+            return None
+        return (await self._door_images.ticket(spec.replica_id, architecture)).name
 
     async def _image_for(self, spec: ReplicaSpec) -> PodImage:
         """The registry is asked again, and may refuse by now what it allowed before."""
@@ -387,14 +426,24 @@ class KubernetesEngine:
         image = await self._image_for(spec)
         key = PodKey.of(pod)
         is_gated = any(gate["name"] == GATE for gate in pod["spec"].get("schedulingGates") or ())
-        bodies = [pull_secret(pod, image.registry, image.credentials)]
-        if is_gated:
-            bodies.insert(0, environment_secret(spec, pod))
-        for body in bodies:
-            await self._pods.write_secret(body)
         patch: list[dict[str, Any]] = [{"op": "test", "path": "/metadata/uid", "value": key.uid}]
         if _image_of(pod) != image.name:
             patch.append({"op": "replace", "path": "/spec/containers/0/image", "value": image.name})
+        logins, bodies = {image.repository: image.credentials}, []
+        if (door := door_of(pod)) is not None:
+            its_image = await self._door_images.ticket(spec.replica_id, image.architecture)
+            logins[its_image.repository] = its_image.credentials
+            if door["image"] != its_image.name:
+                patch.append(
+                    {"op": "replace", "path": "/spec/initContainers/0/image", "value": its_image.name}
+                )
+            if is_gated:
+                assert self._doors is not None, "there is a door"
+                bodies.append(door_secret(spec, pod, await self._doors.authority(), self._clock.now()))
+        if is_gated:
+            bodies.append(environment_secret(spec, pod))
+        for body in (*bodies, pull_secret(pod, logins)):
+            await self._pods.write_secret(body)
         if is_gated:
             patch.append({"op": "remove", "path": "/spec/schedulingGates"})
         what = f"start replica {spec.replica_id}"
@@ -413,12 +462,13 @@ class KubernetesEngine:
         replica_id = ReplicaId(pod["metadata"]["labels"][LABEL_REPLICA])
         if has_begun(pod):
             await self._images.done(replica_id)
+            await self._images.done(door_id(replica_id))
         node_name = pod.get("spec", {}).get("nodeName")
         node = (await self._cluster.nodes()).get(node_name) if node_name else None
         observed = observed_replica(
             pod,
             node,
-            self._images.state(replica_id, _image_of(pod)),
+            self._ticket_state(replica_id, pod),
             self._clock.now(),
             timedelta(seconds=self._settings.pull_timeout_s),
         )
@@ -426,9 +476,21 @@ class KubernetesEngine:
             # The cluster's own words are for the operator alone: they may quote what is a tenant's.
             self._told.add(replica_id)
             status = pod.get("status", {})
-            words = {"state": main_status(pod).get("state"), "reason": status.get("reason")}
+            words = {
+                "state": main_status(pod).get("state"),
+                "reason": status.get("reason"),
+                "beside": status.get("initContainerStatuses"),
+            }
             log.warning("replica_fails", replica_id=replica_id, code=observed.failure.code, **words)
         return observed
+
+    def _ticket_state(self, replica_id: ReplicaId, pod: Mapping[str, Any]) -> TicketState:
+        """Of its own image and of its door's together."""
+        own, door = self._images.state(replica_id, _image_of(pod)), door_of(pod)
+        if door is None:
+            return own
+        its = self._images.state(door_id(replica_id), str(door["image"]))
+        return TicketState(own.open and its.open, own.refused, door_refused=its.refused is not None)
 
     async def _answers(self, pod: Mapping[str, Any]) -> bool:
         """Whether the kubelet of its node does; there is none to wait for where it has no node."""

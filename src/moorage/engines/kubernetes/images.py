@@ -39,9 +39,13 @@ class PodImage:
 
     name: str
     """By digest, at the pull proxy as nodes reach it."""
-    registry: str
     credentials: RegistryCredentials = field(repr=False)
     architecture: str
+
+    @property
+    def repository(self) -> str:
+        """What its credentials are for."""
+        return self.name.partition("@")[0]
 
 
 @dataclass
@@ -82,9 +86,14 @@ class ClusterImages:
         raise mismatch or EngineError("look for the image: no machine of the cluster answers")
 
     async def ticket(
-        self, replica_id: ReplicaId, organization_id: OrganizationId, engine_ref: str
+        self,
+        replica_id: ReplicaId,
+        organization_id: OrganizationId,
+        engine_ref: str,
+        architecture: str | None = None,
     ) -> PodImage:
-        """Asks the registry again, with the credentials of whoever deploys it. Several calls get the same ticket."""
+        """Asks the registry again, with the credentials of whoever deploys it. Several calls get the same ticket. It is for the
+        architecture that was found when the image was ensured, if no other is named."""
         async with self._opening.setdefault(replica_id, asyncio.Lock()):
             if (already := self._open.get(replica_id)) is not None:
                 return already.image
@@ -97,13 +106,16 @@ class ClusterImages:
                 )
             proxy = self._proxy(order.reference)
             # Nodes pull, as many at once as their kubelets allow: a ticket that waits for a node takes nobody's share.
-            order = replace(order, organization_id=OrganizationId(replica_id))
+            order = replace(
+                order,
+                organization_id=OrganizationId(replica_id),
+                architecture=architecture or order.architecture,
+            )
             async with AsyncExitStack() as stack:
                 ticket = await stack.enter_async_context(proxy.ticket(order))
                 registry = self.nodes_reach_it_at or f"127.0.0.1:{proxy.port}"
                 image = PodImage(
                     f"{registry}/{ticket.path}@{ticket.manifest_digest}",
-                    registry,
                     ticket.credentials,
                     order.architecture,
                 )
@@ -141,7 +153,11 @@ class ClusterImages:
         """What has no Pod any more pulls nothing; one that was asked for just now gets its Pod in a moment."""
         now_s = self.clock.monotonic()
         for replica_id, found in list(self._open.items()):
-            if replica_id not in there and now_s - found.opened_at_s > _POD_WITHIN_S:
+            # What is put beside a replica has the replica's id, and a word behind it.
+            if (
+                ReplicaId(replica_id.partition("/")[0]) not in there
+                and now_s - found.opened_at_s > _POD_WITHIN_S
+            ):
                 await self.done(replica_id)
 
     async def close(self) -> None:

@@ -21,6 +21,7 @@ ORGANIZATION = OrganizationId("org_canary")
 WITHIN_S = 60.0
 NOT_TRIED = "whether its network enforces NetworkPolicies has not been tried yet"
 NO_IMAGE = "whether its network enforces NetworkPolicies cannot be tried: MOORAGE_KUBERNETES_LOOKER_IMAGE names no image"
+NO_DOORS = "a request could reach whoever gets a replica's address next: MOORAGE_KUBERNETES_DOOR_IMAGE names no image for doors"
 _AGAIN_AFTER_S = 24 * 3600.0
 _RETRY_AFTER_S = 60.0
 _MOST_NODES = 10
@@ -45,12 +46,16 @@ class Isolations:
     given: Isolation | None
     """Where the operator answers for it, or waives it, nothing is tried."""
     can_try: bool
+    has_doors: bool
+    """What is at an address proves that it is the replica meant."""
     _tried: dict[str, _Tried] = field(init=False, default_factory=dict)
     """By the node's uid."""
 
     def of(self, node: NodeSeen) -> Isolation:
         if self.given is not None:
             return self.given
+        if not self.has_doors:
+            return Isolation(closed_because=NO_DOORS)
         if not self.can_try:
             return Isolation(closed_because=NO_IMAGE)
         tried = self._tried.get(node.uid)
@@ -62,7 +67,7 @@ class Isolations:
 
     def due(self, nodes: Collection[NodeSeen]) -> list[NodeSeen]:
         """Those where a canary should run now."""
-        if self.given is not None or not self.can_try:
+        if self.given is not None or not self.can_try or not self.has_doors:
             return []
         self._tried = {uid: one for uid, one in self._tried.items() if uid in {node.uid for node in nodes}}
         now_s = self.clock.monotonic()

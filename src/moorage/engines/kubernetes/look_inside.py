@@ -13,6 +13,7 @@ from typing import Any
 from moorage.engines.base import ImageRequest, ListeningSocket
 from moorage.engines.docker.sockets import parse_table
 from moorage.engines.kubernetes.connection import MERGE_PATCH, ApiServer
+from moorage.engines.kubernetes.door_body import door_of
 from moorage.engines.kubernetes.images import EVERYBODY, ClusterImages, PodImage
 from moorage.engines.kubernetes.names import LABEL_REPLICA, LOOK, PodKey
 from moorage.engines.kubernetes.observe import main_status, time_of
@@ -53,7 +54,10 @@ class Looks:
         name = str(looks[-1]["name"])
         if (key.uid, name) not in self._read and _has_ended(pod, name):
             self._read = {one: found for one, found in self._read.items() if one[0] != key.uid}
-            self._read[key.uid, name] = await self._result(key, name)
+            found = await self._result(key, name)
+            # The door is nothing that the replica listens on.
+            ports = {one["containerPort"] for one in (door_of(pod) or {}).get("ports", ())}
+            self._read[key.uid, name] = tuple(one for one in found if one.port not in ports)
             await self.images.done(look_id(_replica_id(pod)))
         return self._read.get((key.uid, name), ())
 

@@ -27,6 +27,8 @@ GATE = f"{PREFIX}secrets"
 
 MAIN = "main"
 """The container of a Pod that is the replica."""
+DOOR = "door"
+"""The container beside it that proves whose Pod this is (`door_body.py`), and what it alone mounts."""
 LOOK = "look"
 """How containers begin that are put beside it for a moment (`look_inside.py`)."""
 REPLICA_ACCOUNT = "moorage-replica"
@@ -72,6 +74,10 @@ def name_of(replica_id: ReplicaId) -> str:
 
 def pull_secret_of(replica_id: ReplicaId) -> str:
     return f"{name_of(replica_id)}-pull"
+
+
+def door_secret_of(replica_id: ReplicaId) -> str:
+    return f"{name_of(replica_id)}-door"
 
 
 def labels_of(spec: ReplicaSpec, installation_id: InstallationId) -> dict[str, str]:

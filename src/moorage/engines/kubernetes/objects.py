@@ -8,7 +8,9 @@ its rights is further bounded by three admission policies, which an API server e
 
 from typing import Any
 
+from moorage.engines.kubernetes.door_body import COMMAND, FOLDER
 from moorage.engines.kubernetes.names import (
+    DOOR,
     GATE,
     LABEL_INSTALLATION,
     LABEL_REPLICA,
@@ -37,6 +39,19 @@ _LOOK_RULE = (
     "(!has(c.securityContext.privileged) || c.securityContext.privileged == false)"
 )
 """What `pod_body.look_body` makes, and nothing else."""
+_DOOR_RULE = (
+    f"c.name == '{DOOR}' && has(c.restartPolicy) && c.restartPolicy == 'Always' && c.command == {list(COMMAND)!r} && !has(c.args) && "
+    "!has(c.envFrom) && c.env.all(e, e.name == 'POD_IP' && has(e.valueFrom) && has(e.valueFrom.fieldRef)) && "
+    f"c.volumeMounts.all(m, m.name == '{DOOR}' && m.mountPath == '{FOLDER}' && m.readOnly == true) && "
+    "c.image.matches('@sha256:[0-9a-f]{64}$') && c.securityContext.runAsNonRoot == true && "
+    "c.securityContext.readOnlyRootFilesystem == true && c.securityContext.allowPrivilegeEscalation == false && "
+    "c.securityContext.capabilities.drop == ['ALL'] && !has(c.securityContext.capabilities.add) && "
+    "c.securityContext.privileged == false && !has(c.securityContext.procMount) && "
+    "!has(c.securityContext.seccompProfile) && !has(c.securityContext.appArmorProfile) && "
+    "c.ports.all(p, !has(p.hostPort) || p.hostPort == 0) && !has(c.volumeDevices) && !has(c.lifecycle) && "
+    "!has(c.livenessProbe) && !has(c.readinessProbe) && !has(c.startupProbe) && 'memory' in c.resources.limits"
+)
+"""What `door_body.door_container` makes, and nothing else."""
 
 
 def cluster_objects(
@@ -202,7 +217,10 @@ def _of_controller(controller: ServiceAccount, resource: str, group: str = "") -
 def _replica_rules(pull_address: str | None) -> list[tuple[str, str]]:
     """The container profile, as somebody else checks it."""
     spec, every = "object.spec", "object.spec.containers.all(c, {})"
-    looks = "object.spec.ephemeralContainers"
+    looks, beside = "object.spec.ephemeralContainers", "object.spec.initContainers"
+    its_door = (
+        f"(v.name == '{DOOR}' && has(v.secret) && v.secret.secretName == object.metadata.name + '-{DOOR}')"
+    )
     no_list = "(!has({0}) || size({0}) == 0)"
     context, confined = "has(c.securityContext)", f"{spec}.securityContext.seccompProfile"
     rules = [
@@ -215,7 +233,14 @@ def _replica_rules(pull_address: str | None) -> list[tuple[str, str]]:
             f"size({spec}.containers) == 1 && {spec}.containers[0].name == '{MAIN}'",
             "a replica is one container",
         ),
-        (no_list.format(f"{spec}.initContainers"), "a replica has no other containers"),
+        (
+            f"{no_list.format(beside)} || (size({beside}) == 1 && {beside}.all(c, {_DOOR_RULE}))",
+            "a replica has no other container than its door",
+        ),
+        (
+            every.format(f"!has(c.volumeMounts) || c.volumeMounts.all(m, m.name != '{DOOR}')"),
+            "a replica does not see its door's key",
+        ),
         (
             f"!has({looks}) || {looks}.all(c, {_LOOK_RULE})",
             "nothing is added to a replica but a look at its sockets",
@@ -281,7 +306,7 @@ def _replica_rules(pull_address: str | None) -> list[tuple[str, str]]:
             "only Moorage judges a replica",
         ),
         (
-            f"!has({spec}.volumes) || {spec}.volumes.all(v, has(v.emptyDir))",
+            f"!has({spec}.volumes) || {spec}.volumes.all(v, has(v.emptyDir) || {its_door})",
             "a replica mounts nothing of its node or of the cluster",
         ),
         (
@@ -312,6 +337,12 @@ def _replica_rules(pull_address: str | None) -> list[tuple[str, str]]:
             (
                 f"!has({looks}) || {looks}.all(c, c.image.startsWith('{pull_address}/'))",
                 "so does what looks into a replica",
+            )
+        )
+        rules.append(
+            (
+                f"!has({beside}) || {beside}.all(c, c.image.startsWith('{pull_address}/'))",
+                "so does the door of a replica",
             )
         )
     return rules

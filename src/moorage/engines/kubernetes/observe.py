@@ -10,7 +10,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from moorage.engines.base import Failure, ObservedReplica, ReplicaPhase
+from moorage.engines.kubernetes.door_body import door_port, has_door
 from moorage.engines.kubernetes.names import (
+    DOOR,
     GATE,
     LABEL_CONTAINER,
     LABEL_GENERATION,
@@ -21,9 +23,11 @@ from moorage.engines.kubernetes.names import (
 )
 from moorage.engines.kubernetes.nodes import NodeSeen
 from moorage.engines.kubernetes.reasons import (
+    NO_DOOR,
     PULLING_FAILS,
     before_it_ran,
     never_started,
+    why_door_fails,
     why_not_started,
     why_rejected,
     why_waiting_fails,
@@ -43,6 +47,8 @@ class TicketState:
     open: bool = False
     refused: Failure | None = None
     """Why the image cannot be had."""
+    door_refused: bool = False
+    """The door's image cannot be had, which is nobody's fault who deploys."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +81,7 @@ def observed_replica(
         phase=life.phase,
         host=address,
         host_port=_port(pod) if address else None,
+        has_door=has_door(pod),
         started_at=life.started_at,
         ended_at=life.ended_at,
         exit_code=life.exit_code,
@@ -115,6 +122,7 @@ def fingerprint(pod: Mapping[str, Any]) -> tuple[Any, ...]:
         scheduled and scheduled.get("reason"),
         kind,
         (state.get(kind) or {}).get("reason"),
+        (_door_status(pod).get("waiting") or {}).get("reason"),
         main.get("restartCount", 0),
         "deletionTimestamp" in pod["metadata"],
     )
@@ -173,6 +181,11 @@ def _before_its_start(
     if ticket.refused is not None:
         return _Life(ReplicaPhase.PULLING, ticket.refused)
     scheduled_at = time_of(scheduled.get("lastTransitionTime"))
+    beside = _door_status(pod).get("waiting") or {}
+    if ticket.door_refused or why_door_fails(beside, scheduled_at, now):
+        return _Life(ReplicaPhase.PULLING, NO_DOOR)
+    if not ticket.open and beside.get("reason") in PULLING_FAILS:
+        return _Life(ReplicaPhase.CREATED)
     failure = why_waiting_fails(waiting, scheduled_at, now, pull_timeout)
     if failure is None and not ticket.open and waiting.get("reason") in PULLING_FAILS:
         # Its ticket ended with the process that gave it out: it is started again, and gets another.
@@ -207,4 +220,11 @@ def _condition(pod: Mapping[str, Any], kind: str) -> Mapping[str, Any] | None:
 
 def _port(pod: Mapping[str, Any]) -> int:
     main = next(one for one in pod["spec"]["containers"] if one["name"] == MAIN)
-    return int(main["ports"][0]["containerPort"])
+    port = int(main["ports"][0]["containerPort"])
+    return door_port(port) if has_door(pod) else port
+
+
+def _door_status(pod: Mapping[str, Any]) -> Mapping[str, Any]:
+    statuses = pod.get("status", {}).get("initContainerStatuses") or ()
+    found: Mapping[str, Any] = next((one.get("state", {}) for one in statuses if one["name"] == DOOR), {})
+    return found

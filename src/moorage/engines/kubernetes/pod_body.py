@@ -9,9 +9,12 @@ import base64
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from moorage.engines.base import GpuHandover, ReplicaSpec
+from moorage.engines.doors import Authority
+from moorage.engines.kubernetes.door_body import door_container, door_data, door_volume, encoded
 from moorage.engines.kubernetes.names import (
     GATE,
     INFRASTRUCTURE_LABEL,
@@ -21,6 +24,7 @@ from moorage.engines.kubernetes.names import (
     MAIN,
     PRIORITY_CLASS,
     REPLICA_ACCOUNT,
+    door_secret_of,
     labels_of,
     name_of,
     namespace_of,
@@ -62,8 +66,10 @@ def pod_body(
     image: str,
     architecture: str | None,
     options: ClusterOptions,
+    door_image: str | None = None,
 ) -> dict[str, Any]:
-    """`image`: by digest, at the pull proxy. It is created with a gate, which goes once its Secrets are there."""
+    """`image`: by digest, at the pull proxy; so is the door's, without which it has none. It is created with a gate, which
+    goes once its Secrets are there."""
     profile = profile_of(spec)
     body: dict[str, Any] = {
         "restartPolicy": "Never",
@@ -95,6 +101,9 @@ def pod_body(
             }
         ],
     }
+    if door_image is not None:
+        body["initContainers"] = [door_container(door_image, spec.port)]
+        body["volumes"].append(door_volume(spec))
     if options.runtime_class is not None:
         body["runtimeClassName"] = options.runtime_class
     if options.host_users is not None:
@@ -121,25 +130,33 @@ def environment_secret(spec: ReplicaSpec, owner: Mapping[str, Any]) -> dict[str,
         owner,
         type="Opaque",
         immutable=True,
-        data={name: _encoded(value) for name, value in values.items()},
+        data=encoded(values),
     )
 
 
-def pull_secret(owner: Mapping[str, Any], registry: str, credentials: RegistryCredentials) -> dict[str, Any]:
-    """Good for one image at the pull proxy; a registry's own password never leaves Moorage."""
-    login = base64.b64encode(f"{credentials.username}:{credentials.password}".encode()).decode()
-    config = {
-        "auths": {
-            registry: {"username": credentials.username, "password": credentials.password, "auth": login}
-        }
-    }
+def door_secret(
+    spec: ReplicaSpec, owner: Mapping[str, Any], authority: Authority, now: datetime
+) -> dict[str, Any]:
+    """Its key, which nobody has but this door: it is made here and kept nowhere."""
+    return _secret(
+        door_secret_of(spec.replica_id),
+        owner,
+        type="Opaque",
+        immutable=True,
+        data=encoded(door_data(spec, authority, now)),
+    )
+
+
+def pull_secret(owner: Mapping[str, Any], logins: Mapping[str, RegistryCredentials]) -> dict[str, Any]:
+    """By the names of images at the pull proxy, each good for that one; a registry's own password never leaves Moorage."""
+    config = {"auths": {name: _login(credentials) for name, credentials in logins.items()}}
     return _secret(
         pull_secret_of(ReplicaId(owner["metadata"]["labels"][LABEL_REPLICA])),
         owner,
         type="kubernetes.io/dockerconfigjson",
         # It is made anew where its ticket ended early, and of an immutable one a kubelet would not hear.
         immutable=False,
-        data={".dockerconfigjson": _encoded(json.dumps(config))},
+        data=encoded({".dockerconfigjson": json.dumps(config)}),
     )
 
 
@@ -273,5 +290,7 @@ def _secret(
     }
 
 
-def _encoded(value: str) -> str:
-    return base64.b64encode(value.encode()).decode()
+def _login(credentials: RegistryCredentials) -> dict[str, str]:
+    username, password = credentials.username, credentials.password
+    auth = base64.b64encode(f"{username}:{password}".encode()).decode()
+    return {"username": username, "password": password, "auth": auth}

@@ -41,6 +41,9 @@ _SHORTAGES = (
 NO_ROOM_AFTER_ALL = Failure(
     "engine_error", "The machine that the cluster chose had no room for it after all; another is tried."
 )
+NO_DOOR = Failure(
+    "engine_error", "What proves whose replica it is did not start beside it; the operator's log says why."
+)
 PULL_TIMEOUT = "pull_timeout"
 
 
@@ -80,6 +83,13 @@ def why_waiting_fails(
             PULL_TIMEOUT, f"The image was not pulled within {int(pull_timeout.total_seconds())} s."
         )
     return None
+
+
+def why_door_fails(waiting: Mapping[str, Any], scheduled_at: datetime | None, now: datetime) -> bool:
+    """Whether the door waits in vain, so that the replica behind it never begins."""
+    if waiting.get("reason") not in PULLING_FAILS | _NOT_CREATED | {"CrashLoopBackOff"}:
+        return False
+    return scheduled_at is not None and now - scheduled_at > SETTLES_AFTER
 
 
 def why_rejected(status: Mapping[str, Any]) -> Failure | None:

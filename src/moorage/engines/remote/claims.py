@@ -75,8 +75,8 @@ def node_of(machine: Machine, claimed: Collection[NodeCapacity], clock_error_s: 
         name=machine.name,
         infrastructure=machine.infrastructure,
         architecture=node.architecture,
-        cpu_millis=node.cpu_millis,
-        memory_bytes=node.memory_bytes,
+        cpu_millis=min(node.cpu_millis, machine.most_cpu_millis),
+        memory_bytes=min(node.memory_bytes, machine.most_memory_bytes),
         gpus=tuple(_gpu_of(gpu) for gpu in node.gpus),
         gpu_driver=_few(node.gpu_driver),
         cuda_version=_few(node.cuda_version),
@@ -85,8 +85,22 @@ def node_of(machine: Machine, claimed: Collection[NodeCapacity], clock_error_s: 
         weaknesses=tuple(_line(one) for one in node.weaknesses[:_MOST_FINDINGS]),
         gpu_handover=node.gpu_handover,
         gpu_handover_reason=_few(node.gpu_handover_reason),
-        findings=tuple(_finding_of(machine, one) for one in node.findings[:_MOST_FINDINGS]),
+        findings=(
+            *_too_large(machine, node),
+            *(_finding_of(machine, one) for one in node.findings[:_MOST_FINDINGS]),
+        ),
     )
+
+
+def _too_large(machine: Machine, node: NodeCapacity) -> tuple[HostFinding, ...]:
+    if node.cpu_millis <= machine.most_cpu_millis and node.memory_bytes <= machine.most_memory_bytes:
+        return ()
+    message = (
+        f"It says that it has {node.cpu_millis / 1000:.6g} cores and {node.memory_bytes / 2**30:.6g} GiB of memory. Of a machine "
+        f"that joined, {machine.most_cpu_millis / 1000:.6g} and {machine.most_memory_bytes / 2**30:.6g} GiB are believed. If it is so, "
+        "set largest_machine_cores and largest_machine_memory_gib."
+    )
+    return (HostFinding("machine_too_large", message, "", broken=False),)
 
 
 def _gpu_of(gpu: GpuDevice) -> GpuDevice:

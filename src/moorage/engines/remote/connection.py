@@ -43,15 +43,35 @@ _BYTES_PER_LINE_END = 8
 """HTTP has two line ends around each piece of a stream, output has none of these. The smallest piece that a machine has reason to
 send many of, a frame with an empty line, is of 24 bytes."""
 
+_MOST_AROUND_CONTENT_BYTES = 2**20
+"""Headers, what stands around pieces beyond as much again as they hold, and what was read ahead."""
+
 
 class _FewPieces(FewAnswers):
-    """Of a body that comes in pieces of one byte, aiohttp takes a quarter of a megabyte apart in one go, for half a second."""
+    """Of a body that comes in pieces of one byte, aiohttp takes a quarter of a megabyte apart in one go, for half a second. What
+    stands between pieces (HTTP lets each have words of its own) is read and dropped, and so never makes a machine wait."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(loop)
+        self._received_bytes = 0
+
+    def set_response_params(self, **options: Any) -> None:
+        """For the next request."""
+        self._received_bytes = 0
+        super().set_response_params(**options)
 
     def data_received(self, data: bytes) -> None:
-        if data.count(b"\r\n") <= max(_MANY_LINE_ENDS, len(data) // _BYTES_PER_LINE_END):
-            super().data_received(data)
+        if data.count(b"\r\n") > max(_MANY_LINE_ENDS, len(data) // _BYTES_PER_LINE_END):
+            self._give_up("an answer in very many pieces")
             return
-        self.set_exception(BadHttpMessage("an answer in very many pieces"))
+        super().data_received(data)
+        self._received_bytes += len(data)
+        content = self._payload.total_bytes if self._payload is not None else 0
+        if self._received_bytes > _MOST_AROUND_CONTENT_BYTES + 2 * content:
+            self._give_up("an answer that says nothing")
+
+    def _give_up(self, why: str) -> None:
+        self.set_exception(BadHttpMessage(why))
         if self.transport is not None:
             self.transport.abort()
 

@@ -134,21 +134,23 @@ class RemoteEngine:
             await self._ask("remove", engine_id=there)
 
     async def inspect(self, replica_id: ReplicaId) -> ObservedReplica | None:
-        found: ObservedReplica | None = (await self._ask("inspect", replica_id=replica_id)).answer
+        envelope = await self._ask("inspect", replica_id=replica_id)
+        found: ObservedReplica | None = envelope.answer
         if found is None:
             return None
         with self._connection.failing_in_words("inspect"):
             if found.replica_id != replica_id:
                 raise WireError("it speaks of another replica")
-        checked = await self._checked("inspect", [found])
+        checked = await self._checked("inspect", [found], envelope)
         return checked[0] if checked else None
 
     async def list_replicas(self) -> list[ObservedReplica]:
-        listed: list[ObservedReplica] = (await self._ask("list_replicas")).answer
+        envelope = await self._ask("list_replicas")
+        listed: list[ObservedReplica] = envelope.answer
         with self._connection.failing_in_words("list_replicas"):
             if len({one.replica_id for one in listed}) < len(listed):
                 raise WireError("it lists a replica twice")
-        checked = await self._checked("list_replicas", listed)
+        checked = await self._checked("list_replicas", listed, envelope)
         self._known.forget_old(self._clock.monotonic())
         return sorted(checked, key=lambda one: one.replica_id)
 
@@ -256,7 +258,9 @@ class RemoteEngine:
         self._hints_at = envelope.hints
         return envelope
 
-    async def _checked(self, call: str, listed: Collection[ObservedReplica]) -> list[ObservedReplica]:
+    async def _checked(
+        self, call: str, listed: Collection[ObservedReplica], envelope: Envelope
+    ) -> list[ObservedReplica]:
         """Without those that are on other machines. Those that nobody knows stay: the sweep takes them away, there."""
         now, now_s = self._clock.now(), self._clock.monotonic()
         placed = await self._placements.placed([one.replica_id for one in listed])
@@ -267,7 +271,11 @@ class RemoteEngine:
             log.warning("machine_names_foreign_replicas", machine=self._machine.name, replicas=len(foreign))
         dropped = foreign.union(strangers[_MOST_STRANGERS:])
         with self._connection.failing_in_words(call):
-            return [self._known.checked(one, now) for one in listed if one.replica_id not in dropped]
+            return [
+                self._known.checked(one, now, envelope.booted_at_s)
+                for one in listed
+                if one.replica_id not in dropped
+            ]
 
     def _there(self, engine_id: str) -> str | None:
         return engine_id_there(self._machine, engine_id)

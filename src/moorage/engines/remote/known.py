@@ -5,12 +5,13 @@ than ours: a replica runs at the latest since the moment in which it was first s
 ended after it was last seen to run. How soon another is started, and what starts cost that come to nothing, follows from that.
 """
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from moorage.engines.base import ObservedReplica, ReplicaPhase
+from moorage.engines.base import Failure, ObservedReplica, ReplicaPhase
 from moorage.engines.remote.codec import WireError
 from moorage.engines.remote.machine import Machine, PlacedReplica
 from moorage.kit.ids import ContainerId, ReplicaId
@@ -18,6 +19,7 @@ from moorage.kit.ids import ContainerId, ReplicaId
 _ENGINE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 _FORGET_AFTER_S = 600.0
 """Longer than between two lists. A hint about one that went since then is still passed on."""
+_RESTARTED = Failure("node_lost", "The machine of the replica was restarted; a new one takes its place.")
 
 
 @dataclass
@@ -54,8 +56,10 @@ class KnownReplicas:
             if now_s - one.seen_at_s < _FORGET_AFTER_S
         }
 
-    def checked(self, observed: ObservedReplica, now: datetime) -> ObservedReplica:
-        """As it may be believed. Raises `WireError` where it contradicts itself."""
+    def checked(
+        self, observed: ObservedReplica, now: datetime, booted_at_s: float = -math.inf
+    ) -> ObservedReplica:
+        """As it may be believed. Raises `WireError` where it contradicts itself. `booted_at_s` is by the machine's clock."""
         known = self._known.get(observed.replica_id) or _Known(observed.container_id, 0.0)
         started_at, ended_at = self._times(observed, known, now)
         if (observed.exit_code is not None) != (observed.phase is ReplicaPhase.EXITED):
@@ -74,6 +78,7 @@ class KnownReplicas:
             ended_at=ended_at,
             exit_code=observed.exit_code,
             out_of_memory=observed.out_of_memory,
+            failure=_RESTARTED if _ended_with_its_machine(observed, booted_at_s) else None,
         )
 
     def _times(
@@ -91,6 +96,12 @@ class KnownReplicas:
         known.ended_by = known.ended_by or now
         ended_at = min(observed.ended_at or known.ended_by, known.ended_by)
         return started_at, max(started_at, ended_at, known.ran_at or started_at)
+
+
+def _ended_with_its_machine(observed: ObservedReplica, booted_at_s: float) -> bool:
+    """Nothing that began before its machine was started outlives that. Docker says of it what it says of a process that fails."""
+    began_at = observed.started_at if observed.phase is ReplicaPhase.EXITED else None
+    return began_at is not None and began_at.timestamp() < booted_at_s
 
 
 def engine_id_here(machine: Machine, engine_id: str) -> str:

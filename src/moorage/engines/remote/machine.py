@@ -21,6 +21,9 @@ class Machine:
     port: int
     credential: str = field(repr=False)
     """Good at this machine alone: it could pass it on."""
+    most_cpu_millis: int = 1_024_000
+    most_memory_bytes: int = 8192 * 2**30
+    """What it has beyond this, it says alone."""
 
     @property
     def is_the_operators(self) -> bool:

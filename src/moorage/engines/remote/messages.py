@@ -74,10 +74,15 @@ class Envelope:
     time_s: float
     """The machine's clock, since 1970."""
     monotonic_s: float
-    """Its other clock, which usage is measured by."""
+    """Its other clock, which usage is measured by: it counts from the start of the machine."""
     hints: HintPosition
     answer: Any = None
     failure: WireFailure | None = None
+
+    @property
+    def booted_at_s(self) -> float:
+        """By the machine's clock."""
+        return self.time_s - self.monotonic_s
 
 
 def argument_types(call: str) -> Mapping[str, Any]:

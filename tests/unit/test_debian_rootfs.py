@@ -1,6 +1,6 @@
 """Which packages the example image is made of, from what apt prints."""
 
-from moorage.entrypoints.example_rootfs import closure, parse_dependencies
+from moorage.entrypoints.debian_rootfs import closure, parse_dependencies
 
 REPORT = """\
 python3.11-minimal
