@@ -1,0 +1,158 @@
+"""Models and templates as the API speaks of them."""
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from moorage.containers.schemas import Resources, Text
+from moorage.containers.spec import ApiPath, RegistryProvider
+from moorage.models.planning import LEAST_CONTEXT, MOST_CONTEXT
+
+HubToken = Annotated[str, Field(min_length=1, max_length=500, pattern=r"^[!-~]+$")]
+
+
+class ModelWish(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    model: str = Field(max_length=300, examples=["hf:Qwen/Qwen2.5-7B-Instruct"])
+    """`hf:ORGANIZATION/NAME`, with `@REVISION` for a certain branch, tag or commit."""
+    template: str | None = Field(default=None, max_length=40)
+    """Of `GET /templates`; by default the first that serves the model."""
+    context_tokens: int | None = Field(default=None, ge=LEAST_CONTEXT, le=MOST_CONTEXT)
+    """That one request may have, prompt and answer together."""
+    requests_at_once: int | None = Field(default=None, ge=1, le=1024)
+    """That one replica works on with their whole context."""
+    file: Text | None = Field(default=None, min_length=1, max_length=250)
+    """Of a repository of GGUF files: its name, or its quantisation such as `Q4_K_M`."""
+    hub_token: HubToken | None = None
+    """For a private or gated model. It goes to the hub and, when deployed, into the container; it never comes back."""
+
+
+class ModelDeploy(ModelWish):
+    name: str | None = Field(default=None, max_length=200)
+    """By default the model's."""
+    category: Text | None = Field(default=None, max_length=64)
+    resources: Resources | None = None
+    """By default one replica on the cheapest instance type that fits."""
+    env: dict[str, str] = Field(default_factory=dict)
+    """Beside what the template sets, and before it where both name a variable."""
+
+
+class MemoryRead(BaseModel):
+    """In bytes, on each GPU, or of the replica where there is none."""
+
+    weights_bytes: int
+    context_bytes: int
+    server_bytes: int
+    total_bytes: int
+
+
+class FitRead(BaseModel):
+    instance_type: str
+    gpu_model: str | None
+    gpu_count: int
+    price_per_hour_microusd: int
+    infrastructure: str
+    fits: bool
+    reason: str | None
+    """A sentence, where it does not fit."""
+    memory: MemoryRead | None
+    total_bytes: int | None
+    """Of each GPU, or of the replica."""
+    usable_bytes: int | None
+    """Of those, what a server can have."""
+    free_bytes: int | None
+    """What is left; negative where so much is missing."""
+    longest_context_tokens: int | None
+    """With which it would fit, where a shorter context helps."""
+    available: bool
+    free: int
+    """How many replicas could start now."""
+    capacity: int
+    """How many there could be if nothing else ran."""
+
+
+class TemplateSummary(BaseModel):
+    name: str
+    title: str
+    summary: str
+
+
+class ServerSettingsRead(BaseModel):
+    """As `POST …/containers` takes them."""
+
+    image: str
+    provider: RegistryProvider
+    start_command: str
+    port: int
+    health_path: str
+    health_timeout_s: int
+    api_path: ApiPath
+    env: dict[str, str]
+
+
+class ModelRead(BaseModel):
+    id: str
+    """As it is asked for."""
+    repository: str
+    revision: str
+    commit: str | None
+    kind: str
+    format: str
+    architecture: str | None
+    precision: str
+    parameters: int | None
+    active_parameters: int | None
+    """What one token passes through, of a mixture of experts."""
+    counted_by: str
+    """`hub`, `configuration` or `files`: what the size of the weights follows from."""
+    license: str | None
+    gated: bool
+    private: bool
+    files: int
+    download_bytes: int
+    gguf_files: list[str]
+    """The quantisations there are."""
+
+
+class ModelPlanRead(BaseModel):
+    """`ok` false carries a reason and a sentence, and nothing else."""
+
+    ok: bool
+    reason: str | None = None
+    message: str
+    model: ModelRead | None = None
+    template: TemplateSummary | None = None
+    other_templates: list[TemplateSummary] = []
+    context_tokens: int | None = None
+    longest_context_tokens: int | None = None
+    requests_at_once: int | None = None
+    context_bytes_per_request: int | None = None
+    memory: MemoryRead | None = None
+    """On one GPU."""
+    instance_types: list[FitRead] = []
+    """Cheap ones first."""
+    instance_type: str | None = None
+    """The cheapest that fits, of those that have room now where there are any."""
+    settings: ServerSettingsRead | None = None
+    """For that type."""
+
+
+class TemplateRead(BaseModel):
+    name: str
+    title: str
+    summary: str
+    kinds: list[str]
+    formats: list[str]
+    precisions: list[str]
+    runs_without_gpu: bool
+    images: list[str]
+    port: int
+    health_path: str
+    api_path: ApiPath
+    example: str
+    memory_bytes: int
+    """What it takes itself, beside a model."""
+    instance_type: str | None
+    """The cheapest that it runs on; whether a model fits there is the model's matter."""
+    price_per_hour_microusd: int | None

@@ -1,0 +1,147 @@
+"""From a model's id to a plan, and from a plan to a container. A model that does not fit is refused before anything is held or made."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from moorage.catalog.capacity import InstanceType, room_for
+from moorage.catalog.gpu_models import GpuFacts, gpu_facts
+from moorage.catalog.repository import list_instance_types
+from moorage.containers.capacity_repository import Room, load_room
+from moorage.containers.schemas import ContainerCreate, GeneralResources, HealthCheck, RegistryWrite
+from moorage.containers.spec import ApiPath
+from moorage.kit.errors import FieldError, InvalidInputError, ModelError
+from moorage.models.facts import ModelFacts, NotUsableError
+from moorage.models.fitting import Fit, refusal, smallest_that_fits
+from moorage.models.planning import ModelPlan, ServerSettings, Wish, plan, settings_for
+from moorage.models.reference import ModelReference, parse_reference
+from moorage.models.schemas import ModelDeploy, ModelWish
+from moorage.models.templates import Template
+
+DOES_NOT_FIT = "model_does_not_fit"
+
+
+@dataclass(frozen=True)
+class Offers:
+    """The instance types that are offered, and what is free."""
+
+    types: Sequence[InstanceType]
+    room: Room
+    gpus: Mapping[str, GpuFacts]
+    cpu_overcommit: float
+
+    def gpu(self, instance_type: InstanceType) -> GpuFacts | None:
+        return self.gpus.get(instance_type.gpu_model) if instance_type.gpu_model is not None else None
+
+    def free(self, instance_type: InstanceType) -> int:
+        return room_for(instance_type, self.room.nodes, self.room.used, self.cpu_overcommit)
+
+    def capacity(self, instance_type: InstanceType) -> int:
+        return room_for(instance_type, self.room.nodes, {}, self.cpu_overcommit)
+
+
+async def load_offers(session: AsyncSession, cpu_overcommit: float) -> Offers:
+    room = await load_room(session)
+    types = [one for one in await list_instance_types(session) if one.enabled]
+    models = {one.gpu_model for one in types if one.gpu_model is not None}
+    return Offers(types, room, {model: gpu_facts(model, room.nodes) for model in models}, cpu_overcommit)
+
+
+@dataclass(frozen=True)
+class Choice:
+    plan: ModelPlan
+    fits: Sequence[Fit]
+    """Cheap ones first."""
+    best: Fit | None
+
+
+def parsed(model: str) -> ModelReference:
+    try:
+        return parse_reference(model)
+    except ValueError as exc:
+        raise InvalidInputError(f"model {exc}.", fields=(FieldError("model", str(exc)),)) from exc
+
+
+def choose(facts: ModelFacts, wish: ModelWish, offers: Offers, hub: str) -> Choice:
+    """Raises `ModelError`."""
+    wanted = Wish(wish.template, wish.context_tokens, wish.requests_at_once, wish.file)
+    try:
+        found = plan(facts, wanted, hub)
+    except NotUsableError as exc:
+        raise ModelError(f"{facts.reference.repository} {exc}.", code=exc.code) from exc
+    by_price = sorted(offers.types, key=lambda one: (one.price_per_hour_microusd, one.name))
+    fits = [found.fit(one, offers.gpu(one)) for one in by_price]
+    free = [one for one in fits if one.fits and offers.free(one.instance_type) > 0]
+    return Choice(found, fits, smallest_that_fits(free) or smallest_that_fits(fits))
+
+
+def container_of(wish: ModelDeploy, choice: Choice, offers: Offers, hub: str) -> ContainerCreate:
+    """What is to be made. Raises `ModelError` where it does not fit."""
+    fit = _fit_of(wish, choice)
+    resources = wish.resources or GeneralResources(instance_type=fit.instance_type.name)
+    settings = settings_for(choice.plan, fit.instance_type, offers.gpu(fit.instance_type), hub)
+    return ContainerCreate(
+        name=wish.name if wish.name is not None else name_of(choice.plan.facts.reference),
+        category=wish.category,
+        image=settings.image.image,
+        registry=RegistryWrite(provider=settings.image.provider),
+        resources=resources,
+        start_command=settings.start_command,
+        port=settings.port,
+        health_check=HealthCheck(path=settings.health_path, timeout_s=settings.health_timeout_s),
+        env=environment_of(settings, wish),
+        api_path=ApiPath(settings.api_path),
+        infrastructure="community" if fit.instance_type.infrastructure == "community" else "operator",
+    )
+
+
+def environment_of(settings: ServerSettings, wish: ModelDeploy) -> dict[str, str]:
+    token = {"HF_TOKEN": wish.hub_token} if wish.hub_token is not None else {}
+    return {**settings.environment, **token, **wish.env}
+
+
+def name_of(reference: ModelReference) -> str:
+    """`Qwen/Qwen2.5-7B-Instruct` → `Qwen2.5-7B-Instruct`."""
+    return re.sub(r"[^A-Za-z0-9._-]", "-", reference.name)[:63]
+
+
+def cheapest_for(template: Template, offers: Offers) -> InstanceType | None:
+    def runs_on(one: InstanceType) -> bool:
+        gpu = offers.gpu(one)
+        device = "cpu" if one.gpu_model is None else "gpu"
+        return template.image_for(device, gpu.capability if gpu is not None else None) is not None
+
+    able = [one for one in offers.types if runs_on(one)]
+    return min(able, key=lambda one: (one.price_per_hour_microusd, one.name), default=None)
+
+
+def _fit_of(wish: ModelDeploy, choice: Choice) -> Fit:
+    if wish.resources is None:
+        if choice.best is None:
+            raise ModelError(nothing_fits(choice), code=DOES_NOT_FIT)
+        return choice.best
+    name = wish.resources.instance_type
+    fit = next((one for one in choice.fits if one.instance_type.name == name), None)
+    if fit is None:
+        message = f"{name[:63]!r} is not an instance type that is offered here; see GET /instance-types"
+        fields = (FieldError("resources.instance_type", message),)
+        raise InvalidInputError(f"resources.instance_type {message}.", fields=fields)
+    if not fit.fits:
+        message = refusal(choice.plan.demand, fit, choice.fits)
+        fields = (FieldError("resources.instance_type", fit.reason or "does not fit"),)
+        raise ModelError(message, code=DOES_NOT_FIT, fields=fields)
+    return fit
+
+
+def nothing_fits(choice: Choice) -> str:
+    demand = choice.plan.demand
+    closest = max(
+        (one for one in choice.fits if one.free_bytes is not None),
+        key=lambda one: one.free_bytes or 0,
+        default=None,
+    )
+    if closest is None:
+        return f"{demand.model} fits on no instance type that is offered here."
+    return refusal(demand, closest, choice.fits)

@@ -1,0 +1,130 @@
+"""From `moor deploy hf:ORG/NAME` and its options to what the API is asked."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from moorage_cli.amounts import shown_price
+from moorage_cli.client import Record
+from moorage_cli.container_file import DeployOptions
+from moorage_cli.errors import CliError, UsageError
+from moorage_cli.secret_values import environment_option, read_environment_file, read_secret
+from moorage_cli.session import Session
+
+HUB_TOKEN = "HF_TOKEN"  # noqa: S105 - the variable's name
+_OF_THE_TEMPLATE = {
+    "image": "--image",
+    "provider": "--provider",
+    "username": "--username",
+    "password_file": "--password-file",
+    "start_command": "--command",
+    "port": "--port",
+    "health_path": "--health-path",
+    "health_timeout_s": "--health-timeout",
+    "api_path": "--api-path",
+}
+"""What a model's template says; `moor edit` changes it afterwards."""
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    model: str
+    template: str | None = None
+    context: int | None = None
+    requests: int | None = None
+    file: str | None = None
+    hub_token_file: Path | None = None
+
+
+def model_body(model: ModelOptions, options: DeployOptions, environment: Mapping[str, str]) -> Record:
+    """Of `POST …/models/deploy`, without its resources."""
+    if not model.model.startswith("hf:"):
+        raise UsageError(
+            f"{model.model!r} is not a model. Write hf:ORGANIZATION/NAME, or --image {model.model} for an image."
+        )
+    given = [option for name, option in _OF_THE_TEMPLATE.items() if getattr(options, name) is not None]
+    if given:
+        raise UsageError(
+            f"A model's template says {', '.join(given)}. Leave it out, or deploy an image with --image."
+        )
+    env = read_environment_file(options.environment_file) if options.environment_file else {}
+    env.update(environment_option(text, environment) for text in options.environment)
+    token = read_secret(model.hub_token_file) if model.hub_token_file is not None else env.get(HUB_TOKEN)
+    body: Record = {
+        "model": model.model,
+        "template": model.template,
+        "context_tokens": model.context,
+        "requests_at_once": model.requests,
+        "file": model.file,
+        "hub_token": token,
+        "name": options.name,
+    }
+    body = {name: value for name, value in body.items() if value is not None}
+    return {**body, "env": env} if env else body
+
+
+def resolved(session: Session, project: Record, body: Record) -> Record:
+    """What the model needs and where it fits."""
+    wish = {name: value for name, value in body.items() if name not in ("name", "env")}
+    found: Record = session.client.post(f"/projects/{project['id']}/models/resolve", wish)
+    if not found["ok"]:
+        raise CliError(found["message"], code=found["reason"])
+    return found
+
+
+def with_resources(body: Record, options: DeployOptions, found: Record) -> Record:
+    """The API chooses the cheapest type that fits, unless something is said about it."""
+    scaled = options.min_replicas is not None or options.max_replicas is not None
+    name = options.instance_type or (found["instance_type"] if scaled else None)
+    if name is None:
+        return body
+    if not scaled:
+        return {**body, "resources": {"mode": "general", "instance_type": name}}
+    least = options.min_replicas or 1
+    most = options.max_replicas or least
+    resources = {"mode": "autoscaling", "instance_type": name, "min_replicas": least, "max_replicas": most}
+    return {**body, "resources": resources}
+
+
+def show_plan(session: Session, found: Record) -> None:
+    if session.output.as_json:
+        session.output.result(found)
+        return
+    model, template = found["model"], found["template"]
+    parameters = model["parameters"]
+    pairs = [
+        ("model", model["id"]),
+        ("parameters", f"{parameters / 1e9:.1f} B" if parameters else ""),
+        ("precision", model["precision"]),
+        ("licence", model["license"] or ""),
+        ("download", gigabytes(model["download_bytes"])),
+        ("template", f"{template['name']} ({template['summary']})"),
+        ("or", ", ".join(one["name"] for one in found["other_templates"])),
+    ]
+    session.output.pairs([(name, value) for name, value in pairs if value])
+    session.output.line(found["message"])
+    columns = ("INSTANCE TYPE", "MEMORY", "NEEDED", "USD/HOUR", "FREE", "FITS")
+    session.output.table(
+        columns, [_row(one) for one in found["instance_types"]], "There are no instance types."
+    )
+
+
+def gigabytes(count: int | None) -> str:
+    """10⁹ bytes, as hubs count."""
+    return f"{count / 1e9:.1f} GB" if count is not None else "-"
+
+
+def _row(one: Record) -> list[str]:
+    count = f"{one['gpu_count']} × " if one["gpu_count"] > 1 else ""
+    shorter = one["longest_context_tokens"]
+    fits = "yes" if one["fits"] else one["reason"] or "no"
+    if shorter:
+        fits += f" Fits with --context {shorter}."
+    return [
+        one["instance_type"],
+        f"{count}{gigabytes(one['total_bytes'])}",
+        gigabytes(one["memory"]["total_bytes"]) if one["memory"] else "-",
+        shown_price(one["price_per_hour_microusd"]),
+        str(one["free"]),
+        fits,
+    ]

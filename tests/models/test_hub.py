@@ -1,0 +1,210 @@
+"""A model is looked up at a hub: what is found, what is refused in which sentence, and where a token goes."""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from starlette.responses import JSONResponse, RedirectResponse, Response
+
+from moorage.kit.clock import system_clock
+from moorage.kit.errors import ModelError, UnavailableError
+from moorage.models.facts import ModelFacts
+from moorage.models.hub import look_up_model
+from moorage.models.kinds import ModelFormat, ModelKind
+from moorage.models.reference import parse_reference
+from tests.models.hub_stand_in import (
+    COMMIT,
+    GGUF_ENTRIES,
+    STRANGERS_TOKEN,
+    TOKEN,
+    Hub,
+    Repository,
+    gguf_file,
+    running_hub,
+)
+from tests.ports import free_port
+
+QWEN = "Qwen/Qwen2.5-7B-Instruct"
+LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
+
+
+class Asked:
+    def __init__(self, hub: Hub, url: str) -> None:
+        self.hub = hub
+        self.url = url
+
+    async def __call__(self, model: str, token: str | None = None, gguf: str | None = None) -> ModelFacts:
+        return await look_up_model(self.url, parse_reference(model), token, gguf=gguf, clock=system_clock)
+
+
+@pytest.fixture(name="asked")
+async def asked_fixture() -> AsyncIterator[Asked]:
+    async with running_hub() as (hub, url):
+        yield Asked(hub, url)
+
+
+async def test_a_public_model(asked: Asked) -> None:
+    asked.hub.add(QWEN)
+    facts = await asked(f"hf:{QWEN}")
+    assert (facts.kind, facts.format, facts.commit) == (ModelKind.CHAT, ModelFormat.SAFETENSORS, COMMIT)
+    assert facts.tensor_types == {"BF16": 7_615_616_512}
+    assert facts.config["num_hidden_layers"] == 28
+    assert (facts.license, facts.files, facts.gated, facts.private) == ("apache-2.0", 4, False, False)
+    assert facts.download_bytes == 7_615_616_512 * 2 + 4096
+    assert [path for path, _ in asked.hub.asked] == [
+        f"/api/models/{QWEN}/revision/main",
+        f"/{QWEN}/resolve/{COMMIT}/config.json",
+    ], "the file is that of the commit that was described"
+
+
+async def test_a_certain_revision(asked: Asked) -> None:
+    asked.hub.add(QWEN)
+    assert (await asked(f"hf:{QWEN}@v1.0")).reference.revision == "v1.0"
+    with pytest.raises(ModelError, match="has no revision v9") as refused:
+        await asked(f"hf:{QWEN}@v9")
+    assert refused.value.code == "revision_not_found"
+
+
+async def test_one_that_does_not_exist(asked: Asked) -> None:
+    for token, hint in ((None, "a private model needs a token"), (TOKEN, "the token may not read")):
+        with pytest.raises(ModelError, match=hint) as refused:
+            await asked("hf:nobody/nothing", token)
+        assert refused.value.code == "model_not_found"
+
+
+async def test_a_private_one_is_shown_to_its_readers_alone(asked: Asked) -> None:
+    asked.hub.add(QWEN, private=True)
+    assert (await asked(f"hf:{QWEN}", TOKEN)).private
+    for token in (None, STRANGERS_TOKEN):
+        with pytest.raises(ModelError) as refused:
+            await asked(f"hf:{QWEN}", token)
+        assert refused.value.code == "model_not_found"
+
+
+async def test_a_gated_one_says_what_to_do(asked: Asked) -> None:
+    asked.hub.add(LLAMA, gated="manual")
+    for token, hint in (
+        (None, "give a token of that account"),
+        (STRANGERS_TOKEN, "with the account that the token"),
+    ):
+        with pytest.raises(ModelError, match="accept its licence") as refused:
+            await asked(f"hf:{LLAMA}", token)
+        assert refused.value.code == "model_gated"
+        assert hint in refused.value.message
+    assert (await asked(f"hf:{LLAMA}", TOKEN)).gated
+
+
+async def test_a_token_that_is_refused_never_comes_back(asked: Asked) -> None:
+    asked.hub.add(QWEN)
+    with pytest.raises(ModelError, match="refused the token") as refused:
+        await asked(f"hf:{QWEN}", "hf_wrong")
+    assert "hf_wrong" not in repr(refused.value)
+    assert {authorization for _, authorization in asked.hub.asked} == {"Bearer hf_wrong"}
+
+
+async def test_a_token_does_not_follow_elsewhere(asked: Asked) -> None:
+    """Nor does anybody else: where a hub sends us on to a private address, nothing is connected to."""
+    asked.hub.add(QWEN)
+    async with running_hub() as (other, url):
+        other.add(QWEN)
+        asked.hub.broken = RedirectResponse(f"{url}/api/models/{QWEN}/revision/main")
+        with pytest.raises(UnavailableError, match="not") as refused:
+            await asked(f"hf:{QWEN}", TOKEN)
+        assert refused.value.code == "hub_unreachable"
+        assert other.asked == []
+
+
+async def test_gguf_is_read_from_the_file_that_is_served(asked: Asked) -> None:
+    asked.hub.repositories["Qwen/Qwen2.5-7B-Instruct-GGUF"] = Repository(
+        files={
+            "README.md": b"",
+            "qwen2.5-7b-instruct-q2_k.gguf": 3_015_940_416,
+            "qwen2.5-7b-instruct-q4_k_m.gguf": gguf_file(GGUF_ENTRIES),
+            "qwen2.5-7b-instruct-q8_0-00001-of-00002.gguf": 4_000_000_000,
+            "qwen2.5-7b-instruct-q8_0-00002-of-00002.gguf": 4_098_000_000,
+        },
+        description={"gguf": {"total": 7_615_616_512, "architecture": "qwen2"}},
+    )
+    facts = await asked("hf:Qwen/Qwen2.5-7B-Instruct-GGUF")
+    assert facts.format is ModelFormat.GGUF
+    assert [(one.tag, one.size_bytes) for one in facts.gguf] == [
+        ("Q4_K_M", 1 << 20), ("Q2_K", 3_015_940_416), ("Q8_0", 8_098_000_000)
+    ]  # fmt: skip
+    assert facts.config["num_key_value_heads"] == 4
+    assert facts.config["max_position_embeddings"] == 32768
+    with pytest.raises(ModelError, match=r"has no GGUF file 'Q3_K_M'; it has Q4_K_M, Q2_K, Q8_0"):
+        await asked("hf:Qwen/Qwen2.5-7B-Instruct-GGUF", gguf="Q3_K_M")
+
+
+async def test_what_is_no_model(asked: Asked) -> None:
+    chat = {"pipeline_tag": "text-generation"}
+    cases: list[tuple[dict[str, Any], dict[str, Any], str, str]] = [
+        ({"README.md": b""}, {}, "not_a_model", "has no weights"),
+        (
+            {"adapter_config.json": b"{}", "adapter_model.safetensors": 5},
+            {},
+            "not_a_whole_model",
+            "is an adapter",
+        ),
+        ({"model.safetensors": 5}, chat, "not_a_model", "has no configuration"),
+        (
+            {"model.safetensors": 5, "config.json": b"{}"},
+            {"pipeline_tag": "fill-mask"},
+            "no_template",
+            "is for fill-mask",
+        ),
+        ({"model.safetensors": 5, "config.json": b"[1"}, chat, "hub_misbehaves", "understood"),
+        ({"model.safetensors": 5, "config.json": b"3"}, chat, "not_a_model", "not a configuration"),
+        (
+            {"model.safetensors": 5, "config.json": b'{"a":' + b"[" * 5000 + b"]" * 5000 + b"}"},
+            chat,
+            "hub_misbehaves",
+            "more than can be read",
+        ),
+        ({"model.gguf": b"GARBAGE" * 10}, {}, "not_a_model", "is not a GGUF file"),
+        ({"model.gguf": b"GGUF" + b"\xff" * 60}, {}, "not_a_model", "does not say its architecture"),
+    ]
+    for files, description, code, clause in cases:
+        asked.hub.repositories["acme/thing"] = Repository(files=files, description=description)
+        with pytest.raises(ModelError, match=clause) as refused:
+            await asked("hf:acme/thing")
+        assert refused.value.code == code
+
+
+async def test_a_hub_that_misbehaves(asked: Asked) -> None:
+    cases = [
+        (JSONResponse({}, 500), "HTTP status 500"),
+        (JSONResponse({}, 429), "or give a token"),
+        (Response(b"x" * (9 << 20)), "sent more than"),
+        (RedirectResponse("http://169.254.169.254/latest"), "not reached by HTTPS"),
+    ]
+    for answer, clause in cases:
+        asked.hub.broken = answer
+        with pytest.raises(UnavailableError, match=clause) as refused:
+            await asked(f"hf:{QWEN}")
+        assert refused.value.code == "hub_unreachable"
+
+
+async def test_a_hub_that_is_away() -> None:
+    with pytest.raises(UnavailableError, match="refuses connections") as refused:
+        await look_up_model(
+            f"http://127.0.0.1:{free_port()}", parse_reference(f"hf:{QWEN}"), TOKEN, clock=system_clock
+        )
+    assert refused.value.code == "hub_unreachable"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Qwen/Qwen2.5", "hf:Qwen", "hf:Qwen/../x", "hf:a/b/c", "hf:a/b@", "hf:a/b@x/../y", "hf:a/b c", "hf:-a/b", "hf:" + "a" * 400 + "/b"],
+)  # fmt: skip
+def test_what_is_no_reference(text: str) -> None:
+    with pytest.raises(ValueError, match="must look like hf:"):
+        parse_reference(text)
+
+
+def test_references() -> None:
+    assert str(parse_reference("hf:Qwen/Qwen2.5-7B-Instruct")) == "hf:Qwen/Qwen2.5-7B-Instruct"
+    pinned = parse_reference("hf:org/name@refs/pr/7")
+    assert (pinned.repository, pinned.revision) == ("org/name", "refs/pr/7")
+    assert json.dumps(str(pinned)) == '"hf:org/name@refs/pr/7"'
