@@ -38,6 +38,10 @@ class Users:
             (3, "edit", self.edit),
             (3, "save a draft", self.draft),
             (3, "apply a draft", self.apply_draft),
+            (4, "update beside", self.update_beside),
+            (2, "roll back", self.roll_back),
+            (4, "begin a canary", self.begin_canary),
+            (4, "decide about a canary", self.decide_about_canary),
             (3, "delete", self.delete),
             (1, "suspend", self.suspend),
             (2, "resume", self.resume),
@@ -177,6 +181,64 @@ class Users:
         self._wish(container_id, answer, "running", "apply a draft")
         self._scaling_may_differ(container_id, answer)
 
+    async def update_beside(self) -> None:
+        """A new draft, with the old version serving until the new one has proven itself."""
+        if (container_id := self.some()) is None:
+            return
+        organization = self.containers[container_id]
+        path = f"/containers/{container_id}/draft"
+        changes = self._changes()
+        await self.ask_for(organization, f"draft for {container_id}", "PUT", path, changes)
+        answer = await self.ask_for(
+            organization, f"update {container_id} beside", "POST", f"{path}/apply", {"strategy": "rolling"}
+        )
+        self._wish(container_id, answer, "running", "update beside")
+        self._scaling_may_differ(container_id, answer)
+
+    async def begin_canary(self) -> None:
+        if (container_id := self.some()) is None:
+            return
+        organization = self.containers[container_id]
+        path = f"/containers/{container_id}/draft"
+        await self.ask_for(organization, f"draft for {container_id}", "PUT", path, self._changes())
+        share = self.world.acting.choice((1, 10, 50))
+        wanted = {"strategy": "canary", "share": share, "promote_after_s": 60}
+        answer = await self.ask_for(
+            organization, f"a canary of {share} % for {container_id}", "POST", f"{path}/apply", wanted
+        )
+        self._wish(container_id, answer, "running", "begin a canary")
+        self._scaling_may_differ(container_id, answer)
+
+    async def decide_about_canary(self) -> None:
+        """Of whichever has one; the others refuse."""
+        if (container_id := self.some()) is None:
+            return
+        share = self.world.acting.choice((1, 25, 50))
+        how, body = self.world.acting.choice((("", {"share": share}), ("/promote", None), ("/abort", None)))
+        answer = await self.ask_for(
+            self.containers[container_id],
+            f"canary{how} of {container_id}",
+            "POST",
+            f"/containers/{container_id}/canary{how}",
+            body,
+        )
+        self._scaling_may_differ(container_id, answer)
+
+    async def roll_back(self) -> None:
+        """To any version that the container may have, the one beside an update included."""
+        if (container_id := self.some()) is None:
+            return
+        version = self.world.acting.randrange(1, 5)
+        answer = await self.ask_for(
+            self.containers[container_id],
+            f"roll {container_id} back to version {version}",
+            "POST",
+            f"/containers/{container_id}/rollback",
+            {"version": version},
+        )
+        self._wish(container_id, answer, "running", "roll back")
+        self._scaling_may_differ(container_id, answer)
+
     async def suspend(self) -> None:
         await self.suspend_one(self.world.acting.choice(self.world.organizations))
 
@@ -198,7 +260,8 @@ class Users:
 
     async def raise_price(self) -> None:
         name = self.world.acting.choice(_TYPES)
-        price = self.world.acting.choice((5_000, 400_000, 3_000_000))
+        # The last is more than most have: what runs cannot be renewed.
+        price = self.world.acting.choice((5_000, 400_000, 3_000_000, 30_000_000))
         await self._ask_as_operator(
             f"{name} costs {price} from now on",
             f"/operator/instance-types/{name}",

@@ -31,7 +31,7 @@ _SHARE = 0.6
 _PAUSES_S = (0.0, 0.01, 0.3, 3.0, 20.0, 60.0, 200.0, 900.0)
 _CREDIT_MICROUSD = 60_000_000
 _BAD = (0.0, 0.1, 0.2)
-_DISTURBANCES = (
+DISTURBANCES = (
     "kill the controller",
     "kill the api",
     "kill the gateway",
@@ -141,7 +141,7 @@ def _drawn(
 ) -> tuple[str, Act, float]:
     pause_s, kind = chance.choice(_PAUSES_S), chance.random()
     if chance.random() < outline.bad:
-        acts = [one for one in day.acts() if one[1] in _DISTURBANCES]
+        acts = [one for one in day.acts() if one[1] in DISTURBANCES]
     else:
         acts = gpus.acts() if kind < outline.gpus else people.acts()
     ((_, name, act),) = chance.choices(acts, weights=[weight for weight, _, _ in acts])

@@ -12,6 +12,10 @@ USED_BY: dict[str, str] = {
     "POST /containers/{container_id}/scale": "scale",
     "PUT /containers/{container_id}/draft": "save a draft",
     "POST /containers/{container_id}/draft/apply": "apply a draft",
+    "POST /containers/{container_id}/rollback": "roll back",
+    "POST /containers/{container_id}/canary": "decide about a canary",
+    "POST /containers/{container_id}/canary/promote": "decide about a canary",
+    "POST /containers/{container_id}/canary/abort": "decide about a canary",
     # The operator, by `actors.Users`.
     "POST /operator/organizations/{organization_id}/suspend": "suspend",
     "POST /operator/organizations/{organization_id}/resume": "resume",
@@ -44,13 +48,19 @@ USED_BY: dict[str, str] = {
     "PATCH /api-keys/{key_id}": "change a key",
     "POST /api-keys/{key_id}/rotate": "rotate a key",
     "DELETE /api-keys/{key_id}": "revoke a key",
+    # An evening, by `fleet.FleetActs`.
+    "POST /operator/machines": "a machine joins",
+    "POST /machines/join": "a machine joins",
+    "POST /machines/{machine_id}/pause": "pause a machine",
+    "POST /machines/{machine_id}/resume": "resume a machine",
+    "POST /machines/{machine_id}/drain": "drain a machine",
+    "POST /machines/{machine_id}/leave": "a machine leaves",
+    "PUT /machines/{machine_id}/key": "a machine renews its key",
+    "DELETE /machines/{machine_id}": "remove a machine",
 }
 _SIGN_IN = "people are signed in by the simulation itself; tests/database/test_api_sign_in*.py"
 _READS = "changes nothing that lasts"
 _OPERATOR = "an operator's act on its own, without anything at once; tests/database"
-_ONE_MACHINE = (
-    "there is one machine here; tests/database/test_reconciler_machines.py and test_fleet.py have two"
-)
 UNUSED: dict[str, str] = {
     "POST /auth/email/start": _SIGN_IN,
     "POST /auth/email/verify": _SIGN_IN,
@@ -64,7 +74,10 @@ UNUSED: dict[str, str] = {
     "DELETE /me/sessions": _SIGN_IN,
     "DELETE /me/sessions/{session_id}": _SIGN_IN,
     "POST /projects/{project_id}/containers/preflight": _READS,
+    "POST /projects/{project_id}/models/resolve": _READS,
+    "POST /projects/{project_id}/models/deploy": "as `create`, with what a hub says; tests/database/test_api_models.py",
     "POST /containers/{container_id}/autoscaling/replay": _READS,
+    "POST /containers/{container_id}/wake": "nobody sleeps here; tests/database/test_sleep.py, `make prove-sleep`",
     "POST /containers/{container_id}/fix": "an edit with the values of a proposal: as `edit`",
     "DELETE /containers/{container_id}/draft": "what is dropped was never applied, so nothing runs by it",
     "POST /containers/{container_id}/doctor": "the doctor does not run: it asks the engine only for what the engine's tests cover",
@@ -77,17 +90,9 @@ UNUSED: dict[str, str] = {
     "POST /operator/bank-transfers/{transfer_id}/confirm": "nobody pays by bank transfer here; the ledger's state machine does",
     "POST /operator/bank-transfers/{transfer_id}/expire": "nobody pays by bank transfer here; the ledger's state machine does",
     "POST /operator/organizations/{organization_id}/initial-credit": _OPERATOR,
-    "POST /operator/nodes/{node}/replicas-gone": "no machine is lost for good here",
-    "PUT /operator/nodes/{node}/intake": _ONE_MACHINE,
-    "POST /operator/machines": _ONE_MACHINE,
-    "POST /machines/join": _ONE_MACHINE,
-    "POST /machines/{machine_id}/command": _ONE_MACHINE,
-    "POST /machines/{machine_id}/pause": _ONE_MACHINE,
-    "POST /machines/{machine_id}/resume": _ONE_MACHINE,
-    "POST /machines/{machine_id}/drain": _ONE_MACHINE,
-    "POST /machines/{machine_id}/leave": _ONE_MACHINE,
-    "PUT /machines/{machine_id}/key": _ONE_MACHINE,
-    "DELETE /machines/{machine_id}": _ONE_MACHINE,
+    "POST /operator/nodes/{node}/replicas-gone": "machines come back or are removed here",
+    "PUT /operator/nodes/{node}/intake": "as `drain a machine`, for nodes that are no machines of ours",
+    "POST /machines/{machine_id}/command": "another token, as `a machine joins`",
     "POST /operator/instance-types": _OPERATOR,
     "DELETE /operator/instance-types/{instance_type}": _OPERATOR,
     "DELETE /operator/gateways/{gateway_id}": "there is one gateway, and it comes back",
@@ -97,7 +102,7 @@ UNUSED: dict[str, str] = {
 RECONCILERS_UNUSED: dict[str, str] = {
     "doctor": "asks the engine only for what the engine's tests cover, and changes nothing but its own answer",
     "logs": "makes partitions under a limit of real time (`World.parts`); the world does its work",
-    "machines": _ONE_MACHINE,
     "metrics": "keeps figures that nothing here decides by",
+    "sleep": "goes by what gateways count, and no requests are counted here; tests/database/test_sleep.py",
 }
 """All others run, always or by `parts.py`."""

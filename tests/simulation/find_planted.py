@@ -18,17 +18,18 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from moorage.kit.logging import configure_logging
-from tests.simulation import invariants, invariants_gpus, invariants_rights
-from tests.simulation.afternoon import afternoon_acts_of, afternoon_of
+from tests.simulation import invariants, invariants_fleet, invariants_gpus, invariants_rights
+from tests.simulation.afternoon import afternoon_acts_of
+from tests.simulation.evening import evening_acts_of
 from tests.simulation.parts import draw_parts
-from tests.simulation.planted import BUGS, OF_AFTERNOONS, Bug, bug_named, planted
-from tests.simulation.run import Plan, acts_of, outline_of, run_seed
+from tests.simulation.planted import BUGS, Bug, bug_named, part_of, planted
+from tests.simulation.run import PARTS_OF_A_DAY, Plan, acts_of, outline_of, run_seed
 from tests.simulation.server import Server, postgres
 from tests.simulation.story import clock_text
 
 _KEPT_IN = Path(__file__).with_name("found_before.json")
 MOST_SEEDS = 200
-NAMES = (*invariants.NAMES, *invariants_rights.NAMES, *invariants_gpus.NAMES)
+NAMES = (*invariants.NAMES, *invariants_rights.NAMES, *invariants_gpus.NAMES, *invariants_fleet.NAMES)
 
 
 @dataclass(frozen=True)
@@ -43,9 +44,7 @@ class Found:
 def find(server: Server, bug: Bug, seeds: list[int]) -> Found:
     for number, seed in enumerate(seeds, 1):
         with planted(server, bug):
-            outcome = run_seed(
-                server, Plan(seed, watched=frozenset(bug.breaks), has_day=bug not in OF_AFTERNOONS)
-            )
+            outcome = run_seed(server, Plan(seed, watched=frozenset(bug.breaks), only=part_of(bug)))
         if outcome.broken in bug.breaks:
             return Found(bug.name, outcome.broken, seed, clock_text(outcome.virtual_s).strip(), number)
         if outcome.broken:
@@ -54,18 +53,19 @@ def find(server: Server, bug: Bug, seeds: list[int]) -> Found:
 
 
 def seeds_for(bug: Bug, most: int, *, fresh: bool = False) -> list[int]:
-    """Those that found it before; then those in which most happens that it needs to show. For a bug of afternoons without
-    the days before them."""
+    """Those that found it before; then those in which most happens that it needs to show. For a bug of afternoons or evenings
+    without the rest of the days."""
     known = [] if fresh or bug.name not in found_before() else [found_before()[bug.name]]
-    some = [seed for seed in range(1, most + 1) if bug not in OF_AFTERNOONS or afternoon_of(seed) is not None]
+    part = part_of(bug)
+    some = [seed for seed in range(1, most + 1) if part is None or PARTS_OF_A_DAY[part](seed) is not None]
     others = sorted(some, key=lambda seed: -_promise(bug, seed))
     return [*known, *(seed for seed in others if seed not in known)][:most]
 
 
 def _promise(bug: Bug, seed: int) -> float:
     """How much of what it needs happens in it, for what the seed costs."""
-    if bug in OF_AFTERNOONS:
-        acts = afternoon_acts_of(seed)
+    if (part := part_of(bug)) is not None:
+        acts = {"afternoon": afternoon_acts_of, "evening": evening_acts_of}[part](seed)
         return sum(acts[name] for name in bug.needs) / (10 + acts.total())
     acts, outline = acts_of(seed), outline_of(seed)
     needed = (

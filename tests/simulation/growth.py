@@ -10,7 +10,7 @@ from tests.simulation.world import World
 _FOR_GOOD = frozenset(
     {
         *("ledger_transactions", "ledger_entries", "hours", "billing_documents", "card_payments"),
-        *("leases", "reconciler_status", "gateways", "nodes"),
+        *("leases", "reconciler_status", "gateways", "nodes", "machines", "tunnel_hubs"),
         *DIVIDED_BY_DAYS,
         *("users", "organizations", "organization_members", "projects", "project_members", "credit_accounts"),
         *("saved_cards", "auto_top_ups", "spending_limits", "billing_details", "webhooks"),

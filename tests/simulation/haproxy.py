@@ -14,10 +14,13 @@ from moorage.gateway.table import GatewayTable
 from moorage.kit.ids import ContainerId, ReplicaId
 from tests.simulation.story import Story
 
+_UNREACHED = Health("timeout", None, 0)
+
 
 @dataclass
 class Held:
     container_id: str
+    host: str
     port: int
     draining: bool = False
     busy_until_s: float = 0.0
@@ -31,6 +34,8 @@ class Haproxy:
     story: Story
     servers: dict[ReplicaId, Held] = field(default_factory=dict)
     failing: dict[ReplicaId, Health] = field(default_factory=dict)
+    silent: Callable[[], frozenset[str]] = frozenset
+    """Addresses that it reaches nobody at."""
     routes: frozenset[ContainerId] = frozenset()
     """What it answers for, if only with 503; anything else is 404."""
     keys: frozenset[str] = frozenset()
@@ -55,7 +60,9 @@ class SimulatedDataPlane:
 
     async def health(self) -> Mapping[ReplicaId, Health]:
         held = self.haproxy.enabled()
-        return {name: health for name, health in self.haproxy.failing.items() if name in held}
+        silent = self.haproxy.silent()
+        unreached = {name: _UNREACHED for name, one in held.items() if one.host in silent}
+        return unreached | {name: health for name, health in self.haproxy.failing.items() if name in held}
 
     async def apply(self, table: GatewayTable) -> Applied:
         if self.fails():
@@ -80,8 +87,8 @@ class SimulatedDataPlane:
                     held.draining = True
                     held.busy_until_s = now_s + proxy.chance.choice((0.0, 0.0, 0.5, 8.0, 100.0))
                     changes += 1
-            elif held is None or held.port != server.port or held.draining:
-                proxy.servers[name] = Held(container_id, server.port)
+            elif held is None or (held.host, held.port) != (server.host, server.port) or held.draining:
+                proxy.servers[name] = Held(container_id, server.host, server.port)
                 changes += 1
         for name, held in list(proxy.servers.items()):
             if held.draining and held.busy_until_s <= now_s:

@@ -8,6 +8,7 @@ from tests.simulation.growth import grown, rows_of_tables
 from tests.simulation.invariants_hours import PAID, Paid, SlotsOfHours, held_without_a_reason
 from tests.simulation.invariants_slots import running_processes, too_many
 from tests.simulation.loop import Process
+from tests.simulation.passing import TimeAwake
 from tests.simulation.world import World
 
 Check = Callable[["Invariants"], Iterator[str]]
@@ -39,14 +40,16 @@ class Invariants:
     unled: list[str] = field(default_factory=list)
     """Engine calls of processes that did not lead."""
     late: dict[str, float] = field(default_factory=dict)
-    """Replicas that a process started that led no longer, and until when they may be there."""
+    """Replicas that a process started that led no longer, and for how long they may still be there."""
     bought: set[str] = field(default_factory=set)
     """Hours that were looked at."""
     slots: SlotsOfHours = field(default_factory=SlotsOfHours)
     rows_at_first: dict[str, int] = field(default_factory=dict)
     """Of each table, before the first day."""
+    awake: TimeAwake = field(init=False)
 
     def __post_init__(self) -> None:
+        self.awake = TimeAwake(self.world)
         self.world.watch.acts = self._engine_is_called
         self.world.watch.takes_effect = self._engine_obeys
         self.rows_at_first = rows_of_tables(self.world)
@@ -61,7 +64,7 @@ class Invariants:
     def _engine_obeys(self, process: Process, name: str, of: str) -> None:
         if name == "start" and self._leader() != process.name:
             self.world.story.count("late start")
-            self.late[of] = self.world.now_s() + _LATE_GRACE_S
+            self.late[of] = _LATE_GRACE_S
 
     def _leader(self) -> str | None:
         rows = self.world.query("SELECT holder FROM leases WHERE name = 'containers'")
@@ -128,6 +131,9 @@ _STRANGERS = """
 SELECT 'a row before a process', there.id || ' is on the machine without a row'
 FROM (VALUES {there}) AS there (id) WHERE NOT EXISTS (SELECT FROM replicas r WHERE r.id = there.id)
 """
+_GIVEN_UP = (
+    "SELECT id FROM replicas WHERE reason = 'node_lost' AND state IN ('stopped', 'collected', 'removed')"
+)
 _DELETED = "SELECT 'deleted', id FROM containers WHERE deleted_at IS NOT NULL"
 _BACK = """
 SELECT 'deleted stays deleted', id || ' was deleted, and is to be ' || desired_state || ' again'
@@ -160,7 +166,7 @@ def the_database_agrees(of: Invariants) -> Iterator[tuple[str, str]]:
     if forgotten:
         parts.append(_BACK)
     serving = ", ".join(f"'{name}'" for name in _serving(world))
-    there = ", ".join(f"('{one.spec.replica_id}')" for one in world.machine.replicas.values())
+    there = ", ".join(f"('{one.spec.replica_id}')" for one in world.replicas())
     if serving:
         parts.append(_UNPAID)
     if there:
@@ -197,10 +203,9 @@ def the_database_agrees(of: Invariants) -> Iterator[tuple[str, str]]:
     yield from _unpaid(of, unpaid)
     yield from (("no hour twice", sentence) for sentence in of.slots.twice(paid))
     yield from _unserved(of, paid)
-    of.late = {name: until_s for name, until_s in of.late.items() if until_s > world.now_s()}
-    here = {
-        one.spec.container_id for one in world.machine.replicas.values() if one.spec.replica_id not in of.late
-    }
+    passed_s = of.awake.passed_s()
+    of.late = {name: left_s - passed_s for name, left_s in of.late.items() if left_s > passed_s}
+    here = {one.spec.container_id for one in world.replicas() if one.spec.replica_id not in of.late}
     for container in sorted(of.gone & here):
         yield "deleted stays deleted", f"{container} was deleted and is on the machine again"
     of.gone |= deleted - here
@@ -227,7 +232,7 @@ def _unserved(of: Invariants, hours: list[Paid]) -> Iterator[tuple[str, str]]:
         if hour.id in of.bought:
             continue
         of.bought.add(hour.id)
-        ran_ago_s = of.world.machine.ran_ago_s(hour.container_id)
+        ran_ago_s = of.world.ran_ago_s(hour.container_id)
         if ran_ago_s > _RAN_LATELY_S and now_s >= of.world.renewals_away_until_s:
             yield (
                 "no hour unserved",
@@ -236,7 +241,7 @@ def _unserved(of: Invariants, hours: list[Paid]) -> Iterator[tuple[str, str]]:
 
 
 def _serving(world: World) -> list[str]:
-    runs = {one.spec.replica_id for one in world.machine.running()}
+    runs = {one.spec.replica_id for one in world.running()}
     return sorted(name for name in world.haproxy.enabled() if name in runs)
 
 
@@ -244,19 +249,30 @@ def one_process_for_a_slot(of: Invariants) -> Iterator[str]:
     """Never two of the same generation, unless one failed and has yet to end; and of two generations no longer than a
     hand-over and its drain take."""
     world, now_s = of.world, of.world.now_s()
-    by_slot = Counter((one.spec.container_id, one.spec.slot) for one in world.machine.running())
+    by_slot = Counter((one.spec.container_id, one.spec.slot) for one in world.running())
     twins = {f"{container} slot {slot}" for (container, slot), count in by_slot.items() if count > 1}
     of.twins_since_s = {name: of.twins_since_s.get(name, now_s) for name in sorted(twins)}
+    if twins and world.has_fleet:
+        _note_given_up(of)
     if twins:
         yield from too_many(running_processes(world, without=of.late))
+
+
+def _note_given_up(of: Invariants) -> None:
+    """Of several machines, what one has that did not answer for so long is taken for gone and replaced on another. If it was
+    there all the time, the sweep removes it when it is seen again."""
+    given_up = {row[0] for row in of.world.query(_GIVEN_UP)}
+    for one in of.world.running():
+        if one.spec.replica_id in given_up:
+            of.late.setdefault(one.spec.replica_id, _LATE_GRACE_S)
 
 
 def no_request_to_a_stranger(of: Invariants) -> Iterator[str]:
     """What listens at a server's port is the replica that the gateway means, or nobody."""
     world = of.world
-    at_port = {one.spec.host_port: one.spec for one in world.machine.running()}
+    there = {(one.address, one.spec.host_port): one.spec for one in world.running()}
     for name, held in world.haproxy.servers.items():
-        spec = at_port.get(held.port)
+        spec = there.get((held.host, held.port))
         if spec is not None and spec.replica_id != name and spec.container_id != held.container_id:
             yield f"the gateway sends requests of {held.container_id} to {spec.container_id}"
 
@@ -282,7 +298,7 @@ def rows_and_machine_agree(of: Invariants) -> Iterator[str]:
     world = of.world
     rows = world.query("SELECT id, container_id, state FROM replicas WHERE state <> 'removed' ORDER BY id")
     live = {row[0] for row in rows if row[2] in ("ready", "routed")}
-    there = {one.spec.replica_id for one in world.machine.running()}
+    there = {one.spec.replica_id for one in world.running()}
     for name in sorted(there - live):
         yield f"{name} runs, and its row is not live"
     for name in sorted(live - there):
@@ -321,7 +337,7 @@ def slots_are_single(of: Invariants) -> Iterator[str]:
 
 def nothing_is_left(of: Invariants) -> Iterator[str]:
     world = of.world
-    for one in world.machine.replicas.values():
+    for one in world.replicas():
         yield f"{one.spec.replica_id} of {one.spec.container_id} is still on the machine"
     for name in world.haproxy.servers:
         yield f"{name} is still at the gateway"

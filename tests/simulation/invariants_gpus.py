@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 
 from tests.simulation.gpus import Gpus
 from tests.simulation.invariants import BrokenError, Invariants
-from tests.simulation.passing import LOOK_EVERY_S, is_led
-from tests.simulation.server import START
+from tests.simulation.passing import TimeAwake, is_led
 from tests.simulation.world import World
 
 _KNOWN_AFTER_S = 200.0
@@ -40,7 +39,14 @@ class GpuInvariants:
     on_broken_for_s: dict[str, float] = field(default_factory=dict)
     """By replica: for how long it has run on a broken GPU while somebody led."""
     unbilled_for_s: dict[str, float] = field(default_factory=dict)
-    _looked_at_s: float = 0.0
+    broken_for_s: dict[str, float] = field(default_factory=dict)
+    """By device: for how long somebody could have known of it."""
+    started: set[str] = field(default_factory=set)
+    """Replicas that ran when they were looked at last: what breaks under them is no start."""
+    _awake: TimeAwake = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._awake = TimeAwake(self.world)
 
     def check(self) -> None:
         for name, sentence in self._wrong():
@@ -51,35 +57,34 @@ class GpuInvariants:
         self.check()
 
     def _wrong(self) -> Iterator[tuple[str, str]]:
-        """Time that was skipped does not count, nor any in which nobody led: nobody looked."""
-        passed_s = min(self.world.now_s() - self._looked_at_s, LOOK_EVERY_S)
-        self._looked_at_s = self.world.now_s()
+        """Time in which nobody led does not count: nobody looked."""
+        passed_s = self._awake.passed_s()
         yield from self._twice()
-        yield from self._started_on_broken()
+        yield from self._started_on_broken(passed_s)
         yield from self._left_on_broken(passed_s)
         yield from self._billed(passed_s)
 
     def _twice(self) -> Iterator[tuple[str, str]]:
-        running = [
-            one.spec for one in self.world.machine.running() if one.spec.replica_id not in self.machines.late
-        ]
+        running = [one.spec for one in self.world.running() if one.spec.replica_id not in self.machines.late]
         taken = Counter(device for spec in running for device in spec.gpu_device_ids)
         for device, count in sorted(taken.items()):
             if count > 1:
                 yield "no GPU twice", f"{count} replicas run on {device}"
 
-    def _started_on_broken(self) -> Iterator[tuple[str, str]]:
-        for one in self.world.machine.running():
-            assert one.started_at is not None, "it runs"
-            started_s = (one.started_at - START).total_seconds()
+    def _started_on_broken(self, passed_s: float) -> Iterator[tuple[str, str]]:
+        running = self.world.running()
+        self.broken_for_s = self._grown(self.broken_for_s, set(self.gpus.broken_at_s), passed_s)
+        for one in running:
+            if one.spec.replica_id in self.started:
+                continue
             for device in one.spec.gpu_device_ids:
-                broken_s = self.gpus.broken_at_s.get(device)
-                if broken_s is not None and started_s - broken_s > _KNOWN_AFTER_S:
-                    sentence = f"{one.spec.replica_id} was started on {device}, broken for {started_s - broken_s:.0f} s"
+                if (for_s := self.broken_for_s.get(device, 0.0)) > _KNOWN_AFTER_S:
+                    sentence = f"{one.spec.replica_id} was started on {device}, broken for {for_s:.0f} s"
                     yield "no GPU of a machine that lost it", sentence
+        self.started = {one.spec.replica_id for one in running}
 
     def _left_on_broken(self, passed_s: float) -> Iterator[tuple[str, str]]:
-        running = self.world.machine.running()
+        running = self.world.running()
         on_broken = {
             one.spec.replica_id
             for one in running

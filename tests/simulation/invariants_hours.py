@@ -15,7 +15,7 @@ SELECT 'paid', concat_ws(' ', id, container_id, slot, instance_type,
 FROM hours WHERE state = 'paid'
 """
 _HELD = """
-SELECT h.id, h.container_id, h.slot, CASE WHEN c.deleted_at IS NULL THEN c.state END, h.slot < c.desired_replicas,
+SELECT h.id, h.container_id, h.slot, CASE WHEN c.deleted_at IS NULL THEN c.state END, (h.slot < c.desired_replicas OR h.slot >= 1000 AND c.trial_image IS NOT NULL),
     EXISTS (SELECT FROM replicas r WHERE r.container_id = h.container_id AND r.slot = h.slot
         AND r.instance_type = h.instance_type AND r.state IN ('ready', 'routed')),
     t.memory_bytes + used.memory_bytes <= {memory_bytes} AND t.vcpu_millis + used.vcpu_millis <= {vcpu_millis}

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tests.simulation.invariants import BrokenError
-from tests.simulation.passing import LOOK_EVERY_S
+from tests.simulation.passing import TimeAwake
 from tests.simulation.rights import Rights
 from tests.simulation.team import Team
 from tests.simulation.world import World
@@ -72,7 +72,10 @@ class RightsInvariants:
     watched: frozenset[str] | None = None
     known_for_s: dict[str, float] = field(default_factory=dict)
     """By id of a key that is revoked: for how long a gateway that could know has let it in."""
-    _looked_at_s: float = 0.0
+    _awake: TimeAwake = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._awake = TimeAwake(self.world)
 
     def check(self) -> None:
         for name, sentence in (*self.rights.wrong, *self._in_the_database(), *self._at_the_gateway()):
@@ -94,10 +97,8 @@ class RightsInvariants:
             yield name or "", sentence or ""
 
     def _at_the_gateway(self) -> Iterator[tuple[str, str]]:
-        """Time that was skipped does not count: nobody looked."""
         world, gateway = self.world, self.world.processes["gateway"]
-        passed_s = min(world.now_s() - self._looked_at_s, LOOK_EVERY_S)
-        self._looked_at_s = world.now_s()
+        passed_s = self._awake.passed_s()
         could_know = gateway.alive and not gateway.stopped and world.now_s() > world.postgres_ill_until_s
         let_in = [one for one in sorted(self.rights.revoked) if self._is_let_in(one)]
         before = self.known_for_s if could_know else {}

@@ -26,7 +26,7 @@ def running_processes(world: World, *, without: Iterable[str]) -> list[Running]:
         Running(
             one.spec.container_id, one.spec.generation, one.spec.slot, failed=one.spec.replica_id in failed
         )
-        for one in world.machine.running()
+        for one in world.running()
         if one.spec.replica_id not in without
     ]
 

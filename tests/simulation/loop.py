@@ -113,9 +113,10 @@ class SimulationLoop(asyncio.SelectorEventLoop):
         self._now_s = 0.0
         self.turns = 0
         self.tasks_made = 0
-        self._connected_to: dict[int, int] = {}
+        self.timers_made = 0
+        self._connected_to: dict[int, tuple[str, int]] = {}
         self.connect_to_postgres: Connect | None = None
-        self.connect_to_port: Connect | None = None
+        self.connect_to_address: Callable[[Any, Any, Any], Any] | None = None
         """Both are given by the world: `wire.py` and `network.py`."""
         self.set_task_factory(
             lambda loop, work, **more: NumberedTask(work, loop=self, **more)  # type: ignore[arg-type]
@@ -131,7 +132,7 @@ class SimulationLoop(asyncio.SelectorEventLoop):
         for timer in self._timers():
             if timer._context.get(PROCESS) is not None:
                 timer._when += seconds
-        self._scheduled = [(timer._when, timer) for timer in self._timers()]
+        self._scheduled = [(timer._when, number, timer) for _, number, timer in self._scheduled]
         heapq.heapify(self._scheduled)
 
     def next_of_nobody_s(self) -> float:
@@ -140,7 +141,7 @@ class SimulationLoop(asyncio.SelectorEventLoop):
         return min((one._when for one in waiting), default=self._now_s + 1e9)
 
     def _timers(self) -> Iterator[Any]:
-        return (timer for _, timer in self._scheduled)
+        return (timer for _, _, timer in self._scheduled)
 
     def put_ready(self, handles: list[asyncio.Handle]) -> None:
         self._ready.extend(handles)
@@ -152,9 +153,11 @@ class SimulationLoop(asyncio.SelectorEventLoop):
         *args: Any,
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
-        """As asyncio does it, but the heap compares numbers: timers would be asked in Python, millions of times."""
+        """As asyncio does it, but the heap compares numbers: timers would be asked in Python, millions of times. Of those
+        that are due at the same moment, the one that was made first comes first, whatever else is in the heap."""
         timer = asyncio.TimerHandle(when, callback, args, self, context)
-        heapq.heappush(self._scheduled, (when, timer))
+        self.timers_made += 1
+        heapq.heappush(self._scheduled, (when, self.timers_made, timer))
         return timer
 
     def call_later(
@@ -175,14 +178,14 @@ class SimulationLoop(asyncio.SelectorEventLoop):
 
     def _run_once(self) -> None:
         scheduled, ready, process_of = self._scheduled, self._ready, PROCESS
-        while scheduled and scheduled[0][1]._cancelled:
+        while scheduled and scheduled[0][2]._cancelled:
             heapq.heappop(scheduled)
         if not ready and not self._stopping:
             if not scheduled:
                 raise NothingLeftToDoError
             self._now_s = max(self._now_s, scheduled[0][0])
         while scheduled and scheduled[0][0] <= self._now_s:
-            ready.append(heapq.heappop(scheduled)[1])
+            ready.append(heapq.heappop(scheduled)[2])
         for _ in range(len(ready)):
             handle = ready.popleft()
             if handle._cancelled:
@@ -215,12 +218,12 @@ class SimulationLoop(asyncio.SelectorEventLoop):
     async def create_connection(
         self, protocol_factory: Any, host: Any = None, port: Any = None, **how: Any
     ) -> Any:
-        assert self.connect_to_port is not None, "the world says how"
+        assert self.connect_to_address is not None, "the world says how"
         if (opened := how.get("sock")) is not None:
-            port = self._connected_to.pop(opened.fileno())
+            host, port = self._connected_to.pop(opened.fileno())
             opened.close()
-        return self.connect_to_port(protocol_factory, port)
+        return await self.connect_to_address(protocol_factory, host, port)
 
     async def sock_connect(self, sock: Any, address: Any) -> None:
         """Nothing is connected: a connection of the simulation takes its place."""
-        self._connected_to[sock.fileno()] = address[1]
+        self._connected_to[sock.fileno()] = (address[0], address[1])

@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from moorage.engines.base import Image, ImageRequest, ObservedReplica, PullProgress, ReplicaPhase, ReplicaSpec
+from moorage.engines.remote.machine import Machine as RemoteMachine
 from moorage.engines.simulated import SimulatedEngine, SimulatedImage, SimulatedMachine
-from moorage.engines.simulated_machine import SimulatedReplica
+from moorage.engines.simulated_machine import LOOPBACK, SimulatedReplica
+from moorage.entrypoints.fleet import Fleet
 from moorage.kit.clock import Clock
 from moorage.kit.errors import EngineError
 from moorage.kit.ids import ContainerId, InstallationId, ReplicaId
@@ -29,8 +31,19 @@ _CHANGING = ("start", "stop", "remove")
 
 
 class Machine(SimulatedMachine):
-    def __init__(self, clock: Clock) -> None:
-        super().__init__(clock, dict(IMAGES), cpu_millis=4000, memory_bytes=8 * 2**30)
+    def __init__(self, clock: Clock, name: str = "simulated", address: str = LOOPBACK) -> None:
+        super().__init__(
+            *(clock, dict(IMAGES), name, address),
+            engine_identity=f"engine of {name}",
+            cpu_millis=4000,
+            memory_bytes=8 * 2**30,
+        )
+        self.is_off = False
+        self.is_dark = False
+        """No gateway reaches it."""
+        self.spoken_to: list[tuple[float, str]] = []
+        """How many seconds after it was given up, by whom."""
+        self.given_up_at_s: float | None = None
 
     def running(self) -> list[SimulatedReplica]:
         now = self.clock.now()
@@ -63,6 +76,17 @@ class Machine(SimulatedMachine):
         """Time was skipped: whoever waits for the end of a replica has to reckon anew."""
         self._announce()
 
+    def power_off(self) -> None:
+        """What ran there has ended when it is on again, and is still named by its engine."""
+        for one in self.running():
+            self.end(one, exit_code=255)
+        self.is_off = self.is_dark = True
+        self.cut_off()
+
+    def power_on(self) -> None:
+        self.is_off = self.is_dark = False
+        self.come_back()
+
     def wipe(self) -> None:
         for one in list(self.replicas.values()):
             self.drop(one)
@@ -74,6 +98,17 @@ class Watch:
 
     acts: Callable[[Process, str, str], None] = lambda process, name, of: None
     takes_effect: Callable[[Process, str, str], None] = lambda process, name, of: None
+
+
+@dataclass
+class SimulatedFleet(Fleet):
+    """Machines that joined, as one controller sees them; but for the protocol that it speaks with their node roles."""
+
+    engine_at: Callable[[str], "SimulatedClient"]
+    """By the machine's address."""
+
+    def engine_of(self, name: str, machine: RemoteMachine) -> "SimulatedClient":
+        return self.engine_at(machine.address)
 
 
 class SimulatedClient(SimulatedEngine):
@@ -89,6 +124,7 @@ class SimulatedClient(SimulatedEngine):
         watch: Watch,
     ) -> None:
         super().__init__(machine, installation_id)
+        self.machine = machine
         self._process = process
         self._faults = faults
         self._chance = chance
@@ -143,6 +179,10 @@ class SimulatedClient(SimulatedEngine):
 
     async def _call(self, name: str, of: str, work: Callable[[], Awaitable[ResultT]]) -> ResultT:
         self.under_way += 1
+        if (since_s := self.machine.given_up_at_s) is not None:
+            self.machine.spoken_to.append(
+                (self._clock.monotonic() - since_s, f"{self._process.name} calls {name} {of}")
+            )
         try:
             return await self._answer(name, of, work)
         finally:

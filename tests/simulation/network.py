@@ -5,9 +5,13 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from moorage.tunnel.addresses import NODE_PORT
 from tests.simulation.loop import SimulationLoop
 from tests.simulation.machine import Machine
 from tests.simulation.receivers import HOOKS_PORT, SMTP_PORT, Receivers
+
+_SILENCE_S = 130.0
+"""For so long the kernel tries to reach a machine that says nothing."""
 
 
 class _SilentTransport(asyncio.Transport):
@@ -35,15 +39,19 @@ class _SilentTransport(asyncio.Transport):
 
 
 def connector(
-    loop: SimulationLoop, machine: Machine, receivers: Receivers
-) -> Callable[[Callable[[], asyncio.BaseProtocol], Any], tuple[asyncio.Transport, asyncio.BaseProtocol]]:
-    def connect(
-        protocol_factory: Callable[[], asyncio.BaseProtocol], port: Any
+    loop: SimulationLoop, machines: Callable[[], list[Machine]], receivers: Receivers
+) -> Callable[[Callable[[], asyncio.BaseProtocol], Any, Any], Any]:
+    async def connect(
+        protocol_factory: Callable[[], asyncio.BaseProtocol], host: Any, port: Any
     ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
         if port in (SMTP_PORT, HOOKS_PORT):
             return receivers.connect(protocol_factory, port)  # type: ignore[no-any-return]
-        if machine.answers_at(port) is None:
-            raise ConnectionRefusedError(f"nobody listens at {port}")
+        machine = next((one for one in machines() if one.address == host), None)
+        if machine is None or not machine.reachable:
+            await asyncio.sleep(_SILENCE_S)
+            raise TimeoutError(f"{host} is silent")
+        if port != NODE_PORT and machine.answers_at(port) is None:
+            raise ConnectionRefusedError(f"nobody listens at {host}:{port}")
         protocol = protocol_factory()
         transport = _SilentTransport(loop, protocol)
         protocol.connection_made(transport)

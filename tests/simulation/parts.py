@@ -28,5 +28,6 @@ def draw_parts(seed: int) -> frozenset[str]:
     return frozenset(name for name in PARTS if chance.random() < _CHANCE[name])
 
 
-def reconcilers_of(parts: frozenset[str]) -> frozenset[str]:
-    return frozenset(("renewals", *(name for part in parts for name in PARTS[part])))
+def reconcilers_of(parts: frozenset[str], *, has_fleet: bool) -> frozenset[str]:
+    always = ("renewals", "machines") if has_fleet else ("renewals",)
+    return frozenset((*always, *(name for part in parts for name in PARTS[part])))

@@ -8,6 +8,7 @@ lease that a dead process left would never run out.
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from datetime import datetime
 
 from moorage.reconcile.lease import Lease
@@ -66,6 +67,19 @@ async def pass_time(world: World, seconds: float, leases: list[Lease], look: Cal
             restless_s = _RESTLESS_S - _AWAKE_S
 
 
+@dataclass
+class TimeAwake:
+    """How much time passed between two looks in which somebody could do something: what was skipped does not count."""
+
+    world: World
+    _looked_at_s: float = 0.0
+
+    def passed_s(self) -> float:
+        passed_s = min(self.world.now_s() - self._looked_at_s, LOOK_EVERY_S)
+        self._looked_at_s = self.world.now_s()
+        return passed_s
+
+
 async def watched(act: Awaitable[None], look: Callable[[], None]) -> None:
     """Until it is done. It may take minutes, so `look` is called meanwhile as often as at other times: what is only true
     for a while, as what ran when an hour was bought, would be looked for too late."""
@@ -80,7 +94,7 @@ def _may_skip(world: World) -> bool:
     """Also while a process is dead, up to its next start; not while one is stopped, or waits for an answer."""
     living = [one for one in world.processes.values() if one.alive]
     moving = not any(one.stopped for one in living)
-    waiting = any(world.engines[one.name].under_way for one in living if one.name in world.engines)
+    waiting = any(engine.under_way for one in living for engine in world.engines.get(one.name, ()))
     if waiting or world.now_s() < world.noticed_at_s:
         return False
     starts_s = world.loop.next_of_nobody_s() - world.now_s() - _MARGIN_S
@@ -103,10 +117,11 @@ def _next_due_s(world: World) -> tuple[bool, float, float]:
     are due."""
     due = ", ".join(f"({DUE[part]})" for part in sorted(world.parts) if part in DUE) or "NULL::timestamptz"
     ((unsettled, container_s, hour_s, routed, other_s),) = world.query(_QUIET.format(due=due))
-    noticed = set((routed or "").split()) == {one.spec.replica_id for one in world.machine.running()}
+    running = world.running()
+    noticed = set((routed or "").split()) == {one.spec.replica_id for one in running}
     ends_s = 1e9
     now: datetime = world.machine.clock.now()
-    for one in world.machine.running():
+    for one in running:
         if one.ends_at is not None:
             ends_s = min(ends_s, (one.ends_at - now).total_seconds())
     due_s = float(container_s) if container_s is not None else 1e9
@@ -128,6 +143,7 @@ def _skip(world: World, seconds: float, leases: list[Lease], *, looked_at: bool 
         WHERE expires_at > sim.clock_timestamp() AND holder IN ({living});
         UPDATE gateways SET seen_at = seen_at + interval '{seconds} seconds';
         UPDATE nodes SET seen_at = seen_at + interval '{seconds} seconds';
+        UPDATE machines SET seen_at = seen_at + interval '{seconds} seconds';
         UPDATE reconciler_status SET last_run_at = last_run_at + interval '{seconds} seconds'"""
     )
     if looked_at:
@@ -138,5 +154,6 @@ def _skip(world: World, seconds: float, leases: list[Lease], *, looked_at: bool 
     for lease in leases:
         lease.deadline_s += seconds
     world.loop.skip(seconds)
-    world.machine.look_again()
+    for machine in world.machines():
+        machine.look_again()
     world.story.counts["hours skipped"] += seconds / 3600  # type: ignore[assignment]

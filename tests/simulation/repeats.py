@@ -50,10 +50,10 @@ def tell(server: Server, plan: run.Plan) -> Telling:
     return Telling(statements, outcome.story.lines)
 
 
-def told_elsewhere(seeds: list[int], hash_seed: int, *, has_day: bool = True) -> Telling:
+def told_elsewhere(seeds: list[int], hash_seed: int, *, only: str | None = None) -> Telling:
     """The last of these seeds, told in a process of its own."""
     command = [sys.executable, "-m", "tests.simulation.repeats", "--tell", *map(str, seeds)]
-    command += [] if has_day else ["--afternoon"]
+    command += [] if only is None else ["--only", only]
     environment = {**os.environ, "PYTHONHASHSEED": str(hash_seed), "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -80,12 +80,11 @@ def main() -> int:
     parser.add_argument(
         "--tell", action="store_true", help="only tell the last of the seeds, after the others"
     )
-    parser.add_argument("--afternoon", action="store_true", help="without the days before")
+    parser.add_argument("--only", choices=sorted(run.PARTS_OF_A_DAY), help="without the rest of the days")
     how = parser.parse_args()
-    has_day = not how.afternoon
     if how.tell:
         configure_logging("critical", as_json=True)
-        plans = [run.Plan(seed, has_day=has_day) for seed in how.seeds]
+        plans = [run.Plan(seed, only=how.only) for seed in how.seeds]
         with postgres() as server:
             for plan in plans[:-1]:
                 run.run_seed(server, plan)
@@ -93,9 +92,9 @@ def main() -> int:
         return 0
     failed = False
     for seed in how.seeds:
-        alone = told_elsewhere([seed], 1, has_day=has_day)
+        alone = told_elsewhere([seed], 1, only=how.only)
         for number, before in enumerate([[one] for one in how.after] or [[]]):
-            again = told_elsewhere([*before, seed], 2 + number, has_day=has_day)
+            again = told_elsewhere([*before, seed], 2 + number, only=how.only)
             found = list(differences(alone, again))
             failed = failed or bool(found)
             words = "another story" if found else "the same"

@@ -85,6 +85,15 @@ RARE = (
     "GPU lost in use",
     "all GPUs lost",
     "GPU came back",
+    "machine joined",
+    "machine lost its power",
+    "machine cut off",
+    "machine cut off from the controller",
+    "machine came back",
+    "machine draining",
+    "machine removed",
+    "machine left",
+    "an address is given again",
 )
 """What a long run must have seen, or it proves nothing."""
 SEEDS_FOR_RARE = 200

@@ -23,6 +23,8 @@ from tests.simulation.burial import buried_afterwards
 from tests.simulation.chance import seeded_secrets
 from tests.simulation.checks import Checks, settings_of
 from tests.simulation.compiled_once import compiled_once
+from tests.simulation.evening import SETTINGS as EVENING
+from tests.simulation.evening import Evening, evening_of
 from tests.simulation.faults import CALM, Rates, draw_rates
 from tests.simulation.invariants import AT_THE_END, BrokenError, Invariants
 from tests.simulation.invariants_deliveries import DeliveryInvariants
@@ -45,13 +47,15 @@ _NIGHTS_S = (4 * 3600.0, 8 * 3600.0, 12 * 3600.0)
 """In each seed one: hours in which only hours are renewed, until the money ends."""
 _LOOKS, _BETWEEN_LOOKS_S = 3, 60.0
 """At what has settled: a minute is more than a replica takes to drain, to end and to be replaced."""
-_EVENING_S = 900.0
-"""In which an afternoon settles: nothing in it waits for an hour."""
+_SETTLES_S = 900.0
+"""For an afternoon or an evening: nothing in them waits for an hour."""
 _DEPLOYMENTS = 2
 """What the first events are."""
 _OF_OTHERS = 0.4
 """How many of the events are about payments or deliveries, where a seed has them."""
 Acts = Callable[[], list[tuple[int, str, Act]]]
+PARTS_OF_A_DAY: dict[str, Callable[[int], Any]] = {"afternoon": afternoon_of, "evening": evening_of}
+"""What only some of the seeds have."""
 PROCESSES = ("api", "gateway", "controller1", "controller2")
 
 
@@ -75,8 +79,11 @@ class Plan:
     single_faults: bool = True
     watched: frozenset[str] | None = None
     """The only invariants that count; all unless a certain bug is looked for."""
-    has_day: bool = True
-    """Without it there is only the afternoon, if the seed has one."""
+    only: str | None = None
+    """`afternoon` or `evening`: without the rest of the day, if the seed has one."""
+
+    def has(self, part: str) -> bool:
+        return self.only in (None, part)
 
 
 def run_seed(server: Server, plan: Plan, look: Callable[[World], None] = lambda world: None) -> Outcome:
@@ -95,7 +102,8 @@ def _run_seed(server: Server, plan: Plan, look: Callable[[World], None]) -> Outc
     broken, sentence = None, ""
     with seeded_secrets(plan.seed), slower(leases), types_learnt_once(), compiled_once():
         parts = draw_parts(plan.seed)
-        world = new_world(server, plan.seed, settings_of(parts))
+        settings = settings_of(parts) | (EVENING if evening_of(plan.seed) is not None else {})
+        world = new_world(server, plan.seed, settings)
         world.parts = parts
         bank = Bank(world.loop)
         look(world)
@@ -186,7 +194,7 @@ async def _life(world: World, plan: Plan, leases: list[Lease], bank: Bank) -> No
         checks.all.append(deliveries)
         others.append(Listeners(world, users, world.receivers, deliveries).acts)
     await pass_time(world, 5, leases, checks.check)
-    if plan.has_day:
+    if plan.has("day"):
         await _day(
             world,
             plan,
@@ -197,22 +205,23 @@ async def _life(world: World, plan: Plan, leases: list[Lease], bank: Bank) -> No
             lambda chance: _drawn(chance, users, others, day, outline.bad),
         )
     ends = plan.watched is None or not plan.watched.isdisjoint(AT_THE_END)
-    if ends and plan.has_day:
+    if ends and plan.has("day"):
         await _converge(world, users, checks, leases)
-    if (drawn := afternoon_of(plan.seed)) is not None and (ends or not plan.has_day):
-        afternoon = Afternoon(
-            world,
-            plan.seed,
-            drawn,
-            users,
-            checks,
-            invariants,
-            deliveries,
-            lambda seconds: pass_time(world, seconds, leases, checks.check),
-        )
+
+    async def let_pass(seconds: float) -> None:
+        await pass_time(world, seconds, leases, checks.check)
+
+    goes_on = ends or plan.only is not None
+    if goes_on and plan.has("afternoon") and (drawn := afternoon_of(plan.seed)) is not None:
+        afternoon = Afternoon(*(world, plan.seed, drawn, users, checks, invariants, deliveries), let_pass)
         await afternoon.live(plan.left_out, single_faults=plan.single_faults)
-        await _converge(world, users, checks, leases, _EVENING_S)
+        await _converge(world, users, checks, leases, _SETTLES_S)
         await afternoon.part()
+    if goes_on and plan.has("evening") and (planned := evening_of(plan.seed)) is not None:
+        evening = Evening(world, plan.seed, planned, users, checks, invariants, let_pass)
+        await evening.live(plan.left_out, single_faults=plan.single_faults)
+        await _converge(world, users, checks, leases, _SETTLES_S)
+        await evening.part()
     if ends:
         await _years_pass(world)
         invariants.check_kept()
@@ -301,9 +310,9 @@ async def _years_pass(world: World) -> None:
     world.processes["housekeeper"].kill()
 
 
-def shrink(server: Server, outcome: Outcome, has_day: bool) -> tuple[Plan, Outcome]:
+def shrink(server: Server, outcome: Outcome, only: str | None) -> tuple[Plan, Outcome]:
     """The same invariant broken by fewer events: left out in halves, then one by one."""
-    plan, best = Plan(outcome.seed, has_day=has_day), outcome
+    plan, best = Plan(outcome.seed, only=only), outcome
     calm = replace(plan, single_faults=False)
     if (tried := run_seed(server, calm)).broken == outcome.broken:
         plan, best = calm, tried
@@ -326,9 +335,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("-v", "--verbose", action="store_true", help="tell every story")
     parser.add_argument("--shrink", action="store_true", help="shorten the stories of the seeds that fail")
     parser.add_argument(
-        "--afternoon",
-        action="store_true",
-        help="without the days before: faster, where members, keys and GPUs matter",
+        "--only",
+        choices=sorted(PARTS_OF_A_DAY),
+        help="without the rest of the days: faster, where members, keys and GPUs matter (afternoon), or machines (evening)",
     )
     parser.add_argument("--jobs", type=int, default=1, help="seeds at once, each with a Postgres of its own")
     parser.add_argument(
@@ -351,7 +360,7 @@ def main(arguments: list[str] | None = None) -> int:
     done = {one.seed for one in results if one.commit == how.commit}
     seeds = [seed for seed in range(int(first), int(last or first) + 1) if seed not in done]
     tells = how.verbose or not last
-    for result, story in _results(seeds, how.jobs, how.shrink, how.commit, not how.afternoon):
+    for result, story in _results(seeds, how.jobs, how.shrink, how.commit, how.only):
         results.append(result)
         print(result.line(), flush=True)
         if how.keep:
@@ -369,17 +378,17 @@ def _named_commit(text: str) -> str:
 
 
 def _results(
-    seeds: list[int], jobs: int, shrinks: bool, of_commit: str, has_day: bool
+    seeds: list[int], jobs: int, shrinks: bool, of_commit: str, only: str | None
 ) -> Iterator[tuple[Result, list[str]]]:
     """As they come. Each job takes every so manieth seed, with a Postgres of its own."""
     if jobs == 1:
-        yield from _some(seeds, shrinks, of_commit, has_day)
+        yield from _some(seeds, shrinks, of_commit, only)
         return
     spawn = multiprocessing.get_context("spawn")
     queue: Any = spawn.Queue()
     workers = [
         spawn.Process(
-            target=_work, args=(queue, number, seeds[number::jobs], shrinks, of_commit, has_day), daemon=True
+            target=_work, args=(queue, number, seeds[number::jobs], shrinks, of_commit, only), daemon=True
         )
         for number in range(jobs)
     ]
@@ -399,28 +408,28 @@ def _results(
             worker.join()
 
 
-def _work(queue: Any, number: int, seeds: list[int], shrinks: bool, of_commit: str, has_day: bool) -> None:
+def _work(queue: Any, number: int, seeds: list[int], shrinks: bool, of_commit: str, only: str | None) -> None:
     """On a processor of its own, together with its Postgres: only one of the two ever runs."""
     _end_in_order()
     processors = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {processors[number % len(processors)]})
-    for told in _some(seeds, shrinks, of_commit, has_day):
+    for told in _some(seeds, shrinks, of_commit, only):
         queue.put(told)
     queue.put(None)
 
 
 def _some(
-    seeds: list[int], shrinks: bool, of_commit: str, has_day: bool
+    seeds: list[int], shrinks: bool, of_commit: str, only: str | None
 ) -> Iterator[tuple[Result, list[str]]]:
     configure_logging("critical", as_json=True)
     with postgres() as server:
         for seed in seeds:
-            if not has_day and afternoon_of(seed) is None:
+            if only is not None and PARTS_OF_A_DAY[only](seed) is None:
                 continue
-            outcome = run_seed(server, Plan(seed, has_day=has_day))
+            outcome = run_seed(server, Plan(seed, only=only))
             result, story = _result(outcome, of_commit), [*outcome.story.lines, outcome.sentence]
             if outcome.broken and shrinks:
-                plan, outcome = shrink(server, outcome, has_day)
+                plan, outcome = shrink(server, outcome, only)
                 story = [f"shrunk to {plan}", *outcome.story.lines, outcome.sentence]
             yield result, story
 

@@ -13,6 +13,7 @@ from typing import Any
 from sqlalchemy import func
 
 from moorage.containers.reconciler import disk_watch, gpu_watch, sweep
+from moorage.entrypoints import fleet
 from moorage.gateway import agent
 from moorage.reconcile import driver, lease
 from moorage.telemetry.logs import collector
@@ -37,6 +38,9 @@ _SLOWER: tuple[tuple[Any, str, float], ...] = (
 GPUS_EVERY_S = 15.0
 """Only in an afternoon: on days there are no GPUs, and each look less would change every story that is kept."""
 
+FLEET_EVERY_S = 15.0
+"""Only in an evening."""
+
 
 @contextlib.contextmanager
 def slower(leases: list[lease.Lease]) -> Iterator[None]:
@@ -59,6 +63,7 @@ def slower(leases: list[lease.Lease]) -> Iterator[None]:
     ]
     before = [(module, name, getattr(module, name)) for module, name, _ in changes]
     before.append((gpu_watch, "EVERY_S", gpu_watch.EVERY_S))
+    before.append((fleet, "LOOK_EVERY_S", fleet.LOOK_EVERY_S))
     try:
         for module, name, value in changes:
             setattr(module, name, value)
@@ -71,3 +76,8 @@ def slower(leases: list[lease.Lease]) -> Iterator[None]:
 def slower_with_gpus() -> None:
     """Until the seed ends."""
     gpu_watch.EVERY_S = GPUS_EVERY_S
+
+
+def slower_with_a_fleet() -> None:
+    """Until the seed ends. Still often enough to see that a machine is silent for as long as makes it lost."""
+    fleet.LOOK_EVERY_S = FLEET_EVERY_S

@@ -8,7 +8,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
 
 from autoscale import NOTHING, total
-from autoscale_rules import Dstack, HuggingFace, Knative, Moorage, SkyServe
+from autoscale_patterns import lived
+from autoscale_rules import Dstack, Forecasting, HuggingFace, Knative, Moorage, SkyServe
 from autoscale_traces import Trace, traces
 
 
@@ -31,6 +32,17 @@ def test_ahead_of_the_others_on_both_together(some: list[Trace], peer: type) -> 
     ours, theirs = total(Moorage, some, 60), total(peer, some, 60)
     assert ours.share_over_target < theirs.share_over_target
     assert ours.replica_s_per_good_request < theirs.replica_s_per_good_request
+
+
+def test_jobs_on_the_hour_find_their_replicas_ready() -> None:
+    trace = lived("cron", seed=9, lasts_s=2 * 3600)
+    ours, knative = total(Forecasting, [trace], 300), total(Knative, [trace], 300)
+    assert ours.share_over_target <= 0.7 * knative.share_over_target
+
+
+def test_bursts_by_chance_are_not_foreseen() -> None:
+    trace = lived("chance bursts", seed=9, lasts_s=1800)
+    assert total(Forecasting, [trace], 300) == total(Moorage, [trace], 300)
 
 
 def test_the_same_seed_gives_the_same_trace() -> None:

@@ -6,6 +6,7 @@ from moorage.entrypoints.api import _routes
 from moorage.entrypoints.reconcilers import RECONCILERS
 from tests.simulation.actors import BadDay, Users
 from tests.simulation.coverage import RECONCILERS_UNUSED, UNUSED, USED_BY
+from tests.simulation.fleet import FleetActs
 from tests.simulation.gpus import Gpus
 from tests.simulation.listeners import Listeners
 from tests.simulation.parts import PARTS, reconcilers_of
@@ -40,12 +41,13 @@ def test_every_act_that_is_named_is_somebodys() -> None:
     users = Users(nowhere)
     people = People(nowhere, users, nowhere, nowhere, nowhere)
     doers: list[Any] = [users, Races(users), BadDay(nowhere), people, Gpus(nowhere, users)]
+    doers += [FleetActs(nowhere, nowhere)]
     doers += [Payers(nowhere, users, nowhere, nowhere), Listeners(nowhere, users, nowhere, nowhere)]
     acts = {name for doer in doers for _, name, _ in doer.acts()} | {"somebody founds the team"}
     assert set(USED_BY.values()) - acts == set()
 
 
 def test_every_reconciler_runs_or_says_why_not() -> None:
-    run = {"containers", *reconcilers_of(frozenset(PARTS))}
+    run = {"containers", *reconcilers_of(frozenset(PARTS), has_fleet=True)}
     assert RECONCILERS.keys() - run - RECONCILERS_UNUSED.keys() == set(), "new: let it run, or say why not"
     assert RECONCILERS_UNUSED.keys() <= RECONCILERS.keys() - run

@@ -50,6 +50,14 @@ def test_more_bad_days(server: Server) -> None:
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
+def test_evenings_with_machines(server: Server) -> None:
+    for seed in (9, 10, 20, 36):
+        outcome = run_seed(server, Plan(seed, only="evening"))
+        assert outcome.broken is None, f"seed {seed}\n{told(outcome)}"
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     "seed",
     [
@@ -76,9 +84,9 @@ def test_a_day_that_was_judged_wrongly(server: Server, seed: int) -> None:
         "names are random",
         "what is deleted can be started",
         "whoever is overtaken does not see it",
-        "a draft wins over scaling",
         "the removed keep their keys",
         "a GPU in use is free",
+        "pauses are not heard",
     ],
 )
 def test_a_planted_bug_is_found(server: Server, name: str) -> None:
@@ -111,8 +119,8 @@ def test_the_same_story_in_another_process(server: Server, tmp_path: Path) -> No
 @pytest.mark.timeout(900)
 def test_the_same_story_after_another() -> None:
     """Afternoons, in which most waits for locks: whom a deadlock ended was once a matter of the real clock."""
-    alone = told_elsewhere([50], 1, has_day=False)
-    assert list(differences(alone, told_elsewhere([65, 6, 50], 2, has_day=False))) == []
+    alone = told_elsewhere([50], 1, only="afternoon")
+    assert list(differences(alone, told_elsewhere([65, 6, 50], 2, only="afternoon"))) == []
 
 
 def test_a_copy_of_the_code_is_told_its_commit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""The installation under simulation: its processes, its machine, its gateway, its clocks.
+"""The installation under simulation: its processes, its machines, its gateway, its clocks.
 
 Every process is wired as its role wires it (`entrypoints/`), with a clock, an engine and a data plane of the simulation.
 """
@@ -24,6 +24,7 @@ from moorage.containers.channels import CONTAINERS
 from moorage.containers.reconciler.reconciler import ContainersReconciler
 from moorage.engines.base import LOCAL_ENGINE
 from moorage.engines.engines import Engines
+from moorage.engines.simulated_machine import SimulatedReplica
 from moorage.entrypoints.api import create_app
 from moorage.entrypoints.housekeeping import Housekeeping
 from moorage.entrypoints.reconcilers import Parts, make_reconcilers
@@ -44,7 +45,7 @@ from moorage.telemetry.partitions import plan_partitions
 from tests.simulation.faults import CALM, Faults, Rates
 from tests.simulation.haproxy import Haproxy, SimulatedDataPlane
 from tests.simulation.loop import Process, SimulationLoop
-from tests.simulation.machine import Machine, SimulatedClient, Watch
+from tests.simulation.machine import Machine, SimulatedClient, SimulatedFleet, Watch
 from tests.simulation.network import connector
 from tests.simulation.parts import reconcilers_of
 from tests.simulation.plain import PlainConnection
@@ -64,6 +65,8 @@ UPDATE containers SET changes = changes + 1, reconcile_at = sim.now() WHERE id I
 RETURNING pg_notify('moorage_containers', id)
 """
 BASE_URL = "http://127.0.0.1:8080"
+_NO_PULLS: Any = None
+"""Images of the simulation are on every machine."""
 
 
 class ProcessClock:
@@ -126,6 +129,7 @@ class World:
     settings: Settings
     wire: Wire
     machine: Machine
+    """Moorage's own."""
     haproxy: Haproxy
     watch: Watch
     receivers: Receivers
@@ -148,8 +152,14 @@ class World:
     """Containers whose deletion was acknowledged."""
     drivers: dict[str, list[Driver]] = field(default_factory=dict)
     """By process, those of the present one, if it lives."""
-    engines: dict[str, SimulatedClient] = field(default_factory=dict)
-    """The engine as each process sees it."""
+    joined: dict[str, Machine] = field(default_factory=dict)
+    """Other machines, by their address in the tunnel."""
+    former: list[Machine] = field(default_factory=list)
+    """Machines that were removed, or left."""
+    has_fleet: bool = False
+    """Controllers that are started from now on look for machines that joined."""
+    engines: dict[str, list[SimulatedClient]] = field(default_factory=dict)
+    """By process: the engines as it sees them."""
     crashes: list[str] = field(default_factory=list)
     """Requests that were answered with a 500."""
     drawn_rates: Rates = CALM
@@ -277,14 +287,13 @@ class World:
         listener = Listener(self.server.dsn, clock)
         async with database.transaction() as session:
             installation_id = await ensure_installation_id(session)
-        engine = self._engine(process, installation_id)
+        self.engines[process.name] = []
+        engines = Engines({LOCAL_ENGINE: self.engine(process, installation_id, self.machine)})
         cards = card_provider(self.settings)
-        made = make_reconcilers(
-            Parts(database, Engines({LOCAL_ENGINE: engine}), KEYRING, cards, self.settings, clock)
-        )
+        made = make_reconcilers(Parts(database, engines, KEYRING, cards, self.settings, clock))
         containers = made["containers"]
         assert isinstance(containers, ContainersReconciler)
-        wanted = reconcilers_of(self.parts)
+        wanted = reconcilers_of(self.parts, has_fleet=self.has_fleet)
         reconcilers = (containers, *(one for name, one in made.items() if name in wanted))
         drivers = [Driver(one, database, listener, process.name, clock) for one in reconcilers]
         self.drivers[process.name] = drivers
@@ -294,6 +303,12 @@ class World:
             group.create_task(listener.run())
             for driver in drivers:
                 group.create_task(driver.run())
+            if self.has_fleet:
+                fleet = SimulatedFleet(
+                    *(database, listener, engines, KEYRING, self.settings, _NO_PULLS, clock, _no_other_way),
+                    lambda address: self.engine(process, installation_id, self.joined[address]),
+                )
+                group.create_task(fleet.run())
 
     async def _gateway(self, process: Process) -> None:
         clock = self._clock(process)
@@ -311,10 +326,26 @@ class World:
         housekeeping = Housekeeping(database, self.settings, clock)
         await Driver(housekeeping, database, Listener(self.server.dsn, clock), process.name, clock).run()
 
-    def _engine(self, process: Process, installation_id: InstallationId) -> SimulatedClient:
-        engine = SimulatedClient(self.machine, installation_id, process, self.faults, self.chance, self.watch)
-        self.engines[process.name] = engine
+    def engine(self, process: Process, installation_id: InstallationId, machine: Machine) -> SimulatedClient:
+        """As this process sees it."""
+        engine = SimulatedClient(machine, installation_id, process, self.faults, self.chance, self.watch)
+        self.engines[process.name].append(engine)
         return engine
+
+    def machines(self) -> list[Machine]:
+        return [self.machine, *self.joined.values()]
+
+    def replicas(self) -> list[SimulatedReplica]:
+        """On machines that answer."""
+        return [one for machine in self.machines() if machine.reachable for one in machine.replicas.values()]
+
+    def running(self) -> list[SimulatedReplica]:
+        """On machines that answer."""
+        return [one for machine in self.machines() if machine.reachable for one in machine.running()]
+
+    def ran_ago_s(self, container_id: str) -> float:
+        """Since when no process of a container has run, wherever."""
+        return min(machine.ran_ago_s(container_id) for machine in (*self.machines(), *self.former))
 
     def _clock(self, process: Process) -> ProcessClock:
         return self.clocks.setdefault(process.name, ProcessClock(self.loop))
@@ -434,7 +465,8 @@ def new_world(server: Server, seed: int, settings: dict[str, Any]) -> World:
     wire.database_now_us = lambda: START_US + int((loop.time() + world.database_off_by_s) * 1_000_000)
     faults.crash = world.crash
     loop.connect_to_postgres = wire.connect
-    loop.connect_to_port = connector(loop, machine, receivers)
+    haproxy.silent = lambda: frozenset(one.address for one in world.joined.values() if one.is_dark)
+    loop.connect_to_address = connector(loop, world.machines, receivers)
     return world
 
 
@@ -465,6 +497,10 @@ async def furnish(world: World, organizations: int) -> None:
             world.story.names[row.id] = name
     world.operator = {"Authorization": f"Bearer {key}"}
     await database.close()
+
+
+async def _no_other_way() -> None:
+    """There is one way to a machine here."""
 
 
 def _container_in(path: str) -> str | None:

@@ -9,15 +9,24 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from tests.simulation.planted import gpus, growth, leading, money, passes, people, rights
+from tests.simulation.planted import fleet, gpus, growth, leading, money, passes, people, rights
 from tests.simulation.planted.bug import Bug
 from tests.simulation.server import Server
 
 OF_AFTERNOONS: tuple[Bug, ...] = (*rights.BUGS, *gpus.BUGS)
+OF_EVENINGS: tuple[Bug, ...] = fleet.BUGS
 BUGS: tuple[Bug, ...] = (
     *(*money.BUGS, *passes.BUGS, *leading.BUGS, *people.BUGS, *growth.BUGS),
     *OF_AFTERNOONS,
+    *OF_EVENINGS,
 )
+
+
+def part_of(bug: Bug) -> str | None:
+    """The part of a day in which it shows, if it needs no other."""
+    if bug in OF_AFTERNOONS:
+        return "afternoon"
+    return "evening" if bug in OF_EVENINGS else None
 
 
 def bug_named(name: str) -> Bug:
@@ -32,7 +41,7 @@ def planted(server: Server, bug: Bug) -> Iterator[None]:
         before.append((of, name, getattr(of, name)))
         setattr(of, name, replacement)
 
-    with _without_constraint(server, *bug.without) if bug.without else contextlib.nullcontext():
+    with _without_rule(server, *bug.without) if bug.without else contextlib.nullcontext():
         try:
             bug.plant(patch)
             yield
@@ -42,16 +51,25 @@ def planted(server: Server, bug: Bug) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _without_constraint(server: Server, table: str, name: str) -> Iterator[None]:
+def _without_rule(server: Server, table: str, name: str) -> Iterator[None]:
     """Where Postgres holds an invariant as well, a bug has to be in both places to show."""
     connection = server.plain()
-    ((rule,),) = connection.query(
+    constraints = connection.query(
         f"SELECT pg_get_constraintdef(oid) FROM pg_catalog.pg_constraint WHERE conname = '{name}'"
     )
-    connection.query(f"ALTER TABLE {table} DROP CONSTRAINT {name}")
+    if constraints:
+        drop, add = (
+            f"ALTER TABLE {table} DROP CONSTRAINT {name}",
+            f"ALTER TABLE {table} ADD CONSTRAINT {name} ",
+        )
+        add += constraints[0][0] or ""
+    else:
+        ((index,),) = connection.query(f"SELECT pg_get_indexdef('{name}'::regclass)")
+        drop, add = f"DROP INDEX {name}", index or ""
+    connection.query(drop)
     try:
         yield
     finally:
         server.empty(connection)
-        connection.query(f"ALTER TABLE {table} ADD CONSTRAINT {name} {rule}")
+        connection.query(add)
         connection.close()

@@ -19,7 +19,7 @@ class Bug:
     needs: tuple[str, ...] = ()
     """Acts and rates of faults without which it cannot show: seeds with more of them are tried first."""
     without: tuple[str, str] | None = None
-    """Table and name of the constraint that would hold the invariant by itself."""
+    """Table and name of the constraint, or unique index, that would hold the invariant by itself."""
 
 
 async def nothing(*_: Any, **__: Any) -> None:
