@@ -16,6 +16,7 @@ from moorage_cli.commands import (
     billing_cards,
     billing_documents,
     billing_limits,
+    canary,
     capsules,
     chat,
     containers,
@@ -37,8 +38,11 @@ from moorage_cli.commands import (
     requests,
     scaling,
     sessions,
+    sleep,
     status,
+    templates,
     top,
+    versions,
     webhooks,
 )
 from moorage_cli.errors import ExitCode, UsageError, exit_codes_text
@@ -104,11 +108,15 @@ def root(
 
 for part in (
     deploy,
+    templates,
     preflight,
     doctor,
     containers,
     capsules,
     editing,
+    canary,
+    versions,
+    sleep,
     logs,
     chat,
     requests,
@@ -123,6 +131,7 @@ for part in (
 operator.app.add_typer(operator_types.app, name="instance-type")
 operator.app.add_typer(replica_limits.operator_app, name="replica-limit")
 app.add_typer(replica_limits.app, name="replica-limit")
+app.add_typer(canary.app, name="canary")
 app.add_typer(sessions.app, name="sessions")
 app.add_typer(organizations.app, name="org")
 app.add_typer(members.app, name="members")

@@ -47,6 +47,7 @@ class DeployOptions:
     health_path: str | None = None
     health_timeout_s: int | None = None
     api_path: str | None = None
+    sleep_after_s: int | None = None
     environment: tuple[str, ...] = ()
     environment_file: Path | None = None
 
@@ -82,6 +83,7 @@ def deploy_body(body: Record, options: DeployOptions, environment: Mapping[str, 
         "start_command": options.start_command,
         "port": options.port,
         "api_path": options.api_path,
+        "sleep_after_s": options.sleep_after_s,
     }
     body.update({key: value for key, value in simple.items() if value is not None})
     if not isinstance(body.get("image"), str) or not body["image"]:

@@ -18,6 +18,7 @@ _NUMBERS = frozenset(
         "resources.max_replicas",
         "resources.target_concurrency",
         "resources.scale_down_delay_s",
+        "sleep_after_s",
     }
 )
 _TEXTS = frozenset(

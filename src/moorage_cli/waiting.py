@@ -24,9 +24,18 @@ def wait_until_running(client: ApiClient, container: Record, display: ProgressDi
     def arrived(now: Record) -> bool:
         if now["state"] in _ENDS_BADLY:
             return True
-        return now["state"] == "RUNNING" and _is_served_by(client, now, container["generation"])
+        return (
+            now["state"] == "RUNNING"
+            and not now.get("woken_at")
+            and _is_served_by(client, now, container["generation"])
+        )
 
     return _watch(client, container, display, arrived)
+
+
+def wait_until_awake(client: ApiClient, container: Record, display: ProgressDisplay) -> Record:
+    """The container once it serves again, or as it is when it will not."""
+    return _watch(client, container, display, lambda now: not now["asleep"] or now["state"] in _ENDS_BADLY)
 
 
 def wait_until_applied(client: ApiClient, container: Record, display: ProgressDisplay) -> Record:
@@ -35,7 +44,18 @@ def wait_until_applied(client: ApiClient, container: Record, display: ProgressDi
     def arrived(now: Record) -> bool:
         if now["draft"] is not None and now["draft"]["applying"]:
             return bool(now["state"] == "DELETING")
-        return now["state"] == "RUNNING" or now["state"] in _ENDS_BADLY
+        # What slept proves itself awake, and is RUNNING all the while.
+        return (now["state"] == "RUNNING" and not now.get("woken_at")) or now["state"] in _ENDS_BADLY
+
+    return _watch(client, container, display, arrived)
+
+
+def wait_until_canary_serves(client: ApiClient, container: Record, display: ProgressDisplay) -> Record:
+    """Until a replica of it is at the endpoint, or it was given up."""
+
+    def arrived(now: Record) -> bool:
+        rollout = now["rollout"]
+        return now["state"] in _ENDS_BADLY or rollout is None or rollout["serving_since"] is not None
 
     return _watch(client, container, display, arrived)
 

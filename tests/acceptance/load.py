@@ -19,6 +19,8 @@ class Seen:
     outcomes: Counter[str] = field(default_factory=Counter)
     took_s: list[float] = field(default_factory=list)
     answered_by: Counter[str] = field(default_factory=Counter)
+    answers: list[tuple[float, str, str]] = field(default_factory=list)
+    """When each came (by the wall clock), its outcome, and its text."""
 
     def __len__(self) -> int:
         return self.outcomes.total()
@@ -38,8 +40,10 @@ async def open_loop(
                 text = await response.text()
                 seen.outcomes[str(response.status)] += 1
                 seen.answered_by[text] += 1
+                seen.answers.append((time.time(), str(response.status), text))
         except (aiohttp.ClientError, TimeoutError) as exc:
             seen.outcomes[type(exc).__name__] += 1
+            seen.answers.append((time.time(), type(exc).__name__, ""))
         seen.took_s.append(time.monotonic() - began_s)
 
     async def send(client: aiohttp.ClientSession) -> None:

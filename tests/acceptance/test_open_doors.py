@@ -10,7 +10,8 @@ from tests.acceptance.listening import listening, reachable_by
 from tests.acceptance.stack import Stack
 
 SOCKETS = (
-    "run/api.sock", "run/haproxy.sock", "run/haproxy-master.sock", "run/postgres/.s.PGSQL.5432", "run/requests.sock",
+    "run/api.sock", "run/haproxy.sock", "run/haproxy-master.sock", "run/holder.sock", "run/postgres/.s.PGSQL.5432",
+    "run/released.sock", "run/requests.sock",
 )  # fmt: skip
 """Between our own processes."""
 ANOTHER_USER = 54_321

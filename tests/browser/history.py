@@ -5,9 +5,9 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import text
 
+from moorage.kit.histogram import bucket_of
 from moorage.kit.ids import new_replica_id
 from moorage.telemetry.partition_repository import create_partition
-from moorage.telemetry.requests.histogram import bucket_of
 from moorage.telemetry.usage.blocks import Block
 from moorage.telemetry.usage.repository import store_blocks
 from tests.database.api_support import Api

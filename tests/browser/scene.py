@@ -10,6 +10,7 @@ from moorage.machines.words import sentence
 from tests.browser.capsules import LOOPBACK, OUT_OF_MEMORY, add_capsule
 from tests.browser.history import add_history
 from tests.browser.money import add_money
+from tests.browser.versions import add_versions
 from tests.browser.world import World
 from tests.database.api_support import Api, Home
 
@@ -131,6 +132,7 @@ def paint(world: World) -> Scene:
         logs=CHAT_LINES,
     )
     world.do(add_history(world.api, running, now))
+    world.do(add_versions(world.api, running, home.user_id))
     staged = {
         "image": "ghcr.io/northwind/vllm-llama:0.7.0",
         "registry": {"provider": "github"},

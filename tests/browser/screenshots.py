@@ -42,6 +42,7 @@ def addresses(scene: Scene) -> dict[str, str]:
         "capsules-empty": f"{running}/capsules",
         "logs": f"{running}/logs",
         "activity": f"{running}/activity",
+        "versions": f"{running}/versions",
         "playground": f"{running}/playground",
         "settings": f"{scene.project}/containers/{scene.stopped}/settings",
         "settings-staged": f"{running}/settings",

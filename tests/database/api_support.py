@@ -502,6 +502,7 @@ async def api_fixture(database: Database, short_folder: Path) -> Api:
         home=short_folder,
         support_contact=SUPPORT_CONTACT,
         bank_details_local="IBAN XX00 TEST",
+        model_hub="",  # no test asks the public one
     )
     async with database.transaction() as session:
         await bootstrap(session, settings)

@@ -469,6 +469,8 @@ async def _leading(fleet: RandomFleet) -> AsyncIterator[None]:
     try:
         async with life(fleet.world, fleet.engines, fleet.doomed) as fleet.alive:
             fleet.alive.reconciler.ask = fleet.asked.add
+            # As among hundreds: small containers look at some machines only, large ones at all.
+            fleet.alive.reconciler._placing.looks_at = 0
             for name in fleet.engines.by_name():
                 fleet.alive.reconciler._operations.fit_to(name, cores=8)
             yield

@@ -24,7 +24,9 @@ from api_support import (
 )
 from api_support import api_fixture as api_fixture
 
+from moorage.containers.rollout import Rollout
 from moorage.containers.secrets import seal_draft
+from moorage.containers.states import Strategy
 from moorage.identity.tokens import INVITATION_PREFIX, new_token
 from moorage.kit.crypto import sha256
 from moorage.kit.ids import (
@@ -94,6 +96,7 @@ ROUTES = {
     "GET /api/v1/me/identities": "person",
     "GET /api/v1/me": "actor",
     "GET /api/v1/instance-types": "actor",
+    "GET /api/v1/templates": "actor",
     "GET /api/v1/organizations": "person",
     "POST /api/v1/organizations": "person",
     "GET /api/v1/organizations/{organization_id}": "member",
@@ -130,6 +133,8 @@ ROUTES = {
     "POST /api/v1/projects/{project_id}/containers": "project",
     "POST /api/v1/projects/{project_id}/containers/preflight": "project",
     "GET /api/v1/projects/{project_id}/containers/proposal": "project",
+    "POST /api/v1/projects/{project_id}/models/resolve": "project",
+    "POST /api/v1/projects/{project_id}/models/deploy": "project",
     "GET /api/v1/containers/{container_id}": "project",
     "PATCH /api/v1/containers/{container_id}": "project",
     "DELETE /api/v1/containers/{container_id}": "project",
@@ -144,6 +149,14 @@ ROUTES = {
     "PUT /api/v1/containers/{container_id}/draft": "project",
     "DELETE /api/v1/containers/{container_id}/draft": "project",
     "POST /api/v1/containers/{container_id}/draft/apply": "project",
+    "GET /api/v1/containers/{container_id}/versions": "project",
+    "POST /api/v1/containers/{container_id}/rollback": "project",
+    "POST /api/v1/containers/{container_id}/wake": "project",
+    "GET /api/v1/containers/{container_id}/sleeps": "project",
+    "GET /api/v1/containers/{container_id}/savings": "project",
+    "POST /api/v1/containers/{container_id}/canary": "project",
+    "POST /api/v1/containers/{container_id}/canary/promote": "project",
+    "POST /api/v1/containers/{container_id}/canary/abort": "project",
     "GET /api/v1/containers/{container_id}/doctor": "project",
     "POST /api/v1/containers/{container_id}/doctor": "project",
     "POST /api/v1/containers/{container_id}/stop": "project",
@@ -254,11 +267,13 @@ FIXED_ANSWERS = {
 NOT_SET_UP = {
     "POST /api/v1/organizations/{organization_id}/billing/card": 409,
     "DELETE /api/v1/organizations/{organization_id}/billing/card": 409,
+    "POST /api/v1/containers/{container_id}/wake": 409,
     "POST /api/v1/operator/machines": 409,
     "POST /api/v1/machines/{machine_id}/command": 409,
+    "POST /api/v1/projects/{project_id}/models/deploy": 409,
 }
-"""What those get who may: there are no card payments here and no https:// address. `test_saved_cards.py` and
-`test_api_machines.py` have them."""
+"""What those get who may: there are no card payments here, no https:// address and no model hub. `test_saved_cards.py`,
+`test_api_machines.py` and `test_api_models.py` have them."""
 
 FIX = {"field": "port", "from": 8000, "to": 9000}
 REMOVE_PROJECT = "DELETE /api/v1/projects/{project_id}"
@@ -346,10 +361,23 @@ class Town:
             ids["machine_id"] = await self.api.new_machine()
         if route is not None and route.endswith("/resume") and "machine" in route:
             await self.api.execute("UPDATE machines SET state = 'paused' WHERE state = 'active'")
+        if route is not None and "/canary" in route:
+            await self.canary(ids["container_id"])
         # The operator's alone: nobody else can have one that is foreign to them.
         if route is not None and "approval_id" in route:
             ids["approval_id"] = await self.limit_request(target)
         return ids
+
+    async def canary(self, container_id: str) -> None:
+        """Under way, and serving."""
+        now = datetime.now(UTC)
+        rollout = Rollout(Strategy.CANARY, 2, 1, now, share=20, serving_since=now)
+        await self.api.execute(
+            "UPDATE containers SET trial_settings = settings, trial_secrets = secrets, trial_image = '{}',"
+            " rollout = CAST(:rollout AS jsonb) WHERE id = :id",
+            id=container_id,
+            rollout=json.dumps(rollout.to_json()),
+        )
 
     async def limit_request(self, target: Target) -> str:
         request_id = new_replica_limit_request_id()
@@ -365,10 +393,17 @@ class Town:
         container_id = await self.api.new_container(target.project_id, name)
         offers_fix = "failed_generation = generation, failure_fix = CAST(:fix AS jsonb)"
         await self.api.execute(
-            f"UPDATE containers SET {offers_fix}, draft = :draft WHERE id = :id",
+            f"UPDATE containers SET {offers_fix}, draft = :draft, version = 2 WHERE id = :id",
             id=container_id,
             fix=json.dumps(FIX),
             draft=seal_draft(KEYRING, container_id, {"port": 9000}),
+        )
+        await self.api.execute(
+            "INSERT INTO container_versions (container_id, version, created_by, settings, secrets, image, changes)"
+            " SELECT id, number, 'usr_somebody', settings, secrets, CAST(:image AS jsonb), '[]'"
+            " FROM containers, generate_series(1, 2) AS number WHERE id = :id",
+            id=container_id,
+            image=json.dumps({"ref": "sha256:1", "digest": "sha256:1", "port": 8000, "gpu_environment": {}}),
         )
         return container_id
 
@@ -403,11 +438,13 @@ def good_body(route: str, name: str) -> dict[str, Any]:
         return {"public_key": public_key_of(new_private_key())}
     if route.endswith("/intake"):
         return {"intake": "open"}
+    if "/models/" in route:
+        return {"model": "hf:acme/chat"}
     if route.endswith("/preflight"):
         return {"image": "local/chat", "registry": {"provider": "local"}}
     if route.endswith("/replica-limit-requests"):
         return {"replicas": 40}
-    if route.endswith(("/approve", "/refuse", "/restart")):
+    if route.endswith(("/approve", "/refuse", "/restart", "/apply")):
         return {}
     if route.endswith("/replay"):
         return {"since": datetime.now(UTC).isoformat()}
@@ -436,6 +473,10 @@ def good_body(route: str, name: str) -> dict[str, Any]:
         return {"role": "admin"}
     if route.endswith("/draft"):
         return {"port": 9001}
+    if route.endswith("/rollback"):
+        return {"version": 1}
+    if route.endswith("/canary"):
+        return {"share": 10}
     if route.endswith("/auth/email/start"):
         return {"email": f"{name}@example.com"}
     if route.endswith("/auth/device"):

@@ -20,6 +20,7 @@ RECORDED_ELSEWHERE = {
     "DELETE /api/v1/me/sessions": "the sessions' own ends",
     "DELETE /api/v1/me/sessions/{session_id}": "the session's own end",
     "POST /api/v1/projects/{project_id}/containers/preflight": "nothing: it only looks",
+    "POST /api/v1/projects/{project_id}/models/resolve": "nothing: it only looks",
     "POST /api/v1/containers/{container_id}/autoscaling/replay": "nothing: it only reckons",
 }
 """Routes of signed-in people that belong to no organization, or that change nothing."""

@@ -38,6 +38,8 @@ async def test_a_request_is_told_in_numbers_and_words(api: Api) -> None:
         "request_bytes": 100,
         "response_bytes": 200,
         "ended": "client_left",
+        "held_ms": None,
+        "phases": [],
         "explanation": [
             "The request arrived at 2026-01-31 12:00:00.000 UTC and was answered with 200; it took 42.0 s.",
             "It waited 1200 ms for a free replica.",

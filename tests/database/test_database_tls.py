@@ -1,6 +1,7 @@
 """A database that is reached by TLS: pools, listeners, migrations, dumps and restores, by each `sslmode`."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -11,9 +12,10 @@ from sqlalchemy import text
 
 from moorage.entrypoints.backup import backup, restore
 from moorage.entrypoints.migrate import migrate
-from moorage.kit.database import Database, DatabaseAwayError, Listener, connect, notify
+from moorage.kit.database import VANISHED_AFTER_S, Database, DatabaseAwayError, Listener, connect, notify
 from moorage.kit.dsn import Dsn, parse_dsn
 from moorage.kit.settings import Settings
+from moorage.reconcile.lease import LEASE_S
 from tests.certificates import write_certificate
 from tests.ports import free_port
 from tests.postgres_tls import PostgresFront, postgres_front, postgres_with_tls, system_postgres
@@ -195,4 +197,24 @@ async def test_a_postgres_that_speaks_tls_itself(
         both = at(base, here, ("127.0.0.1", front.port), target_session_attrs="read-write", sslmode="require")
         connection = await connect(both, timeout=10)
         assert connection.get_server_version().major > 15, "the second one, which may be written to"
+        await connection.close()
+
+
+@pytest.mark.parametrize("mode", ["disable", "require"])
+async def test_a_server_that_vanishes_is_noticed_before_a_lease_ends(
+    database_dsn: str, front: PostgresFront, mode: str
+) -> None:
+    """Its machine says nothing more, so the kernel has to ask; what it asks, and for how long, is all that can be seen from here."""
+    connection = await connect(at(database_dsn, ("127.0.0.1", front.port), sslmode=mode))
+    try:
+        wire = connection._transport.get_extra_info("socket")
+        assert wire.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        idle_s, every_s, times = (
+            wire.getsockopt(socket.IPPROTO_TCP, option)
+            for option in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+        )
+        assert idle_s + every_s * times <= VANISHED_AFTER_S < LEASE_S
+        unacknowledged_ms = wire.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
+        assert unacknowledged_ms == VANISHED_AFTER_S * 1000
+    finally:
         await connection.close()

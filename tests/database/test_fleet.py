@@ -17,6 +17,7 @@ from moorage.engines.engines import Engines
 from moorage.entrypoints.fleet import Fleet
 from moorage.kit.clock import system_clock
 from moorage.kit.database import Database, Listener
+from moorage.kit.settings import Settings
 from moorage.machines.models import MachineRow
 from moorage.machines.repository import credential_context, find_machine
 from moorage.machines.states import MachineState
@@ -39,7 +40,9 @@ async def world(database: Database) -> World:
 async def fleet(world: World) -> AsyncIterator[Fleet]:
     engines = Engines({LOCAL_ENGINE: WatchedEngine(world.machine)})
     pulls = PullProxy(system_clock, allowed_registries=(), max_image_bytes=2**30, pulls_per_organization=1)
-    yield Fleet(world.database, Listener(""), engines, KEYRING, pulls, system_clock, _no_other_way)
+    yield Fleet(
+        world.database, Listener(""), engines, KEYRING, Settings(), pulls, system_clock, _no_other_way
+    )
     await engines.close()
 
 
@@ -69,17 +72,23 @@ async def answering() -> AsyncIterator[NodeRole]:
         await runner.cleanup()
 
 
-async def let_in(world: World, role: NodeRole, machine_id: str = JOINED, address: str = "127.0.0.1") -> None:
+async def let_in(
+    world: World,
+    role: NodeRole,
+    machine_id: str = JOINED,
+    address: str = "127.0.0.1",
+    name: str = "rack-7",
+) -> None:
     async with world.database.transaction() as session:
         session.add(
             MachineRow(
                 id=machine_id,
-                name="rack-7",
+                name=name,
                 infrastructure="operator",
                 state=MachineState.ACTIVE,
                 address=address,
                 port=role.port,
-                public_key="k",
+                public_key=f"key of {name}",
                 sealed_credential=KEYRING.encrypt(role.credential.encode(), credential_context(machine_id)),
                 secret_hash=b"h",
                 created_by="usr_operator",
@@ -105,6 +114,26 @@ async def remove(world: World) -> None:
 
 async def said(world: World, state: MachineState) -> None:
     await change(world, f"UPDATE machines SET state = '{state}' WHERE id = '{JOINED}'")
+
+
+async def test_a_credential_that_cannot_be_read_concerns_its_machine_alone(
+    world: World, fleet: Fleet
+) -> None:
+    async with answering() as role:
+        await let_in(world, role)
+        await let_in(world, role, JOINED_AGAIN, address="127.0.0.2", name="rack-8")
+        await change(
+            world, f"UPDATE machines SET sealed_credential = 'damaged'::bytea WHERE id = '{JOINED_AGAIN}'"
+        )
+        await change(
+            world,
+            "INSERT INTO nodes (engine, name, infrastructure, architecture, cpu_millis, memory_bytes, gpus, seen_at) "
+            f"VALUES ('{JOINED_AGAIN}', 'rack-8', 'operator', 'amd64', 1000, 1, '[]', now())",
+        )
+        await fleet.look()
+        assert fleet.engines.by_name().keys() == {LOCAL_ENGINE, JOINED}
+        async with world.database.reading() as session:
+            assert JOINED_AGAIN in {node.engine for node in await list_nodes(session)}, "it did not leave"
 
 
 async def test_while_another_way_is_open_no_machine_is_spoken_to(world: World, fleet: Fleet) -> None:

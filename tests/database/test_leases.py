@@ -55,6 +55,43 @@ async def test_a_takeover_makes_the_old_token_worthless(database: Database) -> N
     await guarded_write(database, new)
 
 
+async def test_who_keeps_a_later_user_of_the_connection_waiting_is_left_alone(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A busy process notices late that it has the lease. Its connection may wait for something else by then."""
+    taker = keeper(database, "busy")
+    asked: list[str] = []
+    take = taker._take
+
+    async def taking(attempt: str) -> Lease | None:
+        asked.append(attempt)
+        return await take(attempt)
+
+    monkeypatch.setattr(taker, "_take", taking)
+    assert await taker.acquire() is not None
+    other = Database(database.dsn, pool_size=1)
+    async with other.transaction() as slow:
+        await slow.execute(text("LOCK TABLE gateways"))
+
+        async def waits() -> None:
+            async with database.transaction() as session:
+                await session.execute(text("SELECT count(*) FROM gateways"))
+
+        waiting = [asyncio.create_task(waits()) for _ in range(3)]
+        async with asyncio.timeout(10), database.reading() as session:
+            while await blocked(session) < len(waiting):  # noqa: ASYNC110 - other connections
+                await asyncio.sleep(0.01)
+        await taker._end_what_blocks(asked[0])
+        await slow.execute(text("SELECT 1"))
+    await asyncio.gather(*waiting)
+    await other.close()
+
+
+async def blocked(session: AsyncSession) -> int:
+    query = text("SELECT count(*) FROM pg_stat_activity WHERE cardinality(pg_blocking_pids(pid)) > 0")
+    return int((await session.execute(query)).scalar_one())
+
+
 async def test_a_takeover_waits_for_a_write_that_is_under_way(database: Database) -> None:
     old = await acquired(database, "old")
     async with database.transaction() as session:

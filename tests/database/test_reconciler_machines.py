@@ -56,6 +56,24 @@ async def test_a_containers_replicas_spread_over_machines_and_are_reached_where_
     assert fleet.running(container_id) == {"simulated": 1, "second": 1}
 
 
+async def test_of_many_machines_some_are_looked_at_and_all_where_these_have_no_room(fleet: Fleet) -> None:
+    async with leading(fleet) as alive:
+        placing = alive.reconciler._placing
+        placing.looks_at = 0
+        container_id = await fleet.world.create()
+        loaded = await alive.reconciler._load(container_id)
+        assert loaded is not None
+        room = await placing.room(loaded)
+        assert (len(room.nodes), room.whole) == (1, False)
+        await change(fleet.world, "UPDATE nodes SET cordoned_at = now() WHERE name = 'simulated'")
+        # One at random; that all of them are the open one is as likely as ten throws of a coin.
+        for _ in range(10):
+            room = await placing.room(loaded)
+            assert "second" in {node.name for node in room.nodes}
+        routed = await serving(alive, container_id, 1)
+    assert machines_of(routed) == [(SECOND, "second")]
+
+
 async def test_a_port_is_one_of_its_machine(fleet: Fleet) -> None:
     container_id = await fleet.world.create()
     container = await fleet.world.container(container_id)

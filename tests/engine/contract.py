@@ -50,6 +50,8 @@ class Traits:
     """Processes of ours can ask from inside a replica's network."""
     names_are_shared: bool = True
     """Two installations could give the same name to something."""
+    has_doors: bool = False
+    """What is at a replica's address proves whose it is; the door has a port of its own."""
     pins_to: str = "sha256:"
     """How what an image is pinned to begins, or what is in it."""
 
@@ -165,7 +167,9 @@ class EngineContract:
         assert (started.slot, started.generation) == (2, 7)
         assert started.host is not None
         assert started.host.startswith(world.replicas_at)
-        assert started.host_port == (spec.host_port if world.traits.allocates_ports else spec.port)
+        assert started.has_door == world.traits.has_doors
+        if not started.has_door:
+            assert started.host_port == (spec.host_port if world.traits.allocates_ports else spec.port)
         assert started.started_at is not None
         assert started.started_at.tzinfo is not None
         assert (started.ended_at, started.exit_code, started.out_of_memory) == (None, None, False)

@@ -20,7 +20,7 @@ import pytest
 
 from moorage.engines.base import ImageRequest, ObservedReplica, ReplicaSpec
 from moorage.engines.docker.connection import DockerConnection
-from moorage.entrypoints import example_rootfs
+from moorage.entrypoints import debian_rootfs
 from moorage.entrypoints.example_image import EXAMPLE_IMAGE, ensure_example_image
 from moorage.kit.daemon import Daemon
 from moorage.kit.settings import Settings
@@ -33,7 +33,7 @@ ROOT_IMAGE = "local/chat-moorage:as-root"
 Attempts = dict[str, Callable[[], object]]
 """By name; each raises what the kernel says when it is refused."""
 NEEDS_DEBIAN = "the probe's image is built from Debian packages; no apt here"
-HAS_DEBIAN = example_rootfs.is_debian_like()
+HAS_DEBIAN = debian_rootfs.is_debian_like()
 
 
 def build_python_images(docker_host: str, cache_dir: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import aiodocker
 import pytest
 
-from moorage.entrypoints import example_rootfs
+from moorage.entrypoints import debian_rootfs, example_rootfs
 from moorage.entrypoints.example_image import EXAMPLE_IMAGE, ensure_example_image, example_sources_dir
 from moorage.kit.errors import SetupError
 
@@ -21,7 +21,7 @@ MAX_IMAGE_BYTES = 60_000_000
 LABEL = "moorage-test-example-image"
 
 pytestmark = pytest.mark.skipif(
-    not example_rootfs.is_debian_like(), reason="the image is built from Debian packages; no apt here"
+    not debian_rootfs.is_debian_like(), reason="the image is built from Debian packages; no apt here"
 )
 
 
@@ -143,7 +143,7 @@ async def test_package_lists_are_fetched_where_they_are_missing(
     (tmp_path / "apt.conf").write_text(settings)
     monkeypatch.setenv("APT_CONFIG", str(tmp_path / "apt.conf"))
     said: list[str] = []
-    packages_dir = await example_rootfs.ensure_packages(tmp_path, said.append)
+    packages_dir = await debian_rootfs.ensure_packages(tmp_path, said.append)
     assert any("apt-get update" in line for line in said)
     names = {path.name.partition("_")[0] for path in packages_dir.iterdir()}
     assert {"libc6", "busybox-static", "tzdata"} <= names

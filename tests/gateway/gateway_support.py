@@ -184,7 +184,9 @@ class Container:
 
 
 @contextlib.asynccontextmanager
-async def run_container(*, unix_path: Path | None = None) -> AsyncIterator[Container]:
+async def run_container(
+    *, unix_path: Path | None = None, address: str = "127.0.0.1"
+) -> AsyncIterator[Container]:
     container = Container()
     app = web.Application(client_max_size=64 * 1024**2)
     app.router.add_route("*", "/{rest:.*}", container.handle)
@@ -192,7 +194,7 @@ async def run_container(*, unix_path: Path | None = None) -> AsyncIterator[Conta
     await runner.setup()
     if unix_path is None:
         container.port = free_port()
-        await web.TCPSite(runner, "127.0.0.1", container.port).start()
+        await web.TCPSite(runner, address, container.port).start()
     else:
         await web.UnixSite(runner, str(unix_path)).start()
         os.chmod(unix_path, 0o666)

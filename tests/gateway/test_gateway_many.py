@@ -41,6 +41,14 @@ class Gateway:
         async with aiohttp.ClientSession() as client, client.get(url, headers=HEADERS) as response:
             return response.status
 
+    async def listens(self) -> bool:
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", self.place.port)
+        except ConnectionRefusedError:
+            return False
+        writer.close()
+        return True
+
     async def die(self) -> None:
         """The agent; its HAProxy stays."""
         self.running.cancel()
@@ -61,6 +69,7 @@ async def new_gateway(folder: Path, database: Database) -> AsyncIterator[Gateway
 
     gateway = Gateway(gateway_id, place, asyncio.create_task(run()))
     try:
+        await eventually(gateway.listens)
         yield gateway
     finally:
         await gateway.die()

@@ -77,6 +77,62 @@ LIMIT_REQUEST = {
     "created_at": CREATED_AT,
     "answer": None,
 }
+TEMPLATE = {
+    "name": "vllm",
+    "title": "vLLM",
+    "summary": "Chat under load",
+    "kinds": ["chat"],
+    "formats": ["safetensors"],
+    "precisions": ["bf16"],
+    "runs_without_gpu": False,
+    "example": "hf:Qwen/Qwen2.5-7B-Instruct",
+    "instance_type": "l4-24gb",
+    "price_per_hour_microusd": 800_000,
+}
+MODEL_PLAN = {
+    "ok": True,
+    "reason": None,
+    "message": "Each replica needs 31.6 GB. It fits on l40s-48gb.",
+    "model": {
+        "id": "hf:Qwen/Qwen2.5-7B-Instruct",
+        "parameters": 7_615_616_512,
+        "precision": "bf16",
+        "license": "apache-2.0",
+        "download_bytes": 15_231_233_024,
+    },
+    "template": TEMPLATE,
+    "other_templates": [{"name": "sglang"}],
+    "instance_type": "l40s-48gb",
+    "instance_types": [
+        {
+            "instance_type": "l4-24gb",
+            "gpu_count": 1,
+            "price_per_hour_microusd": 800_000,
+            "fits": False,
+            "reason": "It is 9.1 GB short of the 31.6 GB that are needed.",
+            "memory": {"total_bytes": 31_600_000_000},
+            "total_bytes": 24_152_899_584,
+            "longest_context_tokens": 6144,
+            "free": 3,
+        },
+        {
+            "instance_type": "l40s-48gb",
+            "gpu_count": 1,
+            "price_per_hour_microusd": 1_550_000,
+            "fits": True,
+            "reason": None,
+            "memory": {"total_bytes": 31_600_000_000},
+            "total_bytes": 48_305_799_168,
+            "longest_context_tokens": None,
+            "free": 5,
+        },
+    ],
+}
+MODEL_REFUSED = {
+    "ok": False,
+    "reason": "model_not_found",
+    "message": "The hub knows no model acme/gone.",
+}
 PREFLIGHT = {
     "reason": "image_not_found",
     "message": "As the registry says.",
@@ -142,6 +198,7 @@ REPLAY = {
     "policy": SCALING,
     "as_it_was": _FIGURES | {"replica_hours": 9.5},
     "replayed": _FIGURES | {"replica_hours": 7.25},
+    "pattern": "workday",
 }
 
 
@@ -172,6 +229,9 @@ class FakeMoorage:
         self.chat_answers: list[tuple[int, str, bytes]] = []
         self.page_size = 200
         self.draft: dict[str, Any] = {}
+        self.versions: list[dict[str, Any]] = []
+        self.sleeps: list[dict[str, Any]] = []
+        self.savings: dict[str, Any] = {}
         self.diagnoses: list[dict[str, Any]] = []
 
     def add_container(self, name: str = "chat", **changes: Any) -> dict[str, Any]:
@@ -224,8 +284,14 @@ def container(container_id: str, name: str, url: str) -> dict[str, Any]:
         "env": {"CHAT_TOKEN_DELAY_MS": None},
         "infrastructure": "operator",
         "api_path": "/api/v1",
+        "sleep_after_s": None,
+        "asleep": False,
+        "asleep_since": None,
+        "woken_at": None,
         "price_per_hour_microusd": 10_000,
         "draft": None,
+        "version": 1,
+        "rollout": None,
     }
 
 
@@ -348,6 +414,12 @@ class _Handler(BaseHTTPRequestHandler):
                 self._json(200, OPERATOR_STATUS)
             case ["GET", "operator", "health"] if token == OPERATOR_KEY:
                 self._json(200, OPERATOR_HEALTH)
+            case ["GET", "templates"]:
+                self._page([TEMPLATE], query)
+            case ["POST", "projects", _, "models", "resolve"]:
+                self._json(200, MODEL_PLAN if "gone" not in body["model"] else MODEL_REFUSED)
+            case ["POST", "projects", _, "models", "deploy"]:
+                self._json(201, fake.add_container(body.get("name") or "Qwen2.5-7B-Instruct"))
             case ["GET", "projects", _, "containers", "proposal"]:
                 self._json(200, {"proposal": PROPOSAL if "vllm" in query["image"] else None})
             case ["GET", "operator", "instance-types", "proposals"]:
@@ -497,6 +569,19 @@ class _Handler(BaseHTTPRequestHandler):
             case ["DELETE", "draft"]:
                 return self._json(204, None)
             case ["POST", "draft", "apply"]:
+                return self._json(202, found)
+            case ["GET", "versions"]:
+                return self._json(200, {"items": fake.versions, "next_cursor": None})
+            case ["POST", "wake"]:
+                anything = bool(found["asleep_since"])
+                if anything:
+                    found.update(asleep_since=None, woken_at="2026-01-31T12:00:00Z")
+                return self._json(202 if anything else 200, found)
+            case ["GET", "sleeps"]:
+                return self._json(200, {"items": fake.sleeps, "next_cursor": None})
+            case ["GET", "savings"]:
+                return self._json(200, fake.savings)
+            case ["POST", "rollback"] | ["POST", "canary", *_]:
                 return self._json(202, found)
             case ["POST", "fix"]:
                 found.update(state="PENDING", generation=found["generation"] + 1, fix=None)

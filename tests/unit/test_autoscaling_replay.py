@@ -26,6 +26,16 @@ def test_windows_say_what_the_history_says(begins_at: int, levels: list[float], 
             assert abs(found.delay_mean - said.delay_mean) < 1e-9
 
 
+def test_a_minute_is_known_while_all_of_its_seconds_are_kept() -> None:
+    history = History(1000)
+    for level in range(1200):
+        history.add(float(level))
+    assert history.mean_of(2100, 60) == sum(range(1100, 1160)) / 60
+    assert history.mean_of(1300, 60) == sum(range(300, 360)) / 60
+    assert history.mean_of(1299, 60) is None
+    assert history.mean_of(2141, 60) is None
+
+
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(1, 2 * HOUR_S)), max_size=8))
 def test_hours_are_bought_slot_by_slot(stretches: list[tuple[int, int]]) -> None:
     bill, paid_until, bought, at = Bill(), [0] * 6, 0, 1

@@ -157,6 +157,22 @@ def test_nothing_is_placed_where_nobody_answers_or_the_operator_or_the_engine_sa
     assert "all of it is in use" in why_waiting(CPU, [node(), away["silent"]], full, 4.0)
 
 
+def test_a_machine_that_says_it_is_huge_does_not_have_everything() -> None:
+    huge = replace(node("huge", memory_gib=10**9), cpu_millis=10**12)
+    nodes = [huge, *(replace(node(name, memory_gib=64), cpu_millis=64_000) for name in ("a", "b"))]
+    used: dict[MachineKey, Used] = {}
+    for _ in range(30):
+        placed = place(CPU, nodes, used, 16.0)
+        assert placed is not None
+        held = used.get(placed.machine, Used())
+        used[placed.machine] = Used(held.cpu_millis + CPU.vcpu_millis, held.memory_bytes + CPU.memory_bytes)
+    assert {machine.node: held.memory_bytes // CPU.memory_bytes for machine, held in used.items()} == {
+        "huge": 10,
+        "a": 10,
+        "b": 10,
+    }
+
+
 def test_siblings_spread_before_load_does() -> None:
     nodes = [node("large", memory_gib=100), node("small")]
     large, small = (one.key for one in nodes)

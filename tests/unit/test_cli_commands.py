@@ -343,6 +343,15 @@ def test_replay_other_settings(moor: Moor, fake: FakeMoorage) -> None:
     }
 
 
+def test_a_replay_says_what_was_foreseen_and_goes_without(moor: Moor, fake: FakeMoorage) -> None:
+    made = fake.add_container("chat")
+    assert "demand repeats by the kind of day" in moor("autoscaling", "replay", "chat").stdout
+    assert "left out" in moor("autoscaling", "replay", "chat", "--no-forecast").stdout
+    usual, without = fake.asked("POST", f"/containers/{made['id']}/autoscaling/replay")
+    assert "forecast" not in usual
+    assert without["forecast"] is False
+
+
 # Deploying
 
 

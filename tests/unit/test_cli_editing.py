@@ -41,6 +41,14 @@ DRAFT = {
     "changes": [{"field": "port", "from": 8000, "to": 9000}, {"field": "env.A", "from": None, "to": "***"}],
     "price_per_hour_microusd": {"from": 10_000, "to": 20_000},
     "least_cost_per_hour_microusd": {"from": 10_000, "to": 40_000},
+    "rolling": {
+        "beside_at_least": 1,
+        "beside_at_most": 2,
+        "room_for": 4,
+        "cost_microusd": 40_000,
+        "available_microusd": 5_000_000,
+        "watch_s": 180,
+    },
 }
 APPLYING = {"saved_at": None, "saved_by": None, "applying": True, "failure": None}
 FAILURE = {"reason": "exited", "message": "The process ended.", "fix": None, "at": "2026-01-31T12:00:00Z"}
@@ -57,6 +65,8 @@ def test_a_draft_of_a_running_container(moor: Moor, fake: FakeMoorage) -> None:
     assert "env.A" in result.stdout
     assert "0.01 → 0.04" in result.stdout
     assert "moor edit chat --apply" in result.stdout
+    said = " ".join(result.stdout.split())
+    assert "costs USD 0.04 for its first hours; there is room for it" in said
 
 
 def test_resources_are_sent_whole(moor: Moor, fake: FakeMoorage) -> None:
@@ -79,9 +89,10 @@ def test_applied(moor: Moor, fake: FakeMoorage) -> None:
     fake.add_container(draft=APPLYING)
     fake.draft = DRAFT
     fake.steps = [{}, {"state": "STOPPING"}, {"state": "STARTING"}, {"state": "RUNNING", "draft": None}]
-    result = moor("edit", "chat", "--apply")
+    result = moor("edit", "chat", "--apply", "--strategy", "rolling")
     assert result.exit_code == 0, result.stderr
     assert "chat is RUNNING." in result.stdout
+    assert fake.asked("POST", "/containers/ctr_0/draft/apply") == [{"strategy": "rolling"}]
 
 
 def test_applied_and_gone_back(moor: Moor, fake: FakeMoorage) -> None:

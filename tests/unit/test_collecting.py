@@ -1,8 +1,9 @@
 """What outlived a long collection is not looked through again."""
 
 import gc
+import itertools
 
-from moorage.kit.collecting import LONG_S, MOST_TIMES, Collecting
+from moorage.kit.collecting import LONG_S, Collecting
 
 
 def test_a_long_collection_is_the_last_that_looks_at_them() -> None:
@@ -22,19 +23,23 @@ def test_a_long_collection_is_the_last_that_looks_at_them() -> None:
         gc.unfreeze()
 
 
-def test_a_few_times_only() -> None:
-    """What becomes garbage in cycles later is found."""
-    collecting = Collecting()
+def test_ever_less_often() -> None:
+    """What becomes garbage in cycles later is found, and what an installation grew by is not looked through for ever."""
+    seconds = itertools.count(1.0)
+    collecting = Collecting(lambda: next(seconds))
     collecting.begin()
+    gc.disable()  # only what is asked for
     try:
         kept: list[object] = []
-        seen = {gc.get_freeze_count()}
-        for _ in range(MOST_TIMES + 3):
-            kept.extend([[number] for number in range(400_000)])
+        frozen, kept_for_good = gc.get_freeze_count(), []
+        for number in range(1, 65):
+            kept.append([number])
             gc.collect()
-            seen.add(gc.get_freeze_count())
-        assert len(seen) <= 1 + MOST_TIMES
-        assert any(one is kept[-1] for one in gc.get_objects())
+            if gc.get_freeze_count() != frozen:
+                frozen = gc.get_freeze_count()
+                kept_for_good.append(number)
+        assert kept_for_good == [1, 2, 4, 8, 16, 32, 64]
     finally:
+        gc.enable()
         collecting.end()
         gc.unfreeze()

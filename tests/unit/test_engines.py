@@ -11,9 +11,12 @@ from moorage.engines.each import run_for_each
 from moorage.engines.engines import ENGINE_UNKNOWN, Engines
 from moorage.engines.simulated import SimulatedEngine, SimulatedMachine
 from moorage.kit.clock import VirtualClock, system_clock
+from moorage.kit.database import Database
 from moorage.kit.errors import EngineError, LeaseLostError
 from moorage.kit.ids import new_installation_id
 from moorage.reconcile.watches import Watches
+from moorage.telemetry.usage.book import UsageBook
+from moorage.telemetry.usage.sampler import UsageSampler
 
 
 def engine() -> SimulatedEngine:
@@ -95,3 +98,44 @@ async def test_a_lost_lease_ends_all_of_them() -> None:
         async with asyncio.timeout(5):
             await run_for_each(engines, watches, system_clock)
     assert errors.value.subgroup(LeaseLostError) is not None
+
+
+async def test_watches_of_many_engines_begin_one_after_the_other() -> None:
+    """They go on at one pace: begun together, they would be done together, every second."""
+    clock = VirtualClock()
+    engines = Engines({f"machine-{number}": engine() for number in range(40)})
+    began_s: list[float] = []
+
+    def watches(name: str, _: Engine) -> Watches:
+        async def watch() -> None:
+            began_s.append(clock.monotonic())
+            await asyncio.Event().wait()
+
+        return {"events": watch}
+
+    running = asyncio.create_task(run_for_each(engines, watches, clock))
+    try:
+        for _ in range(100):
+            await clock.advance(0.0025)
+        await until(lambda: len(began_s) == 40)
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
+    assert max(Counter(began_s).values()) <= 2
+
+
+@pytest.mark.parametrize(("count", "every_s"), [(1, 1), (100, 1), (101, 2), (1000, 10), (5000, 10)])
+def test_many_engines_take_turns_in_what_can_wait(count: int, every_s: int) -> None:
+    one = engine()
+    engines = Engines({f"machine-{number}": one for number in range(count)})
+    assert engines.look_every_s() == every_s
+    clock = VirtualClock()
+    book = UsageBook(Database("postgresql://nobody@localhost/nothing", pool_size=1), clock)
+    until_turn_s = [
+        UsageSampler(book, one, clock, name, engines.look_every_s)._until_its_turn_s()
+        for name in engines.by_name()
+    ]
+    assert all(0 < wait_s <= every_s for wait_s in until_turn_s)
+    if every_s > 1:
+        fullest = Counter(int(wait_s) for wait_s in until_turn_s).most_common(1)[0][1]
+        assert fullest <= 1.5 * count / every_s

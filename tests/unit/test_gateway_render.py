@@ -222,6 +222,7 @@ def test_a_credential_is_remembered_by_its_connection_alone() -> None:
     # What is counted by: the ids that our map holds and where a connection comes from, never what the client sent.
     tracked = [line.split("track-sc")[1].split()[1] for line in text.splitlines() if "track-sc" in line]
     assert sorted(set(tracked)) == [
+        "be_name",
         SOURCE,
         f"var(txn.key),{KEY_ID}",
         f"var(txn.key),{KEY_ORGANIZATION}",

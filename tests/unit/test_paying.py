@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from moorage.containers.paying import has_to_be_paid, slots_that_serve, uses_hour, wanted
+from moorage.containers.rollout import FIRST_CANARY_SLOT
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -51,3 +52,23 @@ def test_what_a_pass_is_about_to_make_of_it_counts() -> None:
 def test_only_wanted_slots(desired_state: str, suspended: bool, slots: list[int]) -> None:
     asked = wanted(desired_state, 2, suspended=suspended)
     assert [slot for slot in range(4) if asked.includes(slot)] == slots
+
+
+@pytest.mark.parametrize(
+    ("slot", "is_paid"),
+    [
+        (0, True),
+        (1, True),
+        (2, False),
+        (FIRST_CANARY_SLOT - 1, False),
+        (FIRST_CANARY_SLOT, True),
+        (FIRST_CANARY_SLOT + 1, False),
+    ],
+)
+def test_a_canary_has_slots_of_its_own(slot: int, is_paid: bool) -> None:
+    assert wanted("running", 2, 1, suspended=False).includes(slot) is is_paid
+
+
+def test_a_canary_that_is_to_go_is_paid_already() -> None:
+    assert not wanted("running", 2, 1, suspended=True).includes(FIRST_CANARY_SLOT)
+    assert not wanted("running", 2, suspended=False).includes(FIRST_CANARY_SLOT), "there is none"

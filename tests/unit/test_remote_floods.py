@@ -1,6 +1,7 @@
 """A machine that says as much as it can, as fast as it can: what it costs us is bounded, and everybody else has their turn."""
 
 import asyncio
+import contextlib
 import json
 import threading
 from dataclasses import replace
@@ -183,6 +184,33 @@ async def test_a_body_in_very_many_pieces_is_given_up() -> None:
             async for _ in engine._connection.frames("watch", b"{}"):
                 pass
     assert caught.value.code == connection.AWAY
+    await engine.close()
+    server.close()
+
+
+async def test_words_between_pieces_are_given_up() -> None:
+    """They are no content, so nobody who reads that would ever make the machine wait."""
+    sent_bytes = 0
+
+    async def endlessly(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal sent_bytes
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;")
+        with contextlib.suppress(ConnectionError):
+            while True:
+                writer.write(b"word" * 2**14)
+                sent_bytes += 2**16
+                await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(endlessly, "127.0.0.1", 0)
+    engine = engine_at(int(server.sockets[0].getsockname()[1]))
+    async with asyncio.timeout(20):
+        with pytest.raises(EngineError) as caught:
+            async for _ in engine._connection.frames("watch", b"{}"):
+                pass
+    assert caught.value.code == connection.AWAY
+    assert sent_bytes < 2**25, "what the kernel holds, and little more"
     await engine.close()
     server.close()
 

@@ -221,6 +221,9 @@ LIES = [
     Lie("lists one twice", says([RUNNING, RUNNING]), LIST, AWAY),
     Lie("has more room than disk", says(DiskSpace(5, 6)), of("disk_space"), AWAY),
     Lie("has a negative processor", says([replace(NODE, cpu_millis=-1)]), of("capacity"), AWAY),
+    Lie("has more than any machine", says([replace(NODE, cpu_millis=2_000_000, memory_bytes=2**44)]), of("capacity"),
+        lambda found: (found[0].cpu_millis, found[0].memory_bytes, found[0].findings[0].code)
+        == (1_024_000, 2**43, "machine_too_large")),
     Lie("has ten thousand processors per atom", says([replace(NODE, cpu_millis=2**40)]), of("capacity"), AWAY),
     Lie("has used less than no time", says({"abc123": ReplicaUsage(1.0, -5.0, 5)}), of("usage", engine_ids=[HERE]), AWAY),
     # Time.

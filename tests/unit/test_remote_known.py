@@ -7,7 +7,9 @@ import pytest
 from moorage.engines.base import ObservedReplica, ReplicaPhase
 from moorage.engines.remote.known import KnownReplicas
 from moorage.engines.remote.machine import Machine, PlacedReplica
+from moorage.kit.clock import system_clock
 from moorage.kit.ids import ContainerId, ReplicaId
+from tests.unit.remote_machines import engine_at, machine_that, says
 
 REPLICA, CONTAINER = ReplicaId("rep_" + "a" * 20), ContainerId("ctr_" + "a" * 20)
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -51,3 +53,41 @@ def test_what_is_right_is_believed() -> None:
     known.note({REPLICA: PlacedReplica(CONTAINER, True, NOON)}, 0.0)
     found = known.checked(said(NOON + A_MOMENT, NOON + 2 * A_MOMENT), NOON + timedelta(minutes=1))
     assert (found.started_at, found.ended_at) == (NOON + A_MOMENT, NOON + 2 * A_MOMENT)
+
+
+@pytest.mark.parametrize(
+    ("ran_until", "booted_at", "code"),
+    [
+        (NOON + A_MOMENT * 30, NOON + A_MOMENT * 40, "node_lost"),
+        (NOON + A_MOMENT * 50, NOON + A_MOMENT * 40, "node_lost"),
+        (NOON + A_MOMENT * 50, NOON - A_MOMENT, None),
+        (None, NOON + A_MOMENT * 40, None),
+    ],
+    ids=[
+        "ended when it was shut down",
+        "found ended when it was up again",
+        "ended by itself",
+        "runs, whatever it says of its clock",
+    ],
+)
+def test_what_ends_when_its_machine_restarts_did_not_fail(
+    ran_until: datetime | None, booted_at: datetime, code: str | None
+) -> None:
+    known = KnownReplicas(Machine("rack-7", "operator", "10.99.0.2", 7420, "secret"))
+    known.note({REPLICA: PlacedReplica(CONTAINER, True, NOON)}, 0.0)
+    found = known.checked(
+        said(NOON + A_MOMENT, ran_until), NOON + timedelta(minutes=10), booted_at.timestamp()
+    )
+    assert (found.failure.code if found.failure is not None else None) == code
+
+
+async def test_a_machine_says_with_each_answer_since_when_it_is_up() -> None:
+    hour_ago = system_clock.now() - timedelta(hours=1)
+    ended = said(hour_ago, system_clock.now())
+    async with machine_that(says(ended, monotonic_s=60.0)) as port:
+        engine = engine_at(port, {REPLICA: PlacedReplica(CONTAINER, True, hour_ago)})
+        found = await engine.inspect(REPLICA)
+        await engine.close()
+    assert found is not None
+    assert found.failure is not None
+    assert found.failure.code == "node_lost"

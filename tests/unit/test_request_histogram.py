@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from moorage.kit.histogram import GROWTH, add, bucket_of, percentile
 from moorage.telemetry.requests.figures import Figures, step_of
-from moorage.telemetry.requests.histogram import GROWTH, add, bucket_of, percentile
 
 durations_ms = st.integers(0, 86_400_000)
 

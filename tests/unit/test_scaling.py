@@ -1,13 +1,16 @@
 """Scaling that is chosen while a draft is being applied."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from moorage.containers import trial
 from moorage.containers.models import ContainerRow
+from moorage.containers.rollout import Rollout
 from moorage.containers.scaling import laid_over, put_scaling, same_scaling
 from moorage.containers.spec import ContainerSettings
+from moorage.containers.states import Strategy
 
 SETTINGS: dict[str, Any] = {
     "image": "local/chat:latest",
@@ -30,9 +33,10 @@ def a_row() -> ContainerRow:
     )  # fmt: skip
 
 
-def on_trial(**changes: Any) -> ContainerRow:
+def on_trial(strategy: Strategy = Strategy.REPLACE, **changes: Any) -> ContainerRow:
     row = a_row()
-    trial.begin(row, ContainerSettings.from_json({**SETTINGS, **changes}), b"new")
+    settings = ContainerSettings.from_json({**SETTINGS, **changes})
+    trial.begin(row, settings, b"new", Rollout(strategy, 2, 1, datetime(2026, 1, 1, tzinfo=UTC)))
     return row
 
 
@@ -47,6 +51,17 @@ def test_what_is_on_trial_scales_as_chosen_last() -> None:
     row.trial_image = IMAGE
     trial.exchange(row)
     assert (bounds(row), row.desired_replicas, row.settings["port"]) == ((2, 8), 2, 9000)
+
+
+def test_beside_each_other_as_many_run_as_before() -> None:
+    """What serves a load of three replicas is not followed by one."""
+    row = on_trial(Strategy.ROLLING, port=9000, max_replicas=2)
+    row.trial_image = IMAGE
+    trial.exchange(row)
+    assert (row.desired_replicas, row.version, row.rollout and row.rollout["from_generation"]) == (2, 2, 1)
+    trial.go_back(row)
+    assert (row.desired_replicas, row.version, row.rollout) == (2, 1, None)
+    assert bounds(row) == (1, 4)
 
 
 def test_what_is_gone_back_to_scales_as_chosen_last() -> None:

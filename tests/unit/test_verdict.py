@@ -130,3 +130,10 @@ def test_of_very_many_sockets_a_few_are_named() -> None:
 def test_a_health_check_that_hangs_says_how_long_it_waited() -> None:
     probe = Probe(ProbeFailure.TIMEOUT, waited_s=5.0)
     assert "within 5 s" in verdict_while_unready(probe, (), 8000, "/health", 60).message
+
+
+def test_a_kill_that_nobody_explained_names_memory_as_the_likely_cause() -> None:
+    verdict = verdict_on_exit(137, False, MEMORY_BYTES, DISK_BYTES)
+    assert verdict.reason is Reason.EXITED
+    assert "memory ran out" in verdict.message
+    assert "memory" not in verdict_on_exit(139, False, MEMORY_BYTES, DISK_BYTES).message

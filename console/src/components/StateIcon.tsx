@@ -1,8 +1,8 @@
-import type { State } from "./state";
+import type { Look } from "./state";
 import classes from "./State.module.css";
 
 /** Each state has a silhouette of its own, so that it can be told without its colour. */
-export function StateIcon({ state, size = 16 }: { state: State; size?: number }) {
+export function StateIcon({ state, size = 16 }: { state: Look; size?: number }) {
   return (
     <svg
       className={classes.icon}
@@ -22,7 +22,7 @@ export function StateIcon({ state, size = 16 }: { state: State; size?: number })
   );
 }
 
-const SHAPES: Record<State, React.ReactNode> = {
+const SHAPES: Record<Look, React.ReactNode> = {
   PENDING: (
     <>
       <circle cx="8" cy="8" r="6" strokeDasharray="2.6 2.1" />
@@ -48,6 +48,7 @@ const SHAPES: Record<State, React.ReactNode> = {
       <path d="M2.4 8a5.6 5.6 0 0 0 11.2 0z" fill="currentColor" stroke="none" />
     </>
   ),
+  ASLEEP: <path d="M13.4 9.6A5.8 5.8 0 1 1 6.4 2.6a4.7 4.7 0 0 0 7 7z" />,
   STOPPED: <rect x="3.5" y="3.5" width="9" height="9" rx="1.6" />,
   FAILED: (
     <>

@@ -3,11 +3,19 @@ import type { Container } from "@/api/queries";
 export type State = Container["state"];
 export type Tone = "ok" | "warn" | "bad" | "idle" | "accent";
 
-export const STATES: Record<State, { word: string; tone: Tone }> = {
+/** What people see: one that is RUNNING without replicas sleeps. */
+export type Look = State | "ASLEEP";
+
+export function lookOf(container: Pick<Container, "state" | "asleep">): Look {
+  return container.asleep && container.state === "RUNNING" ? "ASLEEP" : container.state;
+}
+
+export const STATES: Record<Look, { word: string; tone: Tone }> = {
   PENDING: { word: "Pending", tone: "warn" },
   PULLING: { word: "Pulling", tone: "accent" },
   STARTING: { word: "Starting", tone: "accent" },
   RUNNING: { word: "Running", tone: "ok" },
+  ASLEEP: { word: "Asleep", tone: "idle" },
   STOPPING: { word: "Stopping", tone: "idle" },
   STOPPED: { word: "Stopped", tone: "idle" },
   FAILED: { word: "Failed", tone: "bad" },

@@ -33,6 +33,17 @@ export function ContainerActions({ container, size = "sm" }: ContainerActionsPro
           Start
         </Button>
       ) : null}
+      {container.asleep_since ? (
+        <Button
+          size={size}
+          variant="default"
+          leftSection={<Play {...ICON} />}
+          loading={action.isPending && action.variables === "wake"}
+          onClick={() => action.mutate("wake")}
+        >
+          Wake
+        </Button>
+      ) : null}
       {state === "RUNNING" ? (
         <Button
           size={size}

@@ -10,6 +10,7 @@ import { isStopped } from "@/components/state";
 import { paths } from "@/routes/paths";
 
 import { hardware, shortDigest } from "./resources";
+import { SleepFact } from "./Sleep";
 
 /** `isHere`: on the page that its button would open. */
 export function SettingsCard({ container, isHere = false }: { container: Container; isHere?: boolean }) {
@@ -55,6 +56,7 @@ function useFacts(container: Container): [string, ReactNode][] {
       </span>,
     ],
     ["Start command", container.start_command ? <code key="start">{container.start_command}</code> : "from the image"],
+    ["Sleeps", <SleepFact key="sleeps" container={container} />],
     ["Environment", variables === 1 ? "1 variable" : `${variables} variables`],
     ["Infrastructure", container.infrastructure.charAt(0).toUpperCase() + container.infrastructure.slice(1)],
   ];
@@ -65,7 +67,7 @@ function useFacts(container: Container): [string, ReactNode][] {
   if (resources.mode === "autoscaling") {
     const { min_replicas, max_replicas, target_concurrency, scale_down_delay_s } = resources;
     const text = `${min_replicas} to ${max_replicas}, target ${target_concurrency}, down after ${scale_down_delay_s} s`;
-    facts.splice(-5, 0, ["Autoscaling", text]);
+    facts.splice(-6, 0, ["Autoscaling", text]);
   }
   return facts;
 }

@@ -15,6 +15,14 @@ const KINDS: Record<string, string> = {
   "container.draft_apply": "Applying staged changes",
   "container.draft_applied": "Staged changes applied",
   "container.draft_failed": "Staged changes taken back",
+  "container.rollback": "Rollback asked for",
+  "container.sleep": "Fell asleep",
+  "container.wake": "Woken",
+  "container.awake": "Awake",
+  "container.canary": "Canary changed",
+  "container.canary_promote": "Promotion of the canary asked for",
+  "container.canary_promoted": "Canary promoted",
+  "container.canary_abort": "Abort of the canary asked for",
 };
 
 /** An activity as a person would say it: what happened, then why or by how much. */

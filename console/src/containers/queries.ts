@@ -61,7 +61,7 @@ export const lastLinesQuery = (containerId: string, limit: number) =>
   });
 
 /** `move`: a restart on other machines than now. */
-export type Action = "start" | "stop" | "restart" | "move" | "delete";
+export type Action = "start" | "wake" | "stop" | "restart" | "move" | "delete";
 
 /** The answer is the container as it is now, so the page changes at once and the next poll only confirms it. */
 export function useContainerAction(containerId: string, after?: () => void) {
@@ -72,6 +72,8 @@ export function useContainerAction(containerId: string, after?: () => void) {
       switch (action) {
         case "start":
           return body(api.POST("/api/v1/containers/{container_id}/start", { params }));
+        case "wake":
+          return body(api.POST("/api/v1/containers/{container_id}/wake", { params }));
         case "stop":
           return body(api.POST("/api/v1/containers/{container_id}/stop", { params }));
         case "restart":

@@ -3,6 +3,7 @@ import { useQuery, useSuspenseQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 
 import { containerQuery, containersQuery } from "@/api/queries";
+import { lookOf } from "@/components/state";
 import { StateIcon } from "@/components/StateIcon";
 import { type DashboardTab, paths } from "@/routes/paths";
 
@@ -16,11 +17,11 @@ export function ContainerSwitcher({ containerId, tab }: { containerId: string; t
   const containers = useQuery(containersQuery(container.project_id)).data ?? [];
   const navigate = useNavigate();
   return (
-    <Switcher kind="Container" name={container.name} mark={<StateIcon state={container.state} />}>
+    <Switcher kind="Container" name={container.name} mark={<StateIcon state={lookOf(container)} />}>
       {containers.slice(0, MOST).map((one) => (
         <Menu.Item
           key={one.id}
-          leftSection={<StateIcon state={one.state} />}
+          leftSection={<StateIcon state={lookOf(one)} />}
           rightSection={one.id === containerId ? <Tick /> : null}
           onClick={() => navigate({ to: paths.dashboard(one.project_id, one.id, tab) })}
         >

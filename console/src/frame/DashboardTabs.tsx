@@ -3,6 +3,7 @@ import { ArrowLeft } from "lucide-react";
 
 import { containerQuery } from "@/api/queries";
 import { LinkTo } from "@/components/LinkTo";
+import { lookOf } from "@/components/state";
 import { StateBadge } from "@/components/StateBadge";
 import { ContainerActions } from "@/containers/ContainerActions";
 import { dashboardTabs } from "@/routes/dashboardTabs";
@@ -33,9 +34,13 @@ export function DashboardTabs({ containerId, current }: { containerId: string; c
       />
       <div className={classes.tabsRight}>
         <span role="status" aria-live="polite" className={classes.tabState}>
-          <StateBadge state={container.state} bare />
+          <StateBadge state={lookOf(container)} bare />
           <span className={classes.readyCount}>
-            {container.replicas.ready} of {container.replicas.desired} ready
+            {container.asleep
+              ? container.woken_at
+                ? "wakes now"
+                : "wakes on a request"
+              : `${container.replicas.ready} of ${container.replicas.desired} ready`}
           </span>
         </span>
         <ContainerActions container={container} size="xs" />

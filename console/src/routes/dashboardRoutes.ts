@@ -8,6 +8,7 @@ const PAGES: Record<DashboardTab, ReturnType<typeof lazyRouteComponent>> = {
   metrics: lazyRouteComponent(() => import("@/pages/metrics/Metrics"), "Metrics"),
   logs: lazyRouteComponent(() => import("@/pages/logs/Logs"), "Logs"),
   activity: lazyRouteComponent(() => import("@/pages/activity/Activity"), "Activity"),
+  versions: lazyRouteComponent(() => import("@/pages/versions/Versions"), "Versions"),
   autoscaling: lazyRouteComponent(() => import("@/pages/autoscaling/Autoscaling"), "Autoscaling"),
   playground: lazyRouteComponent(() => import("@/pages/playground/Playground"), "Playground"),
   settings: lazyRouteComponent(() => import("@/pages/settings/Settings"), "Settings"),

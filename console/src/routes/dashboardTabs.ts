@@ -6,6 +6,7 @@ export const dashboardTabs: { tab: DashboardTab; label: string }[] = [
   { tab: "metrics", label: "Metrics" },
   { tab: "logs", label: "Logs" },
   { tab: "activity", label: "Activity" },
+  { tab: "versions", label: "Versions" },
   { tab: "autoscaling", label: "Autoscaling" },
   { tab: "playground", label: "Playground" },
   { tab: "settings", label: "Settings" },

@@ -24,6 +24,7 @@ export type DashboardTab =
   | "metrics"
   | "logs"
   | "activity"
+  | "versions"
   | "autoscaling"
   | "playground"
   | "settings"

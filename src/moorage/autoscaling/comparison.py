@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from moorage.autoscaling.decide import Policy, State
 from moorage.autoscaling.demand import GatewayTime, level_at
+from moorage.autoscaling.pattern import Demand
 from moorage.autoscaling.replay import Recorded, Replayed, as_it_was, replay
 
 MOST_CHANGES_SHOWN = 500
@@ -40,6 +41,8 @@ class Question:
     made: tuple[tuple[int, int], ...]
     """The decisions since: the second, and the number of replicas."""
     startup_s: float | None
+    minutes: Demand | None = None
+    """The history that a forecast rests on; None: a replay without one."""
 
 
 @dataclass(frozen=True)
@@ -67,4 +70,4 @@ def _recorded(question: Question) -> Recorded:
         levels[first:last] = [stretch.level] * (last - first)
     for second in range(question.seconds_from, question.until + 1):
         levels[second - begins_at] = level_at(second, question.gateways, question.in_flight)
-    return Recorded(begins_at, levels, question.gateways)
+    return Recorded(begins_at, levels, question.gateways, question.minutes)

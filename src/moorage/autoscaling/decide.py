@@ -2,18 +2,25 @@
 
 Demand is concurrency: requests in flight or queued, a total for each second over all gateways. A replica is meant to
 have `target_concurrency` of them, so a level of demand *needs* `level / target` replicas, and some headroom because
-demand is never quite level: a share of it, and its square root (a mean of n independent requests swings by √n).
+demand is never quite level: a share of it, and its square root (a mean of n independent requests swings by √n), more of
+that where demand is seen to swing more.
 
 Up: at once, by the mean of the stable window (60 s); when a panic window (6 s) or two seconds in a row are beyond what
 there is, by those; and by where a lasting trend leads within the time that this container's replicas take to start.
 Down: by the mean over `scale_down_delay_s`, so a load that ended is given back evenly and the last of it when the
 delay is over; not within half a minute of going up, not while a gateway is silent, and not for a fraction of a replica.
+By its history: where that shows a pattern (`pattern`), what is expected before a replica asked for now has started counts as
+if it was there already (`outlook`), and a load that was foreseen to end is given back when the panic window and not the delay
+says that it did.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from operator import mul, sub
+
+from moorage.autoscaling.outlook import Outlook
 
 TICK_S = 2
 STABLE_WINDOW_S = 60
@@ -23,6 +30,11 @@ JUMP_FACTOR = 1.5
 """Two seconds in a row so far beyond what there is are no chance; one second more would be lost for nothing."""
 HEADROOM_SHARE = 0.2
 HEADROOM_DEVIATIONS = 0.75
+SWING_S, SWING_STRIDE = 10, 5
+"""How demand swings is taken from moments so far apart, from each fifth second."""
+SWINGS_SEEN_FOR_S = 300
+MOST_SWINGS = 3.0
+"""Beyond that, headroom costs more than bursts do."""
 PANIC_DEVIATIONS = 2.0
 """A panic sees a level that is still rising, and in a window that still holds the calm before it."""
 RISING = 1.25
@@ -31,6 +43,8 @@ SURPLUS_REPLICAS = 0.2
 """How much of a replica must be unneeded besides a whole one before one goes: without it, noise around a whole number
 would make replicas come and go."""
 REST_AFTER_UP_S = 30
+ENDED = 0.7
+"""Demand that fell so far, as it was foreseen, does not come back."""
 TREND_FROM_STARTUP_S = 30
 """Replicas that start faster need no forecast."""
 TREND_WINDOW_S = (120, 600)
@@ -113,6 +127,10 @@ class Evidence:
     """Over the policy's stable window, newer seconds counting more."""
     expected: float | None = None
     """Where a trend leads within the time that a replica takes to start; None where nothing rises."""
+    foreseen: float | None = None
+    """What the container's history leads to within that time; None where it shows no pattern."""
+    pattern: str | None = None
+    """By what it repeats: `hour`, `day`, `workday` or `week`."""
 
 
 @dataclass(frozen=True)
@@ -133,19 +151,24 @@ class _Need:
     because: str
 
 
-def decide(policy: Policy, samples: Samples, fleet: Fleet, state: State, now_s: float) -> Decision:
-    """`now_s` counts seconds from any fixed moment; it is only compared with what `state` carries."""
+def decide(
+    policy: Policy, samples: Samples, fleet: Fleet, state: State, now_s: float, outlook: Outlook | None = None
+) -> Decision:
+    """`now_s` counts seconds from any fixed moment; it is only compared with what `state` carries. `outlook` is what
+    the container's own history leads to, None where it shows no pattern."""
     if not samples.per_second:
         replicas = _clamped(state.replicas, policy)
         message = f"No gateway reports, so nothing is known about demand; stays at {replicas}."
         return Decision(replicas, State(replicas, state.went_up_at_s), replicas, Limit.NO_SAMPLES, message)
     seen = _evidence(policy, samples, fleet)
-    need = _need_now(policy, samples, fleet, state, seen)
+    need = _need_now(policy, samples, fleet, state, seen, outlook)
     wanted = _replicas(need.level, policy)
     if wanted > state.replicas:
         decision = _up(policy, state, fleet, need, wanted, now_s)
     else:
-        decision = _down(policy, samples, fleet, state, need, wanted, now_s)
+        decision = _down(policy, samples, fleet, state, need, wanted, now_s, outlook)
+    if outlook is not None:
+        seen = replace(seen, foreseen=outlook.level, pattern=outlook.kind)
     return replace(decision, evidence=seen)
 
 
@@ -159,16 +182,24 @@ def _evidence(policy: Policy, samples: Samples, fleet: Fleet) -> Evidence:
     return Evidence(seconds[-1], _mean(seconds, PANIC_WINDOW_S), stable, expected)
 
 
-def _need_now(policy: Policy, samples: Samples, fleet: Fleet, state: State, seen: Evidence) -> _Need:
-    """The largest of what the windows and the trend say."""
+def _need_now(
+    policy: Policy, samples: Samples, fleet: Fleet, state: State, seen: Evidence, outlook: Outlook | None
+) -> _Need:
+    """The largest of what the windows, the trend and the history say."""
     seconds = samples.per_second
     assert seen.stable_mean is not None, "there are samples"
     assert seen.panic_mean is not None, "there are samples"
     stable, panic = seen.stable_mean, seen.panic_mean
-    needs = [_Need(_with_headroom(stable), f"{stable:.1f} in flight over {policy.stable_window_s} s")]
+    usual = HEADROOM_DEVIATIONS * _swings(seconds)
+    because = f"{stable:.1f} in flight over {policy.stable_window_s} s"
+    if outlook is not None and max(panic * RISING, outlook.level) < stable:
+        # It was foreseen to end: that it does is believed sooner.
+        stable = max(panic * RISING, outlook.level)
+        because = f"{panic:.1f} in flight over the last {PANIC_WINDOW_S} s"
+    needs = [_Need(_with_headroom(stable, usual), because)]
     capacity = state.replicas * policy.target_concurrency
     if panic > capacity:
-        deviations = PANIC_DEVIATIONS if panic > stable * RISING else HEADROOM_DEVIATIONS
+        deviations = PANIC_DEVIATIONS if panic > stable * RISING else usual
         level = _with_headroom(panic, deviations)
         needs.append(_Need(level, f"{panic:.1f} in flight over the last {PANIC_WINDOW_S} s"))
     jump = min(seconds[-JUMP_WINDOW_S:]) if len(seconds) >= JUMP_WINDOW_S else 0.0
@@ -177,8 +208,10 @@ def _need_now(policy: Policy, samples: Samples, fleet: Fleet, state: State, seen
     if seen.expected is not None:
         startup = f"when a replica asked for now has started ({fleet.startup_s:.0f} s)"
         needs.append(
-            _Need(_with_headroom(seen.expected), f"{seen.expected:.1f} in flight expected {startup}")
+            _Need(_with_headroom(seen.expected, usual), f"{seen.expected:.1f} in flight expected {startup}")
         )
+    if outlook is not None:
+        needs.append(_Need(_with_headroom(outlook.level, usual), outlook.because))
     return max(needs, key=lambda need: need.level)
 
 
@@ -217,9 +250,19 @@ def _up(policy: Policy, state: State, fleet: Fleet, need: _Need, wanted: int, no
 
 
 def _down(
-    policy: Policy, samples: Samples, fleet: Fleet, state: State, need: _Need, wanted: int, now_s: float
+    policy: Policy,
+    samples: Samples,
+    fleet: Fleet,
+    state: State,
+    need: _Need,
+    wanted: int,
+    now_s: float,
+    outlook: Outlook | None,
 ) -> Decision:
-    delay_level = _with_headroom(samples.delay_mean)
+    delay_level, ended = _with_headroom(samples.delay_mean), ""
+    if outlook is not None and need.level < delay_level * ENDED:
+        # The delay is for a load that may come back; that this one does not is known.
+        delay_level, ended = need.level, outlook.no_more
     kept = max(_replicas(max(need.level, delay_level), policy, SURPLUS_REPLICAS), wanted)
     # Which replicas go is decided by slot, not by health: as many more stay as might turn out to be useless.
     floor = _clamped(min(kept + fleet.failing, state.replicas), policy)
@@ -228,6 +271,8 @@ def _down(
     replicas = min(replicas, max(state.replicas, policy.min_replicas))
     after = State(replicas, state.went_up_at_s)
     reason = f"{_sentence(need.because)} {'needs' if wanted == 1 else 'need'} {wanted}."
+    if ended and replicas < state.replicas:
+        reason = f"{reason} {ended}."
     limit: Limit | None
     if wanted < replicas and replicas > policy.min_replicas:
         limit, bound = _why_not_fewer(policy, samples, fleet, wanted, kept, replicas, resting=resting)
@@ -280,6 +325,21 @@ def _with_headroom(level: float, deviations: float = HEADROOM_DEVIATIONS) -> flo
     return level * (1 + HEADROOM_SHARE) + deviations * math.sqrt(level)
 
 
+def _swings(seconds: Sequence[float]) -> float:
+    """How much more demand swings than independent requests would: 1 for those, more for such as come in bursts.
+
+    From how far apart moments are that lie ten seconds apart, which a trend hardly moves and a step only once.
+    """
+    if len(seconds) < SWINGS_SEEN_FOR_S:
+        return 1.0
+    later = seconds[SWING_S::SWING_STRIDE]
+    apart: float = sum(map(abs, map(sub, later, seconds[::SWING_STRIDE]))) / len(later)
+    mean = sum(later) / len(later)
+    if mean < 1:
+        return 1.0
+    return min(max(apart / (2 * math.sqrt(mean / math.pi)), 1.0), MOST_SWINGS)
+
+
 def _replicas(level: float, policy: Policy, surplus: float = 0.0) -> int:
     return max(math.ceil(level / policy.target_concurrency + surplus - 1e-9), 0)
 
@@ -297,7 +357,8 @@ def _weighted_mean(seconds: Sequence[float], window_s: int) -> float:
     """Newer seconds count more, the oldest next to nothing: half the delay of a plain mean, and as calm."""
     window = seconds[-window_s:]
     weights = range(1, len(window) + 1)
-    return sum(value * weight for value, weight in zip(window, weights, strict=True)) / sum(weights)
+    total: float = sum(map(mul, window, weights))
+    return total / sum(weights)
 
 
 def _sentence(text: str) -> str:

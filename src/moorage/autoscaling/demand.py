@@ -7,6 +7,7 @@ gateway reports. While it is silent its HAProxy goes on serving: it counts with 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from moorage.autoscaling.decide import HISTORY_S, Policy, Samples
 
@@ -76,6 +77,13 @@ class History:
     def is_empty(self) -> bool:
         """Nothing was asked of it for as long as anybody could want to know."""
         return not self._steps
+
+    def mean_of(self, second: int, lasts_s: int) -> float | None:
+        """From `second` on; None where not all of it is kept."""
+        end = len(self._seconds) - (self.until + 1 - second - lasts_s)
+        if end - lasts_s < 0 or end > len(self._seconds):
+            return None
+        return sum(islice(self._seconds, end - lasts_s, end)) / lasts_s
 
     def samples(self, policy: Policy, silent_gateways: tuple[str, ...]) -> Samples:
         seconds = list(self._seconds)

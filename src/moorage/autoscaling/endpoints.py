@@ -83,13 +83,13 @@ async def replay_autoscaling(
             f"since must be within the last {LONGEST.days} days.",
             fields=(FieldError("since", f"must be within the last {LONGEST.days} days"),),
         )
-    sent = body.model_dump(exclude_none=True, exclude={"since"})
+    sent = body.model_dump(exclude_none=True, exclude={"since", "forecast"})
     policy = replace(repository.policy_of(container.settings), **sent)
     if policy.min_replicas > policy.max_replicas:
         message = f"would leave min {policy.min_replicas} above max {policy.max_replicas}"
         raise InvalidInputError(f"max_replicas {message}.", fields=(FieldError("max_replicas", message),))
     _, price_per_hour_microusd = await ready_count_and_price(session, container)
-    question = await read_question(session, container, policy, body.since, now)
+    question = await read_question(session, container, policy, body.since, now, forecast=body.forecast)
     await session.commit()  # gives the connection back
     try:
         found = await jobs.run(access.actor.shares_as, compare, question)
@@ -104,6 +104,7 @@ async def replay_autoscaling(
         until=datetime.fromtimestamp(question.until, UTC),
         policy=ScalingPolicy(**asdict(policy)),
         startup_s=question.startup_s,
+        pattern=found.replayed.pattern,
         as_it_was=_figures(found.as_it_was, price_per_hour_microusd),
         replayed=_figures(found.replayed, price_per_hour_microusd),
         decisions=[

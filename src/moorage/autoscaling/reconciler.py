@@ -1,7 +1,8 @@
 """The autoscaling reconciler: every two seconds, how many replicas each autoscaling container should have.
 
 Purpose: `desired_replicas` follows demand; the containers reconciler makes it true. Each decision that says something
-new is stored with its inputs and its reason.
+new is stored with its inputs and its reason. Where a container's history shows a pattern, replicas are asked for before they
+are needed (`forecasts.py`).
 Invariants: one tick sees one second of all gateways; a decision is written only for the container it was made for (same
 generation, same number, within the policy of now), under the lease. Containers that do nothing cost one row to read.
 When it fails: the next tick decides from the samples, which are in Postgres; what a decision needs to remember is in the
@@ -28,6 +29,7 @@ from moorage.autoscaling.demand import (
     level_at,
     silent_at,
 )
+from moorage.autoscaling.forecasts import Forecasts
 from moorage.autoscaling.repository import ReplicaFacts, Scaled
 from moorage.kit.clock import Clock
 from moorage.kit.database import Database, database_now
@@ -65,8 +67,12 @@ class Autoscaler:
     _said: dict[str, Said] = field(init=False, default_factory=dict)
     _rises: dict[str, int] = field(init=False, default_factory=dict)
     _startups_s: dict[str, float] = field(init=False, default_factory=dict)
+    _forecasts: Forecasts = field(init=False)
     _learnt_at_s: float = field(init=False, default=float("-inf"))
     _purged_at_s: float = field(init=False, default=float("-inf"))
+
+    def __post_init__(self) -> None:
+        self._forecasts = Forecasts(self.database)
 
     async def due(self, limit: int) -> Due:
         left_s = self._next_s - self.clock.monotonic()
@@ -93,6 +99,7 @@ class Autoscaler:
             gateways = await repository.gateway_times(session, _time(second - SECONDS_KEPT))
         await self._remember(frozenset(one.id for one in scaled), second)
         await self._read_demand(scaled, gateways, second)
+        await self._forecasts.keep_up(scaled, self._histories, second)
         facts = await self._facts(scaled)
         waiting = await self._waiting(scaled, facts, second)
         silent = silent_at(second, gateways)
@@ -109,7 +116,10 @@ class Autoscaler:
                 startup_s=startup_s,
             )
             state = State(one.replicas, self._rises.get(one.id))
-            decisions.append((one, samples, fleet, decide(one.policy, samples, fleet, state, second)))
+            outlook = self._forecasts.outlook(one.id, second, startup_s)
+            decisions.append(
+                (one, samples, fleet, decide(one.policy, samples, fleet, state, second, outlook))
+            )
         news = [
             (one, samples, fleet, decision)
             for one, samples, fleet, decision in decisions
@@ -130,6 +140,7 @@ class Autoscaler:
     def _forget(self) -> None:
         """All of it: what is left over would belong to nobody who is known, and be kept for ever."""
         self._histories, self._in_flight = {}, {}
+        self._forecasts.forget()
         self._known, self._said, self._rises = frozenset(), {}, {}
         self._startups_s, self._learnt_at_s = {}, float("-inf")
 
@@ -207,7 +218,11 @@ class Autoscaler:
     async def _facts(self, scaled: Sequence[Scaled]) -> dict[str, ReplicaFacts]:
         """Only of those whose number may change or is not the least."""
         ids = [
-            one.id for one in scaled if one.id in self._histories or one.replicas != one.policy.min_replicas
+            one.id
+            for one in scaled
+            if one.id in self._histories
+            or one.replicas != one.policy.min_replicas
+            or self._forecasts.has_pattern(one.id)
         ]
         if not ids:
             return {}
@@ -295,6 +310,8 @@ def _inputs(one: Scaled, samples: Samples, fleet: Fleet, decision: Decision) -> 
         "stable_mean": _rounded(seen.stable_mean),
         "stable_window_s": one.policy.stable_window_s,
         "expected": _rounded(seen.expected),
+        "foreseen": _rounded(seen.foreseen),
+        "pattern": seen.pattern,
         "delay_mean": round(samples.delay_mean, 2),
         "silent_gateways": list(samples.silent_gateways),
         "ready": fleet.ready,

@@ -11,6 +11,8 @@ from itertools import accumulate
 
 from moorage.autoscaling.decide import HISTORY_S, TICK_S, Decision, Fleet, Policy, Samples, State, decide
 from moorage.autoscaling.demand import SECONDS_KEPT, STEP_S, GatewayTime, silent_at
+from moorage.autoscaling.outlook import EARLY_S, Outlook, look_ahead
+from moorage.autoscaling.pattern import LEARN_EVERY_S, MINUTE_S, RECENT, Demand, Pattern, learn
 
 HOUR_S = 3600
 
@@ -23,6 +25,8 @@ class Recorded:
     levels: Sequence[float]
     """One for each second."""
     gateways: Sequence[GatewayTime]
+    minutes: Demand | None = None
+    """What patterns are learnt from; None: nothing is foreseen."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,8 @@ class Replayed:
     """How often the number did."""
     changes: tuple[Change, ...] = ()
     """The decisions that did it."""
+    pattern: str | None = None
+    """What the history showed in the end."""
 
 
 class Bill:
@@ -90,11 +96,40 @@ class Windows:
         return Samples(self._levels[max(end - HISTORY_S, 0) : end], delay_mean, silent_gateways)
 
 
+class Forecasts:
+    """As `forecasts.Forecasts` has them: learnt from the minutes before each six hours, and from nothing later."""
+
+    def __init__(self, minutes: Demand | None, policy: Policy, startup_s: float | None) -> None:
+        self._minutes, self._startup_s = minutes, startup_s
+        self._target = policy.target_concurrency
+        self._period: int | None = None
+        self._seen: tuple[int, int] | None = None
+        self._outlook: Outlook | None = None
+        self.pattern: Pattern | None = None
+
+    def outlook(self, second: int) -> Outlook | None:
+        if self._minutes is None or self._startup_s is None:
+            return None
+        if second // LEARN_EVERY_S != self._period:
+            self._period = second // LEARN_EVERY_S
+            before = self._minutes.before(self._period * LEARN_EVERY_S // MINUTE_S)
+            self.pattern, self._seen = learn(before, self._startup_s, self._target), None
+        if self.pattern is None:
+            return None
+        now = second // MINUTE_S
+        seen = now, int(second + self._startup_s - EARLY_S) // MINUTE_S
+        if seen != self._seen:  # or it would be the same again
+            recent = [self._minutes.at(minute) for minute in range(now - RECENT, now)]
+            self._seen, self._outlook = seen, look_ahead(self.pattern, recent, second, self._startup_s)
+        return self._outlook
+
+
 def replay(
     policy: Policy, recorded: Recorded, state: State, startup_s: float | None, since: int, until: int
 ) -> Replayed:
     """From `since` to `until`, both included; `state` is the one that the first decision finds."""
     windows, bill = Windows(recorded), Bill()
+    forecasts = Forecasts(recorded.minutes, policy, startup_s)
     ready, coming = state.replicas, deque[int]()
     over_target_s, changes = 0, list[Change]()
     for second in range(since, until + 1):
@@ -107,7 +142,8 @@ def replay(
         if second % TICK_S:
             continue
         fleet = Fleet(ready, len(coming), startup_s=startup_s)
-        decision = decide(policy, _samples(windows, policy, recorded, second), fleet, state, second)
+        samples = _samples(windows, policy, recorded, second)
+        decision = decide(policy, samples, fleet, state, second, forecasts.outlook(second))
         if decision.replicas != state.replicas:
             changes.append(Change(second, decision))
             coming.extend([second + int(startup_s or 0)] * (decision.replicas - state.replicas))
@@ -118,7 +154,13 @@ def replay(
                     ready -= 1
         state = decision.state
     return Replayed(
-        until - since + 1, bill.replica_s, bill.hours_bought, over_target_s, len(changes), tuple(changes)
+        until - since + 1,
+        bill.replica_s,
+        bill.hours_bought,
+        over_target_s,
+        len(changes),
+        tuple(changes),
+        forecasts.pattern.kind if forecasts.pattern is not None else None,
     )
 
 

@@ -7,6 +7,8 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from moorage.autoscaling import replay_repository, repository
 from moorage.autoscaling.comparison import Question, Stretch
 from moorage.autoscaling.decide import HISTORY_S, TICK_S, Policy, State
+from moorage.autoscaling.history_repository import read_minutes
+from moorage.autoscaling.pattern import LEARN_FROM, MINUTE_S
 from moorage.containers.models import ContainerRow
 from moorage.telemetry.metrics.repository import list_samples
 from moorage.telemetry.metrics.samples import KEEP_SECONDS, STEPS
@@ -15,7 +17,13 @@ LONGEST = timedelta(days=7)
 
 
 async def read_question(
-    session: AsyncSession, container: ContainerRow, policy: Policy, since: datetime, now: datetime
+    session: AsyncSession,
+    container: ContainerRow,
+    policy: Policy,
+    since: datetime,
+    now: datetime,
+    *,
+    forecast: bool = True,
 ) -> Question:
     until_s = int(now.timestamp()) - TICK_S
     since_s = max(int(since.timestamp()), int(container.created_at.timestamp()))
@@ -27,6 +35,8 @@ async def read_question(
     replicas = await replay_repository.replicas_before(session, container.id, _time(since_s))
     if replicas is None:
         replicas = decisions[0][1] if decisions else container.desired_replicas
+    first, last = since_s // MINUTE_S - LEARN_FROM, until_s // MINUTE_S
+    minutes = await read_minutes(session, container.id, first, last) if forecast else None
     return Question(
         policy=policy,
         current=repository.policy_of(container.settings),
@@ -42,6 +52,7 @@ async def read_question(
         ),
         made=tuple((at, after) for at, _, after in decisions),
         startup_s=(await repository.startup_times_s(session, [container.id])).get(container.id),
+        minutes=minutes,
     )
 
 

@@ -57,6 +57,9 @@ async def list_scaled(session: AsyncSession) -> list[Scaled]:
         row.state == ContainerState.RUNNING,
         row.settings["resource_mode"].astext == ResourceMode.AUTOSCALING,
         row.deleted_at.is_(None),
+        # What sleeps wants none, and what wakes begins with the least.
+        row.asleep_since.is_(None),
+        row.woken_at.is_(None),
     )
     return [
         Scaled(

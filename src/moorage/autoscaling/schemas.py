@@ -1,5 +1,5 @@
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
@@ -58,6 +58,8 @@ class ReplayRequest(ScaleRequest):
     """The policy to try; what is not sent is as it is now."""
 
     since: AwareDatetime
+    forecast: bool = True
+    """Whether replicas are asked for before they are needed where the history shows a pattern, as it is done."""
 
 
 class ReplayFigures(BaseModel):
@@ -83,6 +85,8 @@ class Replay(BaseModel):
     until: datetime
     policy: ScalingPolicy
     startup_s: float | None
+    pattern: Literal["hour", "day", "workday", "week"] | None
+    """By what the demand repeats, as far as that helped to foresee it; None: nothing was foreseen."""
     as_it_was: ReplayFigures
     replayed: ReplayFigures
     decisions: list[ReplayedDecision]

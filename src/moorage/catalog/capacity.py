@@ -10,6 +10,9 @@ from heapq import nlargest
 
 from moorage.engines.base import MachineKey, NodeCapacity
 
+_PLENTY = 8
+"""Room for so many more. How much a machine has is what it says itself; what it was promised, we know."""
+
 
 @dataclass(frozen=True)
 class InstanceType:
@@ -67,7 +70,8 @@ def place(
     siblings: Mapping[MachineKey, int] | None = None,
 ) -> Placement | None:
     """The machine with the fewest of its siblings, so that no machine takes a whole container with it; of several the one
-    with the most room left for this type, so that load spreads. None when nothing fits."""
+    with the most room left for this type, so that load spreads; of those that all have plenty the one that was promised the
+    least, so that none has everything because it says that it is huge. None when nothing fits."""
     first = best_machines(instance_type, nodes, used, cpu_overcommit, siblings, most=1)
     if not first:
         return None
@@ -95,7 +99,13 @@ def best_machines(
     best = nlargest(
         most,
         ((fits, node) for fits, node in candidates if fits > 0),
-        key=lambda one: (-beside.get(one[1].key, 0), one[0], one[1].name),
+        key=lambda one: (
+            -beside.get(one[1].key, 0),
+            min(one[0], _PLENTY),
+            -used.get(one[1].key, Used()).memory_bytes,
+            one[0],
+            one[1].name,
+        ),
     )
     return [node for _, node in best]
 

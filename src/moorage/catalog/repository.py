@@ -2,9 +2,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from enum import StrEnum
+from typing import Any
 
-from sqlalchemy import ColumnElement, String, any_, bindparam, delete, func, literal, select, update
-from sqlalchemy.dialects.postgresql import ARRAY, insert
+from sqlalchemy import ColumnElement, Row, String, any_, bindparam, delete, func, literal, select, update
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB, insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.catalog.capacity import InstanceType
@@ -59,34 +60,53 @@ async def described_engines(session: AsyncSession) -> set[str]:
     return set((await session.execute(select(NodeRow.engine).distinct())).scalars())
 
 
+# Columns and not objects, and made once: every pass that starts something reads machines.
+_NODES = select(table_of(NodeRow)).order_by(NodeRow.name, NodeRow.engine)
+_SOME_NODES = (
+    select(table_of(NodeRow))
+    .where(
+        NodeRow.infrastructure == bindparam("infrastructure"),
+        NodeRow.gpus.contains(bindparam("gpus", type_=JSONB)),
+    )
+    .order_by(func.random())
+    .limit(bindparam("most"))
+)
+
+
 async def list_nodes(session: AsyncSession) -> list[NodeCapacity]:
-    # Columns and not objects: a thousand machines are read by every pass that starts something.
-    rows = await session.execute(select(table_of(NodeRow)).order_by(NodeRow.name, NodeRow.engine))
-    return [
-        NodeCapacity(
-            row.name,
-            row.infrastructure,
-            row.architecture,
-            row.cpu_millis,
-            row.memory_bytes,
-            tuple(GpuDevice(**gpu) for gpu in row.gpus),
-            row.gpu_driver,
-            row.cuda_version,
-            row.engine_identity,
-            row.closed_because,
-            tuple(row.weaknesses),
-            row.gpu_handover,
-            row.gpu_handover_reason,
-            tuple(HostFinding(**finding) for finding in row.findings),
-            schedulable=row.schedulable,
-            engine=row.engine,
-            ready=row.ready,
-            unready_since=row.unready_since,
-            cordoned=row.cordoned_at is not None,
-            draining=row.draining_at is not None,
-        )
-        for row in rows
-    ]
+    return [_node(row) for row in await session.execute(_NODES)]
+
+
+async def some_nodes(session: AsyncSession, instance_type: InstanceType, most: int) -> list[NodeCapacity]:
+    """At most so many machines, at random, of those with the type's GPU. Whether it fits there is not asked."""
+    gpus = [{"model": instance_type.gpu_model}] if instance_type.gpu_model is not None else []
+    asked = {"infrastructure": instance_type.infrastructure, "gpus": gpus, "most": most}
+    return [_node(row) for row in await session.execute(_SOME_NODES, asked)]
+
+
+def _node(row: Row[Any]) -> NodeCapacity:
+    return NodeCapacity(
+        row.name,
+        row.infrastructure,
+        row.architecture,
+        row.cpu_millis,
+        row.memory_bytes,
+        tuple(GpuDevice(**gpu) for gpu in row.gpus),
+        row.gpu_driver,
+        row.cuda_version,
+        row.engine_identity,
+        row.closed_because,
+        tuple(row.weaknesses),
+        row.gpu_handover,
+        row.gpu_handover_reason,
+        tuple(HostFinding(**finding) for finding in row.findings),
+        schedulable=row.schedulable,
+        engine=row.engine,
+        ready=row.ready,
+        unready_since=row.unready_since,
+        cordoned=row.cordoned_at is not None,
+        draining=row.draining_at is not None,
+    )
 
 
 async def nodes_seen_s_ago(session: AsyncSession) -> dict[MachineKey, float]:

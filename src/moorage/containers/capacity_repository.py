@@ -5,13 +5,13 @@ import random
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sqlalchemy import BigInteger, String, bindparam, func, select, text
+from sqlalchemy import BigInteger, String, any_, bindparam, func, select, text
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from moorage.catalog.capacity import Placement, Used
+from moorage.catalog.capacity import InstanceType, Placement, Used
 from moorage.catalog.models import InstanceTypeRow
-from moorage.catalog.repository import list_nodes
+from moorage.catalog.repository import list_nodes, some_nodes
 from moorage.containers.models import ContainerRow, ReplicaRow
 from moorage.containers.states import ReplicaState
 from moorage.engines.base import MachineKey, NodeCapacity
@@ -38,10 +38,19 @@ class Room:
     used: Mapping[MachineKey, Used] = field(default_factory=dict)
     without_image: Sequence[NodeCapacity] = ()
     """Machines that would take a replica and do not have its local image."""
+    whole: bool = True
+    """Of all machines; otherwise of some that have room enough for the container that asks."""
 
 
 async def load_room(session: AsyncSession) -> Room:
     return Room(await list_nodes(session), await used_capacity(session))
+
+
+async def load_some_room(session: AsyncSession, instance_type: InstanceType, most: int) -> Room:
+    """Of so many machines at random that may be fit for it."""
+    nodes = await some_nodes(session, instance_type, most)
+    used = await used_capacity(session, {node.engine for node in nodes})
+    return Room(nodes, used, whole=False)
 
 
 # Made once, like the reconciler's other statements: to put it together takes longer than to run it.
@@ -60,14 +69,23 @@ _HELD = (
     .where(ReplicaRow.state.in_(HOLDS_RESOURCES))
     .group_by(ReplicaRow.engine, ReplicaRow.node)
 )
+_HELD_ON = _HELD.where(ReplicaRow.engine == any_(bindparam("engines", type_=ARRAY(String))))
 
 
-async def used_capacity(session: AsyncSession) -> dict[MachineKey, Used]:
+async def used_capacity(
+    session: AsyncSession, engines: Collection[str] | None = None
+) -> dict[MachineKey, Used]:
+    """Of all machines, or of those of these engines."""
+    found = (
+        await session.execute(_HELD)
+        if engines is None
+        else await session.execute(_HELD_ON, {"engines": sorted(engines)})
+    )
     return {
         MachineKey(engine, node): Used(
             int(cpu), int(memory), frozenset(gpu for joined in gpus or () for gpu in joined.split(",") if gpu)
         )
-        for engine, node, cpu, memory, gpus in await session.execute(_HELD)
+        for engine, node, cpu, memory, gpus in found
     }
 
 
@@ -75,6 +93,12 @@ async def replicas_by_engine(session: AsyncSession) -> dict[str, int]:
     """How many replicas have not ended on each."""
     query = select(ReplicaRow.engine, func.count()).where(ReplicaRow.state.in_(HOLDS_RESOURCES))
     return {row[0]: row[1] for row in await session.execute(query.group_by(ReplicaRow.engine))}
+
+
+async def count_replicas(session: AsyncSession, engine: str) -> int:
+    """How many have not ended on this one."""
+    query = select(func.count()).where(ReplicaRow.state.in_(HOLDS_RESOURCES), ReplicaRow.engine == engine)
+    return (await session.execute(query)).scalar_one()
 
 
 async def replicas_by_machine(session: AsyncSession) -> dict[MachineKey, int]:
@@ -110,6 +134,7 @@ async def insert_replica(
         container_id=container.id,
         slot=slot,
         generation=container.generation,
+        version=container.version,
         instance_type=container.instance_type,
         state=ReplicaState.REQUESTED,
         engine=placement.engine,

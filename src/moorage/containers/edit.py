@@ -54,6 +54,7 @@ def _as_sent(name: str, settings: ContainerSettings, secrets: ContainerSecrets) 
         "env": dict(secrets.environment),
         "infrastructure": settings.infrastructure,
         "api_path": settings.api_path,
+        "sleep_after_s": settings.sleep_after_s,
     }
 
 

@@ -10,7 +10,7 @@ from moorage.containers.views import ContainerView, ReplicaView
 
 def why_fewer(container: ContainerView, seen: Sequence[ReplicaView]) -> Verdict | None:
     """None while the others are on their way, or wait only for what leaves their slots."""
-    wanted = set(range(container.desired_replicas))
+    wanted = set(container.slots)
     missing = wanted - {replica.slot for replica in seen}
     if not missing or not container.image_known:
         return None

@@ -33,6 +33,8 @@ class ContainerRow(Base):
         Index(
             "ix_containers_reconcile_at", "reconcile_at", postgresql_where=text("reconcile_at IS NOT NULL")
         ),
+        Index("ix_containers_asleep_since", "id", postgresql_where=text("asleep_since IS NOT NULL")),
+        Index("ix_containers_rollout", "id", postgresql_where=text("rollout IS NOT NULL")),
         CheckConstraint("length(name) BETWEEN 1 AND 63", name="name_length"),
         CheckConstraint("desired_state IN ('running', 'stopped', 'deleted')", name="desired_state"),
         CheckConstraint(
@@ -102,6 +104,15 @@ class ContainerRow(Base):
     fallback: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
     """What ran before it: settings, image, replicas."""
     fallback_secrets: Mapped[bytes | None]
+    version: Mapped[int] = mapped_column(default=1, server_default="1")
+    """Of its settings: `versions/models.py`."""
+    rollout: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
+    """How the settings on trial take over: `rollout.Rollout`."""
+
+    asleep_since: Mapped[datetime | None]
+    """It has no replicas, or is about to have none, until somebody asks something of it: `sleep/`."""
+    woken_at: Mapped[datetime | None]
+    """When somebody did; until a replica is at the endpoint again."""
 
     reconcile_at: Mapped[datetime | None]
     next_look_at: Mapped[datetime | None]
@@ -150,6 +161,8 @@ class ReplicaRow(Base):
     container_id: Mapped[str] = mapped_column(ForeignKey("containers.id"))
     slot: Mapped[int]
     generation: Mapped[int]
+    version: Mapped[int] = mapped_column(default=1, server_default="1")
+    """Of the container's settings that it runs with."""
     instance_type: Mapped[str] = mapped_column(ForeignKey("instance_types.name"))
     state: Mapped[str]
     engine: Mapped[str] = mapped_column(default=LOCAL_ENGINE, server_default=LOCAL_ENGINE)
@@ -162,6 +175,8 @@ class ReplicaRow(Base):
     """Where it is reached, as its engine said."""
     host_port: Mapped[int | None]
     """Allocated here and unique on its machine; else as its engine said."""
+    has_door: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
+    """Whoever connects there checks that it is this replica (`engines/doors.py`)."""
     port_idle_since: Mapped[datetime | None]
     """From then on whoever reads what to route finds that it has ended."""
     port_released_at: Mapped[datetime | None]
@@ -204,6 +219,18 @@ class MachineDoubtRow(Base):
     expected: Mapped[int]
     gone_at: Mapped[datetime | None]
     """When the operator said so."""
+
+
+class DoorAuthorityRow(Base):
+    """What signs for the doors of replicas (`engines/doors.py`). Gateways trust all of them, so that one can succeed another."""
+
+    __tablename__ = "door_authorities"
+
+    number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    """From 1 on. Two processes that make the next one make the same number, and only one of them succeeds."""
+    made_at: Mapped[datetime]
+    certificate: Mapped[str]
+    sealed_key: Mapped[bytes]
 
 
 class GatewayRow(Base):

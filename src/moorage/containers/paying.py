@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from moorage.containers.rollout import FIRST_CANARY_SLOT
 from moorage.containers.states import LIVE, SERVING, DesiredState
 
 
@@ -35,16 +36,22 @@ class Wanted:
     desired_state: DesiredState
     """With a suspension of its organization taken into account: then nothing of it is to run."""
     replicas: int
+    canary_replicas: int = 0
+    """Besides them, in slots of their own."""
 
     def includes(self, slot: int) -> bool:
         """What is to go is paid for already."""
-        return self.desired_state is DesiredState.RUNNING and slot < self.replicas
+        of_canary = FIRST_CANARY_SLOT <= slot < FIRST_CANARY_SLOT + self.canary_replicas
+        return self.desired_state is DesiredState.RUNNING and (slot < self.replicas or of_canary)
 
 
-def wanted(desired_state: str, replicas: int, *, suspended: bool) -> Wanted:
+def wanted(
+    desired_state: str, replicas: int, canary_replicas: int = 0, *, suspended: bool, asleep: bool = False
+) -> Wanted:
     state = DesiredState(desired_state)
+    replicas = 0 if asleep else replicas
     held_back = suspended and state is DesiredState.RUNNING
-    return Wanted(DesiredState.STOPPED if held_back else state, replicas)
+    return Wanted(DesiredState.STOPPED if held_back else state, replicas, canary_replicas)
 
 
 def uses_hour(one: Occupant, instance_type: str, state: str | None = None) -> bool:

@@ -13,9 +13,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from moorage.containers import update_plan
 from moorage.containers.attention import LONGEST_LOOK, counted_from
 from moorage.containers.fewer import why_fewer
 from moorage.containers.fixes import with_larger_type, with_setting
+from moorage.containers.sleep.planning import is_in_use, while_waking
 from moorage.containers.start_limit import NOT_ITS_FAULT, AllowanceSpent, start_again_at, start_limit
 from moorage.containers.states import (
     LIVE,
@@ -62,11 +64,16 @@ def make_plan(container: ContainerView, replicas: Sequence[ReplicaView], now: da
         moves.append(stuck)
         seen = [_moved(replica, stuck if replica.id == stuck.replica_id else None) for replica in seen]
     container = _with_new_failures(container, seen, moves, now)
+    container = update_plan.with_lost(container, seen, moves) if container.beside is not None else container
 
     failure = _deployment_failure(container, seen, now)
     container = replace(container, failed_generation=container.generation) if failure else container
     gives_up = container.trial is TrialStep.PROVE and _wants_to_run(container) and not _runs(container)
-    create_slots, drains, hold_slots = _shape(container, seen, now)
+    proven = (
+        container.beside is not None and _runs(container) and update_plan.has_proven(container, seen, now)
+    )
+    create_slots, drains, hold_slots = _shape(container, seen, now, proven=proven)
+    drains |= _ended_by_update(container, seen, moves, failure or container.last_failure)
     seen = [_moved(replica, drains.get(replica.id)) for replica in seen]
     moves = [kept for move in moves if (kept := _unless_drained(move, drains)) is not None]
 
@@ -80,6 +87,7 @@ def make_plan(container: ContainerView, replicas: Sequence[ReplicaView], now: da
         and container.approval is None,
         prepare_trial=container.trial is TrialStep.PREPARE and not container.pulling,
         exchange=container.trial is TrialStep.STOP and not _present(seen) and _wants_to_run(container),
+        proven=proven,
         go_back=(failure or container.last_failure) if gives_up else None,
         create_slots=create_slots,
         hold_slots=hold_slots,
@@ -100,7 +108,7 @@ def make_plan(container: ContainerView, replicas: Sequence[ReplicaView], now: da
         in_doubt=_in_doubt(seen),
         look_again_in_s=_look_again_in_s(container, seen, now),
     )
-    return _describe(plan, container, seen, failure, now)
+    return while_waking(_describe(plan, container, seen, failure, now), container, seen)
 
 
 def _observe(replica: ReplicaView, container: ContainerView, now: datetime) -> Transition | None:
@@ -242,7 +250,7 @@ def _stuck(container: ContainerView, seen: Sequence[ReplicaView], now: datetime)
     """The replica that is replaced because it answers nothing: one at a time, the one that has been silent longest,
     and none while another is on its way."""
     live = [replica for replica in seen if replica.state in LIVE]
-    slots = set(range(container.desired_replicas))
+    slots = set(container.slots)
     coming = any(replica.state is not ReplicaState.ROUTED for replica in live)
     coming |= container.room_for > 0 and not slots <= {replica.slot for replica in live}
     pausing = any(_backoff_left_s(container, slot, now) > 0 for slot in slots)
@@ -291,8 +299,11 @@ def _deployment_failure(
         return container.approval
     if _in_doubt(seen):
         return None
+    if container.beside is not None:
+        return update_plan.why_given_up(container, seen, now)
     newest = container.last_failure
-    served = container.serving_generation == container.generation
+    # What wakes is looked at as if it had never served: those who wait for it are told, not kept waiting.
+    served = container.serving_generation == container.generation and not container.waking
     if not served:
         mine = [replica for replica in seen if replica.generation == container.generation]
         if any(replica.state in LIVE for replica in mine):
@@ -326,7 +337,7 @@ def _why_not_tried(container: ContainerView, seen: Sequence[ReplicaView]) -> Ver
 
 
 def _shape(
-    container: ContainerView, seen: Sequence[ReplicaView], now: datetime
+    container: ContainerView, seen: Sequence[ReplicaView], now: datetime, *, proven: bool
 ) -> tuple[tuple[int, ...], dict[ReplicaId, Transition], tuple[int, ...]]:
     """Which slots get a new replica, which replicas have to go, and which slots may yet get one."""
     wanted = _wanted_generation(container, seen)
@@ -334,7 +345,7 @@ def _shape(
     current = {
         replica.slot: replica for replica in live if replica.generation == wanted and not replica.moving
     }
-    slots = range(container.desired_replicas) if wanted is not None else range(0)
+    slots = container.slots if wanted is not None else range(0)
     draining = [
         replica for replica in seen if replica.state is ReplicaState.DRAINING and replica.generation == wanted
     ]
@@ -352,7 +363,9 @@ def _shape(
         and _backoff_left_s(container, slot, now) <= 0
     ]
     startable = container.image_known and wanted == container.generation and container.approval is None
-    create = tuple(missing[: max(container.room_for, 0)]) if startable else ()
+    updating = container.beside is not None and wanted == container.generation and not proven
+    next_ones = update_plan.next_slots(container, seen, missing) if updating else missing
+    create = tuple(next_ones[: max(container.room_for, 0)]) if startable else ()
 
     drains = {}
     serving = {slot: one for slot, one in current.items() if one.state is ReplicaState.ROUTED}
@@ -360,16 +373,36 @@ def _shape(
     for replica in live:
         successor = takes_over.get(replica.slot)
         superseded = (
-            (replica.generation != wanted or replica.moving)
+            # Beside a new version the old one serves on, for as long as that has to prove itself.
+            ((replica.generation != wanted and not updating) or replica.moving)
             and successor is not None
             and successor.id != replica.id
             and not successor.doubted
         )
+        if container.asleep and is_in_use(replica):
+            continue
         if wanted is None or replica.slot not in slots or superseded or replica.unfunded:
             drains[replica.id] = Transition(replica.id, ReplicaState.DRAINING)
-    if startable and missing and not create and not drains and not container.avoids_nodes:
+    if updating and startable and next_ones and not create and not drains:
+        going = update_plan.old_to_make_room(container, seen)
+        drains = {one.id: Transition(one.id, ReplicaState.DRAINING) for one in going}
+    elif startable and missing and not create and not drains and not container.avoids_nodes and not updating:
         drains = _make_room(container, seen, missing)
     return create, drains, tuple(slots) if wanted == container.generation else ()
+
+
+def _ended_by_update(
+    container: ContainerView, seen: Sequence[ReplicaView], moves: Sequence[Transition], why: Verdict | None
+) -> dict[ReplicaId, Transition]:
+    """Of two versions beside each other: of the old one what never served, of one that is given up what does harm."""
+    if container.beside is None or not _wants_to_run(container):
+        return {}
+    if _runs(container):
+        came_up = {move.replica_id for move in moves if move.to is ReplicaState.READY}
+        going = update_plan.old_to_end(container, seen, came_up)
+    else:
+        going = update_plan.new_to_end(container, seen, why) if why is not None else []
+    return {one.id: Transition(one.id, ReplicaState.DRAINING) for one in going}
 
 
 def _that_serves_on_the_move(live: Sequence[ReplicaView], wanted: int | None) -> dict[int, ReplicaView]:
@@ -412,17 +445,23 @@ def _wanted_generation(container: ContainerView, seen: Sequence[ReplicaView]) ->
 
     A generation that was given up leaves the one before it serving, if that still does.
     """
-    if not _wants_to_run(container) or container.trial is TrialStep.STOP:
+    if not _wants_to_run(container) or container.trial is TrialStep.STOP or container.asleep:
         return None
     if container.generation != container.failed_generation:
         return container.generation
+    if container.beside is not None:
+        return container.beside.old_generation
     before = container.serving_generation
     still_serving = any(replica.generation == before and replica.state in SERVING for replica in seen)
     return before if before != container.generation and still_serving else None
 
 
 def _runs(container: ContainerView) -> bool:
-    return _wants_to_run(container) and container.generation != container.failed_generation
+    return (
+        _wants_to_run(container)
+        and container.generation != container.failed_generation
+        and not container.asleep
+    )
 
 
 def _wants_to_run(container: ContainerView) -> bool:
@@ -492,6 +531,8 @@ def _describe(
             plan, state=ContainerState.RUNNING, verdict=verdict and replace(verdict, message=message.strip())
         )
     went_back = _went_back(container.trial_failure) if container.trial_failure is not None else None
+    if container.asleep:
+        return replace(plan, state=ContainerState.RUNNING, verdict=went_back)
     if plan.in_doubt:
         serves = any(replica.state is ReplicaState.ROUTED and not replica.doubted for replica in seen)
         state = ContainerState.RUNNING if serves else ContainerState.STARTING
@@ -540,7 +581,7 @@ def _why_not_elsewhere(container: ContainerView, seen: Sequence[ReplicaView]) ->
         if replica.state in LIVE and replica.generation == container.generation
     }
     waits = container.avoids_nodes and container.image_known and container.room_for <= 0
-    if not waits or moved >= set(range(container.desired_replicas)):
+    if not waits or moved >= set(container.slots):
         return None
     return Verdict(Reason.NO_CAPACITY, container.no_room_message)
 
@@ -623,7 +664,7 @@ def _why_no_start(container: ContainerView, seen: Sequence[ReplicaView], now: da
     if any(replica.state in LIVE for replica in seen):
         return None
     untils = []
-    for slot in range(container.desired_replicas):
+    for slot in container.slots:
         until = _limited_until(container, slot)
         if until is None or until <= now:
             return None
@@ -656,7 +697,9 @@ def _look_again_in_s(container: ContainerView, seen: Sequence[ReplicaView], now:
         elif replica.state is ReplicaState.ROUTED and replica.failing_since is not None:
             left = REPLACE_AFTER - _lasted(replica.failing_since, container, now)
             waits.append(max(left.total_seconds(), 1.0))
-        elif replica.state not in (ReplicaState.ROUTED, ReplicaState.REMOVED):
+        elif replica.state not in (ReplicaState.ROUTED, ReplicaState.REMOVED) or (
+            container.asleep and replica.state is ReplicaState.ROUTED
+        ):
             waits.append(LOOK_AGAIN_S if replica.busy else 1.0)
     # Whatever has to pass first: the operator may change limits meanwhile, and a clock may be set back.
     return min(*waits, LONGEST_LOOK.total_seconds()) if waits else None
@@ -668,7 +711,7 @@ def _waits_for_missing(container: ContainerView, seen: Iterable[ReplicaView], no
         for replica in seen
         if replica.state in LIVE and replica.generation == container.generation and not replica.moving
     }
-    missing = [slot for slot in range(container.desired_replicas) if slot not in taken]
+    missing = [slot for slot in container.slots if slot not in taken]
     pauses = [_backoff_left_s(container, slot, now) for slot in missing]
     return [pause_s if pause_s > 0 else LOOK_AGAIN_S for pause_s in pauses]
 

@@ -30,16 +30,16 @@ def same_scaling(one: ContainerSettings, other: ContainerSettings) -> bool:
 def put_scaling(row: ContainerRow, sent: Mapping[str, Any]) -> None:
     """The row is locked by whoever calls."""
     scaled = laid_over(ContainerSettings.from_json(row.settings), sent)
-    row.settings, row.desired_replicas = scaled.to_json(), _within(scaled, row.desired_replicas)
+    row.settings, row.desired_replicas = scaled.to_json(), within(scaled, row.desired_replicas)
     if row.trial_settings is not None:
         row.trial_settings = laid_over(ContainerSettings.from_json(row.trial_settings), sent).to_json()
     if row.fallback is not None:
         before = laid_over(ContainerSettings.from_json(row.fallback["settings"]), sent)
-        replicas = _within(before, row.fallback["desired_replicas"])
+        replicas = within(before, row.fallback["desired_replicas"])
         row.fallback = {**row.fallback, "settings": before.to_json(), "desired_replicas": replicas}
 
 
-def _within(settings: ContainerSettings, replicas: int) -> int:
+def within(settings: ContainerSettings, replicas: int) -> int:
     return min(max(replicas, settings.min_replicas), settings.max_replicas)
 
 

@@ -7,7 +7,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from moorage.containers.spec import (
     DEFAULT_HEALTH_TIMEOUT_S,
+    LONGEST_IDLENESS_S,
     MOST_REPLICAS,
+    SHORTEST_IDLENESS_S,
     USUAL_IDLE_TIMEOUT_S,
     USUAL_MAX_BODY_BYTES,
     USUAL_REQUEST_TIMEOUT_S,
@@ -90,6 +92,8 @@ class ContainerCreate(_Strict):
     api_path: ApiPath = ApiPath.API_V1
     """What the container itself serves. Only with `/v1` is `/api/v1/…` sent on as `/v1/…`."""
     infrastructure: Literal["operator", "community", "any"] = "operator"
+    sleep_after_s: int | None = Field(default=None, ge=SHORTEST_IDLENESS_S, le=LONGEST_IDLENESS_S)
+    """Without a request for so long it sleeps: no replicas, no further hours. The next request wakes it, and waits. Null: never."""
 
 
 class SettingsPatch(_Strict):
@@ -106,6 +110,7 @@ class SettingsPatch(_Strict):
     env: dict[str, str | None] = Field(default_factory=dict)
     api_path: ApiPath = ApiPath.API_V1
     infrastructure: Literal["operator", "community", "any"] = "operator"
+    sleep_after_s: int | None = Field(default=None, ge=SHORTEST_IDLENESS_S, le=LONGEST_IDLENESS_S)
 
 
 class ContainerPatch(SettingsPatch):
@@ -190,6 +195,29 @@ class DraftSummary(BaseModel):
     failure: TrialFailure | None
 
 
+class RolloutRead(BaseModel):
+    """An update that is under way."""
+
+    strategy: str
+    version: int
+    from_version: int
+    begun_at: datetime
+    beside: bool
+    """Both versions serve, or may."""
+    watch_s: float
+    """How long they do, once the new one is healthy."""
+    share: int | None = None
+    """Of a canary: how many of a hundred requests it gets."""
+    promote_after_s: float | None = None
+    """Of a canary: when it takes over by itself; null where somebody decides."""
+    serving_since: datetime | None = None
+    """Of a canary: when its first replica was at the endpoint."""
+    error_bound_percent: float | None = None
+    """Of a canary: with more errors than that, beyond those of the version beside it, it is dropped."""
+    ends_at: datetime | None = None
+    """Of a canary: undecided by then, it is dropped."""
+
+
 class Container(BaseModel):
     id: str
     project_id: str
@@ -218,16 +246,28 @@ class Container(BaseModel):
     """The names; values are write-only."""
     api_path: ApiPath
     infrastructure: str
+    sleep_after_s: int | None
+    """Of idleness; null: it never sleeps."""
+    asleep: bool
+    """RUNNING without replicas: requests are held, and wake it. Until the first replica is at the endpoint again."""
+    asleep_since: datetime | None
+    """Null once it has been woken."""
+    woken_at: datetime | None
+    """While it wakes: since when."""
     price_per_hour_microusd: int
     """Of one replica."""
     draft: DraftSummary | None
     """New settings that wait, are being applied, or were given up; `GET …/draft` shows them."""
+    version: int
+    """Of its settings; `GET …/versions` has them all."""
+    rollout: RolloutRead | None
 
 
 class Replica(BaseModel):
     id: str
     slot: int
     generation: int
+    version: int
     state: str
     node: str
     created_at: datetime

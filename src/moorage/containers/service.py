@@ -18,13 +18,15 @@ from moorage.containers.models import ContainerRow
 from moorage.containers.replica_limits.service import ask_where_needed, withdraw_request
 from moorage.containers.scaling import same_scaling
 from moorage.containers.schemas import ContainerCreate, ContainerPatch, SettingsPatch
-from moorage.containers.secrets import seal, unseal
+from moorage.containers.secrets import seal
+from moorage.containers.sleep.service import get_up, leave_bed
 from moorage.containers.spec import ContainerSettings
-from moorage.containers.states import ContainerState, DesiredState, Reason
+from moorage.containers.states import ContainerState, DesiredState, Reason, TrialStep
 from moorage.containers.stop_reasons import stopped_because
 from moorage.containers.suspension import refuse_suspended, suspended
 from moorage.containers.validation import validated
 from moorage.containers.verdict import Fix
+from moorage.containers.versions.making import make_first, make_next, note_called_off, whole
 from moorage.identity.actor import Actor
 from moorage.kit.clock import Clock
 from moorage.kit.crypto import Keyring
@@ -85,6 +87,7 @@ async def create_container(
         session, row, actor, "container.create", {"image": spec.image, "instance_type": spec.instance_type}
     )
     await _flush_with_name(session, wanted.name)
+    await make_first(session, actor, row)
     await hold_hours(session, row, is_new=True)
     await ask_where_needed(session, actor, row)
     await notify(session, CONTAINERS, ROUTES, about=row.id)
@@ -178,7 +181,9 @@ async def stop_container(session: AsyncSession, actor: Actor, container_id: str)
     refuse_deleted(row)
     if row.desired_state == DesiredState.STOPPED:
         return Changed(row, anything=False)
+    await note_called_off(session, row, "The container was stopped while it was being applied.")
     trial.cancel(row)
+    await leave_bed(session, row, actor.id)
     row.desired_state, row.stop_reason = DesiredState.STOPPED, None
     row.state, row.reason = ContainerState.STOPPING, Reason.STOPPED_BY_USER
     row.message = "Stopping: requests in flight may finish."
@@ -190,7 +195,9 @@ async def stop_because(session: AsyncSession, row: ContainerRow, reason: Reason)
     verdict = stopped_because(reason)
     assert verdict is not None, "a reason is given"
     assert row.desired_state == DesiredState.RUNNING, "what is stopped keeps its reason"
+    await note_called_off(session, row, verdict.message)
     trial.cancel(row)
+    await leave_bed(session, row, SYSTEM)
     row.desired_state, row.stop_reason = DesiredState.STOPPED, reason
     row.state, row.reason, row.message = ContainerState.STOPPING, verdict.reason, verdict.message
     record_activity(
@@ -212,6 +219,7 @@ async def delete_container(session: AsyncSession, actor: Actor, container_id: st
     row = await repository.lock_container(session, container_id)
     if row.desired_state == DesiredState.DELETED:
         return Changed(row, anything=False)
+    await leave_bed(session, row, actor.id)
     row.desired_state = DesiredState.DELETED
     row.state, row.reason, row.message = ContainerState.DELETING, None, None
     await withdraw_request(session, actor, row)
@@ -226,14 +234,15 @@ async def put_settings(
     keyring: Keyring,
     settings: Settings,
 ) -> None:
-    before = ContainerSettings.from_json(row.settings)
-    wanted = merged(row.name, before, unseal(keyring, row.id, row.secrets), patch)
+    before, secrets_before = whole(keyring, row.id, row.settings, row.secrets)
+    wanted = merged(row.name, before, secrets_before, patch)
     spec, secrets = await validated(session, wanted, settings)
     row.name, row.instance_type = wanted.name, spec.instance_type
     row.settings, row.secrets = spec.to_json(), seal(keyring, row.id, secrets)
     row.desired_replicas = spec.min_replicas
     row.failure_fix = row.trial_failure = None
     await _flush_with_name(session, wanted.name)
+    await make_next(session, actor, row, (before, secrets_before), (spec, secrets))
     if not same_scaling(before, spec):
         await withdraw_request(session, actor, row)
 
@@ -246,6 +255,7 @@ async def begin_generation(
     details: Mapping[str, object] | None = None,
 ) -> Changed:
     await refuse_suspended(session, row.project_id)
+    await get_up(session, row, actor.id)
     row.desired_state, row.stop_reason = DesiredState.RUNNING, None
     row.generation += 1
     row.unready_since = row.trial_failure = None
@@ -302,6 +312,8 @@ def refuse_deleted(row: ContainerRow) -> None:
 
 
 def refuse_on_trial(row: ContainerRow) -> None:
+    if trial.trial_step(row) is TrialStep.CANARY:
+        raise ConflictError("A canary is under way. Promote it or abort it first.", code="canary_under_way")
     if trial.is_on_trial(row):
         raise ConflictError(
             "Its draft is being applied. Wait until that is done, or stop the container to call it off.",

@@ -1,6 +1,7 @@
 """A container's row as the API shows it."""
 
 from dataclasses import asdict
+from datetime import timedelta
 
 from fastapi import Response
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -8,6 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from moorage.catalog.repository import find_instance_type
 from moorage.containers import repository
 from moorage.containers.models import ContainerRow
+from moorage.containers.rollout import Rollout
 from moorage.containers.schemas import (
     AutoscalingResources,
     Container,
@@ -18,11 +20,13 @@ from moorage.containers.schemas import (
     HealthCheck,
     RegistryRead,
     ReplicaCounts,
+    RolloutRead,
     TrialFailure,
 )
 from moorage.containers.service import Changed, has_fix
+from moorage.containers.sleep.state import is_asleep
 from moorage.containers.spec import ContainerSettings, ResourceMode
-from moorage.containers.states import ContainerState
+from moorage.containers.states import ContainerState, TrialStep
 from moorage.containers.trial import trial_step
 from moorage.kit.settings import Settings
 
@@ -61,7 +65,7 @@ def container_json(
         message=row.message,
         fix=FixRead.model_validate(row.failure_fix) if has_fix(row) else None,
         endpoint_url=settings.endpoint_url(row.id),
-        replicas=ReplicaCounts(desired=row.desired_replicas, ready=ready),
+        replicas=ReplicaCounts(desired=0 if row.asleep_since else row.desired_replicas, ready=ready),
         progress=row.progress,
         generation=row.generation,
         created_at=row.created_at,
@@ -81,8 +85,34 @@ def container_json(
         env=dict.fromkeys(spec.environment_names),
         infrastructure=spec.infrastructure,
         api_path=spec.api_path,
+        sleep_after_s=spec.sleep_after_s,
+        asleep=is_asleep(row) and row.state == ContainerState.RUNNING,
+        asleep_since=row.asleep_since,
+        woken_at=row.woken_at,
         price_per_hour_microusd=price_per_hour_microusd,
         draft=draft_summary(row),
+        version=row.version,
+        rollout=_rollout(row, settings),
+    )
+
+
+def _rollout(row: ContainerRow, settings: Settings) -> RolloutRead | None:
+    rollout = Rollout.from_json(row.rollout)
+    if rollout is None:
+        return None
+    longest = timedelta(seconds=settings.canary_longest_s)
+    return RolloutRead(
+        strategy=rollout.strategy,
+        version=rollout.version,
+        from_version=rollout.from_version,
+        begun_at=rollout.begun_at,
+        beside=rollout.is_beside or trial_step(row) is TrialStep.CANARY,
+        watch_s=rollout.watch_s,
+        share=rollout.share,
+        promote_after_s=rollout.promote_after_s,
+        serving_since=rollout.serving_since,
+        error_bound_percent=settings.update_error_percent if rollout.is_canary else None,
+        ends_at=rollout.begun_at + longest if rollout.is_canary else None,
     )
 
 

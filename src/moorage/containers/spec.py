@@ -12,6 +12,8 @@ from typing import Any
 
 DEFAULT_PORT = 8000
 DEFAULT_HEALTH_TIMEOUT_S = 300
+SHORTEST_IDLENESS_S, LONGEST_IDLENESS_S = 10, 86_400
+"""After which a container may sleep: not before all gateways have had the time to say that nothing is asked of it."""
 MAX_REPLICAS = 30
 """Of one container, unless the operator has raised its project's limit."""
 MOST_REPLICAS = 1000
@@ -106,6 +108,8 @@ class ContainerSettings:
     infrastructure: str = "operator"
     limits: Limits = field(default_factory=Limits)
     api_path: ApiPath = ApiPath.API_V1
+    sleep_after_s: int | None = None
+    """Of idleness; None: it never sleeps."""
 
     @property
     def command(self) -> tuple[str, ...] | None:

@@ -40,7 +40,28 @@ class TrialStep(StrEnum):
 
     PREPARE = "prepare"
     STOP = "stop"
+    CANARY = "canary"
     PROVE = "prove"
+
+
+class Strategy(StrEnum):
+    """How new settings take over from those that serve."""
+
+    REPLACE = "replace"
+    """Stop, then start."""
+    ROLLING = "rolling"
+    """Beside each other, until the new ones have served well for a while."""
+    CANARY = "canary"
+    """Beside each other, the new ones with a share of the requests, until somebody or a rule decides."""
+
+
+class Outcome(StrEnum):
+    """What became of a version."""
+
+    SERVING = "serving"
+    REPLACED = "replaced"
+    FAILED = "failed"
+    ROLLED_BACK = "rolled_back"
 
 
 LIVE = frozenset({ReplicaState.REQUESTED, ReplicaState.STARTING, ReplicaState.READY, ReplicaState.ROUTED})
@@ -84,3 +105,6 @@ class Reason(StrEnum):
     SPENDING_LIMIT = "spending_limit"
     SUSPENDED = "suspended"
     ENGINE_ERROR = "engine_error"
+    ERRORS_ABOVE_BOUND = "errors_above_bound"
+    SLOWER_THAN_BEFORE = "slower_than_before"
+    ROLLED_BACK = "rolled_back"

@@ -118,6 +118,7 @@ def _settings_of(wanted: ContainerCreate, image: str) -> ContainerSettings:
         environment_names=tuple(wanted.env),
         infrastructure=wanted.infrastructure,
         api_path=wanted.api_path,
+        sleep_after_s=wanted.sleep_after_s,
         **scaling,
     )
 

@@ -6,6 +6,7 @@ quoted, because it may hold a secret.
 """
 
 import re
+import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -106,6 +107,13 @@ def verdict_on_exit(
     told = _verdict_on_last_lines(last_lines, exit_code, disk_bytes)
     if told is not None:
         return told
+    if exit_code == 128 + signal.SIGKILL:
+        # containerd loses the kernel's word about memory now and then when the main process itself is killed.
+        return Verdict(
+            Reason.EXITED,
+            "The process was killed (signal 9), most often because memory ran out. "
+            "See its last log lines, or choose a larger instance type.",
+        )
     if exit_code > 128:
         return Verdict(
             Reason.EXITED, f"The process was ended by signal {exit_code - 128}. See its last log lines."

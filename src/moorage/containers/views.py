@@ -22,6 +22,22 @@ ENGINE_SILENT = Verdict(Reason.ENGINE_ERROR, "The container engine does not answ
 
 
 @dataclass(frozen=True)
+class Beside:
+    """Of a version that serves, or comes up, beside the one that it is to take over from."""
+
+    old_generation: int
+    begun_at: datetime
+    watch: timedelta
+    """How long it has to serve well before the other one goes."""
+    errors: Verdict | None = None
+    """It answers more errors than it may."""
+    called_off: Verdict | None = None
+    """Somebody wants the other one back."""
+    lost: Verdict | None = None
+    """Why a replica of the other one ended in this pass, whose successor does not serve yet."""
+
+
+@dataclass(frozen=True)
 class ContainerView:
     """The container as its row says, and what was found out about it for this pass."""
 
@@ -43,6 +59,7 @@ class ContainerView:
     room_for: int
     """How many more replicas of its instance type the machines can hold."""
     no_room_message: str
+    """Where there is none."""
     recent_failures: Sequence[tuple[int, datetime]]
     """(slot, ended_at) of replicas of this generation that ended badly in the last minutes."""
     last_failure: Verdict | None
@@ -71,12 +88,25 @@ class ContainerView:
     """How far the application of a draft has come."""
     trial_failure: Verdict | None = None
     """Why the last draft that was applied was given up."""
+    beside: Beside | None = None
+    """Of a trial with `rolling`, from the moment that its settings are the container's."""
     bringing_image: bool = False
     """Its image is on the way to the machine of one of its replicas."""
     doubt: Verdict | None = None
     """Why replicas that are missing are not replaced yet."""
+    asleep: bool = False
+    """It is to have no replicas, until somebody asks something of it. What still has requests serves on."""
+    waking: bool = False
+    """It slept, and no replica is at the endpoint again yet: its requests are held."""
     watched_since: datetime | None = None
     """When the last time ended in which nobody looked at it: no limit counts from before (`attention.py`)."""
+    first_slot: int = 0
+    """Of a canary those from `FIRST_CANARY_SLOT` on are its own."""
+
+    @property
+    def slots(self) -> range:
+        """That are to have a replica."""
+        return range(self.first_slot, self.first_slot + self.desired_replicas)
 
 
 @dataclass(frozen=True)
@@ -126,6 +156,7 @@ class ReplicaView:
     """Its machine is none of ours any more."""
     moving: bool = False
     """Its machine is to be empty: it serves until another of its slot does."""
+    routed_at: datetime | None = None
     replaced: bool = False
     """It drains because it failed: its successor need not wait for its end, unless another such one drains in its slot."""
 
@@ -154,6 +185,8 @@ class Plan:
     """Fetch the image of the settings that are to be tried."""
     exchange: bool = False
     """Nothing runs any more: the settings that are to be tried become the container's."""
+    proven: bool = False
+    """What was beside the version before it has served well for long enough: that one goes."""
     go_back: Verdict | None = None
     """The settings on trial failed, for this reason: those from before become the container's again."""
     create_slots: tuple[int, ...] = ()
@@ -164,6 +197,8 @@ class Plan:
     kill: tuple[ReplicaId, ...] = ()
     """Stop without the time that others get to end by themselves."""
     remove: tuple[ReplicaId, ...] = ()
+    awake: bool = False
+    """It woke, or failed to: nobody has to be held any more."""
     hold_slots: tuple[int, ...] = ()
     """Slots that are still wanted: credit that is held for any other is given back."""
     in_doubt: bool = False

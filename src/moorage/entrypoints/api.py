@@ -28,12 +28,16 @@ from moorage.containers import endpoints as containers
 from moorage.containers import instance_type_endpoints as instance_types
 from moorage.containers import project_endpoints as projects
 from moorage.containers import suspension_endpoints as suspension
+from moorage.containers.canaries import endpoints as canaries
+from moorage.containers.capacity_repository import count_replicas
 from moorage.containers.doctor import endpoints as doctor
 from moorage.containers.drafts import endpoints as drafts
 from moorage.containers.events import endpoints as events
 from moorage.containers.events.watching import Changes
 from moorage.containers.operator import endpoints as machines
 from moorage.containers.replica_limits import endpoints as replica_limits
+from moorage.containers.sleep import endpoints as sleep
+from moorage.containers.versions import endpoints as versions
 from moorage.entrypoints import (
     device_page,
     health,
@@ -66,6 +70,8 @@ from moorage.kit.lasting import run_for_good
 from moorage.kit.settings import Settings
 from moorage.kit.streams import OpenStreams
 from moorage.machines import endpoints as joined_machines
+from moorage.models import endpoints as models
+from moorage.models.lookups import ModelLookups
 from moorage.organizations import endpoints as organizations
 from moorage.organizations.api_keys import endpoints as api_keys
 from moorage.organizations.audit import endpoints as audit
@@ -97,7 +103,11 @@ _PARTS = (
     api_keys,
     instance_types,
     containers,
+    models,
     drafts,
+    canaries,
+    versions,
+    sleep,
     doctor,
     events,
     capsules,
@@ -163,6 +173,8 @@ def create_app(settings: Settings, database: Database, keyring: Keyring) -> Fast
     app.state.allowance = Allowance(settings.changes_per_day, system_clock)
     app.state.jobs = Jobs(settings.jobs_at_once)
     app.state.preflights = containers.preflight_slots()
+    app.state.model_lookups = ModelLookups()
+    app.state.count_replicas = count_replicas
     app.state.changes = Changes(listener)
     app.state.newcomers = Newcomers(
         is_invited=has_live_invitation, welcome=partial(create_first_organization, settings)

@@ -4,6 +4,7 @@ from moorage.engines.base import LOCAL_ENGINE, Engine, ImageRequest
 from moorage.engines.docker.connection import UNIX_PREFIX
 from moorage.engines.docker.engine import DockerEngine
 from moorage.engines.docker.firewall import LocalUse
+from moorage.engines.doors import Doors
 from moorage.engines.engines import Engines
 from moorage.engines.hosts.host import HostReader
 from moorage.engines.kubernetes.account import account_from
@@ -23,11 +24,13 @@ CLUSTER = "kubernetes"
 UNTRIED = "nobody has tried whether this cluster's network enforces NetworkPolicies"
 
 
-async def engines_from(settings: Settings, installation_id: InstallationId, pulls: PullProxy) -> Engines:
-    """All that there are when the controller starts; more may join it (`Engines.add`)."""
+async def engines_from(
+    settings: Settings, installation_id: InstallationId, pulls: PullProxy, doors: Doors | None = None
+) -> Engines:
+    """`doors` sign for what proves whose Pod is at an address. All that there are when the controller starts; more may join it (`Engines.add`)."""
     engines: dict[str, Engine] = {}
     if settings.kubernetes is not None:
-        engines[CLUSTER] = kubernetes_engine(settings, settings.kubernetes, installation_id, pulls)
+        engines[CLUSTER] = kubernetes_engine(settings, settings.kubernetes, installation_id, pulls, doors)
     elif settings.docker_host is None:
         raise SettingsError(
             "The controller needs MOORAGE_DOCKER_HOST; `moor up` finds or starts an engine by itself."
@@ -36,11 +39,11 @@ async def engines_from(settings: Settings, installation_id: InstallationId, pull
         docker = docker_engine(settings, settings.docker_host, installation_id, pulls)
         await docker.check_runtime()
         engines[LOCAL_ENGINE] = docker
-    return Engines(engines, clusters={CLUSTER})
+    return Engines(engines, clusters={CLUSTER}, doors=doors)
 
 
 def kubernetes_engine(
-    settings: Settings, where: str, installation_id: InstallationId, pulls: PullProxy
+    settings: Settings, where: str, installation_id: InstallationId, pulls: PullProxy, doors: Doors | None
 ) -> KubernetesEngine:
     namespace, _, name = (settings.kubernetes_account or "").partition("/")
     waived = Isolation(weaknesses=(UNTRIED,)) if settings.isolation == "waived" else None
@@ -65,8 +68,11 @@ def kubernetes_engine(
         looker=ImageRequest(settings.kubernetes_looker_image, local=True)
         if settings.kubernetes_looker_image is not None
         else None,
+        door=ImageRequest(settings.kubernetes_door_image, local=True)
+        if settings.kubernetes_door_image is not None
+        else None,
     )
-    return KubernetesEngine(account_from(where), cluster, system_clock, pulls)
+    return KubernetesEngine(account_from(where), cluster, system_clock, pulls, doors)
 
 
 def docker_engine(

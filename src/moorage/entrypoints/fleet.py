@@ -25,6 +25,7 @@ from moorage.kit.clock import Clock
 from moorage.kit.crypto import Keyring
 from moorage.kit.database import Database, Listener
 from moorage.kit.lasting import look_for_good
+from moorage.kit.settings import Settings
 from moorage.machines.channels import MACHINES
 from moorage.machines.repository import EngineMachine, list_engine_machines, note_replicas
 from moorage.machines.states import MachineState
@@ -53,6 +54,7 @@ class Fleet:
     listener: Listener
     engines: Engines
     keyring: Keyring
+    settings: Settings
     pulls: PullProxy
     clock: Clock
     close_other_ways: Callable[[], Awaitable[None]]
@@ -60,6 +62,8 @@ class Fleet:
     _changed: asyncio.Event = field(init=False)
     _made_of: dict[str, Machine] = field(init=False, default_factory=dict)
     """By the engine's name."""
+    _unreadable: set[str] = field(init=False, default_factory=set)
+    """Engines of machines whose credential cannot be read; told of once."""
 
     def __post_init__(self) -> None:
         self._changed = self.listener.subscribe(MACHINES)
@@ -103,16 +107,31 @@ class Fleet:
         return True
 
     async def _give_engine(self, name: str, machine: EngineMachine) -> None:
+        if machine.credential is None:
+            # Only this machine's: where it has no engine yet it counts as silent, and what runs there is replaced.
+            if name not in self._unreadable:
+                self._unreadable.add(name)
+                log.error("machine_credential_unreadable", machine=machine.name, engine=name)
+            return
+        self._unreadable.discard(name)
         wanted = Machine(
-            machine.name, machine.infrastructure, machine.address, machine.port, machine.credential
+            machine.name,
+            machine.infrastructure,
+            machine.address,
+            machine.port,
+            machine.credential,
+            most_cpu_millis=self.settings.largest_machine_cores * 1000,
+            most_memory_bytes=self.settings.largest_machine_memory_gib * 2**30,
         )
         if self._made_of.get(name) == wanted:
             return
         await self._take_engine(name)
-        engine: Engine = RemoteEngine(wanted, RowPlacements(self.database, name), self.clock, self.pulls)
         self._made_of[name] = wanted
-        self.engines.add(name, engine)
+        self.engines.add(name, self.engine_of(name, wanted))
         log.info("machine_has_an_engine", machine=machine.name, engine=name)
+
+    def engine_of(self, name: str, machine: Machine) -> Engine:
+        return RemoteEngine(machine, RowPlacements(self.database, name), self.clock, self.pulls)
 
     async def _take_engine(self, name: str) -> None:
         if self._made_of.pop(name, None) is None:

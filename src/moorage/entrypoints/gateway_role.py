@@ -5,24 +5,42 @@ import resource
 from functools import partial
 from urllib.parse import urlsplit
 
+import structlog
+
+from moorage.entrypoints.copies_repository import has_reported
 from moorage.entrypoints.schema_repository import tell_of_other_schema
-from moorage.entrypoints.sockets import api_socket_path, request_log_path
+from moorage.entrypoints.sockets import (
+    api_socket_path,
+    holder_path,
+    in_step_path,
+    released_path,
+    request_log_path,
+)
 from moorage.gateway.agent import GatewayAgent, stable_gateway_id
 from moorage.gateway.config import GatewayConfig
 from moorage.gateway.connection_shares import DESCRIPTORS_MAX, share_connections
 from moorage.gateway.dataplane import DataPlane
+from moorage.gateway.holding.holder import Holder
+from moorage.gateway.holding.limits import HoldLimits
+from moorage.gateway.holding.records import HeldRecords
+from moorage.gateway.holding.waking import Waker
 from moorage.gateway.request_reader import RequestReader
 from moorage.gateway.samples import SampleReporter
+from moorage.gateway.version_figures import VersionFigures
 from moorage.kit.clock import system_clock
 from moorage.kit.database import Database, Listener
 from moorage.kit.home import SERVICE_USER, service_user
+from moorage.kit.ids import GatewayId
 from moorage.kit.lasting import look_for_good, run_for_good
 from moorage.kit.log_files import keep_log_files
 from moorage.kit.postgres import database_dsn
 from moorage.kit.settings import Settings
 from moorage.machines.hub import TunnelHub
 
+log = structlog.get_logger()
+
 _SCHEMA_EVERY_S = 60.0
+_IN_STEP_EVERY_S = 0.5
 
 
 async def serve(settings: Settings) -> None:
@@ -31,8 +49,10 @@ async def serve(settings: Settings) -> None:
     listener = Listener(dsn)
     dataplane = create_dataplane(settings)
     gateway_id = stable_gateway_id(settings.home)
-    agent = GatewayAgent(gateway_id, database, listener, dataplane, system_clock)
+    holder = create_holder(settings, gateway_id, database)
+    agent = GatewayAgent(gateway_id, database, listener, dataplane, system_clock, holder.applied)
     samples = SampleReporter(gateway_id, database, dataplane, system_clock)
+    figures = VersionFigures(gateway_id, database, dataplane, system_clock)
     requests = RequestReader(
         gateway_id,
         database,
@@ -40,6 +60,7 @@ async def serve(settings: Settings) -> None:
         system_clock,
         settings.request_records_per_s,
         service_user(),
+        also=figures.note,
     )
     hub = TunnelHub(gateway_id, database, listener, settings, system_clock)
     try:
@@ -49,17 +70,52 @@ async def serve(settings: Settings) -> None:
                 "listener": listener.run(),
                 "tunnel": hub.run(),
                 "requests": requests.run(),
+                "holder": holder.run(),
                 "samples": samples.run(),
+                "version figures": figures.run(),
                 "agent": agent.run(),
                 "schema": look_for_good(
                     "schema", partial(tell_of_other_schema, database), _SCHEMA_EVERY_S, asyncio.Event()
                 ),
+                "in step": _tell_when_in_step(settings, database, gateway_id),
                 # Those of `moor up` too, where there is one; without it HAProxy's would have no end.
                 "log files": keep_log_files(settings.log_dir, settings.log_file_bytes, system_clock),
             }
         )
     finally:
         await database.close()
+
+
+async def _tell_when_in_step(settings: Settings, database: Database, gateway_id: GatewayId) -> None:
+    """Once HAProxy serves what the rows say, it is worth being asked, and stays so without us."""
+    marker = in_step_path(settings)
+    while not await asyncio.to_thread(marker.exists):
+        try:
+            async with database.reading() as session:
+                if await has_reported(session, gateway_id):
+                    await asyncio.to_thread(marker.touch)
+        except Exception as exc:  # noqa: BLE001 - the database may be away; it is asked again
+            log.warning("not_in_step_yet", error=repr(exc))
+        await system_clock.sleep(_IN_STEP_EVERY_S)
+    await asyncio.Event().wait()
+
+
+def create_holder(settings: Settings, gateway_id: GatewayId, database: Database) -> Holder:
+    limits = HoldLimits(
+        per_container=settings.hold_requests_per_container,
+        at_once=settings.hold_requests,
+        bytes_at_once=settings.hold_bytes,
+        timeout_s=settings.hold_timeout_s,
+    )
+    return Holder(
+        holder_path(settings),
+        released_path(settings),
+        Waker(database, settings, system_clock),
+        HeldRecords(gateway_id, database, system_clock),
+        limits,
+        system_clock,
+        service_user(),
+    )
 
 
 def create_dataplane(settings: Settings) -> DataPlane:
@@ -80,6 +136,9 @@ def create_dataplane(settings: Settings) -> DataPlane:
         endpoint_certificate=settings.gateway_certificate,
         management_certificate=settings.api_certificate,
         request_log_socket=request_log_path(settings),
+        holder_socket=holder_path(settings),
+        released_socket=released_path(settings),
+        hold_timeout_s=settings.hold_timeout_s,
         key_requests_per_s=settings.key_requests_per_s,
         organization_requests_per_s=settings.organization_requests_per_s,
         endpoint_connections=shares.endpoints,

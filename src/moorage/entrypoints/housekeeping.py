@@ -29,6 +29,7 @@ from moorage.organizations.audit.repository import purge_audit
 from moorage.organizations.invitations.repository import purge_invitations
 from moorage.reconcile.driver import Due
 from moorage.reconcile.lease import Lease
+from moorage.telemetry.requests.held_repository import purge_held
 from moorage.webhooks.repository import purge_deliveries
 
 EVERY_S = 300.0
@@ -72,6 +73,7 @@ class Housekeeping:
             await purge_device_logins(session)
             await purge_old_requests(session)
             await purge_deliveries(session)
+            await purge_held(session, timedelta(days=self.settings.log_retention_days))
         replicas_kept = timedelta(days=self.settings.replica_retention_days)
         await self._purge(lease, (purge_replicas, purge_released_hours), replicas_kept)
         await self._purge(lease, _HISTORY, timedelta(days=self.settings.history_retention_days))

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from moorage.entrypoints.kubernetes.commands import app as kubernetes
 from moorage.kit.errors import MoorageError, SettingsError
 from moorage.kit.logging import configure_logging
 from moorage.kit.parent import end_with_parent
@@ -17,6 +18,8 @@ from moorage_cli.commands import doctor
 from moorage_cli.session import Session
 
 EXIT_WRONG_USE = 2
+
+app.add_typer(kubernetes, name="kubernetes", rich_help_panel="Run Moorage")
 
 
 @app.command(rich_help_panel="Run Moorage")
@@ -52,6 +55,9 @@ def clean(yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = Fals
 def serve(
     role: Annotated[str, typer.Option(help="api, controller or gateway")],
     exit_with_parent: Annotated[bool, typer.Option("--exit-with-parent", hidden=True)] = False,
+    in_container: Annotated[
+        bool, typer.Option("--in-container", help="As the first process of a gateway's container.")
+    ] = False,
 ) -> None:
     """Run one role in this process."""
     from moorage.entrypoints.roles import serve as run_role
@@ -60,6 +66,11 @@ def serve(
     configure_logging(settings.log_level, as_json=settings.log_format == "json")
     if exit_with_parent:
         end_with_parent()
+    if in_container and role == "gateway":
+        from moorage.entrypoints.gateway_container import run as run_container
+
+        run_container(settings)
+        return
     run_role(settings, role)
 
 

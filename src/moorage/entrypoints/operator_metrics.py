@@ -9,6 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.catalog.repository import list_nodes
 from moorage.containers.repository import count_states, list_gateways
+from moorage.containers.sleep.repository import count_asleep
 from moorage.entrypoints.api_counts import ApiCounts
 from moorage.identity.authentication import TheOperator
 from moorage.kit.exposition import Family, Value, exposition
@@ -60,6 +61,12 @@ async def _of_the_database(session: AsyncSession) -> list[Family]:
             "Objects whose last pass failed.",
             "reconciler",
             {s.name: s.objects_failing for s in statuses},
+        ),
+        _gauge(
+            "containers_asleep",
+            "Containers that sleep, and those that were woken and do not serve yet.",
+            "is",
+            await count_asleep(session),
         ),
         _gauge(
             "lease_left_seconds", "How long a lease is still held.", "lease", await watched.leases(session)

@@ -30,6 +30,7 @@ RECONCILERS = {
     "mail": "moorage.notifications.delivery:MailDelivery",
     "metrics": "moorage.telemetry.metrics.keeper:MetricsKeeper",
     "renewals": "moorage.billing.renewals.reconciler:RenewalsReconciler",
+    "sleep": "moorage.autoscaling.sleep.reconciler:SleepReconciler",
     "top-ups": "moorage.billing.auto_top_ups.reconciler:AutoTopUpsReconciler",
     "webhooks": "moorage.webhooks.delivery:WebhookDelivery",
 }

@@ -7,7 +7,7 @@ When it fails: it tries again in a moment. When HAProxy dies it is started again
 
 import asyncio
 import contextlib
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -45,6 +45,8 @@ class GatewayAgent:
     listener: Listener
     dataplane: DataPlane
     clock: Clock
+    on_applied: Callable[[GatewayTable, Applied], None] = lambda _table, _applied: None
+    """Told what HAProxy serves from now on."""
     _changed: asyncio.Event = field(init=False, default_factory=asyncio.Event)
     _named: set[str] = field(init=False, default_factory=set)
     """Containers that are said to have changed."""
@@ -99,6 +101,7 @@ class GatewayAgent:
             self._compare_at_s = now_s + COMPARE_EVERY_S
             table = await self._table()
         applied = await self.dataplane.apply(table)
+        self.on_applied(table, applied)
         health = await self.dataplane.health()
         await self._report(applied, health, alive=not only_named)
         if applied.changes:

@@ -29,6 +29,15 @@ _ENDPOINT_ANSWERS = {
     "container_not_running": _Answer(
         "The container is not running, or none of its replicas is ready.", _SERVER_ERROR
     ),
+    "container_asleep": _Answer(
+        "The container is asleep, and what wakes it does not answer right now. Try again in a few seconds.",
+        _SERVER_ERROR,
+    ),
+    "wake_interrupted": _Answer(
+        "The gateway was restarted while this request waited for the container to wake. Send it again.",
+        _SERVER_ERROR,
+    ),
+    "wake_timeout": _Answer("The container did not wake in time.", _SERVER_ERROR),
     "queue_full": _Answer(
         "All replicas are busy and the queue is full or the wait was too long. Try again later.",
         _SERVER_ERROR,

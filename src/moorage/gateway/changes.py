@@ -11,10 +11,17 @@ from typing import TypeVar
 
 from moorage.gateway import commands, render
 from moorage.gateway.config import GatewayConfig
-from moorage.gateway.endpoint_rules import HEALTH_MAP, KEYS_MAP, ROUTES_MAP
+from moorage.gateway.endpoint_rules import CANARIES_MAP, HEALTH_MAP, KEYS_MAP, ROUTES_MAP
 from moorage.gateway.haproxy import Worker, Workers
 from moorage.gateway.layout import Layout, PlacedServer, Placement, ServerKey, ServerState
-from moorage.gateway.map_values import NO_SLOT, key_value, map_key_of, route_key, route_value
+from moorage.gateway.map_values import (
+    canary_entries,
+    key_value,
+    leads_nowhere,
+    map_key_of,
+    route_key,
+    route_value,
+)
 from moorage.gateway.runtime_socket import HaproxyError
 from moorage.gateway.table import KeyEntry
 from moorage.gateway.workers import AllWorkers, TotalLoad
@@ -65,15 +72,19 @@ class Changes:
         health_after = {render.slot_name(slot): path for slot, path in target.health_paths.items()}
         await self._map(HEALTH_MAP, health_before, health_before | health_after)
 
+        canaries_before, canaries_after = _canaries(live), _canaries(target)
         routes_before, routes_after = _entries_that_differ(live.routes, target.routes, _spelled_route)
         # A route that ends or leads nowhere is changed before the servers, any other one after them.
         unchanged = {name: value for name, value in routes_before.items() if name in routes_after}
-        nowhere = {name: value for name, value in routes_after.items() if value.endswith(f":{NO_SLOT}")}
+        nowhere = {name: value for name, value in routes_after.items() if leads_nowhere(value)}
         await self._map(ROUTES_MAP, routes_before, unchanged | nowhere)
 
         servers = await self._remove(live, target)
         await self._bring(servers, target)
+        # Who is picked from comes before the route that says of how many; those who went, after it.
+        await self._map(CANARIES_MAP, canaries_before, canaries_before | canaries_after)
         await self._map(ROUTES_MAP, unchanged | nowhere, routes_after)
+        await self._map(CANARIES_MAP, canaries_before | canaries_after, canaries_after)
         await self._map(HEALTH_MAP, health_before | health_after, health_after)
         return replace(target, slots=live.slots, servers=servers)
 
@@ -119,6 +130,9 @@ class Changes:
                 additions.append(commands.add_server(self._config, wanted))
             elif present.max_concurrency != wanted.max_concurrency:
                 additions.append(commands.limit_server(wanted))
+            if present is not None and present.server.on_trial != wanted.server.on_trial:
+                weigh = commands.let_rest if wanted.server.on_trial else commands.let_in
+                additions.append(weigh(key))
             if present is None or present.state is not ServerState.READY:
                 additions += commands.make_ready(wanted)
             servers[key] = wanted
@@ -179,6 +193,14 @@ def _entries_that_differ(
         dict(spelled(name, before[name]) for name in differing if name in before),
         dict(spelled(name, after[name]) for name in differing if name in after),
     )
+
+
+def _canaries(layout: Layout) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for placement in layout.routes.values():
+        if placement.canary is not None:
+            found |= canary_entries(placement)
+    return found
 
 
 def _spelled_key(key_hash: str, entry: KeyEntry) -> tuple[str, str]:

@@ -17,9 +17,12 @@ def add_server(config: GatewayConfig, placed: PlacedServer) -> str:
 
 
 def make_ready(placed: PlacedServer) -> list[str]:
-    ready = f"set server {_name(placed.key)} state ready"
-    # To become ready makes HAProxy forget what it thought of the server's health, so trust comes last.
-    return [f"enable health {_name(placed.key)}", ready, trust(placed.key)] if placed.checked else [ready]
+    made = [f"set server {_name(placed.key)} state ready"]
+    if placed.checked:
+        # To become ready makes HAProxy forget what it thought of the server's health, so trust comes last.
+        made = [f"enable health {_name(placed.key)}", *made, trust(placed.key)]
+    # Not with `add server … weight 0`: HAProxy 2.8 balances to such a one from its first request by `use-server` on.
+    return [*made, let_rest(placed.key)] if placed.server.on_trial else made
 
 
 def drain(key: ServerKey) -> str:
@@ -37,7 +40,8 @@ def let_rest(key: ServerKey) -> str:
 
 
 def let_in(key: ServerKey) -> str:
-    return f"set weight {_name(key)} 100%"
+    # Not in percent: that would be of the weight that it was added with, and what was on trial had none.
+    return f"set weight {_name(key)} 1"
 
 
 def put_into_maintenance(key: ServerKey) -> str:

@@ -42,6 +42,12 @@ class GatewayConfig:
     management_certificate: Path | None = None
     request_log_socket: Path | None = None
     """Of the agent, which reads there what requests came in. None: they are not logged."""
+    holder_socket: Path | None = None
+    """Of the agent, which holds there what is asked of containers that sleep. None: that is refused."""
+    released_socket: Path | None = None
+    """Where what was held comes back, to be sent to a replica; ours alone."""
+    hold_timeout_s: int = 600
+    """How long the agent holds a request at most."""
     user: str | None = None
     """Whom the worker becomes when it is started as root."""
     group: str | None = None
@@ -84,13 +90,21 @@ class GatewayConfig:
         for path in (self.state_dir, self.endpoint_certificate, self.management_certificate):
             if path is not None:
                 _check_path(path)
-        for socket in (self.stats_socket, self.api_socket, self.request_log_socket):
+        for socket in (
+            self.stats_socket,
+            self.api_socket,
+            self.request_log_socket,
+            self.holder_socket,
+            self.released_socket,
+        ):
             if socket is not None:
                 _check_path(socket)
                 if len(str(socket)) > _SOCKET_PATH_MAX:
                     raise ValueError(f"{socket} is longer than a socket's path may be ({_SOCKET_PATH_MAX})")
         if self.apps_domain is not None and _DOMAIN.fullmatch(self.apps_domain) is None:
             raise ValueError(f"{self.apps_domain!r} is not a domain such as apps.example.com")
+        if (self.holder_socket is None) != (self.released_socket is None):
+            raise ValueError("holder_socket and released_socket come together")
         if (self.management_listen is None) != (self.api_socket is None):
             raise ValueError("management_listen and api_socket come together")
         if self.management_listen is not None:

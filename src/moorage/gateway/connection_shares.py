@@ -27,6 +27,8 @@ RUNNING_COUNTER = SOURCE_COUNTER + 3
 """Of a request that was let in (`key_streams`)."""
 RATE_COUNTER, AT_ONCE_COUNTER, LASTING_COUNTER = (SOURCE_COUNTER + more for more in (4, 5, 6))
 """Of `management_pace`."""
+CANARY_COUNTER = SOURCE_COUNTER + 4
+"""Of `canary_rules`; the management address, which has the same number for something else, knows no canary."""
 STICK_COUNTERS = LASTING_COUNTER + 1
 
 

@@ -17,13 +17,22 @@ from pathlib import Path
 import structlog
 
 from moorage.gateway import render
+from moorage.gateway.answers_read import SlotAnswers, slot_answers
 from moorage.gateway.certificates import Certificates
 from moorage.gateway.changes import Changes
 from moorage.gateway.config import GatewayConfig
-from moorage.gateway.endpoint_rules import HEALTH_MAP, KEYS_MAP, ROUTES_MAP
+from moorage.gateway.endpoint_rules import CANARIES_MAP, HEALTH_MAP, KEYS_MAP, ROUTES_MAP
 from moorage.gateway.haproxy import Workers
 from moorage.gateway.key_streams import KeyStreams
-from moorage.gateway.layout import Layout, ServerKey, ServerState, place, place_changed, without_departing
+from moorage.gateway.layout import (
+    Layout,
+    ServerKey,
+    ServerState,
+    place,
+    place_changed,
+    with_canaries,
+    without_departing,
+)
 from moorage.gateway.liveness import Health, Liveness
 from moorage.gateway.map_values import keys_from, routes_from
 from moorage.gateway.process import HaproxyProcess
@@ -113,6 +122,13 @@ class DataPlane:
         """Requests per replica, over the current worker and those that a reload left to finish."""
         return (await self._all_workers.load(await self.process.master.workers())).in_flight
 
+    async def answers(self, replicas: Set[ReplicaId]) -> Mapping[int, SlotAnswers]:
+        """By slot, of those that have one of these: what its servers answered, as far as the current worker has counted."""
+        async with self._lock:
+            live = self._live.servers if self._live is not None else {}
+            slots = sorted({slot for slot, replica_id in live if replica_id in replicas})
+            return {slot: slot_answers(await self.process.worker.whole_slot_stat(slot)) for slot in slots}
+
     async def usage(self) -> Mapping[ContainerId, ContainerUse]:
         """What each container did since the last call, exact across reloads and changes of owner. From the first call on:
         what was before is not known."""
@@ -126,7 +142,7 @@ class DataPlane:
             await self._persist(self._files.read(self._initial_slots) or Layout(self._initial_slots))
         adopted = await self.process.adopt_or_start(self._config.state_dir / render.CONFIG_FILE)
         info = await self.process.worker.info()
-        if adopted and info.get("description") != render.fingerprint(self._config):
+        if adopted and info.get("description", "").split(" ")[0] != render.fingerprint(self._config):
             # It was started with other settings, or by a version with other rules.
             await self._persist(await self._read_live())
             await self._reload()
@@ -160,8 +176,11 @@ class DataPlane:
         changes.count += await self._key_streams.end_without_key(
             live.keys, workers, keys_changed=live.keys is not keys_before
         )
-        if target.slots > live.slots:
-            logger.info("gateway_pool_grows", slots=target.slots)
+        if target.slots > live.slots or target.door_authorities != live.door_authorities:
+            logger.info(
+                "gateway_pool_grows" if target.slots > live.slots else "door_authorities_change",
+                slots=target.slots,
+            )
             await self._reload()
             live = await self._read_live()
             workers = await self.process.master.workers()
@@ -262,17 +281,28 @@ class DataPlane:
         worker, path_of = self.process.worker, self._config.map_path
         layout = Layout(
             slots=max((await worker.load()).slots),
-            routes=routes_from(await worker.map_entries(path_of(ROUTES_MAP))),
+            routes=routes_from(
+                await worker.map_entries(path_of(ROUTES_MAP)),
+                await worker.map_entries(path_of(CANARIES_MAP), may_be_absent=True),
+            ),
             servers=await worker.servers(),
             health_paths=health_paths_from(await worker.map_entries(path_of(HEALTH_MAP))),
             keys=keys_from(await worker.map_entries(path_of(KEYS_MAP))),
+            door_authorities=await self._live_authorities(),
         )
+        layout = with_canaries(layout)
         pid = await worker.pid()
         if pid != self._live_pid:
             await self._liveness.trust_all()
         self._live_pid = pid
         self._usage.owned_by(pid, _owners(layout))
         return layout
+
+    async def _live_authorities(self) -> str:
+        """Whom the running worker trusts, as far as it is who stands in the files; else nobody, and a reload follows."""
+        _, _, digest = (await self.process.worker.info()).get("description", "").partition(" ")
+        written = self._files.authorities()
+        return written if render.digest_of(written) == digest else ""
 
     async def _serve_new_certificates(self) -> None:
         """A file that HAProxy refuses is not tried again until it changes; the old one is served until then."""

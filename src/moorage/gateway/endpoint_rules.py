@@ -7,6 +7,7 @@ condition is asked once, and what the limits of most containers are is known wit
 from pathlib import Path
 
 from moorage.gateway.answers import endpoint_error
+from moorage.gateway.canary_rules import canary_table, pick_for_canary
 from moorage.gateway.config import GatewayConfig
 from moorage.gateway.connection_shares import (
     RUNNING_COUNTER,
@@ -36,6 +37,7 @@ KEYS_MAP = "keys.map"
 ROUTES_MAP = "routes.map"
 HEALTH_MAP = "health.map"
 MESSAGES_MAP = "messages.map"
+CANARIES_MAP = "canaries.map"
 ENDPOINT_FRONTEND = "endpoints"
 RUNNING_TABLE = "running_requests"
 HASH_START_LENGTH = 16
@@ -89,7 +91,8 @@ def endpoint_frontend(config: GatewayConfig) -> str:
             "",
             share_tables(ENDPOINT_FRONTEND, per_source, speaks_http2=speaks_http2)
             + _rate_tables()
-            + _running_table(config),
+            + _running_table(config)
+            + canary_table(),
         ]
     )
 
@@ -98,7 +101,6 @@ def slot_defaults(config: GatewayConfig) -> str:
     # HAProxy answers 503 both when no replica could be connected to and when the queue timed out. A chosen
     # server (srv_id) tells the first case. txn.code exists only once the gateway writes its own 503 (`answers`), so
     # a container's 503 is never renamed.
-    too_large = f"return status 413 {endpoint_error('body_too_large')}"
     return f"""\
 defaults slots from base
     balance leastconn
@@ -113,20 +115,28 @@ defaults slots from base
     # that got no answer may be sent again, only its owner can say.
     acl retries var(txn.route) -m end :{RETRY}
     http-request disable-l7-retry unless retries
-    http-request set-var(txn.limits) var(txn.route),{ROUTE_LIMITS}
-    acl own_limits var(txn.limits) -m found
-    http-request {too_large} if {{ req.body_size gt {USUAL_LIMITS.max_body_bytes} }} !own_limits
-    http-request allow unless own_limits
-    http-request set-var(txn.body) req.body_size
-    http-request {too_large} if {{ var(txn.limits),field(1,:),sub(txn.body) lt 0 }}
+{body_limit()}
     http-request set-timeout server var(txn.limits),field(2,:)
     http-request set-timeout tunnel var(txn.limits),field(3,:)
+{pick_for_canary(config.map_path(CANARIES_MAP))}
     http-error status 500 {endpoint_error("internal_error")}
     http-error status 502 {endpoint_error("container_closed_connection")}
     http-error status 503 {endpoint_error(None, messages_map=config.map_path(MESSAGES_MAP))} hdr Retry-After %[nbsrv,bool,iif(1,5)]
     http-error status 504 {endpoint_error("container_timeout")}
     http-after-response set-status 502 reason "Bad Gateway" if {{ var(txn.code) -m str container_unreachable }}
 """
+
+
+def body_limit() -> str:
+    """Ends with the rules that only limits of its own need."""
+    too_large = f"return status 413 {endpoint_error('body_too_large')}"
+    return f"""\
+    http-request set-var(txn.limits) var(txn.route),{ROUTE_LIMITS}
+    acl own_limits var(txn.limits) -m found
+    http-request {too_large} if {{ req.body_size gt {USUAL_LIMITS.max_body_bytes} }} !own_limits
+    http-request allow unless own_limits
+    http-request set-var(txn.body) req.body_size
+    http-request {too_large} if {{ var(txn.limits),field(1,:),sub(txn.body) lt 0 }}"""
 
 
 def forwarded_headers(certificate: Path | None, source: str = "%[src]") -> str:

@@ -61,6 +61,10 @@ class Worker:
         """Of its servers."""
         return await self._stat(stats.SERVERS, slot_name(slot))
 
+    async def whole_slot_stat(self, slot: int) -> list[Row]:
+        """Of its servers, and of all of it."""
+        return await self._stat(stats.BACKENDS | stats.SERVERS, slot_name(slot))
+
     async def load(self, slot: int | None = None) -> Load:
         """All of one moment, in one command; of one slot, without the clients, where only that is asked for."""
         if slot is not None:
@@ -95,9 +99,12 @@ class Worker:
         await self.change(commands, tolerate=("No such session",))
         return len(commands)
 
-    async def map_entries(self, path: str) -> dict[str, str]:
-        entries = {}
+    async def map_entries(self, path: str, *, may_be_absent: bool = False) -> dict[str, str]:
+        """`may_be_absent`: a worker that an earlier version started may not have it."""
+        entries: dict[str, str] = {}
         for line in (await self.ask(f"show map {path}")).splitlines():
+            if may_be_absent and line.startswith("Unknown map identifier"):
+                return {}
             parts = line.split(" ", 2)
             # An entry begins with its address; anything else is a complaint, of a worker that has just ended perhaps.
             if len(parts) == 3 and parts[0].startswith("0x"):

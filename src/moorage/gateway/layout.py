@@ -6,16 +6,18 @@ are both a `Layout`; `place` makes the second out of the table and the first, mo
 """
 
 from collections.abc import Iterator, Mapping, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from moorage.gateway.table import (
     USUAL_LIMITS,
+    Canary,
     GatewayTable,
     KeyEntry,
     Route,
     Server,
     TrafficLimits,
+    check_certificates,
     check_health_path,
     check_max_concurrency,
     check_project_id,
@@ -42,6 +44,9 @@ class Placement:
     """None: not running, answered by the gateway itself."""
     limits: TrafficLimits = field(default_factory=TrafficLimits)
     serves_v1: bool = False
+    asleep: bool = False
+    """Without a slot: its requests are held."""
+    canary: Canary | None = None
 
     def __post_init__(self) -> None:
         check_project_id(self.project_id)
@@ -67,11 +72,11 @@ class PlacedServer:
 
     def same_address(self, other: "PlacedServer") -> bool:
         """Whether one can become the other at run time, without being deleted and added anew."""
-        return (self.server.host, self.server.port, self.checked) == (
-            other.server.host,
-            other.server.port,
-            other.checked,
-        )
+        return self._connection == other._connection
+
+    @property
+    def _connection(self) -> tuple[str, int, bool, bool]:
+        return self.server.host, self.server.port, self.server.has_door, self.checked
 
 
 @dataclass(frozen=True)
@@ -82,8 +87,11 @@ class Layout:
     health_paths: Mapping[int, str] = field(default_factory=dict)
     """By slot; only of containers that have one."""
     keys: Mapping[str, KeyEntry] = field(default_factory=dict)
+    door_authorities: str = ""
+    """As in the table. HAProxy reads them when it starts, and never again: others take a reload."""
 
     def __post_init__(self) -> None:
+        check_certificates(self.door_authorities)
         if not 1 <= self.slots <= MAX_SLOTS:
             raise ValueError(f"{self.slots} slots are not between 1 and {MAX_SLOTS}")
         for slot, path in self.health_paths.items():
@@ -114,16 +122,21 @@ def place(table: GatewayTable, live: Layout, busy_slots: Set[int]) -> Layout:
             taken.add(slot)
             if route.health_path is not None:
                 health_paths[slot] = route.health_path
-        running = slot is not None
-        limits = route.limits if running else USUAL_LIMITS
-        routes[container_id] = Placement(route.project_id, slot, limits, running and route.serves_v1)
-        for placed in _placed_servers(route, slot, live, where):
+        asleep = slot is None and route.asleep
+        # What is held is checked and sent on as what is served.
+        is_served = slot is not None or asleep
+        limits = route.limits if is_served else USUAL_LIMITS
+        canary = _canary(route) if slot is not None else None
+        routes[container_id] = Placement(
+            route.project_id, slot, limits, is_served and route.serves_v1, asleep, canary
+        )
+        for placed in _placed_servers(route, slot, live, where, canary):
             servers[placed.key] = placed
 
     slots = live.slots
     while taken and max(taken) > slots:
         slots *= 2
-    return Layout(slots, routes, servers, health_paths, dict(table.keys))
+    return Layout(slots, routes, servers, health_paths, dict(table.keys), table.door_authorities)
 
 
 def place_changed(table: GatewayTable, live: Layout, settled: GatewayTable) -> Layout:
@@ -139,7 +152,9 @@ def place_changed(table: GatewayTable, live: Layout, settled: GatewayTable) -> L
     }
     slots = {live.routes[name].slot for name in touched if name in live.routes}
     placed = place(
-        GatewayTable({name: table.routes[name] for name in changed}, table.keys), live, frozenset()
+        GatewayTable({name: table.routes[name] for name in changed}, table.keys, table.door_authorities),
+        live,
+        frozenset(),
     )
     kept_routes = {name: route for name, route in live.routes.items() if name not in touched}
     kept_servers = {key: server for key, server in live.servers.items() if key[1] not in replicas}
@@ -150,13 +165,29 @@ def place_changed(table: GatewayTable, live: Layout, settled: GatewayTable) -> L
         kept_servers | dict(placed.servers),
         kept_paths | dict(placed.health_paths),
         placed.keys,
+        placed.door_authorities,
     )
+
+
+def with_canaries(layout: Layout) -> Layout:
+    """As a worker tells it, a server that rests and one on trial have the same weight. The routes know who is on trial."""
+    on_trial = {
+        (placement.slot, replica_id)
+        for placement in layout.routes.values()
+        if placement.slot is not None and placement.canary is not None
+        for replica_id in placement.canary.replicas
+    }
+    servers = dict(layout.servers)
+    for key in on_trial & servers.keys():
+        placed = servers[key]
+        servers[key] = replace(placed, server=replace(placed.server, on_trial=True))
+    return replace(layout, servers=servers)
 
 
 def without_departing(layout: Layout) -> Layout:
     """What a fresh worker should begin with: it has no requests that a draining server would have to finish."""
     ready = {key: placed for key, placed in layout.servers.items() if placed.state is ServerState.READY}
-    return Layout(layout.slots, layout.routes, ready, layout.health_paths, layout.keys)
+    return replace(layout, servers=ready)
 
 
 def check_slot(slot: int) -> int:
@@ -195,8 +226,21 @@ def _current_slot(
     return None
 
 
+def _canary(route: Route) -> Canary | None:
+    """None where nobody else is there for the other requests: then what is on trial gets all of them."""
+    ready = [server for server in route.servers if not server.draining]
+    on_trial = tuple(sorted(server.replica_id for server in ready if server.on_trial))
+    if not on_trial or not route.canary_percent or len(on_trial) == len(ready):
+        return None
+    return Canary(route.canary_percent, on_trial)
+
+
 def _placed_servers(
-    route: Route, slot: int | None, live: Layout, where: Mapping[ReplicaId, list[int]]
+    route: Route,
+    slot: int | None,
+    live: Layout,
+    where: Mapping[ReplicaId, list[int]],
+    canary: Canary | None,
 ) -> Iterator[PlacedServer]:
     for server in route.servers:
         if server.draining:
@@ -208,4 +252,5 @@ def _placed_servers(
                 )
         elif slot is not None:
             checked = route.health_path is not None
+            server = replace(server, on_trial=canary is not None and server.replica_id in canary.replicas)
             yield PlacedServer(slot, server, route.max_concurrency, checked, ServerState.READY)

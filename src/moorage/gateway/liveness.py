@@ -71,7 +71,8 @@ class Liveness:
         else:
             seen = [one for one in await self._worker.checked_servers() if one.key in checked]
             await self._trust(seen)
-            await self._let_rest(seen)
+            # What is on trial has no weight that could be taken from it; one that fails its checks is for the controller to end.
+            await self._let_rest([one for one in seen if not layout.servers[one.key].server.on_trial])
             health = await self._health_of([one for one in seen if one.failures >= FAILURES])
             # The same object as before says that there is nothing new to report.
             self._health = self._health if health == self._health else health
@@ -86,7 +87,7 @@ class Liveness:
         """Servers are about to leave. Who rests where then too few would be left is let in again first."""
         ready: dict[int, list[ServerKey]] = {}
         for key, placed in target.servers.items():
-            if placed.state is ServerState.READY:
+            if placed.state is ServerState.READY and not placed.server.on_trial:
                 ready.setdefault(key[0], []).append(key)
         kept: set[ServerKey] = set()
         for slot in {slot for slot, _ in self._resting}:

@@ -29,10 +29,12 @@ from sqlalchemy.dialects.postgresql import Insert, insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import InstrumentedAttribute
 
-from moorage.containers.models import ContainerRow, GatewayRow, ReplicaRouteRow, ReplicaRow
+from moorage.containers.door_authority_repository import certificates
+from moorage.containers.models import ContainerRow, DoorAuthorityRow, GatewayRow, ReplicaRouteRow, ReplicaRow
 from moorage.containers.repository import mark_due, marking_due
 from moorage.containers.spec import ApiPath, Limits
 from moorage.containers.states import ReplicaState
+from moorage.containers.versions.repository import HAS_CANARY
 from moorage.gateway.liveness import Health
 from moorage.gateway.table import GatewayTable, KeyEntry, Route, Server, TrafficLimits
 from moorage.identity.api_keys.models import ApiKeyRow
@@ -54,14 +56,33 @@ _SERVER_COLUMNS = (
     ReplicaRow.host,
     ReplicaRow.host_port,
     (ReplicaRow.state == ReplicaState.DRAINING).label("draining"),
+    ReplicaRow.has_door,
+    ReplicaRow.version,
 )
+_SERVED_SETTINGS = case(
+    # Beside each other, both versions are served as the old one was: what the gateway has to know of them is the same, but for
+    # limits, which are the new one's once it has taken over.
+    (ContainerRow.rollout["from_generation"].as_integer().is_not(None), ContainerRow.fallback["settings"]),
+    else_=ContainerRow.settings,
+)
+_ASLEEP, _WAKES = "asleep", "wakes"
+"""Of both, requests are held while no server takes them. What falls asleep takes none: those that run end, and none begins."""
 _ROUTE_COLUMNS = (
     ContainerRow.id,
     ContainerRow.project_id,
-    ContainerRow.settings["health_path"].astext,
-    ContainerRow.settings["limits"].astext,
-    ContainerRow.settings["api_path"].astext,
+    _SERVED_SETTINGS["health_path"].astext,
+    _SERVED_SETTINGS["limits"].astext,
+    _SERVED_SETTINGS["api_path"].astext,
+    case((ContainerRow.asleep_since.is_not(None), _ASLEEP), (ContainerRow.woken_at.is_not(None), _WAKES)),
+    # Which version is a canary, and its share; null where there is none.
+    case(
+        (
+            HAS_CANARY,
+            func.concat(ContainerRow.rollout["version"].astext, ":", ContainerRow.rollout["share"].astext),
+        ),
+    ).label("canary"),
 )
+_ROUTE_VALUES = len(_ROUTE_COLUMNS) - 1
 _LIVE_KEYS = (
     select(
         ApiKeyRow.key_hash,
@@ -75,16 +96,17 @@ _LIVE_KEYS = (
     .where(LIVE)
 )
 _KEYS_AT_ONCE = 1000
-KEYS = "keys"
-"""The bucket that is not of containers."""
+KEYS, DOORS = "keys", "doors"
+"""The buckets that are not of containers."""
 Fingerprint = Mapping[str, list[Any]]
 """By bucket; equal buckets hold equal rows, and one without rows is not there."""
 UNKNOWN: list[Any] = []
 """Of a bucket that is to be read again: like no fingerprint, and not like that of a bucket without rows either."""
-_ServerValues = tuple[str, str, int, bool]
+_ServerValues = tuple[str, str, int, bool, bool, int]
+"""The replica, its address, whether it drains, whether it has a door, and its version."""
 _REPORTED = ("draining", "in_flight", "changed_at", "failure", "failure_status", "answered")
 _RouteValues = Sequence[Any]
-"""The project, the health path, the limits as they are stored, and the API's path."""
+"""The project, the health path, the limits as they are stored, the API's path, whether it sleeps, and the canary."""
 _ROWS_PER_STATEMENT = 1000
 """Postgres takes at most 32,767 values in one statement."""
 
@@ -111,6 +133,7 @@ async def fingerprint(session: AsyncSession) -> Fingerprint:
             (_bucket(ContainerRow.id), _ROUTE_COLUMNS, ContainerRow.deleted_at.is_(None)),
             # Whatever makes a key live is in its row, or is that its time has come.
             (literal(KEYS), (literal_column("api_keys::text"), ApiKeyRow.expires_at <= func.now()), true()),
+            (literal(DOORS), (DoorAuthorityRow.number, DoorAuthorityRow.certificate), true()),
         )
     ]
     found: dict[str, list[Any]] = {}
@@ -135,18 +158,31 @@ async def read_table(
         containers = containers.where(_bucket(ContainerRow.id).in_(changed))
         routes = {name: route for name, route in before.routes.items() if bucket_of(name) not in changed}
     servers: dict[str, list[_ServerValues]] = {}
-    for container_id, replica_id, host, port, draining in await session.execute(replicas):
+    for container_id, replica_id, host, port, draining, has_door, version in await session.execute(replicas):
         if host is not None and port is not None:
-            servers.setdefault(container_id, []).append((replica_id, host, port, draining))
+            servers.setdefault(container_id, []).append((replica_id, host, port, draining, has_door, version))
+    settings: _RouteValues
     for container_id, *settings in await session.execute(containers):
         wanted = sorted(servers.get(container_id, ()))
         route = before.routes.get(container_id) if before is not None else None
         if route is None or not _says(route, settings, wanted):
             route = _route(container_id, settings, wanted)
         routes[route.container_id] = route
+    authorities = await _authorities(session, routes, before, changed)
     if before is not None and KEYS not in changed:
-        return GatewayTable(routes, before.keys)
-    return GatewayTable(routes, await _keys(session, before.keys if before is not None else {}))
+        return GatewayTable(routes, before.keys, authorities)
+    return GatewayTable(routes, await _keys(session, before.keys if before is not None else {}), authorities)
+
+
+async def _authorities(
+    session: AsyncSession, routes: Mapping[ContainerId, Route], before: GatewayTable | None, changed: Set[str]
+) -> str:
+    """Where no replica has a door nobody needs them, and HAProxy is not reloaded for their sake."""
+    if before is not None and before.door_authorities and DOORS not in changed:
+        return before.door_authorities
+    if not any(server.has_door for route in routes.values() for server in route.servers):
+        return ""
+    return await certificates(session)
 
 
 async def _keys(session: AsyncSession, before: Mapping[str, KeyEntry]) -> dict[str, KeyEntry]:
@@ -192,16 +228,16 @@ _NAMED = (
 async def read_named(session: AsyncSession, before: GatewayTable, named: Set[str]) -> GatewayTable:
     """The table with these containers read again, in one statement: a deployment waits for it."""
     found: dict[str, tuple[_RouteValues, list[_ServerValues]]] = {}
-    for container_id, project_id, health_path, limits, api_path, *server in await session.execute(
-        _NAMED, {"ids": sorted(named)}
-    ):
-        _, servers = found.setdefault(container_id, ((project_id, health_path, limits, api_path), []))
+    settings: _RouteValues
+    for container_id, *values in await session.execute(_NAMED, {"ids": sorted(named)}):
+        settings, server = values[:_ROUTE_VALUES], values[_ROUTE_VALUES:]
+        _, servers = found.setdefault(container_id, (settings, []))
         if server[0] is not None:
-            servers.append((server[0], server[1], server[2], server[3]))
+            servers.append((server[0], server[1], server[2], server[3], server[4], server[5]))
     routes = {name: route for name, route in before.routes.items() if name not in named}
-    for container_id, (settings, servers) in found.items():
-        routes[ContainerId(container_id)] = _route(container_id, settings, sorted(servers))
-    return GatewayTable(routes, before.keys)
+    for container_id, (settings, listed) in found.items():
+        routes[ContainerId(container_id)] = _route(container_id, settings, sorted(listed))
+    return GatewayTable(routes, before.keys, await _authorities(session, routes, before, frozenset()))
 
 
 def changed_buckets(before: Fingerprint, after: Fingerprint) -> frozenset[str]:
@@ -322,30 +358,52 @@ def _hash(*columns: ColumnElement[Any]) -> ColumnElement[int]:
 
 
 def _says(route: Route, settings: _RouteValues, wanted: list[_ServerValues]) -> bool:
-    held = [(server.replica_id, server.host, server.port, server.draining) for server in route.servers]
-    project_id, health_path, limits, api_path = settings
-    same = (route.project_id, route.health_path, route.serves_v1) == (
+    project_id, health_path, limits, api_path, sleep, canary = settings
+    same = (route.project_id, route.health_path, route.serves_v1, route.asleep, route.canary_percent) == (
         project_id,
         health_path,
         api_path == ApiPath.V1,
+        sleep is not None,
+        _canary(canary)[1],
     )
-    return same and held == wanted and (route.max_concurrency, route.limits) == _limits(limits)
+    servers = _servers(_unless_asleep(wanted, sleep), canary)
+    return same and route.servers == servers and (route.max_concurrency, route.limits) == _limits(limits)
 
 
 def _route(container_id: str, settings: _RouteValues, wanted: list[_ServerValues]) -> Route:
-    servers = tuple(
-        Server(ReplicaId(replica_id), host, port, draining=draining)
-        for replica_id, host, port, draining in wanted
-    )
-    project_id, health_path, limits, api_path = settings
+    project_id, health_path, limits, api_path, sleep, canary = settings
     return Route(
         ContainerId(container_id),
         ProjectId(project_id),
-        servers,
+        _servers(_unless_asleep(wanted, sleep), canary),
         health_path,
         *_limits(limits),
         serves_v1=api_path == ApiPath.V1,
+        asleep=sleep is not None,
+        canary_percent=_canary(canary)[1],
     )
+
+
+def _unless_asleep(wanted: list[_ServerValues], sleep: str | None) -> list[_ServerValues]:
+    if sleep != _ASLEEP:
+        return wanted
+    return [(name, host, port, True, has_door, version) for name, host, port, _, has_door, version in wanted]
+
+
+def _servers(wanted: list[_ServerValues], canary: str | None) -> tuple[Server, ...]:
+    on_trial, _ = _canary(canary)
+    return tuple(
+        Server(ReplicaId(replica_id), host, port, draining, has_door, version == on_trial)
+        for replica_id, host, port, draining, has_door, version in wanted
+    )
+
+
+def _canary(said: str | None) -> tuple[int | None, int]:
+    """The version, and its share; none and 0 where there is no canary."""
+    if said is None:
+        return None, 0
+    version, _, percent = said.partition(":")
+    return int(version), int(percent)
 
 
 @lru_cache(maxsize=1000)

@@ -22,7 +22,7 @@ import structlog
 from sqlalchemy.exc import DataError, IntegrityError
 
 from moorage.gateway.request_collection import Batch, RequestCollection
-from moorage.gateway.request_log import parse
+from moorage.gateway.request_log import LoggedRequest, parse
 from moorage.identity.api_keys.repository import note_uses
 from moorage.kit.clock import Clock
 from moorage.kit.database import Database, database_now
@@ -46,6 +46,8 @@ class RequestReader:
     records_per_s: int
     owner: str | None = None
     """The user that HAProxy connects as, where that is not ours."""
+    also: Callable[[LoggedRequest], None] | None = None
+    """Called with each request."""
     _collection: RequestCollection = field(init=False)
     _unstored: Batch | None = field(init=False, default=None)
     _unreadable: int = field(init=False, default=0)
@@ -140,6 +142,8 @@ class RequestReader:
             return
         if request is not None:
             self._collection.take(request)
+            if self.also is not None:
+                self.also(request)
 
 
 class _Lines(asyncio.Protocol):

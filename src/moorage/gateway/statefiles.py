@@ -10,11 +10,11 @@ from pathlib import Path
 
 import structlog
 
-from moorage.gateway.endpoint_rules import HEALTH_MAP, KEYS_MAP, ROUTES_MAP
+from moorage.gateway.endpoint_rules import CANARIES_MAP, HEALTH_MAP, KEYS_MAP, ROUTES_MAP
 from moorage.gateway.layout import Layout, PlacedServer, ServerKey, ServerState
 from moorage.gateway.map_values import keys_from, routes_from
-from moorage.gateway.render import SERVERS_LIST, slot_number
-from moorage.gateway.table import Server
+from moorage.gateway.render import AUTHORITIES_FILE, SERVERS_LIST, slot_number
+from moorage.gateway.table import Server, check_certificates
 from moorage.kit.ids import ReplicaId
 
 log = structlog.get_logger()
@@ -58,9 +58,10 @@ class StateFiles:
             return None
         try:
             servers = _servers_from(self._lines(SERVERS_LIST))
-            routes = routes_from(dict(self._pairs(ROUTES_MAP)))
+            routes = routes_from(dict(self._pairs(ROUTES_MAP)), self._canaries())
             health_paths = health_paths_from(dict(self._pairs(HEALTH_MAP)))
             keys = keys_from(dict(self._pairs(KEYS_MAP)))
+            authorities = check_certificates(self.authorities())
         except (OSError, ValueError) as exc:
             # What a power cut left half-written is worth nothing; Postgres has it all.
             log.warning("gateway_files_unreadable", error=repr(exc))
@@ -68,7 +69,17 @@ class StateFiles:
         used = {slot for slot, _ in servers} | {placed.slot or 1 for placed in routes.values()}
         while max(used, default=1) > slots:
             slots *= 2
-        return Layout(slots, routes, servers, health_paths, keys)
+        return Layout(slots, routes, servers, health_paths, keys, authorities)
+
+    def authorities(self) -> str:
+        """Of doors, as written last; none in files of a version without doors."""
+        path = self._current / AUTHORITIES_FILE
+        return path.read_text() if path.exists() else ""
+
+    def _canaries(self) -> dict[str, str]:
+        """None in files of a version without them."""
+        there = (self._current / CANARIES_MAP).exists()
+        return dict(self._pairs(CANARIES_MAP)) if there else {}
 
     def _lines(self, name: str) -> list[str]:
         return (self._current / name).read_text().splitlines()
@@ -92,8 +103,11 @@ def health_paths_from(entries: dict[str, str]) -> dict[int, str]:
 def _servers_from(lines: list[str]) -> dict[ServerKey, PlacedServer]:
     servers = {}
     for line in lines:
-        slot, replica_id, host, port, limit, checked = line.split(" ")
-        server = Server(ReplicaId(replica_id), host, int(port))
+        # Files of a version without doors, or without canaries, have a word or two less.
+        slot, replica_id, host, port, limit, checked, *rest = line.split(" ")
+        server = Server(
+            ReplicaId(replica_id), host, int(port), has_door="door" in rest, on_trial="canary" in rest
+        )
         placed = PlacedServer(int(slot), server, int(limit), checked == "checked", ServerState.READY)
         servers[placed.key] = placed
     return servers

@@ -76,11 +76,19 @@ def placed_servers(states: Iterator[Row], stats: Sequence[Row]) -> dict[ServerKe
         stat = by_name.get((row["be_name"], row["srv_name"]))
         if slot is None or stat is None:
             continue
+        checked = bool(int(row["srv_check_state"]) & _CHECK_CONFIGURED)
         placed = PlacedServer(
             slot,
-            Server(ReplicaId(row["srv_name"]), row["srv_addr"], int(row["srv_port"])),
+            Server(
+                ReplicaId(row["srv_name"]),
+                row["srv_addr"],
+                int(row["srv_port"]),
+                has_door=row["srv_use_ssl"] == "1",
+                # One that is checked may only rest (`liveness`); of any other nothing else takes the weight away.
+                on_trial=row["srv_uweight"] == "0" and not checked,
+            ),
             int(stat["slim"]),
-            bool(int(row["srv_check_state"]) & _CHECK_CONFIGURED),
+            checked,
             _state_of(int(row["srv_admin_state"])),
         )
         found[placed.key] = placed

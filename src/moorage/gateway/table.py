@@ -25,6 +25,7 @@ MAX_CONCURRENCY_LIMIT = 100_000
 MAX_BODY_BYTES = 100_000_000_000
 MAX_TIMEOUT_S = 86_400
 MAX_REQUESTS_PER_MINUTE = 6_000_000
+MOST_CANARY_PERCENT = 50
 
 _CONTAINER_ID = re.compile(r"ctr_[a-z2-7]{20}")
 _PROJECT_ID = re.compile(r"prj_[a-z2-7]{20}")
@@ -33,6 +34,9 @@ _ORGANIZATION_ID = re.compile(r"org_[a-z2-7]{20}")
 _KEY_ID = re.compile(r"key_[a-z2-7]{20}")
 _SHA256_HEX = re.compile(r"[0-9a-f]{64}")
 _HEALTH_PATH = re.compile(r"/[A-Za-z0-9/_.~%?=&+:@,-]{0,199}")
+_CERTIFICATES = re.compile(
+    r"(-----BEGIN CERTIFICATE-----\n([A-Za-z0-9+/=]{1,76}\n){1,100}-----END CERTIFICATE-----\n){0,20}"
+)
 _ADDRESS = re.compile(r"[0-9a-f.:]{2,45}")
 
 
@@ -45,9 +49,16 @@ class Server:
     port: int
     draining: bool = False
     """No new requests; those in flight may finish."""
+    has_door: bool = False
+    """What is at that address must prove on each connection that it is this replica (`engines/doors.py`)."""
+    on_trial: bool = False
+    """Of a canary: it gets the requests that are picked for it, and no others."""
 
     def __post_init__(self) -> None:
         _match(_REPLICA_ID, self.replica_id, "a replica id")
+        for value in (self.has_door, self.on_trial):
+            if not isinstance(value, bool):
+                raise TypeError(f"{value!r} is neither true nor false")
         check_address(self.host, self.port)
 
 
@@ -72,6 +83,21 @@ class TrafficLimits:
 
 
 @dataclass(frozen=True)
+class Canary:
+    """Who gets which share of a container's requests, as long as there is somebody else to get the others."""
+
+    percent: int
+    replicas: tuple[ReplicaId, ...]
+
+    def __post_init__(self) -> None:
+        _check_between(self.percent, 1, MOST_CANARY_PERCENT)
+        for replica_id in self.replicas:
+            _match(_REPLICA_ID, replica_id, "a replica id")
+        if not self.replicas:
+            raise ValueError("a canary has replicas")
+
+
+@dataclass(frozen=True)
 class Route:
     """A container's endpoint. With no servers it answers 503; an id without a route is 404."""
 
@@ -84,9 +110,14 @@ class Route:
     limits: TrafficLimits = field(default_factory=TrafficLimits)
     serves_v1: bool = False
     """Its server has its API at `/v1`: `/api/v1/…` is sent on as `/v1/…`."""
+    asleep: bool = False
+    """While none of its servers takes requests, they are held, and wake it."""
+    canary_percent: int = 0
+    """Of its requests, for the servers on trial."""
 
     def __post_init__(self) -> None:
         check_container_id(self.container_id)
+        _check_between(self.canary_percent, 0, MOST_CANARY_PERCENT)
         check_project_id(self.project_id)
         if self.health_path is not None:
             check_health_path(self.health_path)
@@ -125,8 +156,11 @@ class KeyEntry:
 class GatewayTable:
     routes: Mapping[ContainerId, Route] = field(default_factory=dict)
     keys: Mapping[str, KeyEntry] = field(default_factory=dict)
+    door_authorities: str = ""
+    """Certificates that doors are signed by, as PEM; none where there are no doors."""
 
     def __post_init__(self) -> None:
+        check_certificates(self.door_authorities)
         if any(container_id != route.container_id for container_id, route in self.routes.items()):
             raise ValueError("a route stands below another container's id")
         if any(key_hash != entry.key_hash_hex for key_hash, entry in self.keys.items()):
@@ -134,6 +168,10 @@ class GatewayTable:
         replica_ids = [server.replica_id for route in self.routes.values() for server in route.servers]
         if len(set(replica_ids)) != len(replica_ids):
             raise ValueError("a replica belongs to two containers")
+        if not self.door_authorities and any(
+            server.has_door for route in self.routes.values() for server in route.servers
+        ):
+            raise ValueError("a replica has a door, and nothing signs for doors")
 
 
 def check_container_id(value: str) -> ContainerId:
@@ -150,6 +188,10 @@ def check_health_path(value: str) -> str:
 
 def check_max_concurrency(value: int) -> int:
     return _check_between(value, 1, MAX_CONCURRENCY_LIMIT)
+
+
+def check_certificates(value: str) -> str:
+    return _match(_CERTIFICATES, value, "certificates in PEM")
 
 
 def check_address(host: str, port: int) -> None:

@@ -22,7 +22,7 @@ from moorage.gateway.config import GatewayConfig
 from moorage.gateway.endpoint_rules import ROUTES_MAP
 from moorage.gateway.haproxy import Worker, Workers
 from moorage.gateway.layout import ServerKey
-from moorage.gateway.map_values import NO_SLOT
+from moorage.gateway.map_values import NO_SLOT, owner_of, slot_of
 from moorage.gateway.process import HaproxyProcess
 from moorage.gateway.runtime_socket import HaproxyError
 from moorage.gateway.stats import Load
@@ -112,8 +112,8 @@ class AllWorkers:
         sent = 0
         async with self._unless_it_ends(pid):
             for key, value in (await self._old(pid).map_entries(self._routes_map)).items():
-                project_id, container_id, routed_to = value.split(":")[:3]
-                if routed_to == str(slot):
+                if slot_of(value) == str(slot):
+                    project_id, container_id = owner_of(value)
                     nowhere = f"{project_id}:{container_id}:{NO_SLOT}"
                     await self._old(pid).change([set_map(self._routes_map, key, nowhere)])
                     sent += 1

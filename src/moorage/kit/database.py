@@ -6,6 +6,7 @@ transaction (the request's edge, a reconciler's apply step) does, by leaving the
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import datetime
 from functools import lru_cache, partial
@@ -55,6 +56,10 @@ REFUSED = (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalo
 LONGEST_IDLE_TRANSACTION_S = 15
 """A process that was stopped in the middle of a transaction holds its locks. The server undoes it after that, before others
 that wait for them give up (`command_timeout`)."""
+VANISHED_AFTER_S = 9
+"""A server whose machine lost its power or its network says nothing, and a connection to it would wait for ever, or for a whole
+`command_timeout`, one after the other. One that does not acknowledge for so long counts as closed, idle or not: before a lease ends."""
+_IDLE_S, _ASKED_EVERY_S = 3, 2
 
 
 class DatabaseAwayError(ConnectionError):
@@ -144,7 +149,20 @@ class Database:
 
 async def connect(dsn: str, **how: Any) -> asyncpg.Connection:
     """Everybody's way to the database: what the address says about TLS and several servers holds for each of them."""
-    return await asyncpg.connect(**asyncpg_arguments(parse_dsn(dsn)), **how)
+    connection = await asyncpg.connect(**asyncpg_arguments(parse_dsn(dsn)), **how)
+    _notice_when_it_vanishes(connection._transport.get_extra_info("socket"))
+    return connection
+
+
+def _notice_when_it_vanishes(server: socket.socket) -> None:
+    if server.family == socket.AF_UNIX:
+        return
+    server.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    server.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _IDLE_S)
+    server.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _ASKED_EVERY_S)
+    server.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, (VANISHED_AFTER_S - _IDLE_S) // _ASKED_EVERY_S)
+    # For what was sent and is not acknowledged, which nobody asks about.
+    server.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, VANISHED_AFTER_S * 1000)
 
 
 def unpooled_engine(dsn: str) -> AsyncEngine:

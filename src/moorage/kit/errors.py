@@ -111,3 +111,9 @@ class ImageError(EngineError):
 
 class StartError(EngineError):
     """A replica's process could not be started. `code` is the reason, e.g. `start_command_not_found`."""
+
+
+class ModelError(InvalidInputError):
+    """A model cannot be served, or not as it was asked for. `code` says why, e.g. `model_not_found`."""
+
+    code = "model_not_usable"

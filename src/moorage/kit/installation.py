@@ -8,6 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Mapped, mapped_column
 
 from moorage.kit.database import Base, CreatedAt
+from moorage.kit.errors import SettingsError
 from moorage.kit.ids import InstallationId, new_installation_id
 
 
@@ -24,9 +25,14 @@ class InstallationRow(Base):
     """By `moor backup`, wherever it ran."""
 
 
-async def ensure_installation_id(session: AsyncSession) -> InstallationId:
-    insertion = (
-        insert(InstallationRow).values(only_row=True, id=new_installation_id()).on_conflict_do_nothing()
-    )
-    await session.execute(insertion)
-    return InstallationId((await session.execute(select(InstallationRow.id))).scalar_one())
+async def ensure_installation_id(session: AsyncSession, wanted: str | None = None) -> InstallationId:
+    """`wanted`: of a new one. Raises `SettingsError` where there is another."""
+    new = InstallationId(wanted) if wanted is not None else new_installation_id()
+    await session.execute(insert(InstallationRow).values(only_row=True, id=new).on_conflict_do_nothing())
+    found = InstallationId((await session.execute(select(InstallationRow.id))).scalar_one())
+    if wanted is not None and found != wanted:
+        raise SettingsError(
+            f"The settings name the installation {wanted}, and this database is that of {found}. Set installation_id to {found}, or use "
+            "another database."
+        )
+    return found

@@ -31,6 +31,13 @@ class Settings(BaseSettings):
     home: Path = Field(default_factory=lambda: default_home())
     """Everything that Moorage keeps: database, keys, sockets, logs of its parts."""
 
+    installation_id: str | None = Field(default=None, pattern=r"^ins_[a-z0-9]{8,40}$")
+    """Of a new installation, where others name it before it is there, as a cluster's policies do. By default a random one."""
+    pod_uid: str | None = Field(default=None, pattern=r"^[0-9a-f-]{36}$")
+    """Of the Pod that this process runs in. A gateway's id follows from it, so that a controller knows when it is gone."""
+    health_listen: str | None = None
+    """`host:port` where the roles `controller` and `gateway` answer `/livez` and `/readyz`, for whoever starts them again."""
+
     api_listen: str = "127.0.0.1:8080"
     """Where the console and the management API are served."""
     api_role_listen: str | None = None
@@ -124,6 +131,9 @@ class Settings(BaseSettings):
     )
     """`host:port` by which the nodes' container runtime reaches it; images are named by it. Plain HTTP, which runtimes accept
     of `127.0.0.1` (a node port) and of registries that they are told of."""
+    kubernetes_pull_peer: str | None = Field(default=None, pattern=r"^[0-9A-Za-z.\[\]:-]{1,253}:[0-9]{1,5}$")
+    """`host:port` where other controllers reach the pull proxy of this one: nodes ask any of them, and the one that leads has
+    the image."""
     kubernetes_local_registry: str | None = Field(
         default=None, pattern=r"^[0-9A-Za-z.:\[\]-]{1,253}(/[a-z0-9._/-]{1,200})?$"
     )
@@ -134,6 +144,12 @@ class Settings(BaseSettings):
     """A `local/…` image with `sh`, `cat` and `nc` in it. It tries on each node whether Pods are kept from what is not public:
     without it nothing starts in the cluster, unless isolation is waived. And it is put beside a replica that does not become
     ready, to see where its server listens instead."""
+    kubernetes_door_image: str | None = Field(
+        default=None, pattern=r"^local/[a-z0-9._/-]{1,200}(:[A-Za-z0-9_.-]{1,128})?$"
+    )
+    """A `local/…` image with `haproxy` in it, built with Lua; Moorage's own has it. It runs beside each replica and proves on every connection whose
+    Pod it is, because a cluster gives the address of a Pod that ended to the next one at once. Without it nothing starts in the
+    cluster, unless isolation is waived."""
     kubernetes_runtime_class: str | None = Field(default=None, pattern=r"^[a-z0-9][a-z0-9.-]{0,62}$")
     """The RuntimeClass of replicas, e.g. `gvisor`."""
     kubernetes_host_users: bool | None = None
@@ -154,10 +170,31 @@ class Settings(BaseSettings):
     """UDP port of the tunnel here. It is opened when the first machine is added."""
     tunnel_network: str = "198.19.0.0/16"
     """Addresses inside the tunnel, /16 to /23; they may occur in no network of these machines."""
+    largest_machine_cores: int = Field(default=1024, ge=1, le=65536)
+    largest_machine_memory_gib: int = Field(default=8192, ge=1, le=1_048_576)
+    """So much is believed of a machine that joined, whatever it says of itself."""
     drain_timeout_s: int = Field(default=30, ge=0, le=3600)
     """How long requests in flight may take to finish when a replica goes."""
     stop_grace_s: int = Field(default=10, ge=1, le=300)
     """Between the request to end and the kill of a replica's process."""
+    update_watch_s: int = Field(default=180, ge=0, le=3600)
+    """How long a version that was applied with `rolling` serves beside the one before it, which is there to go back to."""
+    update_error_percent: float = Field(default=1.0, ge=0, le=100)
+    """Of its answers in that time. With more errors, beyond what the version before has, it goes back by itself."""
+    hold_requests_per_container: int = Field(default=128, ge=1, le=10_000)
+    """Requests to a container that sleeps that one gateway holds at a time, until it has woken; more are refused."""
+    hold_requests: int = Field(default=2048, ge=1, le=100_000)
+    """The same, of all containers together."""
+    hold_bytes: int = Field(default=134_217_728, ge=1_048_576)
+    """Of their bodies together. Beyond it, bodies wait at their clients."""
+    hold_timeout_s: int = Field(default=600, ge=1, le=3600)
+    """How long a request is held at most; then it is refused."""
+    canary_slower_percent: float = Field(default=50.0, ge=0, le=1000)
+    """A canary is dropped when its slow answers, the slowest 5 %, take so much longer than those of the version beside it."""
+    canary_least_answers: int = Field(default=100, ge=1, le=1_000_000)
+    """Of a canary, before its response times are judged or a rule promotes it."""
+    canary_longest_s: int = Field(default=86_400, ge=60, le=30 * 86_400)
+    """Undecided for so long, a canary is dropped: somebody forgot it, and pays for its replicas."""
     moves_at_once: int = Field(default=2, ge=1, le=100)
     """Replicas of a machine that is to be empty that move to others at the same time."""
     missing_replicas_wait_s: int = Field(default=900, ge=0, le=900)
@@ -172,6 +209,12 @@ class Settings(BaseSettings):
 
     allowed_registries: tuple[str, ...] = ()
     """Registries (`host` or `host:port`) that may be used although they are at a private address."""
+    model_hub: str = Field(
+        default="https://huggingface.co",
+        pattern=r"^$|^https?://[A-Za-z0-9.:\[\]-]{1,253}(/[A-Za-z0-9._/-]{0,200})?$",
+    )
+    """Where models are looked up by their id, and where their servers fetch them (`HF_ENDPOINT`): Hugging Face or any mirror with its
+    API, over HTTPS, also at a private address. Plain HTTP is for one on this machine. Empty: none is asked."""
     allowed_webhook_hosts: tuple[str, ...] = ()
     """Receivers of webhooks (`host:port`) that may be used although they are at a private address."""
 
@@ -301,7 +344,7 @@ class Settings(BaseSettings):
             raise ValueError("must be host:port, e.g. 127.0.0.1:8080")
         return value
 
-    @field_validator("api_role_listen", "gateway_nameserver")
+    @field_validator("api_role_listen", "gateway_nameserver", "health_listen")
     @classmethod
     def _is_an_address_if_given(cls, value: str | None) -> str | None:
         return value if value is None else cls._is_an_address(value)

@@ -76,14 +76,17 @@ _RULES_OF_SLOTS = {
             WHERE state IN ('ready', 'routed') AND unfunded_at IS NULL AND missing_since IS NULL
         ) slots
         JOIN containers c ON c.id = slots.container_id
-            AND c.desired_state = 'running' AND slots.slot < c.desired_replicas
+            AND c.desired_state = 'running' AND c.asleep_since IS NULL
+            -- From 1000 on they are a canary's.
+            AND (slots.slot < c.desired_replicas OR slots.slot >= 1000 AND c.trial_image IS NOT NULL)
         JOIN projects p ON p.id = c.project_id
         JOIN organizations o ON o.id = p.organization_id AND o.suspended_at IS NULL
         JOIN instance_types t ON t.name = slots.instance_type
         LEFT JOIN hours h ON h.container_id = slots.container_id AND h.slot = slots.slot
             AND h.instance_type = slots.instance_type
             AND (h.due_at IS NOT NULL OR (h.state = 'held' AND c.reconcile_at IS NOT NULL))
-        GROUP BY slots.container_id, slots.slot HAVING count(h.id) <> 1 LIMIT 20""",
+        -- Of each type: two versions beside each other may be of two.
+        GROUP BY slots.container_id, slots.slot, slots.instance_type HAVING count(h.id) <> 1 LIMIT 20""",
     "the hour of a slot that serves does not pause": """
         SELECT h.container_id || ' slot ' || h.slot, -h.price_microusd
         FROM hours h JOIN containers c ON c.id = h.container_id AND c.reconcile_at IS NULL
@@ -97,7 +100,10 @@ _RULES_OF_SLOTS = {
         FROM hours h LEFT JOIN containers c ON c.id = h.container_id
         WHERE h.state = 'held' AND (
             c.id IS NULL OR c.deleted_at IS NOT NULL
-            OR (c.reconcile_at IS NULL AND (c.state IN ('STOPPED', 'FAILED') OR h.slot >= c.desired_replicas))
+            OR (c.reconcile_at IS NULL AND (
+                c.state IN ('STOPPED', 'FAILED') OR c.asleep_since IS NOT NULL
+                OR h.slot >= c.desired_replicas AND (h.slot < 1000 OR c.trial_image IS NULL)
+            ))
         ) LIMIT 20""",
 }
 

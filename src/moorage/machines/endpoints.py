@@ -34,6 +34,12 @@ from moorage.tunnel.peers import HubEnd
 router = APIRouter(tags=["machines"])
 
 
+async def _count_replicas(request: Request) -> service.CountReplicas:
+    """Replicas are none of a machine's business: who counts them is for the role to say."""
+    count: service.CountReplicas = request.app.state.count_replicas
+    return count
+
+
 def _file(media_type: str) -> dict[int | str, dict[str, Any]]:
     content = {media_type: {"schema": {"type": "string", "format": "binary"}}}
     return {200: {"description": "A file.", "content": content}}
@@ -171,10 +177,20 @@ async def remove(
     session: TheSession,
     keyring: TheKeyring,
     settings: TheSettings,
+    count_replicas: Annotated[service.CountReplicas, Depends(_count_replicas)],
     force: bool = False,
 ) -> None:
     """For good. One on which replicas run is drained first, or forced."""
-    await _said(session, keyring, settings, machine_id, Happening.REMOVE, operator.id, forced=force)
+    await _said(
+        session,
+        keyring,
+        settings,
+        machine_id,
+        Happening.REMOVE,
+        operator.id,
+        forced=force,
+        count_replicas=count_replicas,
+    )
 
 
 async def _said(
@@ -186,6 +202,7 @@ async def _said(
     actor_id: str,
     *,
     forced: bool = False,
+    count_replicas: service.CountReplicas | None = None,
 ) -> MachineRead:
     row = await service.say(
         session,
@@ -196,6 +213,7 @@ async def _said(
         speaker=Speaker.OPERATOR,
         actor_id=actor_id,
         forced=forced,
+        count_replicas=count_replicas,
     )
     return await _read(session, row)
 

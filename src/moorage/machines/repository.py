@@ -1,6 +1,7 @@
 """SQL of machines, their tokens and the tunnel's hubs."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from ipaddress import IPv4Address
@@ -11,6 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.kit.crypto import Keyring
 from moorage.kit.database import notify, take_turn
+from moorage.kit.errors import DecryptionError
 from moorage.kit.ids import MachineId
 from moorage.kit.installation import InstallationRow
 from moorage.kit.pagination import PageRequest
@@ -35,7 +37,8 @@ class EngineMachine:
     state: MachineState
     address: str
     port: int
-    credential: str = field(repr=False)
+    credential: str | None = field(repr=False)
+    """None where it cannot be read: its row is damaged, or was sealed with a key that is gone."""
     before_loss: MachineState | None = None
 
     @property
@@ -260,7 +263,9 @@ def _engine_machine(row: MachineRow, keyring: Keyring) -> EngineMachine:
     assert address is not None, "a constraint says so"
     assert port is not None, "a constraint says so"
     assert sealed is not None, "a constraint says so"
-    credential = keyring.decrypt(sealed, credential_context(row.id)).decode()
+    credential = None
+    with suppress(DecryptionError):  # for whoever makes an engine to tell: the other machines have theirs
+        credential = keyring.decrypt(sealed, credential_context(row.id)).decode()
     return EngineMachine(
         MachineId(row.id),
         name,

@@ -4,6 +4,7 @@ Invariants: a token lets in one machine; the states follow the table (`states.py
 the word to the tunnel are one commit; of a machine that is removed no secret stays.
 """
 
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from ipaddress import IPv4Network
 
@@ -53,6 +54,8 @@ from moorage.organizations.audit.repository import record_audit
 from moorage.tunnel.addresses import NODE_PORT, machine_address
 from moorage.tunnel.peers import HubEnd
 
+CountReplicas = Callable[[AsyncSession, str], Awaitable[int]]
+"""How many replicas have not ended on this machine, now."""
 RENEW_KEY_AT_MOST_EVERY = timedelta(minutes=1)
 """Each renewal leaves a record and changes the tunnel: a hostile machine must not have as many as it likes."""
 
@@ -191,12 +194,16 @@ async def say(
     speaker: Speaker,
     actor_id: str,
     forced: bool = False,
+    count_replicas: CountReplicas | None = None,
 ) -> MachineRow:
-    """Something happens to a machine. Raises `NotFoundError`, or `ConflictError` where that cannot be."""
+    """Something happens to a machine. Raises `NotFoundError`, or `ConflictError` where that cannot be. What its row says of
+    replicas may be a few seconds old: whoever cannot go by that counts them."""
     assert SPEAKERS[happening] is speaker, f"{happening} is not for {speaker} to say"
     row = await repository.lock_machine(session, machine_id)
     if row is None:
         raise NotFoundError("There is no such machine.")
+    if count_replicas is not None:
+        row.replicas = await count_replicas(session, row.id)
     before = life_of(row)
     outcome = after(before, happening, forced=forced)
     if isinstance(outcome, Refusal):

@@ -11,12 +11,13 @@ which is as good as never begun. Whoever only looks whether there is something t
 """
 
 import asyncio
+import secrets
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 import structlog
-from sqlalchemy import bindparam, func, select
+from sqlalchemy import bindparam, func, select, text
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -31,6 +32,9 @@ LEASE_S = 10.0
 RENEW_EVERY_S = 3.0
 WAIT_FOR_OLD_TRANSACTIONS_S = 1.0
 """Of a leader whose lease has run out: one that lives ends them within that, or goes the way of one that does not."""
+ANSWERED_WITHIN_S = 3.0
+"""Whether there is something to take over. A connection that does not say so in time is given up for another, because what it leads
+to may be gone, and a takeover must not wait for that."""
 _IN_A_LEASE = func.clock_timestamp() + timedelta(seconds=LEASE_S)
 # Made once: every transaction of every reconciler begins with the first, and each of them renews every few seconds.
 _leases = table_of(LeaseRow)
@@ -42,6 +46,11 @@ _HELD = (
 )
 _RENEW = _leases.update().where(_ours).values(expires_at=_IN_A_LEASE).returning(_leases.c.token)
 _GIVE_BACK = _leases.update().where(_ours).values(expires_at=func.now())
+
+_END_WHAT_BLOCKS = text("""
+SELECT in_the_way, pg_terminate_backend(in_the_way)
+FROM pg_stat_activity, unnest(pg_blocking_pids(pid)) AS in_the_way WHERE application_name = :attempt
+""")
 
 
 @dataclass
@@ -78,14 +87,16 @@ class LeaseKeeper:
 
     async def acquire(self) -> Lease | None:
         """A lease with a new token, or None while somebody else leads."""
-        if await self._is_held():
+        async with asyncio.timeout(ANSWERED_WITHIN_S):
+            held = await self._is_held()
+        if held:
             return None
-        connection_id: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        taking = asyncio.create_task(self._take(connection_id))
+        attempt = f"takes {secrets.token_hex(16)}"
+        taking = asyncio.create_task(self._take(attempt))
         try:
             while not (await asyncio.wait([taking], timeout=WAIT_FOR_OLD_TRANSACTIONS_S))[0]:
-                if connection_id.done():
-                    await self._end_what_blocks(connection_id.result())
+                async with asyncio.timeout(ANSWERED_WITHIN_S):
+                    await self._end_what_blocks(attempt)
             return taking.result()
         finally:
             taking.cancel()
@@ -97,9 +108,10 @@ class LeaseKeeper:
             row = (await session.execute(query.where(_leases.c.name == self._name))).one_or_none()
         return row is not None and self._is_in_force(*row)
 
-    async def _take(self, connection_id: asyncio.Future[int]) -> Lease | None:
+    async def _take(self, attempt: str) -> Lease | None:
         async with self._database.transaction() as session:
-            connection_id.set_result((await session.execute(select(func.pg_backend_pid()))).scalar_one())
+            # Until the transaction ends, and not a moment longer: its connection is somebody else's then.
+            await session.execute(select(func.set_config("application_name", attempt, True)))
             never_held = {"name": self._name, "holder": self._holder, "token": 0, "expires_at": func.now()}
             await session.execute(insert(LeaseRow).values(never_held).on_conflict_do_nothing())
             query = select(LeaseRow).where(LeaseRow.name == self._name)
@@ -113,12 +125,12 @@ class LeaseKeeper:
             row.expires_at = now + timedelta(seconds=LEASE_S)
         return Lease(self._name, row.token, asked_at_s + LEASE_S, self._clock)
 
-    async def _end_what_blocks(self, connection_id: int) -> None:
+    async def _end_what_blocks(self, attempt: str) -> None:
         """A transaction that a former leader left open, or somebody else's attempt, which is then repeated."""
-        in_the_way = func.unnest(func.pg_blocking_pids(connection_id)).column_valued("in_the_way")
         async with self._database.reading() as session:
-            ended = (await session.execute(select(in_the_way, func.pg_terminate_backend(in_the_way)))).all()
-        log.warning("transactions_ended", lease=self._name, connections=[row[0] for row in ended])
+            ended = (await session.execute(_END_WHAT_BLOCKS, {"attempt": attempt})).scalars().all()
+        if ended:
+            log.warning("transactions_ended", lease=self._name, connections=ended)
 
     def _is_in_force(self, token: int, expires_at: datetime, now: datetime) -> bool:
         return expires_at > now and not self._is_left_over(token, expires_at, now)

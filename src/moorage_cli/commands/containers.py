@@ -57,7 +57,7 @@ def describe(session: Session, container: ContainerArgument) -> None:
     if session.output.as_json:
         session.output.result(found)
         return
-    pairs = [*_description(found), ("last crash", newest(session, found))]
+    pairs = [*_description(found), ("sleeps", _saved(session, found)), ("last crash", newest(session, found))]
     session.output.pairs([(name, value) for name, value in pairs if value])
 
 
@@ -194,10 +194,25 @@ def _confirm(name: str) -> None:
 
 
 def _state_and_reason(container: Record) -> Text:
-    shown = state_text(container["state"])
+    shown = _state(container)
     if container["state"] != "RUNNING" and container.get("reason"):
         shown.append(f" ({container['reason']})", style="not bold dim")
     return shown
+
+
+def _state(container: Record) -> Text:
+    shown = state_text(container["state"])
+    if container.get("asleep"):
+        shown.append(" (wakes)" if container["woken_at"] else " (asleep)", style="not bold dim")
+    return shown
+
+
+def _saved(session: Session, container: Record) -> str:
+    if not container.get("sleep_after_s"):
+        return ""
+    savings = session.client.get(f"/containers/{container['id']}/savings")
+    saved = shown_price(savings["total_microusd"])
+    return f"after {container['sleep_after_s']} s without a request; {saved} USD saved in 90 days"
 
 
 def _why(replica: Record) -> str:
@@ -216,7 +231,7 @@ def _description(container: Record) -> list[tuple[str, str | Text]]:
     return [
         ("name", container["name"]),
         ("id", container["id"]),
-        ("state", state_text(container["state"])),
+        ("state", _state(container)),
         ("since", shown_time(container["state_since"])),
         ("reason", container["reason"] or ""),
         ("message", container["message"] or ""),

@@ -16,7 +16,8 @@ from moorage_cli.container_file import (
     deploy_body,
     load_container_file,
 )
-from moorage_cli.errors import ApiError
+from moorage_cli.errors import ApiError, UsageError
+from moorage_cli.model_deployment import ModelOptions, model_body, resolved, show_plan, with_resources
 from moorage_cli.project_choice import NoProjectError, create_project
 from moorage_cli.proposals import with_proposal
 from moorage_cli.session import Session
@@ -28,6 +29,10 @@ def register(app: typer.Typer) -> None:
 
 def deploy(
     session: Session,
+    model: Annotated[
+        str | None,
+        typer.Argument(metavar="[hf:ORG/NAME[@REVISION]]", help="A model to serve, instead of an image."),
+    ] = None,
     file: Annotated[
         Path | None, typer.Option("-f", "--file", help="Settings in TOML; keys as in the API.")
     ] = None,
@@ -63,6 +68,13 @@ def deploy(
         str | None,
         typer.Option(help="What its server serves: /api/v1, or /v1 as vLLM does.", show_default="/api/v1"),
     ] = None,
+    sleep_after: Annotated[
+        int | None,
+        typer.Option(
+            help="Seconds without a request after which it sleeps and costs nothing; the next request wakes it.",
+            show_default="never",
+        ),
+    ] = None,
     as_proposed: Annotated[
         bool,
         typer.Option("--as-proposed", help="Take what is known of its image: API path, port, health path."),
@@ -72,9 +84,28 @@ def deploy(
         typer.Option("-e", "--env", metavar="KEY=VALUE", help="Repeatable; KEY alone takes yours."),
     ] = None,
     env_file: Annotated[Path | None, typer.Option(help="Lines of KEY=VALUE.")] = None,
+    template: Annotated[
+        str | None, typer.Option(help="Serves the model; see `moor templates`.", show_default="by model")
+    ] = None,
+    context_tokens: Annotated[
+        int | None,
+        typer.Option("--context", help="Tokens that a request may have.", show_default="16384, or the most"),
+    ] = None,
+    requests: Annotated[
+        int | None, typer.Option(help="Requests at once with that context.", show_default="by template")
+    ] = None,
+    gguf: Annotated[
+        str | None, typer.Option(metavar="FILE|QUANTISATION", help="Which GGUF file, e.g. Q4_K_M.")
+    ] = None,
+    hub_token_file: Annotated[
+        Path | None, typer.Option(help="File with a token for a private or gated model; - is stdin.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show what the model needs and where it fits.")
+    ] = False,
     no_wait: Annotated[bool, typer.Option("--no-wait", help="Do not wait until it runs.")] = False,
 ) -> None:
-    """Deploy a container from a settings file or an image, and wait until its endpoint answers."""
+    """Deploy a container from a model's id, an image or a settings file, and wait until its endpoint answers."""
     options = DeployOptions(
         name=name,
         image=image,
@@ -89,13 +120,34 @@ def deploy(
         health_path=health_path,
         health_timeout_s=health_timeout,
         api_path=api_path,
+        sleep_after_s=sleep_after,
         environment=tuple(env or ()),
         environment_file=env_file,
     )
-    from_file = load_container_file(file, session.environment) if file is not None else {}
-    body = deploy_body(from_file, options, session.environment)
-    project = _project(session)
-    container = _create(session, project, with_proposal(session, project, body, as_proposed=as_proposed))
+    of_model = (template, context_tokens, requests, gguf, hub_token_file)
+    if model is not None:
+        if file is not None:
+            raise UsageError("Deploy a model or a settings file, not both.")
+        wanted = ModelOptions(model, *of_model)
+        body = model_body(wanted, options, session.environment)
+        project = session.project if dry_run else _project(session)
+        found = resolved(session, project, body)
+        if dry_run:
+            show_plan(session, found)
+            return
+        session.output.note(found["message"])
+        body = with_resources(body, options, found)
+        container = _create(session, f"/projects/{project['id']}/models/deploy", body)
+    else:
+        if dry_run or any(one is not None for one in of_model):
+            raise UsageError(
+                "--template, --context, --requests, --gguf, --hub-token-file and --dry-run are for a model: moor deploy hf:ORG/NAME."
+            )
+        from_file = load_container_file(file, session.environment) if file is not None else {}
+        body = deploy_body(from_file, options, session.environment)
+        project = _project(session)
+        body = with_proposal(session, project, body, as_proposed=as_proposed)
+        container = _create(session, f"/projects/{project['id']}/containers", body)
     _announce(session, container)
     if no_wait:
         if session.output.as_json:
@@ -107,14 +159,13 @@ def deploy(
     report_deployment(session, wait_for_deployment(session, container))
 
 
-def _create(session: Session, project: Record, body: Record) -> Record:
+def _create(session: Session, path: str, body: Record) -> Record:
     try:
-        created: Record = session.client.post(f"/projects/{project['id']}/containers", body)
+        created: Record = session.client.post(path, body)
     except ApiError as exc:
         if exc.code == "name_taken":
-            exc.hint = (
-                f"Choose another with --name, or remove it with `moor delete {shlex.quote(body['name'])}`."
-            )
+            name = body.get("name") or body["model"].rpartition("/")[2].partition("@")[0]
+            exc.hint = f"Choose another with --name, or remove it with `moor delete {shlex.quote(name)}`."
         raise
     return created
 

@@ -37,7 +37,14 @@ def edit(
     file: Annotated[
         Path | None, typer.Option("-f", "--file", help="Settings in TOML, as for deploy.")
     ] = None,
-    apply: Annotated[bool, typer.Option("--apply", help="Stop, and start with the new settings.")] = False,
+    apply: Annotated[bool, typer.Option("--apply", help="Run with the new settings.")] = False,
+    strategy: Annotated[
+        str,
+        typer.Option(
+            help="With --apply: `replace` stops and starts it; `rolling` lets the old version serve until the new one "
+            "has served well for a while. A canary is begun with `moor update`."
+        ),
+    ] = "replace",
     discard: Annotated[bool, typer.Option("--discard", help="Throw the draft away.")] = False,
     no_wait: NoWaitOption = False,
 ) -> None:
@@ -47,7 +54,7 @@ def edit(
     """
     found = session.container(container)
     path = f"/containers/{found['id']}"
-    body = _body(session, found, changes, file)
+    body = body_of(session, found, changes, file)
     if discard:
         if body or apply:
             raise UsageError("--discard goes with nothing else.")
@@ -68,7 +75,7 @@ def edit(
         return
     if not session.output.as_json:
         _show_changes(session, draft)
-    _apply(session, found, no_wait)
+    apply_draft(session, found, strategy, no_wait)
 
 
 def fix(session: Session, container: ContainerArgument, no_wait: NoWaitOption = False) -> None:
@@ -92,7 +99,7 @@ def fix(session: Session, container: ContainerArgument, no_wait: NoWaitOption = 
     _started(session, started, no_wait)
 
 
-def _body(session: Session, found: Record, changes: list[str] | None, file: Path | None) -> dict[str, Any]:
+def body_of(session: Session, found: Record, changes: list[str] | None, file: Path | None) -> dict[str, Any]:
     body = load_container_file(file, session.environment) if file is not None else {}
     body.pop("name", None)
     return {**body, **changes_of(changes or [], found, session.environment)}
@@ -108,8 +115,9 @@ def _after_edit(session: Session, edited: Record, *, start: bool, no_wait: bool)
         session.output.line(f"Changed. Start it with `moor start {name}`.")
 
 
-def _apply(session: Session, found: Record, no_wait: bool) -> None:
-    applied: Record = session.client.post(f"/containers/{found['id']}/draft/apply")
+def apply_draft(session: Session, found: Record, strategy: str, no_wait: bool) -> None:
+    body = {"strategy": strategy}
+    applied: Record = session.client.post(f"/containers/{found['id']}/draft/apply", body)
     if no_wait:
         _show_state(session, applied)
         return
@@ -118,17 +126,22 @@ def _apply(session: Session, found: Record, no_wait: bool) -> None:
         return
     ended = waiting(session, applied, wait_until_applied, "The draft is being applied all the same.")
     assert ended is not None, "wait_until_applied gives the container back"
+    given_up(session, ended)
+    report_deployment(session, ended)
+
+
+def given_up(session: Session, ended: Record, *, but: str | None = None) -> None:
+    """Says so if the new settings were, for another reason than this."""
     failure = ended["draft"] and ended["draft"]["failure"]
-    if failure:
+    if failure and failure["reason"] != but:
         if session.output.as_json:
             session.output.result(ended)
         raise CliError(
-            f"The new settings failed ({failure['reason']}), so {found['name']} runs with those from before. "
+            f"The new settings failed ({failure['reason']}), so {ended['name']} runs with those from before. "
             f"{failure['message']}",
             code=failure["reason"],
             hint="The draft is kept: mend it with `moor edit --set`, or throw it away with --discard.",
         )
-    report_deployment(session, ended)
 
 
 def _started(session: Session, started: Record, no_wait: bool) -> None:
@@ -155,7 +168,8 @@ def _show_draft(session: Session, found: Record, draft: Record) -> None:
     elif draft["changes"]:
         name = shlex.quote(found["name"])
         session.output.line(
-            f"Apply it with `moor edit {name} --apply`, which stops and starts {found['name']}."
+            f"Apply it with `moor edit {name} --apply`, which stops and starts {found['name']}; with "
+            f"`--strategy rolling` {_needs(draft['rolling'])}."
         )
 
 
@@ -167,6 +181,13 @@ def _show_changes(session: Session, draft: Record) -> None:
         before, after = shown_price(cost["from"]), shown_price(cost["to"])
         changed = f"{before} → {after}" if before != after else f"{after}, as before"
         session.output.line(f"USD per hour, at least: {changed}")
+
+
+def _needs(rolling: Record) -> str:
+    cost = rolling["cost_microusd"]
+    paid = f"costs USD {shown_price(cost)} for its first hours" if cost else "costs nothing more"
+    room = "there is room" if rolling["room_for"] >= rolling["beside_at_least"] else "there is no room now"
+    return f"both versions serve beside each other for a while, which {paid}; {room} for it"
 
 
 def _value(value: object) -> str:

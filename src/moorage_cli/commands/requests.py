@@ -30,5 +30,6 @@ def explain(
     pairs = [("request", found["request_id"]), ("container", found["container_id"]), ("key", found["key_id"])]
     session.output.pairs([(name, value) for name, value in pairs if value])
     session.output.line("")
+    # Those of a held request say where its wait went; `--json` has them as `phases`.
     for line in found["explanation"]:
         session.output.line(line)

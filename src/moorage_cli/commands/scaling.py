@@ -121,11 +121,16 @@ def replay(
     most: MaxOption = None,
     target_concurrency: TargetOption = None,
     scale_down_delay: DelayOption = None,
+    forecast: Annotated[
+        bool, typer.Option("--forecast/--no-forecast", help="Ask for replicas before they are needed.")
+    ] = True,
 ) -> None:
     """Show what other settings would have done with the demand there was, and what that would have cost."""
     found = session.container(container)
     begin = time_before(since, datetime.now(UTC), "--since").isoformat()
     wanted = _policy(least, most, target_concurrency, scale_down_delay) | {"since": begin}
+    if not forecast:
+        wanted["forecast"] = False
     path = f"/containers/{found['id']}/autoscaling/replay"
     replayed: Record = session.client.request("POST", path, body=wanted).body
     if session.output.as_json:
@@ -135,6 +140,7 @@ def replay(
         [
             ("time", f"{shown_time(replayed['since'])} to {shown_time(replayed['until'])}"),
             ("replayed with", shown_policy(replayed["policy"])),
+            ("forecast", _shown_forecast(replayed.get("pattern"), forecast)),
         ]
     )
     session.output.line("")
@@ -147,6 +153,15 @@ def replay(
         ["changes", str(was["changes"]), str(would["changes"])],
     ]
     session.output.table(("", "AS IT WAS", "REPLAYED"), rows, "")
+
+
+def _shown_forecast(pattern: str | None, forecast: bool) -> str:
+    if not forecast:
+        return "left out"
+    by = {"hour": "the hour", "day": "the day", "workday": "the kind of day", "week": "the week"}
+    return (
+        f"demand repeats by {by.get(pattern, pattern)}" if pattern else "none: its history shows no pattern"
+    )
 
 
 def _policy(

@@ -66,6 +66,17 @@ export function AdvancedFields({ draft, change, errors }: FieldsProps) {
         error={errors["api_path"]}
         onChange={(value) => value && change({ apiPath: value as ApiPath })}
       />
+      <NumberInput
+        label="Sleep after"
+        description="Without a request for so long it has no replicas and costs nothing. The next request wakes it and waits. Empty: never."
+        placeholder="never"
+        min={10}
+        max={86400}
+        suffix=" s"
+        value={draft.sleepAfter ?? ""}
+        error={errors["sleep_after_s"]}
+        onChange={(value) => change({ sleepAfter: typeof value === "number" ? value : null })}
+      />
       <EnvEditor env={draft.env} change={(env) => change({ env })} error={errors["env"]} />
     </div>
   );

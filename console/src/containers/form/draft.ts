@@ -31,6 +31,8 @@ export interface Draft {
   healthPath: string;
   healthTimeout: number;
   apiPath: ApiPath;
+  /** Seconds without a request; null: never. */
+  sleepAfter: number | null;
   env: Variable[];
 }
 
@@ -54,6 +56,7 @@ export const EMPTY: Draft = {
   healthPath: "",
   healthTimeout: 300,
   apiPath: "/api/v1",
+  sleepAfter: null,
   env: [],
 };
 
@@ -110,6 +113,7 @@ export function toCreate(draft: Draft): Schemas["ContainerCreate"] {
     env: Object.fromEntries(draft.env.filter((one) => one.name).map((one) => [one.name, one.value ?? ""])),
     infrastructure: draft.infrastructure,
     api_path: draft.apiPath,
+    sleep_after_s: draft.sleepAfter,
   };
   return body as Schemas["ContainerCreate"];
 }
@@ -161,6 +165,7 @@ export function fromContainer(container: Container): Draft {
     healthPath: health.path ?? "",
     healthTimeout: health.timeout_s,
     apiPath: container.api_path,
+    sleepAfter: container.sleep_after_s,
     env: Object.keys(container.env).map((name) => ({ name, value: null })),
   };
 }
@@ -171,7 +176,7 @@ export type Step = (typeof STEPS)[number];
 /** Where an error of the API belongs, so that the form opens at the right place. */
 export function stepOf(field: string): Step {
   if (/^(resources|infrastructure)/.test(field)) return "resources";
-  if (/^(start_command|port|health_check|api_path|env)/.test(field)) return "advanced";
+  if (/^(start_command|port|health_check|api_path|sleep_after_s|env)/.test(field)) return "advanced";
   return "base";
 }
 

@@ -24,7 +24,11 @@ export function useReplay(container: Container) {
         api.POST("/api/v1/containers/{container_id}/autoscaling/replay", {
           params: { path: { container_id: container.id } },
           // Seven days to the second would be too long ago when the request arrives.
-          body: { ...policy, since: new Date(Date.now() - hours * HOUR_MS + SAFETY_MS).toISOString() },
+          body: {
+            ...policy,
+            since: new Date(Date.now() - hours * HOUR_MS + SAFETY_MS).toISOString(),
+            forecast: true,
+          },
         }),
       ),
   });

@@ -7,7 +7,7 @@ import { type Container, containerQuery } from "@/api/queries";
 import { LinkTo } from "@/components/LinkTo";
 import { PriceRange } from "@/components/PriceRange";
 import { StateBadge } from "@/components/StateBadge";
-import { isStopped, STATES } from "@/components/state";
+import { isStopped, lookOf, STATES } from "@/components/state";
 import { since } from "@/components/times";
 import { useNow } from "@/components/useNow";
 import { ContainerActions } from "@/containers/ContainerActions";
@@ -46,6 +46,11 @@ export function ContainerDetail() {
   );
 }
 
+function upFor(container: Container): string {
+  const look = lookOf(container);
+  return look === "RUNNING" ? "Up" : STATES[look].word;
+}
+
 function Head({ container }: { container: Container }) {
   const now = useNow(10_000);
   const { min, max } = replicaRange(container);
@@ -58,8 +63,8 @@ function Head({ container }: { container: Container }) {
       <div className={classes.title}>
         <h1>{container.name}</h1>
         <span role="status" aria-live="polite" className={classes.state}>
-          <StateBadge state={container.state} />
-          {container.state === "STOPPED" ? null : (
+          <StateBadge state={lookOf(container)} />
+          {container.state === "STOPPED" || container.asleep ? null : (
             <span className={classes.ready}>
               {ready}/{desired} ready
             </span>
@@ -68,11 +73,11 @@ function Head({ container }: { container: Container }) {
       </div>
       <p className={classes.meta}>
         <span>
-          {container.state === "RUNNING" ? "Up" : STATES[container.state].word} for {since(container.state_since, now)}
+          {upFor(container)} for {since(container.asleep_since ?? container.state_since, now)}
         </span>
         <span>
           <PriceRange microusd={container.price_per_hour_microusd} min={min} max={max} />
-          {isStopped(container.state) ? " when it runs" : ""}
+          {isStopped(container.state) || container.asleep ? " when it runs" : ""}
         </span>
         <code>{container.id}</code>
       </p>

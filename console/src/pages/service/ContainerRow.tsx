@@ -1,7 +1,7 @@
 import type { Container } from "@/api/queries";
 import { LinkTo } from "@/components/LinkTo";
 import { dollars } from "@/components/Money";
-import { isDeploying, STATES } from "@/components/state";
+import { isDeploying, lookOf, STATES } from "@/components/state";
 import { StateIcon } from "@/components/StateIcon";
 import { useNow } from "@/components/useNow";
 import { paths } from "@/routes/paths";
@@ -14,7 +14,7 @@ export const ROW_HEIGHT = 62;
 export function ContainerRow({ container, selected }: { container: Container; selected: boolean }) {
   const now = useNow();
   const progress = progressOf(container, now);
-  const { word, tone } = STATES[container.state];
+  const { word, tone } = STATES[lookOf(container)];
   const { ready, desired } = container.replicas;
   return (
     <LinkTo
@@ -24,10 +24,10 @@ export function ContainerRow({ container, selected }: { container: Container; se
       aria-current={selected ? "true" : undefined}
     >
       <span className={classes.rowIcon}>
-        <StateIcon state={container.state} />
+        <StateIcon state={lookOf(container)} />
       </span>
       <span className={classes.rowName}>{container.name}</span>
-      <span className={classes.rowCount} data-figures>{container.state === "STOPPED" ? "–" : `${ready}/${desired}`}</span>
+      <span className={classes.rowCount} data-figures>{container.state === "STOPPED" || container.asleep ? "–" : `${ready}/${desired}`}</span>
       <span className={classes.rowState}>
         <span data-tone={tone} className={classes.rowWord}>
           {word}
@@ -45,6 +45,7 @@ export function ContainerRow({ container, selected }: { container: Container; se
 }
 
 function detail(container: Container): string {
+  if (container.asleep) return container.woken_at ? "wakes now" : "wakes on a request";
   if (container.state === "RUNNING") return container.resources.instance_type;
   if (container.state === "STOPPED" && container.reason === "stopped_by_user") return "by you";
   const words = (container.reason ?? "").replaceAll("_", " ");
@@ -53,6 +54,6 @@ function detail(container: Container): string {
 
 function price(container: Container): string {
   if (container.state === "STOPPED" || container.state === "DELETING") return "";
-  if (isDeploying(container.state) || container.state === "FAILED") return "not billed";
+  if (container.asleep || isDeploying(container.state) || container.state === "FAILED") return "not billed";
   return `${dollars(container.price_per_hour_microusd * Math.max(container.replicas.ready, 1))}/h`;
 }

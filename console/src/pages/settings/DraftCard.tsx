@@ -10,10 +10,13 @@ import { StateBadge } from "@/components/StateBadge";
 import { isStopped } from "@/components/state";
 import { shortTime } from "@/components/times";
 import { useNow } from "@/components/useNow";
+import { fieldName } from "@/containers/fieldNames";
 
 import { draftQuery, type StagedDraft, useApplyDraft, useDiscardDraft } from "./queries";
 import classes from "./Settings.module.css";
-import { fieldName } from "./staged";
+
+/** Of the requests, for a canary that begins here; the page of versions has a slider. */
+const FIRST_SHARE = 10;
 
 /** Changes that wait, that are being applied, or that were given up: what differs, and what it costs. */
 export function DraftCard({ container, edit }: { container: Container; edit?: () => void }) {
@@ -41,7 +44,16 @@ export function DraftCard({ container, edit }: { container: Container; edit?: ()
 function promise(container: Container, draft: StagedDraft): string {
   if (draft.applying) return "If it does not become healthy, the settings from before come back by themselves.";
   if (isStopped(container.state)) return "Applying starts it with these settings.";
-  return "Applying fetches the image first, then stops and starts. If it does not become healthy, the settings from before come back by themselves.";
+  return (
+    "Applying fetches the image first. Beside: the old version serves until the new one has served well for a while, and stays if it " +
+    `does not; ${needs(draft)}. Canary: it gets a share of the requests, until you or a rule decide. Stop and start: the settings from before come back by themselves if it does not become healthy.`
+  );
+}
+
+/** What two versions beside each other take. */
+function needs({ rolling }: StagedDraft): string {
+  const cost = rolling.cost_microusd > 0 ? `that buys ${dollars(rolling.cost_microusd)} of hours` : "that costs nothing more";
+  return rolling.room_for >= rolling.beside_at_least ? cost : `${cost}, but no machine has room for it now`;
 }
 
 function Actions({ container, edit }: { container: Container; edit?: (() => void) | undefined }) {
@@ -57,9 +69,23 @@ function Actions({ container, edit }: { container: Container; edit?: (() => void
           Edit
         </Button>
       ) : null}
-      <Button loading={apply.isPending} onClick={() => apply.mutate()}>
-        Apply
-      </Button>
+      {isStopped(container.state) ? (
+        <Button loading={apply.isPending} onClick={() => apply.mutate({ strategy: "replace" })}>
+          Apply
+        </Button>
+      ) : (
+        <>
+          <Button variant="default" loading={apply.isPending} onClick={() => apply.mutate({ strategy: "replace" })}>
+            Stop and start
+          </Button>
+          <Button variant="default" loading={apply.isPending} onClick={() => apply.mutate({ strategy: "canary", share: FIRST_SHARE })}>
+            Canary {FIRST_SHARE} %
+          </Button>
+          <Button loading={apply.isPending} onClick={() => apply.mutate({ strategy: "rolling" })}>
+            Apply beside
+          </Button>
+        </>
+      )}
     </>
   );
 }

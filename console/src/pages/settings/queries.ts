@@ -30,7 +30,8 @@ export function useStage(container: Container, patch: Schemas["SettingsPatch"], 
 export function useApplyDraft(container: Container) {
   const queries = useQueryClient();
   return useMutation({
-    mutationFn: () => body(api.POST("/api/v1/containers/{container_id}/draft/apply", { params: at(container) })),
+    mutationFn: (how: Partial<Schemas["ApplyRequest"]> & { strategy: Schemas["Strategy"] }) =>
+      body(api.POST("/api/v1/containers/{container_id}/draft/apply", { params: at(container), body: how })),
     onSuccess: async (changed) => {
       queries.setQueryData(["containers", container.id], changed);
       await queries.invalidateQueries({ queryKey: ["containers"] });

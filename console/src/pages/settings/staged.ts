@@ -1,29 +1,10 @@
 /** A staged draft as the form and the page show it. */
+import { fieldName } from "@/containers/fieldNames";
 import type { Draft } from "@/containers/form/draft";
 
 import type { StagedDraft } from "./queries";
 
 type Change = StagedDraft["changes"][number];
-
-const NAMES: Record<string, string> = {
-  "registry.provider": "Registry",
-  "registry.username": "Registry user",
-  "registry.password": "Registry password",
-  "resources.mode": "Replicas",
-  "resources.instance_type": "Instance type",
-  "resources.min_replicas": "Minimum replicas",
-  "resources.max_replicas": "Maximum replicas",
-  "resources.target_concurrency": "Target in flight",
-  "resources.scale_down_delay_s": "Scale down after, s",
-  "health_check.path": "Health path",
-  "health_check.timeout_s": "Health timeout, s",
-};
-
-export function fieldName(field: string): string {
-  if (field.startsWith("env.")) return field.slice("env.".length);
-  const words = field.replaceAll("_", " ").replace(".", " ");
-  return NAMES[field] ?? words.charAt(0).toUpperCase() + words.slice(1);
-}
 
 /** The form as the draft would leave it. Values of secrets are not known here: `secretsOf` names them. */
 export function withChanges(form: Draft, changes: Change[]): Draft {

@@ -29,6 +29,7 @@ from moorage.containers.repository import mark_due
 from moorage.containers.service import stop_because
 from moorage.containers.spec import ContainerSettings
 from moorage.containers.states import Reason
+from moorage.containers.trial import canary_replicas
 from moorage.kit.clock import Clock
 from moorage.kit.crypto import Keyring
 from moorage.kit.database import Database, database_now
@@ -191,4 +192,6 @@ def _replicas_in(due: DueHours, hour: HourRow) -> list[ReplicaRow]:
 
 
 def _wanted(due: DueHours, row: ContainerRow) -> Wanted:
-    return wanted(row.desired_state, row.desired_replicas, suspended=due.suspended)
+    asleep = row.asleep_since is not None
+    of_canary = canary_replicas(row)
+    return wanted(row.desired_state, row.desired_replicas, of_canary, suspended=due.suspended, asleep=asleep)

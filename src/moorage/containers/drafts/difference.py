@@ -59,6 +59,7 @@ def _flat(settings: ContainerSettings, secrets: ContainerSecrets) -> dict[str, V
         **{f"env.{name}": _Secret(value) for name, value in secrets.environment.items()},
         "api_path": settings.api_path,
         "infrastructure": settings.infrastructure,
+        "sleep_after_s": settings.sleep_after_s,
     }
 
 

@@ -1,6 +1,6 @@
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Response
+from fastapi import APIRouter, Body, Depends, Response
 
 from moorage.containers.access import (
     ContainerAccess,
@@ -8,12 +8,14 @@ from moorage.containers.access import (
     readable_container,
     startable_container,
 )
+from moorage.containers.admission import refuse_spent_allowance
 from moorage.containers.drafts import service
-from moorage.containers.drafts.schemas import AmountChange, ChangeRead, Draft
+from moorage.containers.drafts.schemas import AmountChange, ApplyRequest, ChangeRead, Draft, RollingNeeds
 from moorage.containers.drafts.service import Comparison
 from moorage.containers.schemas import MOST_SETTINGS_BYTES, Container, SettingsPatch
 from moorage.containers.shown import answer, draft_summary
-from moorage.kit.web import TheKeyring, TheSession, TheSettings, takes_body
+from moorage.containers.states import ContainerState, Strategy
+from moorage.kit.web import TheClock, TheKeyring, TheSession, TheSettings, takes_body
 
 router = APIRouter(tags=["drafts"])
 Readable = Annotated[ContainerAccess, Depends(readable_container)]
@@ -25,7 +27,8 @@ async def get_draft(
     access: Readable, session: TheSession, keyring: TheKeyring, settings: TheSettings
 ) -> Draft:
     """What it would change, secrets masked, and what that costs."""
-    return _draft(await service.compare(session, access.container, keyring=keyring, settings=settings))
+    compared = await service.compare(session, access.container, keyring=keyring, settings=settings)
+    return _draft(compared, settings.update_watch_s)
 
 
 @router.put("/containers/{container_id}/draft")
@@ -34,11 +37,10 @@ async def save_draft(
     body: SettingsPatch, access: Manageable, session: TheSession, keyring: TheKeyring, settings: TheSettings
 ) -> Draft:
     """Save new settings without touching what runs; replaces the draft from before."""
-    return _draft(
-        await service.save_draft(
-            session, access.actor, access.container.id, body, keyring=keyring, settings=settings
-        )
+    compared = await service.save_draft(
+        session, access.actor, access.container.id, body, keyring=keyring, settings=settings
     )
+    return _draft(compared, settings.update_watch_s)
 
 
 @router.delete("/containers/{container_id}/draft", status_code=204)
@@ -52,16 +54,32 @@ async def apply_draft(
     session: TheSession,
     keyring: TheKeyring,
     settings: TheSettings,
+    clock: TheClock,
     response: Response,
+    body: Annotated[ApplyRequest | None, Body()] = None,
 ) -> Container:
-    """Stop, then start with the new settings. If they do not become healthy, those from before come back."""
+    """`replace`: stop, then start with the new settings. `rolling`: both versions beside each other, until the new one has
+    served well for a while. `canary`: a share of the requests goes to the new version until somebody promotes or aborts it, or a
+    rule does. If it does not become healthy, or answers too many errors, the one from before stays or comes
+    back."""
+    wanted = body if body is not None else ApplyRequest()
+    if wanted.strategy is not Strategy.REPLACE and access.container.state == ContainerState.RUNNING:
+        # What serves uses its slot's hour: nobody pays for the start of its successor.
+        await refuse_spent_allowance(session, access.project.organization_id, settings, clock.now())
     changed = await service.apply_draft(
-        session, access.actor, access.container.id, keyring=keyring, settings=settings
+        session,
+        access.actor,
+        access.container.id,
+        keyring=keyring,
+        settings=settings,
+        strategy=wanted.strategy,
+        share=wanted.share,
+        promote_after_s=wanted.promote_after_s,
     )
     return await answer(session, changed, settings, response)
 
 
-def _draft(compared: Comparison) -> Draft:
+def _draft(compared: Comparison, watch_s: int) -> Draft:
     summary = draft_summary(compared.row)
     (before, after), (least_before, least_after) = compared.prices_per_hour_microusd, compared.least_replicas
     return Draft(
@@ -72,4 +90,12 @@ def _draft(compared: Comparison) -> Draft:
         changes=[ChangeRead(field=one.field, before=one.before, after=one.after) for one in compared.changes],
         price_per_hour_microusd=AmountChange(before=before, after=after),
         least_cost_per_hour_microusd=AmountChange(before=before * least_before, after=after * least_after),
+        rolling=RollingNeeds(
+            beside_at_least=1,
+            beside_at_most=compared.row.desired_replicas,
+            room_for=compared.room_for,
+            cost_microusd=compared.rolling_cost_microusd,
+            available_microusd=compared.available_microusd,
+            watch_s=watch_s,
+        ),
     )

@@ -10,15 +10,17 @@ from dataclasses import dataclass
 from sqlalchemy import func
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from moorage.catalog.capacity import InstanceType, room_for
 from moorage.catalog.repository import find_instance_type
 from moorage.containers import repository, trial
 from moorage.containers.activity import record_activity
+from moorage.containers.capacity_repository import load_room
 from moorage.containers.drafts.difference import Change, difference
 from moorage.containers.edit import merged
 from moorage.containers.models import ContainerRow
 from moorage.containers.replica_limits.repository import replica_limit
 from moorage.containers.replica_limits.service import withdraw_request
-from moorage.containers.scaling import same_scaling
+from moorage.containers.scaling import same_scaling, within
 from moorage.containers.schemas import SettingsPatch
 from moorage.containers.secrets import seal, seal_draft, unseal, unseal_draft
 from moorage.containers.service import (
@@ -29,13 +31,16 @@ from moorage.containers.service import (
     refuse_on_trial,
 )
 from moorage.containers.spec import ContainerSecrets, ContainerSettings
-from moorage.containers.states import ContainerState
+from moorage.containers.states import ContainerState, Strategy
 from moorage.containers.suspension import refuse_suspended
 from moorage.containers.validation import validated
+from moorage.containers.versions.update import Update, begin_update, under_way
 from moorage.identity.actor import Actor
 from moorage.kit.crypto import Keyring
 from moorage.kit.errors import ConflictError
 from moorage.kit.settings import Settings
+from moorage.ledger.repository import balance_of
+from moorage.organizations.models import ProjectRow
 
 Whole = tuple[ContainerSettings, ContainerSecrets]
 
@@ -47,6 +52,11 @@ class Comparison:
     prices_per_hour_microusd: tuple[int, int]
     """Of one replica, before and after."""
     least_replicas: tuple[int, int]
+    room_for: int
+    """Replicas of the type after, as things are now."""
+    available_microusd: int
+    rolling_cost_microusd: int
+    """Of hours that its replicas need besides those that their slots have."""
 
 
 async def compare(
@@ -62,12 +72,20 @@ async def compare(
     else:
         before = _whole(keyring, row.id, ContainerSettings.from_json(row.settings), row.secrets)
         after = await _drafted(session, row, before, keyring, settings)
-    prices = [await _price(session, one.instance_type) for one in (before[0], after[0])]
+    old_type, new_type = [await _type(session, one.instance_type) for one in (before[0], after[0])]
+    room = await load_room(session)
+    another = old_type.name != new_type.name
+    project = await session.get(ProjectRow, row.project_id)
+    assert project is not None, "a foreign key says so"
+    balance = await balance_of(session, project.organization_id)
     return Comparison(
         row,
         difference(before, after),
-        (prices[0], prices[1]),
+        (old_type.price_per_hour_microusd, new_type.price_per_hour_microusd),
         (before[0].min_replicas, after[0].min_replicas),
+        room_for(new_type, room.nodes, room.used, settings.cpu_overcommit),
+        balance.available_microusd,
+        within(after[0], row.desired_replicas) * new_type.price_per_hour_microusd if another else 0,
     )
 
 
@@ -106,9 +124,18 @@ async def discard_draft(session: AsyncSession, actor: Actor, container_id: str) 
 
 
 async def apply_draft(
-    session: AsyncSession, actor: Actor, container_id: str, *, keyring: Keyring, settings: Settings
+    session: AsyncSession,
+    actor: Actor,
+    container_id: str,
+    *,
+    keyring: Keyring,
+    settings: Settings,
+    strategy: Strategy = Strategy.REPLACE,
+    share: int | None = None,
+    promote_after_s: float | None = None,
 ) -> Changed:
-    """Of a container that runs: stop, start with the new settings, and back again if those do not become healthy."""
+    """Of a container that runs: as a new version, and back again if that does not become healthy. From rest it is an edit
+    and a start, whatever the strategy."""
     row = await repository.lock_container(session, container_id)
     refuse_deleted(row)
     refuse_on_trial(row)
@@ -121,22 +148,32 @@ async def apply_draft(
         trial.succeed(row)
         return await begin_generation(session, actor, row, "container.draft_apply", details)
     await refuse_suspended(session, row.project_id)
-    _refuse_unproven(row)
+    refuse_unproven(row)
     before = _whole(keyring, row.id, ContainerSettings.from_json(row.settings), row.secrets)
     spec, secrets = await _drafted(session, row, before, keyring, settings)
-    await _refuse_over_limit(session, row, spec)
+    await refuse_over_limit(session, row, spec)
     if not same_scaling(before[0], spec):
         await withdraw_request(session, actor, row)
-    trial.begin(row, spec, seal(keyring, row.id, secrets))
-    row.reason = row.message = None
-    _record(session, row, actor, "container.draft_apply", details)
-    await session.flush()
-    await repository.mark_due(session, [row.id])
-    await session.refresh(row)
-    return Changed(row, anything=True)
+    await begin_update(
+        session,
+        actor,
+        row,
+        Update(
+            strategy,
+            spec,
+            seal(keyring, row.id, secrets),
+            compared.changes,
+            settings.update_watch_s,
+            share=share,
+            promote_after_s=promote_after_s,
+        ),
+    )
+    of_canary = {"share": share, "promote_after_s": promote_after_s} if share is not None else {}
+    _record(session, row, actor, "container.draft_apply", {**details, "strategy": strategy, **of_canary})
+    return await under_way(session, row)
 
 
-def _refuse_unproven(row: ContainerRow) -> None:
+def refuse_unproven(row: ContainerRow) -> None:
     """What is not healthy itself cannot be gone back to."""
     proven = row.state == ContainerState.RUNNING and row.serving_generation == row.generation
     if not proven:
@@ -147,7 +184,7 @@ def _refuse_unproven(row: ContainerRow) -> None:
         )
 
 
-async def _refuse_over_limit(session: AsyncSession, row: ContainerRow, spec: ContainerSettings) -> None:
+async def refuse_over_limit(session: AsyncSession, row: ContainerRow, spec: ContainerSettings) -> None:
     """What runs is not stopped for something that then waits for the operator."""
     limit = await replica_limit(session, row.project_id)
     if spec.max_replicas > limit:
@@ -175,10 +212,10 @@ def _whole(keyring: Keyring, container_id: str, settings: ContainerSettings, sea
     return settings, unseal(keyring, container_id, sealed)
 
 
-async def _price(session: AsyncSession, instance_type: str) -> int:
+async def _type(session: AsyncSession, instance_type: str) -> InstanceType:
     found = await find_instance_type(session, instance_type)
     assert found is not None, "validated settings name one, and a foreign key keeps those of rows"
-    return found.price_per_hour_microusd
+    return found
 
 
 def _forget_failure(row: ContainerRow) -> None:

@@ -18,6 +18,7 @@ from moorage.containers.reconciler import repository, trials
 from moorage.containers.reconciler.fresh import FreshlySeen
 from moorage.containers.reconciler.loading_repository import Loaded
 from moorage.containers.reconciler.repository import FoundImage
+from moorage.containers.reconciler.starts import Starts
 from moorage.containers.reconciler.unfit import OF_THE_MACHINE, UnfitEngines
 from moorage.containers.secrets import unseal
 from moorage.containers.spec import ContainerSecrets, ContainerSettings, RegistryProvider, chosen_port
@@ -59,15 +60,12 @@ class EngineCalls:
     settings: Settings
     clock: Clock
     pull_progress: dict[str, PullProgress] = field(default_factory=dict)
-    without_image: set[str] = field(default_factory=set)
-    """Replicas on machines that have not got their image yet."""
+    starts: Starts = field(default_factory=Starts)
     _image_refs: dict[tuple[str, str], str] = field(default_factory=dict)
     """By engine and the image's name in the container's row: the engine's own name for it, where that is another; and of local
     images every name that the engine itself gave."""
     unfit: UnfitEngines = field(init=False)
     fresh: FreshlySeen = field(init=False)
-    _failed_starts: dict[str, int] = field(init=False, default_factory=dict)
-    """By replica: how often in a row its engine was at fault."""
 
     def __post_init__(self) -> None:
         self.unfit = UnfitEngines(self.clock)
@@ -83,7 +81,9 @@ class EngineCalls:
 
     async def prepare_trial(self, loaded: Loaded, engine: str, lease: Lease) -> None:
         row = loaded.container
-        found = await self.find_image(replace(loaded, container=trials.on_trial(row)), engine, lease)
+        found = trials.local_image_from_before(row) or await self.find_image(
+            replace(loaded, container=trials.on_trial(row)), engine, lease
+        )
         if self._may_run_elsewhere(loaded, engine, found):
             return
         async with self.database.transaction() as session:
@@ -200,7 +200,7 @@ class EngineCalls:
         words = self.fresh.words
         try:
             started = await self.engines.of(replica.engine).start(self._spec(loaded, replica))
-            self._failed_starts.pop(replica.id, None)
+            self.starts.note_start(replica)
             self.fresh.put(replica.container_id, started, words)
         except StartError as exc:
             await self._record_start_failure(
@@ -213,7 +213,7 @@ class EngineCalls:
                 return
             if exc.code == IMAGE_GONE:
                 # Of several machines this one has not got it yet. The next pass has it brought there.
-                self.without_image.add(replica.id)
+                self.starts.note_lack_of_image(replica)
                 return
             if exc.code != Reason.PORT_TAKEN:
                 if await self._gave_up_there(loaded, replica, exc, lease):
@@ -228,19 +228,12 @@ class EngineCalls:
         self, loaded: Loaded, replica: ReplicaRow, error: EngineError, lease: Lease
     ) -> bool:
         """An engine that answers and cannot start it may be so for days: after a few tries another machine is asked."""
-        failed = self._failed_starts[replica.id] = self._failed_starts.get(replica.id, 0) + 1
+        failed = self.starts.note_failure(replica)
         verdict = Verdict(Reason.ENGINE_ERROR, error.message)
         if failed < STARTS_TRIED or not self._may_run_elsewhere(loaded, replica.engine, verdict):
             return False
         await self._record_start_failure(replica, verdict, lease, badly=False)
         return True
-
-    def keep_waiting(self, requested: Collection[str], known: Collection[str]) -> None:
-        """Of the known replicas these are yet to start: what was noted about the start of the others is over."""
-        over = set(known) - set(requested)
-        self.without_image -= over
-        for replica_id in over:
-            self._failed_starts.pop(replica_id, None)
 
     def _is_named_by_another(self, loaded: Loaded, replica: ReplicaRow) -> bool:
         """A registry vouches for a digest, and for a local image nobody but the machine that has it: what one of them calls by
@@ -254,7 +247,7 @@ class EngineCalls:
         """The image that this deployment runs, to the machine of one of its replicas."""
         row = loaded.container
         image = await self._fetched(loaded, replica.engine, row.image_digest, lease)
-        self.without_image.discard(replica.id)
+        self.starts.note_image(replica)
         if isinstance(image, Verdict):
             elsewhere = self._may_run_elsewhere(loaded, replica.engine, image)
             await self._record_start_failure(replica, image, lease, badly=not elsewhere)

@@ -44,7 +44,7 @@ class Funding:
 
     def unpayable_slots(self, loaded: Loaded) -> frozenset[int]:
         """Slots that have no hour and that the credit does not stretch to, as far as one can see without a lock."""
-        slots = range(loaded.container.desired_replicas)
+        slots = _slots(loaded)
         serving = _serving(loaded, {row.id: ReplicaState(row.state) for row in loaded.replicas})
         occupied = Occupied(_busy(loaded), serving)
         bare = cover(slots, occupied, loaded.hours, loaded.instance_type.name, loaded.now).hold
@@ -63,7 +63,7 @@ class Funding:
         if spent is None:
             return None
         paid = [hour for hour in loaded.hours if not hour.is_held]
-        slots = range(loaded.container.desired_replicas)
+        slots = _slots(loaded)
         unpaid = cover(slots, Occupied(_busy(loaded)), paid, loaded.instance_type.name, loaded.now).hold
         used = {row.slot for row in loaded.replicas if row.state in SERVING}
         return replace(spent, slots=frozenset({*unpaid, *used}))
@@ -135,12 +135,18 @@ def _becomes_ready(row: ReplicaRow, states: Mapping[str, ReplicaState]) -> bool:
 
 def _serving(loaded: Loaded, states: Mapping[str, ReplicaState]) -> frozenset[int]:
     """The slots that have to be paid: wanted, and something is ready in them."""
-    wanted = Wanted(loaded.desired_state, loaded.container.desired_replicas)
+    of_canary = loaded.canary.desired_replicas if loaded.canary is not None else 0
+    replicas = 0 if loaded.asleep else loaded.serving.desired_replicas
+    wanted = Wanted(loaded.desired_state, replicas, of_canary)
     return frozenset(
         row.slot
         for row in loaded.replicas
         if wanted.includes(row.slot) and has_to_be_paid(row, loaded.instance_type.name, states[row.id])
     )
+
+
+def _slots(loaded: Loaded) -> range:
+    return range(loaded.first_slot, loaded.first_slot + loaded.container.desired_replicas)
 
 
 def _busy(loaded: Loaded) -> frozenset[int]:

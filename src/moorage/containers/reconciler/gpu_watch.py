@@ -114,7 +114,10 @@ class GpuWatch:
     def with_broken(self, nodes: Sequence[NodeCapacity]) -> list[NodeCapacity]:
         """The machines, with what their rows do not tell yet."""
         return [
-            replace(node, gpus=tuple(self._as_known(node.engine, gpu) for gpu in node.gpus)) for node in nodes
+            replace(node, gpus=tuple(self._as_known(node.engine, gpu) for gpu in node.gpus))
+            if self._unwritten.get(node.engine)
+            else node
+            for node in nodes
         ]
 
     def _as_known(self, name: str, gpu: GpuDevice) -> GpuDevice:

@@ -1,7 +1,7 @@
 """SQL of what a pass over a container reads."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from sqlalchemy import bindparam, func, select, true
@@ -13,6 +13,7 @@ from moorage.catalog.repository import find_instance_type
 from moorage.containers.attention import watched_since
 from moorage.containers.models import ContainerRow, GatewayRow, ReplicaRouteRow, ReplicaRow
 from moorage.containers.paying import wanted
+from moorage.containers.reconciler.canary_row import canary_row
 from moorage.containers.replica_limits.approval import awaiting, refused
 from moorage.containers.replica_limits.repository import newest_request_of
 from moorage.containers.repository import GATEWAY_REPORTS
@@ -20,7 +21,9 @@ from moorage.containers.spec import ContainerSettings
 from moorage.containers.start_limit import NOT_ITS_FAULT, WINDOW
 from moorage.containers.states import LIVE, DesiredState, Reason, ReplicaState
 from moorage.containers.unpaid_starts_repository import unpaid_starts_microusd
+from moorage.containers.update_rule import Figures
 from moorage.containers.verdict import Fix, Probe, ProbeFailure, Verdict
+from moorage.containers.versions.repository import read_figures
 from moorage.ledger.hours_repository import hours_from_json, live_hours
 from moorage.ledger.repository import available_credit
 from moorage.ledger.rules import Hour
@@ -76,11 +79,28 @@ class Loaded:
     unpaid_starts_microusd: int = 0
     """What starts of its organization that came to nothing used today; looked up where it starts something, or has
     been starting something for a while."""
+    canary: ContainerRow | None = None
+    """Its version on trial that gets a share of the requests, as a row of its own."""
+    host: ContainerRow | None = None
+    """Where this is what is loaded of a canary: the row of the container, with the version that serves."""
+    first_slot: int = 0
+    canary_failures: Sequence[Failure] = ()
+    figures: Mapping[int, Figures] = field(default_factory=dict)
+    """By version, of two that serve beside each other: what they answered since then."""
 
     @property
     def desired_state(self) -> DesiredState:
         row = self.container
         return wanted(row.desired_state, row.desired_replicas, suspended=self.suspended).desired_state
+
+    @property
+    def serving(self) -> ContainerRow:
+        """The version that serves."""
+        return self.host or self.container
+
+    @property
+    def asleep(self) -> bool:
+        return self.container.asleep_since is not None
 
     @property
     def watched_since(self) -> datetime | None:
@@ -154,10 +174,13 @@ async def load(session: AsyncSession, container_id: str) -> Loaded | None:
     instance_type = await find_instance_type(session, container.instance_type)
     assert instance_type is not None, "a foreign key says so"
     replicas, routes = await _replicas(session, container_id)
+    canary = canary_row(container)
+    canary_failures = (await _failures(session, canary, now))[0] if failed and canary is not None else []
     # Before its image is known, a deployment has started nothing that could have failed.
     failed = failed and container.image_generation == container.generation
     failures, failed_starts = await _failures(session, container, now) if failed else ([], [])
-    starting = not suspended and _starts_something(container, replicas, now)
+    both = [one for one in (container, canary) if one is not None]
+    starting = not suspended and any(_starts_something(one, replicas, now) for one in both)
     unpaid_starts = await unpaid_starts_microusd(session, organization_id) if starting else 0
     return Loaded(
         container=container,
@@ -174,12 +197,17 @@ async def load(session: AsyncSession, container_id: str) -> Loaded | None:
         available_microusd=available,
         spendable_microusd=spendable,
         unpaid_starts_microusd=unpaid_starts,
+        canary=canary,
+        canary_failures=canary_failures,
+        figures=await read_figures(session, container_id) if container.rollout is not None else {},
     )
 
 
 def _starts_something(container: ContainerRow, replicas: Sequence[ReplicaRow], now: datetime) -> bool:
     """Most servers are up in a moment and are looked at often until then; a question to the rows can wait."""
     if container.desired_state != DesiredState.RUNNING or container.image_generation != container.generation:
+        return False
+    if container.asleep_since is not None:
         return False
     mine = [row for row in replicas if row.generation == container.generation and row.state in LIVE]
     slow = any(

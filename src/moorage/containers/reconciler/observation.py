@@ -66,7 +66,7 @@ class Observer:
     """By container and replica, of those that are there; a new leader begins with none."""
 
     def __post_init__(self) -> None:
-        self._prober = Prober(self.ask)
+        self._prober = Prober(self.ask, self.engines.doors)
 
     async def observe(
         self,

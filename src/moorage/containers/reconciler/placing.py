@@ -36,11 +36,29 @@ class Placing:
     settings: Settings
     calls: EngineCalls
     gpu_watch: GpuWatch
+    looks_at: int = 64
+    """So many machines, and as many more as a container has replicas, before it looks at all of them."""
 
     async def room(self, loaded: Loaded) -> Room:
-        """The machines that it may go to."""
+        """The machines that it may go to. Of many, some at random are enough where they have room for all of it: a start takes
+        as long as among few, and those that start at the same time seldom wait for each other's machines."""
+        replicas = loaded.container.desired_replicas
+        most = self.looks_at + replicas
+        if len(self.engines) > most:
+            async with self.database.reading() as session:
+                some = await capacity_repository.load_some_room(session, loaded.instance_type, most)
+            some = await self._open_to(loaded, some)
+            if self.room_for(loaded, some) >= replicas:
+                return some
+        return await self._whole_room(loaded)
+
+    async def _whole_room(self, loaded: Loaded) -> Room:
         async with self.database.reading() as session:
             room = await capacity_repository.load_room(session)
+        return await self._open_to(loaded, room)
+
+    async def _open_to(self, loaded: Loaded, room: Room) -> Room:
+        """Without machines that it stays away from, or cannot run on."""
         avoided, known = self.avoided(loaded), self.engines.by_name()
         there = [
             node
@@ -50,6 +68,9 @@ class Placing:
         unfit = self.calls.unfit.of(loaded.container)
         # Where nothing else is left, it fails there, and says why.
         there = [node for node in there if node.engine not in unfit] or there
+        gpu_environment = loaded.container.image_gpu_environment
+        if gpu_environment and loaded.instance_type.gpu_count:
+            there = [node for node in there if too_old_for(node, gpu_environment) is None]
         settings = ContainerSettings.from_json(loaded.container.settings)
         if settings.registry_provider is RegistryProvider.LOCAL and len(known) > 1:
             having = await self.calls.engines_with(
@@ -59,13 +80,6 @@ class Placing:
             there = [node for node in there if node.engine in having or not node.takes_replicas]
             return replace(room, nodes=there, without_image=without)
         return replace(room, nodes=there)
-
-    def with_its_driver(self, loaded: Loaded, room: Room) -> Room:
-        """Without machines whose driver cannot run what is in its image, which this pass may have found out."""
-        asked = loaded.container.image_gpu_environment
-        if not asked or not loaded.instance_type.gpu_count:
-            return room
-        return replace(room, nodes=[node for node in room.nodes if too_old_for(node, asked) is None])
 
     def avoided(self, loaded: Loaded) -> tuple[str, ...]:
         row = loaded.container
@@ -90,6 +104,7 @@ class Placing:
 
     async def larger_type(self, loaded: Loaded, room: Room) -> str | None:
         """The next larger type that some machine could hold."""
+        room = room if room.whole else await self._whole_room(loaded)
         async with self.database.reading() as session:
             catalogue = await list_instance_types(session)
         possible = [
@@ -132,15 +147,19 @@ class Placing:
         return {node.key for node in best}
 
     async def admit(
-        self, session: AsyncSession, loaded: Loaded, room: Room, slots: Sequence[int]
+        self,
+        session: AsyncSession,
+        loaded: Loaded,
+        room: Room,
+        choices: Collection[MachineKey],
+        slots: Sequence[int],
     ) -> list[ReplicaRow]:
         """Insert replicas in slots that have an hour, each where there is room. Under the capacity locks of the choices,
         because the plan's idea of the room may be older than another container's admission; what does not fit waits for
         the next pass, as does what could not be paid."""
         if not slots:
             return []
-        used = await capacity_repository.used_capacity(session)
-        choices = self.choices(loaded, room)
+        used = await capacity_repository.used_capacity(session, {machine.engine for machine in choices})
         nodes = [node for node in room.nodes if node.key in choices]
         siblings = _siblings(loaded)
         created = []

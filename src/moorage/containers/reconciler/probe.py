@@ -1,6 +1,8 @@
 """One health check of one replica, from where the gateway will reach it."""
 
 import asyncio
+import ssl
+from dataclasses import dataclass
 
 import aiohttp
 
@@ -11,33 +13,50 @@ _CLOSED_AT_ONCE_S = 0.1
 _REFUSED_PAUSE_S = 0.005
 
 
+@dataclass(frozen=True)
+class Door:
+    """In front of a replica: what is there must prove that it is this one. What cannot is as good as nobody."""
+
+    name: str
+    trust: ssl.SSLContext
+
+
 async def probe_replica(
     session: aiohttp.ClientSession,
     host: str,
     port: int,
     path: str | None,
     *,
+    door: Door | None = None,
     patience_s: float = 0.0,
     timeout_s: float = PROBE_TIMEOUT_S,
 ) -> Probe:
     """Ready when the health path answers 200; without a path, when the port accepts a connection. With
     patience, a port at which nobody listens yet is asked again."""
     for _ in range(int(patience_s / _REFUSED_PAUSE_S)):
-        probe = await _probe_once(session, host, port, path, timeout_s)
+        probe = await _probe_once(session, host, port, path, door, timeout_s)
         if probe.failure is not ProbeFailure.REFUSED:
             return probe
         await asyncio.sleep(_REFUSED_PAUSE_S)
-    return await _probe_once(session, host, port, path, timeout_s)
+    return await _probe_once(session, host, port, path, door, timeout_s)
 
 
 async def _probe_once(
-    session: aiohttp.ClientSession, host: str, port: int, path: str | None, timeout_s: float
+    session: aiohttp.ClientSession,
+    host: str,
+    port: int,
+    path: str | None,
+    door: Door | None,
+    timeout_s: float,
 ) -> Probe:
     try:
         async with asyncio.timeout(timeout_s):
             if path is None:
-                return await _accepts_connection(host, port)
-            async with session.get(f"http://{host}:{port}{path}", allow_redirects=False) as response:
+                return await _accepts_connection(host, port, door)
+            url = f"{'http' if door is None else 'https'}://{host}:{port}{path}"
+            trust = True if door is None else door.trust
+            name = None if door is None else door.name
+            async with session.get(url, allow_redirects=False, ssl=trust, server_hostname=name) as response:
                 passed = response.status == 200
                 return Probe(None if passed else ProbeFailure.STATUS, response.status)
     except TimeoutError:
@@ -46,8 +65,13 @@ async def _probe_once(
         return Probe(ProbeFailure.REFUSED)
 
 
-async def _accepts_connection(host: str, port: int) -> Probe:
-    reader, writer = await asyncio.open_connection(host, port)
+async def _accepts_connection(host: str, port: int, door: Door | None) -> Probe:
+    reader, writer = await asyncio.open_connection(
+        host,
+        port,
+        ssl=None if door is None else door.trust,
+        server_hostname=None if door is None else door.name,
+    )
     try:
         # Docker's port proxy accepts for a container that does not listen, and then closes at once.
         async with asyncio.timeout(_CLOSED_AT_ONCE_S):

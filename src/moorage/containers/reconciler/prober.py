@@ -12,10 +12,11 @@ from datetime import datetime, timedelta
 import aiohttp
 
 from moorage.containers.models import ContainerRow
-from moorage.containers.reconciler.probe import PROBE_TIMEOUT_S, probe_replica
+from moorage.containers.reconciler.probe import PROBE_TIMEOUT_S, Door, probe_replica
 from moorage.containers.spec import ContainerSettings
 from moorage.containers.verdict import Probe
 from moorage.engines.base import ObservedReplica
+from moorage.engines.doors import Doors, door_name
 from moorage.outbound.few_answers import FewAnswersConnector
 
 YOUNG = timedelta(seconds=3)
@@ -30,6 +31,7 @@ _SHORTEST_PROBE_S = 1.0
 @dataclass
 class Prober:
     ask: Callable[[str], None]
+    doors: Doors | None = None
     _running: dict[str, dict[str, asyncio.Task[Probe]]] = field(init=False, default_factory=dict)
     """By container and replica."""
     _last: dict[str, dict[str, Probe]] = field(init=False, default_factory=dict)
@@ -94,9 +96,16 @@ class Prober:
             self._http_session(),
             *_address(replica),
             settings.health_path,
+            door=await self._door(replica),
             patience_s=_patience_s(replica, now),
             timeout_s=_probe_timeout_s(replica, settings.health_timeout_s, now),
         )
+
+    async def _door(self, replica: ObservedReplica) -> Door | None:
+        if not replica.has_door:
+            return None
+        assert self.doors is not None, "whoever starts replicas with doors knows who signs for them"
+        return Door(door_name(replica.replica_id), await self.doors.trust())
 
     def _http_session(self) -> aiohttp.ClientSession:
         if self._http is None:

@@ -125,9 +125,8 @@ class Pulse:
         while True:
             async with self.database.reading() as session:
                 named = await described_engines(session)
-            for name in sorted(named):
-                if name not in self.engines.by_name():
-                    await self._note_silence(name, 0.0, lease)
+            for name in sorted(named - self.engines.by_name().keys()):
+                await self._note_silence(name, 0.0, lease)
             await self.clock.sleep(EVERY_S)
 
     async def _no_answer(self, name: str, error: Exception, lease: Lease) -> None:

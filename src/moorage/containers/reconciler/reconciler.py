@@ -8,7 +8,7 @@ dies leaves rows and engine objects from which the next pass continues.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -19,11 +19,19 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.catalog.repository import list_nodes
 from moorage.containers import capacity_repository
+from moorage.containers.canary_plan import plan_canary
 from moorage.containers.capacity_repository import Room
 from moorage.containers.channels import CONTAINERS
 from moorage.containers.models import ContainerRow, ReplicaRow
 from moorage.containers.plan import make_plan
 from moorage.containers.reconciler import repository, trials
+from moorage.containers.reconciler.canary import (
+    canary_view,
+    funded_slots,
+    loaded_canary,
+    of_canary,
+    with_canary,
+)
 from moorage.containers.reconciler.disk_watch import DiskWatch
 from moorage.containers.reconciler.doubts import Doubted, Doubts
 from moorage.containers.reconciler.engine_calls import EngineCalls
@@ -42,13 +50,17 @@ from moorage.containers.reconciler.presence import record_presence
 from moorage.containers.reconciler.pulse import Pulse, Silences
 from moorage.containers.reconciler.repository import FoundImage
 from moorage.containers.reconciler.sweep import Sweep
+from moorage.containers.reconciler.version_record import record_versions
+from moorage.containers.rollout import Rollout
+from moorage.containers.sleep.recording import record_awake
 from moorage.containers.spec import ContainerSettings, RegistryProvider
 from moorage.containers.states import LIVE, ContainerState, DesiredState, Reason, ReplicaState
 from moorage.containers.stop_reasons import stopped_because
 from moorage.containers.trial import trial_step
+from moorage.containers.update_rule import Figures, errors_above_bound
 from moorage.containers.verdict import Fix, Verdict
-from moorage.containers.views import ContainerView, Plan, ReplicaView
-from moorage.engines.base import Engine, ObservedReplica, ReplicaPhase
+from moorage.containers.views import Beside, ContainerView, Plan, ReplicaView
+from moorage.engines.base import Engine, MachineKey, ObservedReplica, ReplicaPhase
 from moorage.engines.each import run_for_each
 from moorage.engines.engines import Engines
 from moorage.kit.clock import Clock
@@ -120,39 +132,66 @@ class ContainersReconciler:
         if loaded is None:
             await self._put_to_rest(key, lease)
             return
-        image, (seen, doubted, room) = await asyncio.gather(
+        image, (seen, doubted) = await asyncio.gather(
             self._local_image(loaded, lease), self._surroundings(loaded, busy, lease)
         )
-        room = self._placing.with_its_driver(loaded, room)
+        # After the image, which says which drivers run it, and after the GPUs: nothing is placed on one just found broken.
+        room = await self._room(loaded, seen, doubted)
+        canary = loaded_canary(loaded)
+        canary_room = await self._room(canary, seen, doubted) if canary is not None else Room()
         probes = self._observer.remember(loaded, seen)
         self._operations.keep_only(key, {key, *(row.id for row in loaded.replicas)})
         larger = await self._larger_type(loaded, seen, room)
         view = self._container_view(loaded, seen, room, doubted, larger)
         machines = await self._machines(loaded, seen)
-        plan = make_plan(view, self._replica_views(loaded, seen, doubted, machines), loaded.now)
+        others, mine = (
+            self._replica_views(loaded, rows, seen, doubted, machines) for rows in of_canary(loaded, canary)
+        )
+        plan, tried = make_plan(view, others, loaded.now), None
+        if canary is not None:
+            canary_container = self._container_view(canary, seen, canary_room, doubted, None)
+            on_trial = canary_view(loaded, canary_container, self.settings)
+            tried = plan_canary(on_trial, mine, others, plan, loaded.now)
+        both = with_canary(plan, tried)
+        plan = replace(plan, look_again_in_s=both.look_again_in_s)
         created: list[ReplicaRow] = []
+        created_on_trial: list[ReplicaRow] = []
         async with self._guarded(lease) as session:
             progress = self._progress(loaded, plan)
             as_asked = await repository.write_container(session, loaded, plan, progress, image)
             # Before the money: what is missing is not paid for, and what came back is.
             await record_presence(session, loaded, missing=doubted.replica_ids, there=seen.engine.keys())
-            if plan.create_slots:
+            choices = self._placing.choices(loaded, room) if plan.create_slots else ()
+            canary_choices: Collection[MachineKey] = ()
+            if canary is not None and tried is not None and tried.plan.create_slots:
+                canary_choices = self._placing.choices(canary, canary_room)
+            if choices or canary_choices:
                 # Before the account: docs/locking.md.
-                await capacity_repository.lock_capacity(session, self._placing.choices(loaded, room))
-            funded = await self._funding.fund(session, loaded, plan, as_asked=as_asked)
-            await record_outages(session, loaded, plan, funded, self.settings)
-            await repository.move_replicas(session, plan, funded, probes)
-            created = await self._placing.admit(session, loaded, room, funded.create_slots)
-            await trials.advance(session, loaded, plan)
+                await capacity_repository.lock_capacity(session, {*choices, *canary_choices})
+            funded = await self._funding.fund(session, loaded, both, as_asked=as_asked)
+            await record_outages(session, loaded, both, funded, self.settings)
+            await repository.move_replicas(session, both, funded, probes)
+            created = await self._placing.admit(session, loaded, room, choices, funded_slots(funded, plan))
+            if canary is not None and tried is not None:
+                slots = funded_slots(funded, tried.plan)
+                created_on_trial = await self._placing.admit(
+                    session, canary, canary_room, canary_choices, slots
+                )
+            await record_versions(session, loaded, both, image, as_asked=as_asked)
+            if plan.awake and as_asked:
+                await record_awake(session, loaded.container, plan)
+            await trials.advance(session, loaded, plan, tried)
             if as_asked:
                 await tell_of_failure(session, self.keyring, self.settings, loaded, plan)
-        for move in plan.transitions:
+        for move in both.transitions:
             # The next pass, once a gateway has it, makes it RUNNING.
             if move.to is ReplicaState.READY and move.replica_id not in funded.kept_back:
                 self._calls.fresh.put(key, seen.engine[move.replica_id], words)
         if plan.gone:
             self._forget(key)
         await self._begin_operations(loaded, seen, plan, room, created, lease)
+        if canary is not None and tried is not None:
+            await self._begin_operations(canary, seen, tried.plan, canary_room, created_on_trial, lease)
 
     async def _put_to_rest(self, key: str, lease: Lease) -> None:
         """A container that is gone, and is due because nobody knew whether the pass that ended it was committed."""
@@ -166,6 +205,7 @@ class ContainersReconciler:
         self._observer.forget(container_id)
         self._calls.fresh.forget(container_id)
         self._calls.unfit.forget(container_id)
+        self._calls.starts.forget(container_id)
 
     async def postpone(self, key: str, error: Exception, lease: Lease) -> None:
         async with self._guarded(lease) as session:
@@ -235,13 +275,10 @@ class ContainersReconciler:
         async with self.database.reading() as session:
             return await load(session, key)
 
-    async def _surroundings(
-        self, loaded: Loaded, busy: frozenset[str], lease: Lease
-    ) -> tuple[Seen, Doubted, Room]:
+    async def _surroundings(self, loaded: Loaded, busy: frozenset[str], lease: Lease) -> tuple[Seen, Doubted]:
         seen, doubted = await self._observe(loaded, busy, lease)
-        # Before the room: nothing is placed on a GPU that was just found broken.
-        seen = replace(seen, lost_gpus=await self._gpu_watch.judge(loaded.replicas, seen.engine, lease))
-        return seen, doubted, await self._room(loaded, seen, doubted)
+        lost_gpus = await self._gpu_watch.judge(loaded.replicas, seen.engine, lease)
+        return replace(seen, lost_gpus=lost_gpus), doubted
 
     async def _room(self, loaded: Loaded, seen: Seen, doubted: Doubted) -> Room:
         """Only a pass that may have to start something needs to know what there is room for."""
@@ -254,7 +291,7 @@ class ContainersReconciler:
             and replica.moving_since is None
             and (_is_there(replica, seen) or replica.id in doubted.replica_ids)
         }
-        if loaded.desired_state != DesiredState.RUNNING or len(live) >= row.desired_replicas:
+        if loaded.desired_state != DesiredState.RUNNING or loaded.asleep or len(live) >= row.desired_replicas:
             return Room()
         return await self._placing.room(loaded)
 
@@ -296,13 +333,17 @@ class ContainersReconciler:
     ) -> ContainerView:
         row = loaded.container
         settings = ContainerSettings.from_json(row.settings)
-        last_failure = loaded.failures[-1].verdict if loaded.failures else None
+        room_for = self._placing.room_for(loaded, room)
+        # What ended before it slept says nothing about how it wakes.
+        failures = [one for one in loaded.failures if row.woken_at is None or one.ended_at > row.woken_at]
+        last_failure = failures[-1].verdict if failures else None
         if row.failed_generation == row.generation and row.failure_reason is not None:
             fix = Fix.from_json(row.failure_fix)
             last_failure = Verdict(Reason(row.failure_reason), row.failure_message or "", fix)
         return ContainerView(
             desired_state=loaded.desired_state,
             desired_replicas=row.desired_replicas,
+            first_slot=loaded.first_slot,
             generation=row.generation,
             failed_generation=row.failed_generation,
             serving_generation=row.serving_generation,
@@ -311,7 +352,7 @@ class ContainersReconciler:
             image_known=row.image_generation == row.generation,
             pulling=row.id in seen.busy,
             bringing_image=any(
-                one.id in seen.busy and one.id in self._calls.without_image for one in loaded.replicas
+                one.id in seen.busy and self._calls.starts.lacks_image(one) for one in loaded.replicas
             ),
             port=row.port or 0,
             health_path=settings.health_path,
@@ -327,16 +368,35 @@ class ContainersReconciler:
             allowance_spent=self._funding.allowance_spent(loaded),
             trial=trial_step(row),
             trial_failure=_trial_failure(row),
+            beside=self._beside(loaded),
             doubt=doubted.verdict,
-            room_for=self._placing.room_for(loaded, room),
-            no_room_message=self._placing.why_no_room(loaded, room),
+            room_for=room_for,
+            no_room_message=self._placing.why_no_room(loaded, room) if room_for <= 0 else "",
             avoids_nodes=bool(self._placing.avoided(loaded)),
-            recent_failures=[(failure.slot, failure.ended_at) for failure in loaded.failures],
+            recent_failures=[(failure.slot, failure.ended_at) for failure in failures],
+            asleep=loaded.asleep,
+            waking=row.woken_at is not None,
             last_failure=last_failure,
             unpayable_slots=self._funding.unpayable_slots(loaded),
             unpayable_because=self._funding.unpayable_because(loaded),
             stopped_because=stopped_because(loaded.stop_reason),
             engine_failing=self._operations.engine_failing(row.id) or bool(seen.unreachable),
+        )
+
+    def _beside(self, loaded: Loaded) -> Beside | None:
+        rollout = Rollout.from_json(loaded.container.rollout)
+        if rollout is None or rollout.from_generation is None:
+            return None
+        called_off = None
+        if rollout.called_off_by is not None:
+            called_off = Verdict(Reason.ROLLED_BACK, f"It was rolled back to version {rollout.from_version}.")
+        new, old = (loaded.figures.get(one, Figures()) for one in (rollout.version, rollout.from_version))
+        return Beside(
+            old_generation=rollout.from_generation,
+            begun_at=rollout.begun_at,
+            watch=rollout.watch,
+            errors=errors_above_bound(new, old, self.settings.update_error_percent),
+            called_off=called_off,
         )
 
     async def _machines(self, loaded: Loaded, seen: Seen) -> Silences:
@@ -347,7 +407,12 @@ class ContainersReconciler:
             return Silences(await list_nodes(session), frozenset(self.engines.by_name()))
 
     def _replica_views(
-        self, loaded: Loaded, seen: Seen, doubted: Doubted, machines: Silences
+        self,
+        loaded: Loaded,
+        rows: Sequence[ReplicaRow],
+        seen: Seen,
+        doubted: Doubted,
+        machines: Silences,
     ) -> list[ReplicaView]:
         return [
             ReplicaView(
@@ -382,8 +447,9 @@ class ContainersReconciler:
                 silent_since=_silent_since(row, seen, machines),
                 machine_left=row.id in seen.unreachable and machines.left(row.engine),
                 moving=row.moving_since is not None,
+                routed_at=row.routed_at,
             )
-            for row in loaded.replicas
+            for row in rows
         ]
 
     async def _begin_operations(
@@ -401,14 +467,12 @@ class ContainersReconciler:
             ticket = Ticket(key, kind, loaded.organization_id, engine)
             self._operations.begin(ticket, container_id, work)
 
-        calls.keep_waiting(
-            [row.id for row in loaded.replicas if row.state == ReplicaState.REQUESTED],
-            [row.id for row in loaded.replicas],
-        )
+        requested = {row.id for row in loaded.replicas if row.state == ReplicaState.REQUESTED}
+        calls.starts.keep_only(container_id, requested)
         rows = {row.id: row for row in (*loaded.replicas, *created)}
         for replica_id in (*plan.start, *(row.id for row in created)):
             row = rows[replica_id]
-            if replica_id in calls.without_image:
+            if calls.starts.lacks_image(row):
                 begin(replica_id, Kind.PULL, row.engine, partial(calls.bring_image, loaded, row, lease))
             else:
                 begin(replica_id, Kind.START, row.engine, partial(calls.start, loaded, row, lease))

@@ -33,6 +33,7 @@ from moorage.containers.reconciler.funding import Funded
 from moorage.containers.reconciler.loading_repository import Loaded
 from moorage.containers.states import ContainerState, DesiredState, ReplicaState
 from moorage.containers.verdict import Verdict
+from moorage.containers.versions.repository import HAS_CANARY, note_image
 from moorage.containers.views import ENGINE_SILENT, Plan, Transition
 from moorage.engines.base import ObservedReplica
 from moorage.kit.database import table_of
@@ -42,7 +43,7 @@ _IDS_PER_STATEMENT = 1000
 _STEP_LIMIT = timedelta(minutes=1)
 """Longer than a gateway takes from reading its table to the report of what it made of it."""
 _CONTAINER_TABLE, _REPLICA_TABLE = table_of(ContainerRow), table_of(ReplicaRow)
-_ASKED = ("desired_state", "desired_replicas", "generation", "instance_type")
+_ASKED = ("desired_state", "desired_replicas", "generation", "instance_type", "asleep_since")
 """The columns that say what is asked for."""
 _UNSEEN_BY_GATEWAYS = (ReplicaState.STARTING, ReplicaState.ROUTED)
 """Moves to these change nothing in what a gateway should hold."""
@@ -145,7 +146,10 @@ async def move_replicas(
 
 async def record_image(session: AsyncSession, container: ContainerRow, found: FoundImage | Verdict) -> None:
     same_deployment = (ContainerRow.id == container.id) & (ContainerRow.generation == container.generation)
-    await session.execute(update(ContainerRow).where(same_deployment).values(image_columns(container, found)))
+    written = update(ContainerRow).where(same_deployment).values(image_columns(container, found))
+    version = (await session.execute(written.returning(ContainerRow.version))).scalar_one_or_none()
+    if version is not None and isinstance(found, FoundImage):
+        await note_image(session, container.id, version, image_json(found))
 
 
 async def forget_image(session: AsyncSession, container: ContainerRow) -> None:
@@ -157,6 +161,20 @@ async def forget_image(session: AsyncSession, container: ContainerRow) -> None:
     )
     forgotten = {"image_generation": 0, "image_lost_generation": container.generation}
     await session.execute(update(ContainerRow).where(same_image).values(forgotten))
+    # A canary is not worth another pull: it is given up, and can be applied again.
+    of_canary = (ContainerRow.id == container.id) & (ContainerRow.generation + 1 == container.generation)
+    called_off = ContainerRow.rollout.op("||")(func.jsonb_build_object("called_off_by", SYSTEM))
+    await session.execute(update(ContainerRow).where(of_canary, HAS_CANARY).values(rollout=called_off))
+
+
+def image_json(found: FoundImage) -> dict[str, Any]:
+    """As it is kept where it is not the container's own, or not yet."""
+    return {
+        "ref": found.ref,
+        "digest": found.digest,
+        "port": found.port,
+        "gpu_environment": dict(found.gpu_environment),
+    }
 
 
 def image_columns(container: ContainerRow, found: FoundImage | Verdict) -> dict[str, Any]:
@@ -404,6 +422,7 @@ def _seen_in_engine(observed: ObservedReplica) -> dict[str, Any]:
     seen: dict[str, Any] = {"engine_id": observed.engine_id, "host": observed.host}
     # Where we allocated its port it is that one, whatever an engine says.
     seen["host_port"] = func.coalesce(_REPLICA_TABLE.c.host_port, observed.host_port)
+    seen["has_door"] = observed.has_door
     if observed.started_at is not None:
         seen["started_at"] = observed.started_at
     if observed.ended_at is not None:
@@ -447,13 +466,19 @@ async def _write_container(session: AsyncSession, loaded: Loaded, plan: Plan, va
         }
     if plan.gone:
         values |= {"deleted_at": func.now(), "reconcile_at": None}
+    if plan.awake:
+        told["woken_at"] = None
     if plan.state != row.state:
         told["state_since"] = func.now()
     written = (
         _CONTAINER_TABLE.update().where(columns.id == row.id).values(values | _where_as_asked(row, told))
     )
     answer: list[ColumnElement[Any]] = [columns[name] for name in _ASKED]
-    if plan.gone or any(transition.to not in _UNSEEN_BY_GATEWAYS for transition in plan.transitions):
+    if (
+        plan.gone
+        or plan.awake
+        or any(transition.to not in _UNSEEN_BY_GATEWAYS for transition in plan.transitions)
+    ):
         # Told with the change itself: a deployment waits for it.
         answer.append(func.pg_notify(ROUTES, row.id))
     asked = (await session.execute(written.returning(*answer))).one()[: len(_ASKED)]

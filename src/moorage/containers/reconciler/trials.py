@@ -1,63 +1,185 @@
-"""What the reconciler writes while a draft is being applied. Every step looks at the locked row first: whoever stopped
+"""What the reconciler writes while settings are on trial. Every step looks at the locked row first: whoever stopped
 or deleted the container meanwhile has called the trial off."""
 
-from sqlalchemy import func, select
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.containers import trial
 from moorage.containers.activity import SYSTEM, record_activity
-from moorage.containers.models import ContainerRow
+from moorage.containers.canary_plan import CanaryPlan
+from moorage.containers.channels import ROUTES
+from moorage.containers.models import ContainerRow, ReplicaRow
 from moorage.containers.reconciler.loading_repository import Loaded
-from moorage.containers.reconciler.repository import FoundImage
+from moorage.containers.reconciler.repository import FoundImage, image_json
 from moorage.containers.repository import lock_container
-from moorage.containers.states import ReplicaState, TrialStep
+from moorage.containers.rollout import FIRST_CANARY_SLOT, Rollout
+from moorage.containers.sleep.service import get_up
+from moorage.containers.spec import ContainerSettings, RegistryProvider
+from moorage.containers.states import LIVE, SERVING, Outcome, ReplicaState, Strategy, TrialStep
 from moorage.containers.verdict import Verdict
+from moorage.containers.versions import repository as versions
 from moorage.containers.views import Plan
+from moorage.kit.database import notify
 
 
 def on_trial(row: ContainerRow) -> ContainerRow:
     """The container as it will be, for a look at its image; never stored."""
     assert row.trial_settings is not None, "asked for only while there is something to try"
     assert row.trial_secrets is not None, "kept together"
+    pinned = _pinned(row)
     return ContainerRow(
-        id=row.id, project_id=row.project_id, settings=row.trial_settings, secrets=row.trial_secrets
+        id=row.id,
+        project_id=row.project_id,
+        settings=row.trial_settings,
+        secrets=row.trial_secrets,
+        # What ran before is fetched by its digest, as what vanished is.
+        generation=row.generation,
+        image_lost_generation=row.generation,
+        image_digest=pinned["digest"] if pinned is not None else None,
     )
+
+
+def local_image_from_before(row: ContainerRow) -> FoundImage | None:
+    """Of a version that is gone back to: no engine looks up a local image by anything but its name, and that may be another
+    image's by now. Where it is gone, the start finds that out, and it is looked up by its name again."""
+    assert row.trial_settings is not None, "asked for only while there is something to try"
+    local = ContainerSettings.from_json(row.trial_settings).registry_provider is RegistryProvider.LOCAL
+    pinned = _pinned(row)
+    if pinned is None or not local:
+        return None
+    return FoundImage(pinned["ref"], pinned["digest"], pinned["port"], pinned["gpu_environment"] or {})
+
+
+def _pinned(row: ContainerRow) -> dict[str, Any] | None:
+    rollout = Rollout.from_json(row.rollout)
+    return rollout.pinned if rollout is not None else None
 
 
 async def record_image(session: AsyncSession, before: ContainerRow, found: FoundImage | Verdict) -> None:
     row = await _still(session, before, TrialStep.PREPARE)
     if row is None:
         return
+    rollout = Rollout.from_json(row.rollout)
     if isinstance(found, Verdict):
+        if rollout is not None:
+            await versions.note_outcome(session, row.id, rollout.version, Outcome.FAILED, found.message)
         trial.cancel(row)
         await _give_up(session, row, found, "Nothing was stopped: the settings from before stay.")
-    else:
-        row.trial_image = {
-            "ref": found.ref,
-            "digest": found.digest,
-            "port": found.port,
-            "gpu_environment": dict(found.gpu_environment),
-        }
+        return
+    row.trial_image = image_json(found)
+    if rollout is None:
+        return
+    await versions.note_image(session, row.id, rollout.version, row.trial_image)
+    if rollout.strategy is Strategy.REPLACE:
+        return
+    await versions.forget_figures(session, row.id)
+    if rollout.strategy is Strategy.ROLLING:
+        trial.exchange(row)
+    _due(row)
+    await notify(session, ROUTES, about=row.id)
 
 
-async def advance(session: AsyncSession, loaded: Loaded, plan: Plan) -> None:
+async def advance(
+    session: AsyncSession, loaded: Loaded, plan: Plan, canary: CanaryPlan | None = None
+) -> None:
     """The step that this plan ends, if it ends one."""
     before = loaded.container
-    if plan.exchange:
+    if canary is not None:
+        row = await _still(session, before, TrialStep.CANARY)
+        if row is not None:
+            await _advance_canary(session, row, canary)
+    elif plan.exchange:
         row = await _still(session, before, TrialStep.STOP)
         if row is not None:
+            # What sleeps has to prove itself, so it wakes.
+            await get_up(session, row, SYSTEM)
             trial.exchange(row)
             _due(row)
     elif plan.go_back is not None:
         row = await _still(session, before, TrialStep.PROVE)
         if row is not None:
-            trial.go_back(row)
-            await _give_up(session, row, plan.go_back, "It went back to the settings from before.")
-    elif trial.trial_step(before) is TrialStep.PROVE and _serves(loaded, plan):
+            await _go_back(session, row, plan.go_back)
+    elif trial.trial_step(before) is TrialStep.PROVE and _has_proven(loaded, plan):
         row = await _still(session, before, TrialStep.PROVE)
         if row is not None:
             trial.succeed(row)
+            await versions.note_serving(session, row.id, row.version)
             _record(session, row, "container.draft_applied")
+            _due(row)
+            await notify(session, ROUTES, about=row.id)
+
+
+async def _advance_canary(session: AsyncSession, row: ContainerRow, canary: CanaryPlan) -> None:
+    rollout = Rollout.from_json(row.rollout)
+    assert rollout is not None, "a canary has one"
+    if canary.drop is not None:
+        await _drop(session, row, rollout, canary.drop)
+    elif canary.promote is not None:
+        trial.promote(row)
+        row.serving_generation = row.generation
+        await _move_in(session, row)
+        _due(row)
+        message = f"{canary.promote} Version {rollout.version} takes over."
+        _record(session, row, "container.canary_promoted", message=message)
+        await notify(session, ROUTES, about=row.id)
+    elif canary.serves and rollout.serving_since is None:
+        now = (await session.execute(select(func.now()))).scalar_one()
+        row.rollout = replace(rollout, serving_since=now).to_json()
+
+
+async def _move_in(session: AsyncSession, row: ContainerRow) -> None:
+    """What was on trial has the slots of a guest: from now on those of the replicas that it takes over from, beside which it
+    is until then. What is left of its own hours lapses."""
+    guests = (ReplicaRow.container_id == row.id) & (ReplicaRow.slot >= FIRST_CANARY_SLOT)
+    of_version = guests & (ReplicaRow.generation == row.generation)
+    await session.execute(
+        update(ReplicaRow).where(of_version).values(slot=ReplicaRow.slot - FIRST_CANARY_SLOT)
+    )
+
+
+async def _drop(session: AsyncSession, row: ContainerRow, rollout: Rollout, why: Verdict) -> None:
+    """What served beside it is another deployment in name only: the number that the canary had is nobody's."""
+    old = row.generation
+    knew_image, had_failed = row.image_generation == old, row.failed_generation == old
+    trial.cancel(row)
+    row.generation += 1
+    row.image_generation = row.generation if knew_image else row.image_generation
+    row.failed_generation = row.generation if had_failed else row.failed_generation
+    await versions.note_outcome(session, row.id, rollout.version, Outcome.ROLLED_BACK, why.message)
+    await _adopt(session, row, old)
+    await _give_up(session, row, why, f"Version {rollout.from_version} serves all requests.")
+    await notify(session, ROUTES, about=row.id)
+
+
+async def _go_back(session: AsyncSession, row: ContainerRow, why: Verdict) -> None:
+    rollout = Rollout.from_json(row.rollout)
+    trial.go_back(row)
+    if rollout is not None:
+        await versions.note_outcome(session, row.id, rollout.version, Outcome.ROLLED_BACK, why.message)
+        if rollout.from_generation is not None:
+            await _adopt(session, row, rollout.from_generation)
+    await _give_up(session, row, why, "It went back to the settings from before.")
+    await notify(session, ROUTES, about=row.id)
+
+
+async def _adopt(session: AsyncSession, row: ContainerRow, old_generation: int) -> None:
+    """What served all the time is this deployment: the same settings and the same image. Only what is missing of it is
+    started."""
+    await session.flush()
+    old = (ReplicaRow.container_id == row.id) & (ReplicaRow.generation == old_generation)
+    adopted = (
+        update(ReplicaRow)
+        .where(old, ReplicaRow.state.in_(LIVE))
+        .values(generation=row.generation)
+        .returning(ReplicaRow.state)
+        .execution_options(synchronize_session=False)
+    )
+    states = (await session.execute(adopted)).scalars().all()
+    if any(state in SERVING for state in states):
+        row.serving_generation = row.generation
 
 
 async def _give_up(session: AsyncSession, row: ContainerRow, verdict: Verdict, outcome: str) -> None:
@@ -71,6 +193,13 @@ async def _still(session: AsyncSession, before: ContainerRow, step: TrialStep) -
     row = await lock_container(session, before.id)
     same = row.generation == before.generation and trial.trial_step(row) is step
     return row if same else None
+
+
+def _has_proven(loaded: Loaded, plan: Plan) -> bool:
+    rollout = Rollout.from_json(loaded.container.rollout)
+    if rollout is not None and rollout.is_beside:
+        return plan.proven
+    return _serves(loaded, plan)
 
 
 def _serves(loaded: Loaded, plan: Plan) -> bool:

@@ -11,6 +11,7 @@ from moorage.containers.channels import COLLECTED
 from moorage.containers.models import ContainerRow, ReplicaRow
 from moorage.containers.repository import mark_due
 from moorage.containers.states import ReplicaState
+from moorage.containers.versions.models import VersionRow
 from moorage.engines.base import LogStream
 from moorage.kit.database import copy_binary, notify
 from moorage.kit.errors import ConflictError
@@ -60,10 +61,21 @@ async def list_sources(session: AsyncSession) -> list[Source]:
 
 
 async def sealed_secrets(session: AsyncSession, container_id: str) -> list[bytes]:
-    """Of the settings, and of those that replace or replaced them: a replica may have been started with either."""
+    """Of the settings, and of those that replace or replaced them: a replica may have been started with either. Also of each
+    version of which a replica is left: it drains, and speaks, when the update has long ended."""
     columns = (ContainerRow.secrets, ContainerRow.trial_secrets, ContainerRow.fallback_secrets)
     query = select(*columns).where(ContainerRow.id == container_id)
-    return [sealed for sealed in (await session.execute(query)).one() if sealed is not None]
+    present = [sealed for sealed in (await session.execute(query)).one() if sealed is not None]
+    versions = select(ReplicaRow.version).where(
+        ReplicaRow.container_id == container_id, text("replicas.state <> 'removed'")
+    )
+    of_versions = (
+        select(VersionRow.secrets)
+        .where(VersionRow.container_id == container_id, VersionRow.version.in_(versions))
+        .order_by(VersionRow.version)
+    )
+    others = [sealed for sealed in (await session.execute(of_versions)).scalars() if sealed not in present]
+    return [*present, *others]
 
 
 async def find_or_create_cursor(session: AsyncSession, source: Source) -> Cursor:

@@ -77,4 +77,5 @@ class MetricsKeeper:
         await run_for_each(self.engines, partial(self._watches_of, lease=lease), self.clock)
 
     def _watches_of(self, name: str, engine: Engine, *, lease: Lease) -> Watches:
-        return {"usage": partial(UsageSampler(self._book, engine, self.clock, name).run, lease)}
+        sampler = UsageSampler(self._book, engine, self.clock, name, self.engines.look_every_s)
+        return {"usage": partial(sampler.run, lease)}

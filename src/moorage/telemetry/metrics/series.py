@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from moorage.kit.histogram import percentile
 from moorage.telemetry.metrics.samples import Step, start_of
 from moorage.telemetry.requests.figures import STATUS_CLASSES, STEP_S, Figures
-from moorage.telemetry.requests.histogram import percentile
 from moorage.telemetry.steps import Steps
 
 Series = list[float | None]

@@ -7,6 +7,8 @@ from moorage.kit.errors import NotFoundError
 from moorage.kit.web import TheSession
 from moorage.organizations.access import access_project
 from moorage.organizations.permissions import Permission
+from moorage.telemetry.requests.held import phases, told, with_replica
+from moorage.telemetry.requests.held_repository import find_held
 from moorage.telemetry.requests.record import receipt
 from moorage.telemetry.requests.repository import find_record
 from moorage.telemetry.requests.schemas import Request
@@ -26,4 +28,14 @@ async def get_request(request_id: str, actor: TheActor, session: TheSession) -> 
             "There is no record of this request. One appears a few seconds after the request has ended; of a busy "
             "container all failed requests are kept, but not all others."
         )
-    return Request(**asdict(record), explanation=receipt(record))
+    found = await find_held(session, request_id)
+    if found is None:
+        return Request(**asdict(record), explanation=receipt(record))
+    held, wake = found
+    record = with_replica(record, held)
+    return Request(
+        **asdict(record),
+        explanation=told(record, held, wake, receipt(record)),
+        held_ms=held.held_ms,
+        phases=phases(record, held, wake),
+    )

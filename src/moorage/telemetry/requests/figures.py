@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from moorage.telemetry.requests.histogram import Histogram, add, bucket_of
+from moorage.kit.histogram import Histogram, add, bucket_of
 
 STEP_S = 10
 STATUS_CLASSES = ("none", "1xx", "2xx", "3xx", "4xx", "5xx")

@@ -1,11 +1,13 @@
 """Looks every second at what each running replica of one engine uses, and stores it ten seconds at a time.
 
 Purpose: charts of processor, memory and GPUs. Invariants: a value belongs to the second in which it was read; looking
-takes at most a tenth of the time, however many replicas there are: then there are fewer values, not more work.
+takes at most a tenth of the time, however many replicas there are, and engines take turns where there are many of them: then
+there are fewer values, not more work.
 When it fails: seconds are missing, and nothing else depends on them.
 """
 
-from collections.abc import Mapping
+import zlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -33,6 +35,8 @@ class UsageSampler:
     clock: Clock
     name: str = LOCAL_ENGINE
     """Of the engine."""
+    every_s: Callable[[], int] = lambda: 1
+    """How often to look."""
     _replicas: dict[str, RunningReplica] = field(init=False, default_factory=dict)
     """By engine id."""
     _before: dict[str, ReplicaUsage] = field(init=False, default_factory=dict)
@@ -44,13 +48,19 @@ class UsageSampler:
         self._before, self._block_at, self._figures = {}, None, {}
         looked_at = None
         while True:
-            await self.clock.sleep(1.0 - self.clock.now().microsecond / 1e6)
+            await self.clock.sleep(self._until_its_turn_s())
             second = self.clock.now().replace(microsecond=0)
             if second == looked_at:
                 continue  # the timer was a little early
             looked_at = second
             looked_for_s = await self.sample(second, lease)
             await self.clock.sleep(looked_for_s * PAUSE_PER_LOOK)
+
+    def _until_its_turn_s(self) -> float:
+        """With each second; engines that look less often have moments of their own, all over the time between two looks."""
+        every_s = self.every_s()
+        turn_s = zlib.crc32(self.name.encode()) / 1000 if every_s > 1 else 0.0
+        return every_s - (self.clock.now().timestamp() - turn_s) % every_s
 
     async def sample(self, second: datetime, lease: Lease) -> float:
         """One look; for how long the engine was looked at."""

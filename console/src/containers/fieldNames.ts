@@ -1,0 +1,21 @@
+/** Settings as a person calls them. */
+const NAMES: Record<string, string> = {
+  "registry.provider": "Registry",
+  "registry.username": "Registry user",
+  "registry.password": "Registry password",
+  "resources.mode": "Replicas",
+  "resources.instance_type": "Instance type",
+  "resources.min_replicas": "Minimum replicas",
+  "resources.max_replicas": "Maximum replicas",
+  "resources.target_concurrency": "Target in flight",
+  "resources.scale_down_delay_s": "Scale down after, s",
+  "health_check.path": "Health path",
+  "health_check.timeout_s": "Health timeout, s",
+  sleep_after_s: "Sleeps after, s",
+};
+
+export function fieldName(field: string): string {
+  if (field.startsWith("env.")) return field.slice("env.".length);
+  const words = field.replaceAll("_", " ").replace(".", " ");
+  return NAMES[field] ?? words.charAt(0).toUpperCase() + words.slice(1);
+}

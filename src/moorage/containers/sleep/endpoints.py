@@ -1,0 +1,80 @@
+from datetime import UTC
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Response
+
+from moorage.containers.access import ContainerAccess, manageable_container, readable_container
+from moorage.containers.schemas import Container
+from moorage.containers.service import Changed
+from moorage.containers.shown import answer
+from moorage.containers.sleep import repository, service
+from moorage.containers.sleep.schemas import Savings, Sleep
+from moorage.containers.sleep.state import saved_microusd
+from moorage.kit.database import database_now
+from moorage.kit.pagination import Page, PageRequest, Position, page_of, page_request
+from moorage.kit.web import TheClock, TheSession, TheSettings
+
+router = APIRouter(tags=["containers"])
+Readable = Annotated[ContainerAccess, Depends(readable_container)]
+
+
+@router.post("/containers/{container_id}/wake", status_code=202)
+async def wake_container(
+    access: Annotated[ContainerAccess, Depends(manageable_container)],
+    session: TheSession,
+    settings: TheSettings,
+    clock: TheClock,
+    response: Response,
+) -> Container:
+    """As its first request would. 200 where it is awake already."""
+    woken = await service.wake(
+        session,
+        access.container.id,
+        access.actor.id,
+        by_request=False,
+        settings=settings,
+        clock=clock,
+    )
+    return await answer(session, Changed(woken.row, woken.anything), settings, response)
+
+
+@router.get("/containers/{container_id}/sleeps")
+async def list_sleeps(
+    access: Readable, session: TheSession, paging: Annotated[PageRequest, Depends(page_request)]
+) -> Page[Sleep]:
+    """When it slept, what woke it and what that saved, newest first."""
+    now = await database_now(session)
+    items = [
+        Sleep(
+            asleep_at=row.asleep_at,
+            woken_at=row.woken_at,
+            woken_by=row.woken_by,
+            served_at=row.served_at,
+            saved_microusd=saved_microusd(
+                row.asleep_at,
+                row.woken_at or now,
+                row.paid_until,
+                row.replicas,
+                row.price_per_hour_microusd,
+            ),
+        )
+        for row in await repository.list_sleeps(session, access.container.id, paging)
+    ]
+    return page_of(items, paging, lambda item: Position(item.asleep_at, access.container.id))
+
+
+@router.get("/containers/{container_id}/savings")
+async def get_savings(access: Readable, session: TheSession) -> Savings:
+    """What sleeping saved."""
+    now = await database_now(session)
+    midnight = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    slept = await repository.slept(session, access.container.id)
+    return Savings(
+        since_midnight_microusd=sum(
+            saved_microusd(max(begin, midnight), end, paid_until, replicas, price)
+            for begin, end, paid_until, replicas, price in slept
+        ),
+        total_microusd=sum(saved_microusd(*one) for one in slept),
+        asleep_s=sum((end - begin).total_seconds() for begin, end, *_ in slept),
+        sleeps=len(slept),
+    )

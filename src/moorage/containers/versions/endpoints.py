@@ -1,0 +1,83 @@
+from datetime import datetime
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query, Response
+
+from moorage.containers.access import ContainerAccess, readable_container, restartable_container
+from moorage.containers.drafts.schemas import ChangeRead
+from moorage.containers.schemas import Container
+from moorage.containers.shown import answer
+from moorage.containers.states import Outcome, Strategy
+from moorage.containers.update_rule import Figures
+from moorage.containers.versions import repository, service
+from moorage.containers.versions.models import VersionRow
+from moorage.containers.versions.schemas import RollbackRequest, Version
+from moorage.kit.database import database_now
+from moorage.kit.pagination import Page
+from moorage.kit.web import TheKeyring, TheSession, TheSettings
+
+router = APIRouter(tags=["versions"])
+MOST_AT_ONCE = 100
+
+
+@router.get("/containers/{container_id}/versions")
+async def list_versions(
+    access: Annotated[ContainerAccess, Depends(readable_container)],
+    session: TheSession,
+    limit: Annotated[int, Query(ge=1, le=MOST_AT_ONCE)] = 50,
+    cursor: Annotated[int | None, Query(ge=1, le=2**31 - 1)] = None,
+) -> Page[Version]:
+    """Newest first: who made it, what changed, what became of it, and for how long it served."""
+    row = access.container
+    found = await repository.list_versions(session, row.id, cursor, limit + 1)
+    figures = await repository.read_figures(session, row.id) if row.rollout is not None else {}
+    ready: dict[int, int] = {}
+    if row.rollout is not None:
+        both = dict.fromkeys((row.rollout["from_version"], row.rollout["version"]), 0)
+        ready = both | await repository.count_routed(session, row.id)
+    now = await database_now(session)
+    shown = [
+        _shown(one, row.version, figures.get(one.version), ready.get(one.version), now)
+        for one in found[:limit]
+    ]
+    return Page(items=shown, next_cursor=str(shown[-1].version) if len(found) > limit else None)
+
+
+@router.post("/containers/{container_id}/rollback", status_code=202)
+async def roll_back(
+    body: RollbackRequest,
+    access: Annotated[ContainerAccess, Depends(restartable_container)],
+    session: TheSession,
+    keyring: TheKeyring,
+    settings: TheSettings,
+    response: Response,
+) -> Container:
+    """Back to any version: its settings, its secrets and the very image that it ran, beside what serves now."""
+    changed = await service.roll_back(
+        session, access.actor, access.container.id, body.version, keyring=keyring
+    )
+    return await answer(session, changed, settings, response)
+
+
+def _shown(
+    one: VersionRow, present: int, figures: Figures | None, ready: int | None, now: datetime
+) -> Version:
+    image = one.image or {}
+    return Version(
+        version=one.version,
+        created_at=one.created_at,
+        created_by=one.created_by,
+        image=service.image_name(one),
+        digest=image.get("digest") or image.get("ref"),
+        changes=[ChangeRead.model_validate(change) for change in one.changes],
+        strategy=Strategy(one.strategy) if one.strategy is not None else None,
+        outcome=Outcome(one.outcome) if one.outcome is not None else None,
+        reason=one.reason,
+        served_s=round(service.served_s(one, now), 3),
+        can_roll_back=one.version != present and one.image is not None,
+        answers=figures.answers if figures is not None else None,
+        errors=figures.errors if figures is not None else None,
+        response_p50_ms=figures.percentile_ms(0.5) if figures is not None else None,
+        response_p95_ms=figures.percentile_ms(0.95) if figures is not None else None,
+        replicas_ready=ready,
+    )

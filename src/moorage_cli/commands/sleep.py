@@ -1,0 +1,64 @@
+"""`moor wake`, and what sleeping saved."""
+
+import typer
+
+from moorage_cli.amounts import shown_price
+from moorage_cli.client import Record
+from moorage_cli.command import ContainerArgument, command
+from moorage_cli.commands.containers import NoWaitOption
+from moorage_cli.commands.outcome import report_deployment, waiting
+from moorage_cli.session import Session
+from moorage_cli.times import parse_time, shown_age, shown_time
+from moorage_cli.waiting import wait_until_awake
+
+
+def register(app: typer.Typer) -> None:
+    command(app)(wake)
+    command(app)(sleeps)
+
+
+def wake(session: Session, container: ContainerArgument, no_wait: NoWaitOption = False) -> None:
+    """Wake a container that sleeps, as its first request would."""
+    found = session.container(container)
+    answer = session.client.request("POST", f"/containers/{found['id']}/wake")
+    woken: Record = answer.body
+    if woken["asleep"] and not no_wait:
+        waited = waiting(session, woken, wait_until_awake, "It wakes all the same.")
+        assert waited is not None, "wait_until_awake gives the container back"
+        report_deployment(session, waited)
+    elif session.output.as_json:
+        session.output.result(woken)
+    else:
+        session.output.line(f"{woken['name']} {'is waking' if woken['asleep'] else 'is awake already'}.")
+
+
+def sleeps(session: Session, container: ContainerArgument) -> None:
+    """When a container slept, what woke it, how long that took, and what sleeping saved."""
+    found = session.container(container)
+    listed = list(session.client.pages(f"/containers/{found['id']}/sleeps"))
+    savings = session.client.get(f"/containers/{found['id']}/savings")
+    if session.output.as_json:
+        session.output.result({"savings": savings, "sleeps": listed})
+        return
+    rows = [
+        [
+            shown_time(one["asleep_at"]),
+            shown_time(one["woken_at"]) if one["woken_at"] else "asleep",
+            one["woken_by"] or "-",
+            _took(one),
+            shown_price(one["saved_microusd"]),
+        ]
+        for one in listed
+    ]
+    session.output.table(
+        ("ASLEEP", "WOKEN", "BY", "SERVED AFTER", "SAVED (USD)"), rows, f"{found['name']} has not slept yet."
+    )
+    if listed:
+        today, total = (shown_price(savings[f"{name}_microusd"]) for name in ("since_midnight", "total"))
+        session.output.line(f"Sleeping saved {today} USD since midnight (UTC), {total} USD in 90 days.")
+
+
+def _took(one: Record) -> str:
+    if not one["woken_at"] or not one["served_at"]:
+        return "-"
+    return shown_age(parse_time(one["woken_at"]), parse_time(one["served_at"]))
