@@ -3,7 +3,7 @@
 # Where it is set, every process of the tests would compile again what has changed since the setup.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: up down clean test test-long test-cluster simulate prove-simulation prove-leaders prove-machines prove-steady check console unit bench lock
+.PHONY: up down clean test test-long test-cluster simulate prove-simulation prove-leaders prove-machines prove-updates prove-sleep prove-doors prove-models prove-steady check console image chart unit bench lock
 
 up:
 	@scripts/setup run
@@ -25,6 +25,7 @@ check:
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 	.venv/bin/mypy bench
+	.venv/bin/mypy deploy/image
 	.venv/bin/lint-imports
 	@scripts/console check
 
@@ -36,8 +37,17 @@ console:
 	@scripts/setup run
 	@scripts/console build
 
+# Moorage's own container image, from Debian's packages and what is here: build/moorage-VERSION.tar. MORE="--name registry.example.com/moorage:1"
+image: console
+	@.venv/bin/python deploy/image/build.py $(MORE)
+
+# The chart in deploy/helm follows from src/moorage/entrypoints/kubernetes.
+chart:
+	@scripts/setup dev
+	.venv/bin/python -m moorage.entrypoints.kubernetes.chart deploy/helm/moorage
+
 test: check console
-	.venv/bin/pytest -n 2 -m "not long"
+	.venv/bin/pytest -n 2 -m "not long and not proof"
 
 test-long: console
 	@scripts/setup dev
@@ -45,7 +55,7 @@ test-long: console
 
 # As root. The programs of a cluster (kube-apiserver, kube-controller-manager, kube-scheduler, kubelet, etcd, containerd, runc, CNI
 # plugins, busybox) are looked for in MOORAGE_TEST_KUBERNETES, by default ~/.cache/moorage/kubernetes; without them it says so.
-test-cluster:
+test-cluster: image
 	@scripts/setup dev
 	MOORAGE_TEST_CLUSTER=1 .venv/bin/pytest -m cluster tests/kubernetes
 
@@ -74,6 +84,32 @@ prove-machines:
 	@scripts/setup dev
 	.venv/bin/python -m tests.machines $(BASE)
 
+# About 5 minutes: a hundred requests to a container that sleeps, with kill -9 of each part while they wait, and the figures.
+prove-sleep: console
+	@scripts/setup dev
+	.venv/bin/pytest -s -m "proof or long" tests/acceptance/test_sleep_live.py
+
+# About 10 minutes: every way in which an update can go wrong, under load, with the figures.
+prove-updates: console
+	@scripts/setup dev
+	.venv/bin/pytest -s -m proof tests/acceptance/test_updates.py tests/acceptance/test_canary.py
+
+# 5 to 20 minutes: a thousand Pods of two tenants on six addresses, with doors and without.
+prove-doors:
+	@scripts/setup dev
+	.venv/bin/pytest -s -m proof tests/kubernetes/test_address_reuse.py
+
+UV = $(or $(shell command -v uv),.venv/tools/bin/uv)
+
+# About 2 minutes, and up to 3 GB to download: the parameters of real configurations, counted anew with `transformers` in an
+# environment of its own that goes afterwards, and Moorage's own count held to them.
+prove-models:
+	@scripts/setup dev
+	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && $(UV) venv --quiet --python .venv/bin/python "$$folder/environment" && \
+	$(UV) pip install --quiet --no-cache --python "$$folder/environment/bin/python" --require-hashes -r requirements-models.lock && \
+	HF_HUB_OFFLINE=1 HF_HOME="$$folder" "$$folder/environment/bin/python" tests/models/count_with_transformers.py
+	.venv/bin/pytest -q tests/models/test_parameters.py
+
 TIMES ?= 50
 
 # make prove-steady TESTS="tests/unit/test_x.py::test_one …": each time by themselves, so that what fails once in a while shows.
@@ -87,7 +123,7 @@ bench:
 	.venv/bin/python bench/gateway.py
 	.venv/bin/python bench/deploy.py
 
-COMPILE = $(or $(shell command -v uv),.venv/tools/bin/uv) pip compile --quiet --universal --generate-hashes --no-emit-index-url --python-version 3.11
+COMPILE = $(UV) pip compile --quiet --universal --generate-hashes --no-emit-index-url --python-version 3.11
 
 # The locks name versions and hashes but no index, so any mirror serves.
 lock:
@@ -95,5 +131,6 @@ lock:
 	$(COMPILE) --group setup -o requirements-setup.lock
 	$(COMPILE) pyproject.toml --group build -o requirements-run.lock
 	$(COMPILE) --group console -o requirements-console.lock
+	$(COMPILE) --group models -o requirements-models.lock
 	$(COMPILE) pyproject.toml --group build --group dev -o requirements-dev.lock
 	$(COMPILE) pyproject.toml --group build --group dev --group bench -o requirements-bench.lock

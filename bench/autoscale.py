@@ -1,11 +1,16 @@
 """`decide()` against the documented rules of its peers, on the same traces. Pure arithmetic: no clock, no network.
 
-.venv/bin/python bench/autoscale.py [--seeds 1,2] [--by-trace]
+.venv/bin/python bench/autoscale.py [--seeds 1,2] [--by-trace] [--only rules|patterns|real] [--tuning]
+
+`patterns` and `real` compare what a container's history is worth (`autoscale_forecast.py`); `--tuning` takes the seeds that
+the forecast was tuned on and leaves out the real demand that was kept apart.
 """
 
 import argparse
 from collections.abc import Callable
 
+from autoscale_forecast import measure_patterns, measure_real
+from autoscale_patterns import TUNING_SEEDS, VERDICT_SEEDS
 from autoscale_rules import (
     MAX_REPLICAS,
     TARGET,
@@ -45,7 +50,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", default="1,2", help="comma-separated; the rule was tuned on 1 and 2")
     parser.add_argument("--by-trace", action="store_true", help="one line per trace, too")
+    parser.add_argument("--only", choices=("rules", "patterns", "real"))
+    parser.add_argument("--tuning", action="store_true", help="nothing that the verdict comes from")
     arguments = parser.parse_args()
+    if arguments.only in (None, "rules"):
+        measure_rules(arguments)
+    if arguments.only in (None, "patterns"):
+        measure_patterns(TUNING_SEEDS if arguments.tuning else VERDICT_SEEDS)
+    if arguments.only in (None, "real"):
+        measure_real(with_held_out=not arguments.tuning)
+
+
+def measure_rules(arguments: argparse.Namespace) -> None:
     some = [trace for seed in arguments.seeds.split(",") for trace in traces(int(seed))]
     print(
         f"{'start-up':>8}  {'rule':26} {'trace':10} {'over target':>11} {'replica-h':>9} {'changes':>7} {'s/request':>9}"

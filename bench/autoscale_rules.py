@@ -20,6 +20,8 @@ from typing import Protocol
 from autoscale_traces import SERVICE_S, Trace
 
 from moorage.autoscaling.decide import HISTORY_S, TICK_S, Fleet, Policy, Samples, State, decide
+from moorage.autoscaling.outlook import Outlook, look_ahead
+from moorage.autoscaling.pattern import LEARN_EVERY_S, LEARN_FROM, MINUTE_S, RECENT, Demand, Pattern, learn
 
 TARGET = 4
 MAX_REPLICAS = 30
@@ -42,9 +44,49 @@ class Moorage:
             _mean(trace, t, max(self.policy.scale_down_delay_s, 1)),
         )
         fleet = Fleet(ready, present - ready, startup_s=startup_s)
-        decision = decide(self.policy, samples, fleet, self.state, t)
+        outlook = self._outlook(trace, samples, t, startup_s)
+        decision = decide(self.policy, samples, fleet, self.state, t, outlook)
         self.state = decision.state
         return decision.replicas
+
+    def _outlook(self, trace: Trace, samples: Samples, t: int, startup_s: int) -> Outlook | None:
+        return None
+
+
+@dataclass
+class Forecasting(Moorage):
+    """The same with the container's history at hand."""
+
+    pattern: Pattern | None = None
+    learnt: int | None = None
+    foresaw: bool = False
+    looked: tuple[int, Outlook | None] = (-1, None)
+
+    def _outlook(self, trace: Trace, samples: Samples, t: int, startup_s: int) -> Outlook | None:
+        second = trace.begins_at + t
+        if second // LEARN_EVERY_S != self.learnt:
+            self.learnt = second // LEARN_EVERY_S
+            lived = [_mean(trace, end - 1, MINUTE_S) for end in range(MINUTE_S, t + 1, MINUTE_S)]
+            levels = [*trace.history, *lived][-LEARN_FROM:]
+            first = second // MINUTE_S - len(levels)
+            self.pattern = learn(Demand(first, levels), startup_s, self.policy.target_concurrency)
+        if self.pattern is None:
+            return None
+        self.foresaw = True
+        half_minute = second // (MINUTE_S // 2)
+        if self.looked[0] != half_minute:
+            # Start-up times here are whole half minutes: within one the same is seen.
+            self.looked = half_minute, self._ahead(self.pattern, trace, t, startup_s)
+        return self.looked[1]
+
+    def _ahead(self, pattern: Pattern, trace: Trace, t: int, startup_s: int) -> Outlook | None:
+        begun = t - t % MINUTE_S
+        lived = [
+            _mean(trace, end - 1, MINUTE_S)
+            for end in range(max(begun - RECENT * MINUTE_S, 0) + MINUTE_S, begun + 1, MINUTE_S)
+        ]
+        minutes = [*trace.history[len(lived) - RECENT :], *lived][-RECENT:]
+        return look_ahead(pattern, minutes, trace.begins_at + t, startup_s)
 
 
 @dataclass
@@ -154,9 +196,10 @@ def outcome(rule: Rule, trace: Trace, startup_s: int) -> Outcome:
             coming.popleft()
             ready += 1
         present = ready + len(coming)
-        replica_s += present
-        if in_flight > TARGET * ready:
-            over_target += trace.arrivals[t]
+        if t >= trace.counted_from:
+            replica_s += present
+            if in_flight > TARGET * ready:
+                over_target += trace.arrivals[t]
         if t % TICK_S:
             continue
         wanted = min(max(rule.replicas(trace, t, ready, present, startup_s), 1), MAX_REPLICAS)
@@ -167,7 +210,7 @@ def outcome(rule: Rule, trace: Trace, startup_s: int) -> Outcome:
                 coming.pop()
             else:
                 ready -= 1
-    return Outcome(sum(trace.arrivals), over_target, replica_s, changes)
+    return Outcome(sum(trace.arrivals[trace.counted_from :]), over_target, replica_s, changes)
 
 
 def _by_rate(trace: Trace, t: int) -> int:

@@ -23,6 +23,12 @@ class Trace:
     arrivals: list[int]
     running_total: list[int]
     """Of `in_flight`, from before the first second on; a window's mean is a difference of two."""
+    history: tuple[float, ...] = ()
+    """Means of the minutes before it, as the service keeps them."""
+    begins_at: int = 0
+    """Seconds since the epoch."""
+    counted_from: int = 0
+    """Second of the trace; before that, rules have the time to bring up what demand needs at all."""
 
 
 def traces(seed: int) -> list[Trace]:
@@ -80,9 +86,13 @@ PROFILES: dict[str, Callable[[random.Random], list[float]]] = {
 
 def _trace(name: str, profile: Callable[[random.Random], list[float]], seed: int) -> Trace:
     chance = random.Random(f"{name} {seed}")
+    return trace_of(name, profile(chance), chance)
+
+
+def trace_of(name: str, profile: list[float], chance: random.Random) -> Trace:
     stays = math.exp(-1 / SERVICE_S)
     in_flight, arrivals, running_total, present = [], [], [0], 0
-    for level in profile(chance):
+    for level in profile:
         arrived = _poisson(chance, level / SERVICE_S)
         present = sum(1 for _ in range(present) if chance.random() < stays) + arrived
         in_flight.append(present)

@@ -39,6 +39,7 @@ from moorage.engines.simulated_machine import SimulatedReplica, engine_ref
 from moorage.entrypoints.gateway_role import create_dataplane
 from moorage.gateway.agent import GatewayAgent
 from moorage.kit.clock import system_clock
+from moorage.kit.collecting import Collecting
 from moorage.kit.database import Database, Listener
 from moorage.kit.ids import (
     ContainerId,
@@ -79,10 +80,11 @@ class ToldEngine(SimulatedEngine):
             self._servers.pop(replica.spec.container_id).close()
         await super().stop(engine_id, grace_s)
 
-    async def list_replicas(self) -> list[ObservedReplica]:
+    async def prepare(self) -> None:
+        """Asked for by sweeps alone: where there are several machines, the pulse lists replicas too."""
         if self._tells_sweeps:
             tell("sweep")
-        return await super().list_replicas()
+        await super().prepare()
 
 
 async def run_controller(settings: Settings, dsn: str, count: int) -> None:
@@ -200,6 +202,7 @@ def main() -> None:
     settings = settings_of(Path(home), int(api_port), int(gateway_port))
     configure_logging(settings.log_level, as_json=True)
     dsn = EmbeddedPostgres(settings).dsn
+    Collecting().begin()  # as every role does
     run = {"controller": run_controller, "gateway": run_gateway}[role]
 
     async def until_told() -> None:
