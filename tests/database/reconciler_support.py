@@ -5,6 +5,7 @@ import asyncio
 import contextlib
 import math
 import os
+import socket
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field, replace
@@ -84,6 +85,9 @@ _PID = os.getpid()
 OWN_ADDRESS = f"127.{64 + _PID // 2**16 % 64}.{_PID // 2**8 % 2**8}.{_PID % 2**8}"
 """Of this process alone: a replica whose port somebody else has begins anew after a pause, and tests that count passes do not wait."""
 
+_LISTENING: list[tuple[asyncio.AbstractEventLoop, socket.socket]] = []
+"""A loop that has ended closes no socket: the ports of one test would be taken in the next."""
+
 
 _WITH_A_PORT = (ReplicaPhase.WAITING, ReplicaPhase.PULLING, ReplicaPhase.RUNNING)
 
@@ -116,9 +120,11 @@ class Machine(SimulatedMachine):
             writer.close()
 
         try:
-            self.servers[spec.replica_id] = await asyncio.start_server(answer, self.address, spec.host_port)
+            listening = socket.create_server((self.address, spec.host_port))
         except OSError as exc:
             raise EngineError(f"Port {spec.host_port} is in use.", code="port_taken") from exc
+        _LISTENING.append((asyncio.get_running_loop(), listening))
+        self.servers[spec.replica_id] = await asyncio.start_server(answer, sock=listening)
 
     def settle(self) -> None:
         """Close the ports of processes that have ended, and look for what must never be."""
@@ -371,7 +377,15 @@ class World:
         return released and not self.machine.ids_of(container_id)
 
 
+def _close_what_others_left() -> None:
+    left = [one for one in _LISTENING if one[0].is_closed()]
+    for one in left:
+        one[1].close()
+        _LISTENING.remove(one)
+
+
 async def new_world(database: Database) -> World:
+    _close_what_others_left()
     machine = Machine()
     async with database.transaction() as session:
         await fill_empty_catalogue(session)

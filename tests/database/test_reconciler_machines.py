@@ -18,7 +18,6 @@ from machines_support import (
     silent_for,
 )
 from reconciler_support import driven, eventually
-from sqlalchemy import text
 from test_renewals import charged
 
 from moorage.catalog.capacity import Placement
@@ -600,17 +599,11 @@ async def test_a_machine_that_hangs_holds_up_nobody_else(fleet: Fleet) -> None:
     async with driven(fleet.world, fleet.engines):
         many = [await fleet.world.create(replicas=2) for _ in range(8)]
 
-        async def local_ones_serve() -> bool:
-            async with fleet.world.database.reading() as session:
-                found = await session.execute(
-                    text(
-                        "SELECT count(*), count(*) FILTER (WHERE state = 'routed') FROM replicas WHERE engine = 'local'"
-                    )
-                )
-                there, routed = found.one()
-            return bool(there == routed and there >= len(many))
+        async def each_serves_here() -> bool:
+            routed = [one for name in many for one in await fleet.world.replicas(name, "routed")]
+            return {one.container_id for one in routed if one.engine == LOCAL_ENGINE} == set(many)
 
-        await eventually(local_ones_serve, "what is on the other machine serves")
+        await eventually(each_serves_here, "each serves on the other machine")
         assert not [
             one for name in many for one in await fleet.world.replicas(name, "routed") if one.engine == SECOND
         ]
