@@ -34,8 +34,8 @@ class Haproxy:
     story: Story
     servers: dict[ReplicaId, Held] = field(default_factory=dict)
     failing: dict[ReplicaId, Health] = field(default_factory=dict)
-    silent: Callable[[], frozenset[str]] = frozenset
-    """Addresses that it reaches nobody at."""
+    reaches: Callable[[str, int], bool] = lambda address, port: True
+    """Whether anybody answers it there."""
     routes: frozenset[ContainerId] = frozenset()
     """What it answers for, if only with 503; anything else is 404."""
     keys: frozenset[str] = frozenset()
@@ -60,8 +60,9 @@ class SimulatedDataPlane:
 
     async def health(self) -> Mapping[ReplicaId, Health]:
         held = self.haproxy.enabled()
-        silent = self.haproxy.silent()
-        unreached = {name: _UNREACHED for name, one in held.items() if one.host in silent}
+        unreached = {
+            name: _UNREACHED for name, one in held.items() if not self.haproxy.reaches(one.host, one.port)
+        }
         return unreached | {name: health for name, health in self.haproxy.failing.items() if name in held}
 
     async def apply(self, table: GatewayTable) -> Applied:

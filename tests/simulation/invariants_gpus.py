@@ -11,8 +11,8 @@ from tests.simulation.world import World
 
 _KNOWN_AFTER_S = 200.0
 """All machines are described anew every 45 s by whoever leads."""
-_NOTICED_AFTER_S = 50.0
-"""GPUs in use are looked at four times in a minute."""
+_NOTICED_AFTER_S = 50.0 + 60.0
+"""GPUs in use are looked at four times in a minute; and the pass that hears of it may wait for a slow engine's answer."""
 _GONE_AFTER_S = 400.0
 """What lost its GPU drains for as long as its last request takes, and ends."""
 _UNBILLED = """

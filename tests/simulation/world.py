@@ -343,6 +343,13 @@ class World:
         """On machines that answer."""
         return [one for machine in self.machines() if machine.reachable for one in machine.running()]
 
+    def is_reached(self, address: str, port: int) -> bool:
+        """By gateways. What ended where its engine answers is known from that before anybody misses it."""
+        machine = next((one for one in self.joined.values() if one.address == address), None)
+        if machine is None or (machine.reachable and not machine.is_dark):
+            return True
+        return not machine.is_dark and any(one.spec.host_port == port for one in machine.running())
+
     def ran_ago_s(self, container_id: str) -> float:
         """Since when no process of a container has run, wherever."""
         return min(machine.ran_ago_s(container_id) for machine in (*self.machines(), *self.former))
@@ -465,7 +472,7 @@ def new_world(server: Server, seed: int, settings: dict[str, Any]) -> World:
     wire.database_now_us = lambda: START_US + int((loop.time() + world.database_off_by_s) * 1_000_000)
     faults.crash = world.crash
     loop.connect_to_postgres = wire.connect
-    haproxy.silent = lambda: frozenset(one.address for one in world.joined.values() if one.is_dark)
+    haproxy.reaches = world.is_reached
     loop.connect_to_address = connector(loop, world.machines, receivers)
     return world
 
