@@ -36,7 +36,8 @@ class Settings(BaseSettings):
     pod_uid: str | None = Field(default=None, pattern=r"^[0-9a-f-]{36}$")
     """Of the Pod that this process runs in. A gateway's id follows from it, so that a controller knows when it is gone."""
     health_listen: str | None = None
-    """`host:port` where the roles `controller` and `gateway` answer `/livez` and `/readyz`, for whoever starts them again."""
+    """`host:port` where a controller, or a gateway that is alone in a container, answers `/livez` and `/readyz`, for whoever
+    starts it again."""
 
     api_listen: str = "127.0.0.1:8080"
     """Where the console and the management API are served."""

@@ -37,12 +37,19 @@ export function Update({ container, versions, back }: UpdateProps) {
         {both.map((version) => (version ? <Answers key={version.version} version={version} /> : null))}
       </div>
       <p className={classes.quiet}>
-        {rollout.beside
-          ? `When it has served well for ${rollout.watch_s} s it takes over. If it fails or answers too many errors, it goes back by itself.`
-          : "Its image is fetched, or its first replica starts. What served before serves on."}
+        {whatFollows(rollout)}
       </p>
     </Card>
   );
+}
+
+function whatFollows(rollout: NonNullable<Container["rollout"]>): string {
+  if (rollout.strategy === "replace") {
+    return "The old replicas stop before it starts. If it does not become healthy, the settings from before come back.";
+  }
+  if (!rollout.beside) return "Its image is fetched, or its first replica starts. What served before serves on.";
+  if (rollout.watch_s === 0) return "It takes over as soon as its replicas serve.";
+  return `When it has served well for ${rollout.watch_s} s it takes over. If it fails or answers too many errors, it goes back by itself.`;
 }
 
 function Answers({ version }: { version: Version }) {

@@ -11,7 +11,7 @@ _COMES_UP = (ContainerState.PENDING, ContainerState.PULLING, ContainerState.STAR
 
 def is_in_use(replica: ReplicaView) -> bool:
     """Of a container that falls asleep: a gateway still sends it requests, or has not said that all have ended. A request
-    that arrived at the last moment is served to its end, and then it is not idle (`idle.py` wakes it)."""
+    that arrived at the last moment is served to its end, and then it is not idle (`autoscaling/sleep` lets it stay awake)."""
     serves = replica.state in (ReplicaState.READY, ReplicaState.ROUTED)
     return serves and not replica.unfunded and (replica.taking_requests or replica.in_flight > 0)
 
