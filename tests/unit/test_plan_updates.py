@@ -57,6 +57,17 @@ def test_one_comes_before_the_others() -> None:
     assert (serves.create_slots, drained(serves)) == ((1,), set())
 
 
+def test_a_slot_does_not_keep_both_for_as_long_as_the_slowest_takes() -> None:
+    """Both use one hour: 59 replicas would serve for what 30 cost."""
+    view = update(desired_replicas=30, health_timeout=timedelta(seconds=3600))
+    old = [one(OLD, slot) for slot in range(30)]
+    slow = one(NEW, 29, ReplicaState.STARTING, started_at=NOW - timedelta(seconds=3500))
+    new = [one(NEW, slot, since_s=181) for slot in range(28)] + [one(NEW, 28, since_s=179), slow]
+    plan = make_plan(view, [*old, *new], NOW)
+    assert not plan.proven
+    assert drained(plan) == {f"rep_1_{slot}" for slot in range(28)}
+
+
 def test_all_of_a_version_that_has_nothing_to_prove_come_at_once() -> None:
     plan = make_plan(update(beside=replace(BESIDE, watch=timedelta())), BOTH_OLD, NOW)
     assert plan.create_slots == (0, 1)

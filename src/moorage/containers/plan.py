@@ -383,6 +383,9 @@ def _shape(
             continue
         if wanted is None or replica.slot not in slots or superseded or replica.unfunded:
             drains[replica.id] = Transition(replica.id, ReplicaState.DRAINING)
+    if updating:
+        going = update_plan.old_past_their_watch(container, seen, now)
+        drains |= {one.id: Transition(one.id, ReplicaState.DRAINING) for one in going}
     if updating and startable and next_ones and not create and not drains:
         going = update_plan.old_to_make_room(container, seen)
         drains = {one.id: Transition(one.id, ReplicaState.DRAINING) for one in going}

@@ -107,6 +107,20 @@ def old_to_make_room(container: ContainerView, seen: Sequence[ReplicaView]) -> l
     return [] if under_way else _covered(container, seen)[:1]
 
 
+def old_past_their_watch(
+    container: ContainerView, seen: Sequence[ReplicaView], now: datetime
+) -> list[ReplicaView]:
+    """Whose successors have served well for long enough, whatever the other slots still wait for: both use one hour, and a version
+    whose last replica takes an hour to come up would be served for by twice as many as are paid."""
+    watch = _beside(container).watch
+    served_since = {one.slot: one.routed_at or now for one in _new(container, seen)}
+    return [
+        one
+        for one in _covered(container, seen)
+        if now - counted_from(served_since[one.slot], container.watched_since, now) >= watch
+    ]
+
+
 def new_to_end(container: ContainerView, seen: Sequence[ReplicaView], why: Verdict) -> list[ReplicaView]:
     """When it goes back: what does not serve yet; and where it serves errors, or somebody called it off, all of it,
     if anything old is there to answer."""
