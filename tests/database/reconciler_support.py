@@ -352,8 +352,8 @@ class World:
         async with self.database.transaction() as session:
             await release_ports(session)
         for container_id, fewest in self.fewest_enabled.items():
-            route = next(one for name, one in table.routes.items() if name == container_id)
-            enabled = sum(not server.draining for server in route.servers)
+            routes = [one for name, one in table.routes.items() if name == container_id]
+            enabled = sum(not server.draining for route in routes for server in route.servers)
             self.fewest_enabled[container_id] = min(fewest, enabled)
 
     async def collector_step(self) -> None:
