@@ -55,7 +55,7 @@ async def listening(addresses: tuple[str, ...], port: int) -> AsyncIterator[None
 async def reached(real: RealWorld, targets: list[tuple[str, int]]) -> set[tuple[str, int]]:
     """From a replica on the first node."""
     image = await real.engine.ensure_image(real.image("serves"), Recorder())
-    script = canary(image.engine_ref, "node-1", real.cluster.nodes.keys(), targets)
+    script = canary(image.engine_ref, "node-1", targets)
     spec = replace(await spec_of(real, "serves"), command=script.command, avoided_nodes=("node-2",))
     # A Pod whose policy has not come yet reaches nothing, which would prove nothing.
     spec = replace(spec, command=("sh", "-c", f"sleep 3; {script.command[2]}"))  # type: ignore[index]

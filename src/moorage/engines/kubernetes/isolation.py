@@ -106,7 +106,7 @@ def targets(nodes: Mapping[str, NodeSeen], api_server: Target | None, here: Node
     return [*found, (METADATA_SERVICE, 80), *([api_server] if api_server is not None else [])]
 
 
-def canary(image: str, node: str, nodes: Collection[str], wanted: Sequence[Target]) -> ReplicaSpec:
+def canary(image: str, node: str, wanted: Sequence[Target]) -> ReplicaSpec:
     """`image`: the operator's own, with `sh` and `nc` in it."""
     tries = " ".join(
         f"(nc -w {_CONNECT_S} {host} {port} </dev/null >/dev/null 2>&1 && echo reached {host} {port}) &"
@@ -127,5 +127,5 @@ def canary(image: str, node: str, nodes: Collection[str], wanted: Sequence[Targe
         vcpu_millis=100,
         memory_bytes=64 * _MEBIBYTE,
         disk_bytes=64 * _MEBIBYTE,
-        avoided_nodes=tuple(sorted(name for name in nodes if name != node)),
+        only_node=node,
     )
