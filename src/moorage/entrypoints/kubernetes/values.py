@@ -88,7 +88,8 @@ VALUES = (
     Value(
         "pulls.nodePort",
         30500,
-        "By which nodes pull replicas' images: 127.0.0.1 and this port, plain HTTP, which container runtimes accept of that address.",
+        "By which nodes pull replicas' images: 127.0.0.1 and this port, plain HTTP, which container runtimes accept of that address. "
+        "It is for nodes only: close it to everybody else in your cloud's firewall.",
         "number",
         least=30000,
         most=32767,
