@@ -84,6 +84,8 @@ class Nodes:
     restarts_by_itself: bool = False
     leaks: set[str] = field(default_factory=set)
     """Nodes whose Pods reach everything."""
+    canaries_are_able: bool = True
+    """To reach themselves."""
     places_on: str | None = None
     """Where its scheduler puts what fits anywhere, whatever the Pod says."""
     _tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
@@ -465,6 +467,8 @@ class Nodes:
         """As its script would."""
         if pod["spec"]["nodeName"] in self.leaks:
             container.say(f"reached 127.0.0.1 {self.server.port}".encode(), int(_now_s() * 1e9))
+        if self.canaries_are_able:
+            container.say(b"able", int(_now_s() * 1e9))
         container.say(b"tried", int(_now_s() * 1e9))
 
     async def _look(self, key: Key, container: Running) -> None:

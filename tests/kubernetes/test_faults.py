@@ -544,6 +544,13 @@ class TestIsolation:
         await trying.prepare()
         assert {node.closed_because for node in await trying.capacity()} == {isolation.NOT_TRIED}
 
+    async def test_a_canary_that_can_try_nothing_opens_no_node(
+        self, two_nodes: ClusterWorld, trying: KubernetesEngine
+    ) -> None:
+        two_nodes.nodes.canaries_are_able = False
+        await trying.prepare()
+        assert {node.closed_because for node in await trying.capacity()} == {isolation.NOT_ABLE}
+
     async def test_a_canary_of_a_process_that_ended_is_removed(
         self, two_nodes: ClusterWorld, trying: KubernetesEngine
     ) -> None:

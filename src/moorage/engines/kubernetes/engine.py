@@ -40,7 +40,7 @@ from moorage.engines.kubernetes.door_images import DoorImages, door_id
 from moorage.engines.kubernetes.figures import EVERY_S, Figures
 from moorage.engines.kubernetes.hints import Hints
 from moorage.engines.kubernetes.images import ClusterImages, PodImage
-from moorage.engines.kubernetes.isolation import CANARY, WITHIN_S, Isolations, canary, targets
+from moorage.engines.kubernetes.isolation import CANARY, WITHIN_S, Isolations, canary, most_lines, targets
 from moorage.engines.kubernetes.logs import LogPosition, read_log
 from moorage.engines.kubernetes.look_inside import AFTER_S, Looks, look_id
 from moorage.engines.kubernetes.names import (
@@ -378,7 +378,7 @@ class KubernetesEngine:
             if ran_on != node.name:
                 # What it saw there says nothing of this node.
                 raise EngineError(f"try the isolation of {node.name}: its canary ran on {ran_on}")
-            return await self.last_lines(started.engine_id, len(wanted) + 1)
+            return await self.last_lines(started.engine_id, most_lines(wanted))
         finally:
             await self.remove(started.engine_id)
 
