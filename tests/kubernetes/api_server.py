@@ -19,6 +19,7 @@ from typing import Any, Self
 
 from aiohttp import web
 
+from tests.kubernetes.node_terms import wrong_term
 from tests.kubernetes.selecting import PatchError, json_patched, matches_fields, matches_labels, merged
 from tests.kubernetes.store import Key, Store, StoreError, now_text
 
@@ -178,6 +179,11 @@ class StandIn:
         spec = body["spec"]
         if ("pods", namespace, name) in self.store.objects:
             return  # refused for that, before anything else is looked at
+        affinity = spec.get("affinity", {}).get("nodeAffinity", {})
+        required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution", {})
+        for term in required.get("nodeSelectorTerms", ()):
+            if (wrong := wrong_term(term)) is not None:
+                raise StoreError(422, "Invalid", f'Pod "{name}" is invalid: {wrong}')
         account, priority = spec.get("serviceAccountName", "default"), spec.get("priorityClassName")
         refused = f'pods "{name}" is forbidden: '
         if ("serviceaccounts", namespace, account) not in self.store.objects:

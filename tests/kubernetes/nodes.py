@@ -28,6 +28,7 @@ from moorage.engines.kubernetes.quantities import bytes_of, millis_of
 from moorage.engines.simulated_machine import SimulatedImage
 from tests.door_process import DoorProcess, start_door, until_it_listens
 from tests.kubernetes.api_server import StandIn
+from tests.kubernetes.node_terms import node_matches
 from tests.kubernetes.store import Change, Key, now_text
 
 BEHAVIOUR = "behaviour"
@@ -83,6 +84,10 @@ class Nodes:
     restarts_by_itself: bool = False
     leaks: set[str] = field(default_factory=set)
     """Nodes whose Pods reach everything."""
+    canaries_are_able: bool = True
+    """To reach themselves."""
+    places_on: str | None = None
+    """Where its scheduler puts what fits anywhere, whatever the Pod says."""
     _tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     _listeners: dict[str, asyncio.Server] = field(default_factory=dict)
     _doors: dict[str, DoorProcess] = field(default_factory=dict)
@@ -143,6 +148,9 @@ class Nodes:
 
     def cordon(self, name: str, cordoned: bool = True) -> None:
         self._change(("nodes", "", name), lambda node: node["spec"].update(unschedulable=cordoned))
+
+    def label(self, name: str, key: str, value: str) -> None:
+        self._change(("nodes", "", name), lambda node: node["metadata"]["labels"].update({key: value}))
 
     def occupy(self, memory: str) -> None:
         """Somebody else's Pod takes so much of each node."""
@@ -243,7 +251,7 @@ class Nodes:
         for other in self.server.store.all("pods"):
             if other["spec"].get("nodeName") in counts:
                 counts[other["spec"]["nodeName"]] += 1
-        chosen = min(counts, key=lambda name: (counts[name], name))
+        chosen = self.places_on or min(counts, key=lambda name: (counts[name], name))
         self._change(key, lambda one: one["spec"].update(nodeName=chosen))
         self._condition(key, "PodScheduled", "True")
         return True
@@ -253,8 +261,7 @@ class Nodes:
         if not seen.ready or not seen.schedulable:
             return False
         affinity = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-        labels = node["metadata"]["labels"]
-        if not any(_matches(labels, term["matchExpressions"]) for term in affinity["nodeSelectorTerms"]):
+        if not any(node_matches(node, term) for term in affinity["nodeSelectorTerms"]):
             return False
         others = [
             one for one in self.server.store.all("pods") if one["metadata"]["uid"] != pod["metadata"]["uid"]
@@ -460,6 +467,8 @@ class Nodes:
         """As its script would."""
         if pod["spec"]["nodeName"] in self.leaks:
             container.say(f"reached 127.0.0.1 {self.server.port}".encode(), int(_now_s() * 1e9))
+        if self.canaries_are_able:
+            container.say(b"able", int(_now_s() * 1e9))
         container.say(b"tried", int(_now_s() * 1e9))
 
     async def _look(self, key: Key, container: Running) -> None:
@@ -665,22 +674,6 @@ def merged_image(pod: dict[str, Any], image: str) -> dict[str, Any]:
 
 def merged_node(pod: dict[str, Any], node: str) -> dict[str, Any]:
     return {**pod, "spec": {**pod["spec"], "nodeName": node}}
-
-
-def _matches(labels: Mapping[str, str], expressions: list[dict[str, Any]]) -> bool:
-    for one in expressions:
-        value = labels.get(one["key"])
-        match one["operator"]:
-            case "In":
-                if value not in one["values"]:
-                    return False
-            case "NotIn":
-                if value in one["values"]:
-                    return False
-            case "Exists":
-                if value is None:
-                    return False
-    return True
 
 
 def _expanded(pod: dict[str, Any], environment: Mapping[str, str]) -> list[str]:

@@ -181,7 +181,8 @@ def spec_with(**changes: Any) -> ReplicaSpec:
 def rules_of(spec: ReplicaSpec) -> list[tuple[str, str, list[str]]]:
     affinity = body_of(spec)["spec"]["affinity"]["nodeAffinity"]
     (term,) = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
-    return [(one["key"], one["operator"], one["values"]) for one in term["matchExpressions"]]
+    rules = (*term["matchExpressions"], *term.get("matchFields", ()))
+    return [(one["key"], one["operator"], one["values"]) for one in rules]
 
 
 def test_where_it_may_go() -> None:
@@ -194,12 +195,21 @@ def test_where_it_may_go() -> None:
         ("moorage.node-restriction.kubernetes.io/infrastructure", "NotIn", ["community"]),
         ("kubernetes.io/arch", "In", ["arm64"]),
         ("nvidia.com/gpu.product", "In", ["NVIDIA-H100-80GB-HBM3"]),
-        ("kubernetes.io/hostname", "NotIn", ["node-1", "node-2"]),
+        ("metadata.name", "NotIn", ["node-1"]),
+        ("metadata.name", "NotIn", ["node-2"]),
     ]
     tolerated = {one["key"] for one in body_of(spec)["spec"]["tolerations"]}
     assert "nvidia.com/gpu" in tolerated
     without = {one["key"] for one in body_of(spec_with())["spec"]["tolerations"]}
     assert without == {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}
+
+
+def test_a_name_that_no_node_can_have_is_not_named() -> None:
+    """The API server would refuse the Pod for it: machines of other engines may have such names."""
+    avoided = ("worker-1.internal", "Under_Score", "-x", "a..b", "x" * 254, "")
+    affinity = body_of(spec_with(avoided_nodes=avoided))["spec"]["affinity"]["nodeAffinity"]
+    (term,) = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    assert [one["values"] for one in term["matchFields"]] == [["worker-1.internal"]]
 
 
 def test_a_pull_secret_is_for_the_proxy_alone() -> None:

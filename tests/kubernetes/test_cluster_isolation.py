@@ -55,14 +55,14 @@ async def listening(addresses: tuple[str, ...], port: int) -> AsyncIterator[None
 async def reached(real: RealWorld, targets: list[tuple[str, int]]) -> set[tuple[str, int]]:
     """From a replica on the first node."""
     image = await real.engine.ensure_image(real.image("serves"), Recorder())
-    script = canary(image.engine_ref, "node-1", real.cluster.nodes.keys(), targets)
+    script = canary(image.engine_ref, "node-1", targets)
     spec = replace(await spec_of(real, "serves"), command=script.command, avoided_nodes=("node-2",))
     # A Pod whose policy has not come yet reaches nothing, which would prove nothing.
     spec = replace(spec, command=("sh", "-c", f"sleep 3; {script.command[2]}"))  # type: ignore[index]
     started = await start(real, spec)
     lines = [line.data.decode() for line in await logs_of(real, started.engine_id)]
-    assert lines[-1] == "tried"
-    return {(line.split()[1], int(line.split()[2])) for line in lines[:-1]}
+    assert lines[-2:] == ["able", "tried"]
+    return {(line.split()[1], int(line.split()[2])) for line in lines[:-2]}
 
 
 async def test_a_cluster_that_enforces_no_policy_is_found_out(

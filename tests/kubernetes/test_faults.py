@@ -49,6 +49,16 @@ async def now(world: ClusterWorld, spec: ReplicaSpec) -> ObservedReplica:
     return observed
 
 
+async def placed(world: ClusterWorld, spec: ReplicaSpec) -> str | None:
+    """On which node, once it has one."""
+
+    async def has_a_node() -> bool:
+        return (await now(world, spec)).node is not None
+
+    await world.until(has_a_node)
+    return (await now(world, spec)).node
+
+
 async def spec_of_nobody(world: ClusterWorld) -> ReplicaSpec:
     """Of an organization that asked for nothing."""
     local_registry, world.engine._images.local_registry = (
@@ -502,6 +512,31 @@ class TestIsolation:
             await trying.start(spec)
             assert (await now(two_nodes, spec)).node in (None, "node-2")
 
+    async def test_a_node_is_avoided_by_its_name_and_not_by_its_label(
+        self, two_nodes: ClusterWorld, trying: KubernetesEngine
+    ) -> None:
+        """The hostname label need not be the name; here each node has the other's."""
+        for name, other in (("node-1", "node-2"), ("node-2", "node-1")):
+            two_nodes.nodes.label(name, "kubernetes.io/hostname", other)
+        two_nodes.nodes.leaks.add("node-1")
+        await trying.prepare()
+        first, second = await trying.capacity()
+        assert "reached 127.0.0.1:" in (first.closed_because or "")
+        assert second.closed_because is None
+        spec = await spec_of(two_nodes, "serves")
+        await trying.start(spec)
+        assert await placed(two_nodes, spec) == "node-2"
+
+    async def test_a_canary_that_ran_elsewhere_says_nothing_of_the_node(
+        self, two_nodes: ClusterWorld, trying: KubernetesEngine
+    ) -> None:
+        """Whoever placed it there: somebody else's scheduler may."""
+        two_nodes.nodes.places_on = "node-2"
+        await trying.prepare()
+        first, second = await trying.capacity()
+        assert first.closed_because == isolation.NOT_TRIED
+        assert second.closed_because is None
+
     async def test_what_cannot_be_tried_stays_closed_and_stops_nothing_else(
         self, two_nodes: ClusterWorld, trying: KubernetesEngine
     ) -> None:
@@ -509,11 +544,18 @@ class TestIsolation:
         await trying.prepare()
         assert {node.closed_because for node in await trying.capacity()} == {isolation.NOT_TRIED}
 
+    async def test_a_canary_that_can_try_nothing_opens_no_node(
+        self, two_nodes: ClusterWorld, trying: KubernetesEngine
+    ) -> None:
+        two_nodes.nodes.canaries_are_able = False
+        await trying.prepare()
+        assert {node.closed_because for node in await trying.capacity()} == {isolation.NOT_ABLE}
+
     async def test_a_canary_of_a_process_that_ended_is_removed(
         self, two_nodes: ClusterWorld, trying: KubernetesEngine
     ) -> None:
         image = await trying.ensure_image(two_nodes.image("serves"), Recorder())
-        left = isolation.canary(image.engine_ref, "node-1", ["node-1", "node-2"], [])
+        left = isolation.canary(image.engine_ref, "node-1", [])
         await trying.start(replace(left, command=None))
         assert len(pods_of(two_nodes)) == 1
         await trying.prepare()

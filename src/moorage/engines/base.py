@@ -103,6 +103,8 @@ class ReplicaSpec:
     """Of those GPUs, for an engine that chooses the machine."""
     avoided_nodes: tuple[str, ...] = ()
     """Where it must not go, for such an engine."""
+    only_node: str | None = None
+    """The one place where it may go, for such an engine."""
 
 
 class ReplicaPhase(StrEnum):

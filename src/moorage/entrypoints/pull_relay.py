@@ -3,10 +3,15 @@
 Each listens for nodes with this relay, and at its own address with its pull proxy. Whoever holds the lease of `containers` opens the
 tickets, so that is where every connection is passed on to: bytes, unread. The lease's row says who holds it, and where it is.
 A connection that comes while nobody leads is closed, and the node's engine asks again.
+
+Anybody who reaches a node's port reaches this. So a connection becomes one to the leader only once it has said a whole request's head; how
+long it may take for that, how long it may be silent later and how many there are is bounded. Where there are too many, the one that has
+said nothing for longest goes first: a node speaks at once.
 """
 
 import asyncio
-import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
 from types import TracebackType
 from typing import NoReturn, Self
 
@@ -24,6 +29,17 @@ _LOOK_EVERY_S = 1.0
 _CONNECT_WITHIN_S = 5.0
 _PIECE_BYTES = 1 << 18
 _AT = " at "
+_HEAD_ENDS = b"\r\n\r\n"
+_TELL_EVERY_S = 60.0
+
+
+@dataclass(frozen=True)
+class RelayLimits:
+    most_connections: int = 512
+    """Of all together: behind a cluster's address translation one cannot be told from another."""
+    head_within_s: float = 10.0
+    idle_s: float = 60.0
+    """Without a byte in either direction. It ends what a node or a leader that vanished left open."""
 
 
 def holder_name(process: str, pull_peer: str | None) -> str:
@@ -38,12 +54,17 @@ def peer_of(holder: str) -> tuple[str, int] | None:
 
 
 class PullRelay:
-    def __init__(self, database: Database, host: str, port: int) -> None:
+    def __init__(self, database: Database, host: str, port: int, limits: RelayLimits | None = None) -> None:
         self._database = database
+        self._limits = limits or RelayLimits()
         self._host, self._port = host, port
         # Bytes of images make no reconciler wait.
         self._thread = LoopThread("pull-relay")
         self.leader: tuple[str, int] | None = None
+        self._open = 0
+        self._unheard: dict[asyncio.StreamWriter, None] = {}
+        """Connections that have not said a head yet, in the order in which they came."""
+        self._told_at_s: float | None = None
 
     async def __aenter__(self) -> Self:
         self._thread.start()
@@ -67,20 +88,81 @@ class PullRelay:
             await system_clock.sleep(_LOOK_EVERY_S)
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError, TimeoutError):
-            if self.leader is not None:
-                async with asyncio.timeout(_CONNECT_WITHIN_S):
-                    from_leader, to_leader = await asyncio.open_connection(*self.leader)
-                try:
-                    await asyncio.gather(_copy(reader, to_leader), _copy(from_leader, writer))
-                finally:
-                    to_leader.close()
-        writer.close()
+        if self.leader is None or not self._has_room():
+            writer.close()
+            return
+        self._open += 1
+        try:
+            head = await self._head(reader, writer)
+            await self._exchange(head, reader, writer)
+        except* (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            pass  # either side ended it, or it took too long or said too much: the node's engine asks again
+        finally:
+            await _end(writer)
+            self._open -= 1
+
+    def _has_room(self) -> bool:
+        """Or makes some."""
+        if self._open < self._limits.most_connections:
+            return True
+        now_s = asyncio.get_running_loop().time()
+        if self._told_at_s is None or now_s - self._told_at_s >= _TELL_EVERY_S:
+            self._told_at_s = now_s
+            log.warning("pull_relay_full", connections=self._open, unheard=len(self._unheard))
+        if (oldest := next(iter(self._unheard), None)) is None:
+            return False
+        del self._unheard[oldest]
+        oldest.transport.abort()
+        return True
+
+    async def _head(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+        """All of it, at most as much as a reader holds (64 KiB)."""
+        self._unheard[writer] = None
+        try:
+            async with asyncio.timeout(self._limits.head_within_s):
+                return await reader.readuntil(_HEAD_ENDS)
+        finally:
+            self._unheard.pop(writer, None)
+
+    async def _exchange(
+        self, head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        """Until the leader ends it; then there is nothing more to be heard."""
+        if self.leader is None:
+            return  # by now nobody leads
+        async with asyncio.timeout(_CONNECT_WITHIN_S):
+            from_leader, to_leader = await asyncio.open_connection(*self.leader)
+        idle_s, loop = self._limits.idle_s, asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(idle_s) as idle, asyncio.TaskGroup() as group:
+
+                def heard() -> None:
+                    idle.reschedule(loop.time() + idle_s)
+
+                to_leader.write(head)
+                asking = group.create_task(_copy(reader, to_leader, heard))
+                await _copy(from_leader, writer, heard)
+                asking.cancel()
+        finally:
+            await _end(to_leader)
 
 
-async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+async def _copy(
+    source: asyncio.StreamReader, target: asyncio.StreamWriter, heard: Callable[[], None]
+) -> None:
     while piece := await source.read(_PIECE_BYTES):
+        heard()
         target.write(piece)
         await target.drain()
     if target.can_write_eof():
         target.write_eof()
+
+
+async def _end(writer: asyncio.StreamWriter) -> None:
+    """What was written still arrives, if somebody takes it."""
+    try:
+        async with asyncio.timeout(_CONNECT_WITHIN_S):
+            writer.close()
+            await writer.wait_closed()
+    except OSError:
+        writer.transport.abort()

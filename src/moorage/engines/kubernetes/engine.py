@@ -40,7 +40,7 @@ from moorage.engines.kubernetes.door_images import DoorImages, door_id
 from moorage.engines.kubernetes.figures import EVERY_S, Figures
 from moorage.engines.kubernetes.hints import Hints
 from moorage.engines.kubernetes.images import ClusterImages, PodImage
-from moorage.engines.kubernetes.isolation import CANARY, WITHIN_S, Isolations, canary, targets
+from moorage.engines.kubernetes.isolation import CANARY, WITHIN_S, Isolations, canary, most_lines, targets
 from moorage.engines.kubernetes.logs import LogPosition, read_log
 from moorage.engines.kubernetes.look_inside import AFTER_S, Looks, look_id
 from moorage.engines.kubernetes.names import (
@@ -369,10 +369,16 @@ class KubernetesEngine:
         nodes = await self._cluster.nodes()
         image = await self._images.ensure(self._settings.looker, {node.architecture})
         wanted = targets(nodes, self._account.address, node)
-        started = await self.start(canary(image.engine_ref, node.name, nodes.keys(), wanted))
+        started = await self.start(canary(image.engine_ref, node.name, wanted))
         try:
-            ended = await self._until(lambda: self._pods.has_ended(started.engine_id), WITHIN_S)
-            return await self.last_lines(started.engine_id, len(wanted) + 1) if ended else ()
+            if not await self._until(lambda: self._pods.has_ended(started.engine_id), WITHIN_S):
+                return ()
+            pod = await self._pods.own(started.engine_id)
+            ran_on = pod["spec"].get("nodeName") if pod is not None else None
+            if ran_on != node.name:
+                # What it saw there says nothing of this node.
+                raise EngineError(f"try the isolation of {node.name}: its canary ran on {ran_on}")
+            return await self.last_lines(started.engine_id, most_lines(wanted))
         finally:
             await self.remove(started.engine_id)
 

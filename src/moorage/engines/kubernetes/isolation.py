@@ -3,7 +3,8 @@
 A NetworkPolicy that nobody enforces looks the same as one that is enforced. So a *canary* runs on each node before anything else
 does, and again every day: a replica like any other, of nobody's, that tries to connect to what certainly listens and must not
 be reached (kubelets, the API server) and to a cloud's metadata service. A node where it reached something, or where it has not run
-yet, is closed, and replicas are kept from it.
+yet, is closed, and replicas are kept from it. It must also reach itself: one that can connect to nothing, because its image has no
+`nc` for it, shows nothing.
 """
 
 import re
@@ -20,6 +21,10 @@ CANARY = ContainerId("ctr_canary")
 ORGANIZATION = OrganizationId("org_canary")
 WITHIN_S = 60.0
 NOT_TRIED = "whether its network enforces NetworkPolicies has not been tried yet"
+NOT_ABLE = (
+    "whether its network enforces NetworkPolicies could not be tried: the canary did not even reach itself, which takes `sh` and `nc` in "
+    "MOORAGE_KUBERNETES_LOOKER_IMAGE"
+)
 NO_IMAGE = "whether its network enforces NetworkPolicies cannot be tried: MOORAGE_KUBERNETES_LOOKER_IMAGE names no image"
 NO_DOORS = "a request could reach whoever gets a replica's address next: MOORAGE_KUBERNETES_DOOR_IMAGE names no image for doors"
 _AGAIN_AFTER_S = 24 * 3600.0
@@ -28,6 +33,10 @@ _MOST_NODES = 10
 _CONNECT_S = 2
 _MEBIBYTE = 1024 * 1024
 _DONE = "tried"
+_ABLE = "able"
+_OWN_PORT = 17007
+_OWN_TRIES = 1000
+"""Without a pause, for which an image would need another program: what listens has begun after a few."""
 _REACHED = re.compile(r"reached ([0-9a-f.:]+) ([0-9]+)")
 
 Target = tuple[str, int]
@@ -75,7 +84,7 @@ class Isolations:
 
     def note(self, node: NodeSeen, lines: Sequence[str]) -> None:
         """What its canary printed; nothing, where it did not get to it."""
-        self._tried[node.uid] = _Tried(self.clock.monotonic(), isolation_from(lines), _DONE in lines)
+        self._tried[node.uid] = _Tried(self.clock.monotonic(), isolation_from(lines), _is_conclusive(lines))
 
     def _next_s(self, node: NodeSeen) -> float:
         tried = self._tried.get(node.uid)
@@ -91,7 +100,13 @@ def isolation_from(lines: Sequence[str]) -> Isolation:
         return Isolation(
             closed_because=f"its network does not enforce NetworkPolicies: a Pod there reached {where}"
         )
-    return Isolation() if _DONE in lines else Isolation(closed_because=NOT_TRIED)
+    if _DONE not in lines:
+        return Isolation(closed_because=NOT_TRIED)
+    return Isolation() if _is_conclusive(lines) else Isolation(closed_because=NOT_ABLE)
+
+
+def _is_conclusive(lines: Sequence[str]) -> bool:
+    return _DONE in lines and _ABLE in lines
 
 
 def targets(nodes: Mapping[str, NodeSeen], api_server: Target | None, here: NodeSeen) -> list[Target]:
@@ -106,12 +121,9 @@ def targets(nodes: Mapping[str, NodeSeen], api_server: Target | None, here: Node
     return [*found, (METADATA_SERVICE, 80), *([api_server] if api_server is not None else [])]
 
 
-def canary(image: str, node: str, nodes: Collection[str], wanted: Sequence[Target]) -> ReplicaSpec:
+def canary(image: str, node: str, wanted: Sequence[Target]) -> ReplicaSpec:
     """`image`: the operator's own, with `sh` and `nc` in it."""
-    tries = " ".join(
-        f"(nc -w {_CONNECT_S} {host} {port} </dev/null >/dev/null 2>&1 && echo reached {host} {port}) &"
-        for host, port in wanted
-    )
+    tries = " ".join(f"({_connect(host, port)} && echo reached {host} {port}) &" for host, port in wanted)
     return ReplicaSpec(
         replica_id=new_replica_id(),
         container_id=CANARY,
@@ -120,12 +132,28 @@ def canary(image: str, node: str, nodes: Collection[str], wanted: Sequence[Targe
         slot=0,
         generation=1,
         image=image,
-        command=("sh", "-c", f"{tries} wait; echo {_DONE}"),
+        command=("sh", "-c", f"{tries} wait; {_control()}; echo {_DONE}"),
         environment={},
-        port=1,
+        port=_OWN_PORT,
         host_port=None,
         vcpu_millis=100,
         memory_bytes=64 * _MEBIBYTE,
         disk_bytes=64 * _MEBIBYTE,
-        avoided_nodes=tuple(sorted(name for name in nodes if name != node)),
+        only_node=node,
     )
+
+
+def most_lines(wanted: Sequence[Target]) -> int:
+    """That a canary prints."""
+    return len(wanted) + len((_ABLE, _DONE))
+
+
+def _control() -> str:
+    """What must succeed: it listens, in the words of one `nc` or the other, and reaches that in the way in which it tries the rest."""
+    listen = f"(nc -l -p {_OWN_PORT} || nc -l {_OWN_PORT}) </dev/null >/dev/null 2>&1 &"
+    reach = f"if {_connect('127.0.0.1', _OWN_PORT)}; then echo {_ABLE}; break; fi"
+    return f"{listen} n=0; while [ $n -lt {_OWN_TRIES} ]; do {reach}; n=$((n+1)); done"
+
+
+def _connect(host: str, port: int) -> str:
+    return f"nc -w {_CONNECT_S} {host} {port} </dev/null >/dev/null 2>&1"

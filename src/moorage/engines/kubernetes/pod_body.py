@@ -7,6 +7,7 @@ may look at Pods sees neither.
 
 import base64
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -44,6 +45,8 @@ from moorage.outbound.registry.credentials import RegistryCredentials
 
 _ARGUMENT = "MOORAGE_ARGUMENT_"
 _SHARED_MEMORY = "shared-memory"
+_NAME_FIELD = "metadata.name"
+_NODE_NAME = re.compile(r"(?=.{1,253}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
 
 
 @dataclass(frozen=True)
@@ -227,13 +230,22 @@ def _affinity(spec: ReplicaSpec, architecture: str | None) -> dict[str, Any]:
         rules.append(_where(ARCHITECTURE_LABEL, "In", [architecture]))
     if spec.gpu_device_ids and spec.gpu_model is not None:
         rules.append(_where(PRODUCT_LABEL, "In", [product_of(spec.gpu_model)]))
-    if spec.avoided_nodes:
-        rules.append(_where(HOSTNAME_LABEL, "NotIn", sorted(spec.avoided_nodes)))
-    return {"nodeSelectorTerms": [{"matchExpressions": rules}]}
+    term = {"matchExpressions": rules}
+    if names := _names(spec):
+        term["matchFields"] = names
+    return {"nodeSelectorTerms": [term]}
 
 
-def _where(label: str, operator: str, values: Sequence[str]) -> dict[str, Any]:
-    return {"key": label, "operator": operator, "values": list(values)}
+def _names(spec: ReplicaSpec) -> list[dict[str, Any]]:
+    """By the node's own name: its hostname label is another one in some clusters, and would then exclude nothing. The API server takes one
+    value in each of these, all of which hold. It refuses a Pod for a name that no node can have, such as another engine's machine has."""
+    avoided = [name for name in sorted(spec.avoided_nodes) if _NODE_NAME.fullmatch(name)]
+    only = [_where(_NAME_FIELD, "In", [spec.only_node])] if spec.only_node is not None else []
+    return only + [_where(_NAME_FIELD, "NotIn", [name]) for name in avoided]
+
+
+def _where(key: str, operator: str, values: Sequence[str]) -> dict[str, Any]:
+    return {"key": key, "operator": operator, "values": list(values)}
 
 
 def _spread(spec: ReplicaSpec) -> dict[str, Any]:

@@ -88,7 +88,8 @@ VALUES = (
     Value(
         "pulls.nodePort",
         30500,
-        "By which nodes pull replicas' images: 127.0.0.1 and this port, plain HTTP, which container runtimes accept of that address.",
+        "By which nodes pull replicas' images: 127.0.0.1 and this port, plain HTTP, which container runtimes accept of that address. "
+        "It is for nodes only: close it to everybody else in your cloud's firewall.",
         "number",
         least=30000,
         most=32767,
@@ -103,7 +104,7 @@ VALUES = (
         "localRegistry",
         "",
         "The registry with `local/…` images, of the operator's own: registry.example.com/own. Moorage's image must be in it as `moorage`, "
-        "because it tries the isolation of nodes.",
+        "because it tries the isolation of nodes and is the door beside each replica.",
         pattern=r"^([0-9A-Za-z.:-]{1,253}(/[a-z0-9._/-]{1,200})?)?$",
     ),
     Value(
@@ -142,12 +143,15 @@ VALUES = (
         pattern=_NAME_OR_NOTHING,
     ),
     Value("nodeSelector", {}, "Of nodes for Moorage's own Pods.", "map"),
-    Value(
-        "resources.api.memory", "512Mi", "Of each API; half of a core is requested.", pattern=r"^[0-9]+[MG]i$"
-    ),
+    Value("resources.api.memory", "512Mi", "Of each API.", pattern=r"^[0-9]+[MG]i$"),
     Value("resources.controller.memory", "768Mi", "Of each controller.", pattern=r"^[0-9]+[MG]i$"),
     Value("resources.gateway.memory", "768Mi", "Of each gateway.", pattern=r"^[0-9]+[MG]i$"),
-    Value("resources.requestCpu", "250m", "Of each of them.", pattern=r"^[0-9]+m?$"),
+    Value(
+        "resources.requestCpu",
+        "250m",
+        "What each of them asks for; a quarter of a core by default.",
+        pattern=r"^[0-9]+m?$",
+    ),
 )
 BY_PATH = {value.path: value for value in VALUES}
 

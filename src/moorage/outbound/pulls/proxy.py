@@ -34,6 +34,7 @@ from moorage.outbound.registry.sentences import ImageName
 
 _LOOPBACK = "127.0.0.1"
 _SHUTDOWN_S = 1.0
+_HEAD_WITHIN_S = 10.0
 
 
 class PullProxy:
@@ -46,12 +47,15 @@ class PullProxy:
         pulls_per_organization: int,
         lookup: Lookup = system_lookup,
         tls: ssl.SSLContext | None = None,
+        head_within_s: float = _HEAD_WITHIN_S,
     ) -> None:
+        """`head_within_s`: how long a connection may take to say the head of a request, its first one or the next."""
         self.allowed_registries = allowed_registries
         self.max_image_bytes = max_image_bytes
         self._clock = clock
         self._lookup = lookup
         self._tls = tls
+        self._head_within_s = head_within_s
         self._shares = Shares(pulls_per_organization)
         self._server = PullServer()
         self._thread = LoopThread("pull-proxy")
@@ -90,12 +94,15 @@ class PullProxy:
         self._runner = web.AppRunner(
             self._server.application(),
             access_log=None,
+            # It counts from the connection's beginning, and half a head does not stop it. An engine that meant to use
+            # the connection again opens another.
+            keepalive_timeout=self._head_within_s,
             handler_cancellation=True,
             shutdown_timeout=_SHUTDOWN_S,
         )
         await self._runner.setup()
         # Loopback alone: engines accept plain HTTP there, and only this machine can ask. Which of its users may, the
-        # firewall says (`engines/docker/firewall.py`): somebody who only connects would hold a descriptor of ours for good.
+        # firewall says (`engines/docker/firewall.py`): somebody who only connects holds a descriptor of ours for a while.
         await web.TCPSite(self._runner, _LOOPBACK, 0).start()
         return int(self._runner.addresses[0][1])
 
