@@ -1,0 +1,92 @@
+"""A configuration is a stranger's file: whatever stands in it, an answer comes after little work."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from moorage.models.facts import ModelFacts, NotUsableError, facts_from
+from moorage.models.parameters import count_parameters
+from moorage.models.planning import PUBLIC_HUB, Wish, plan
+from moorage.models.reference import parse_reference
+from moorage.models.shape import MOST_LAYERS
+from tests.models.configurations import CONFIGURATIONS, config_of
+
+MOST_LINES = 200_000
+"""Of Python, for one plan: some tens of milliseconds."""
+ONE_OF_EACH_FAMILY = {config["config"]["model_type"]: name for name, config in CONFIGURATIONS.items()}
+
+
+class TooMuchWorkError(Exception):
+    pass
+
+
+@contextmanager
+def little_work() -> Iterator[None]:
+    """Lines are counted, not seconds: a machine that is busy with something else changes nothing."""
+    lines = 0
+
+    def step(frame: FrameType, event: str, argument: object) -> Callable[..., Any]:
+        nonlocal lines
+        lines += 1
+        if lines > MOST_LINES:
+            raise TooMuchWorkError(f"more than {MOST_LINES} lines, in {frame.f_code.co_qualname}")
+        return step
+
+    before = sys.gettrace()
+    sys.settrace(step)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
+
+
+def facts_of(config: dict[str, Any]) -> ModelFacts:
+    answer = {"siblings": [{"rfilename": "model.safetensors", "size": 1}], "pipeline_tag": "text-generation"}
+    return replace(facts_from(parse_reference("hf:acme/thing"), answer), config=config)
+
+
+def answered(config: dict[str, Any]) -> None:
+    """A plan or a sentence."""
+    facts = facts_of(config)
+    with little_work(), suppress(NotUsableError):
+        plan(facts, Wish(), PUBLIC_HUB)
+
+
+@pytest.mark.parametrize("family", ONE_OF_EACH_FAMILY)
+def test_a_huge_number_in_any_field(family: str) -> None:
+    config = config_of(ONE_OF_EACH_FAMILY[family])
+    fields = [name for name, value in config.items() if type(value) is int]
+    assert fields
+    for name in fields:
+        answered({**config, name: 1 << 40})
+        answered({"model_type": "sees_too", "text_config": {**config, name: 1 << 40}})
+    # What just passes for a number of layers, in all of them at once.
+    answered({**config, **dict.fromkeys(fields, MOST_LAYERS)})
+
+
+class Compared(int):
+    """Counts how often it is looked at."""
+
+    times = 0
+
+    def __eq__(self, other: object) -> bool:
+        Compared.times += 1
+        return int(self) == other
+
+    __hash__ = int.__hash__
+
+
+def test_a_long_list_of_layers_is_passed_through_once() -> None:
+    config = config_of("Qwen/Qwen3-30B-A3B")
+    before = count_parameters(config)
+    Compared.times = 0
+    listed = [Compared(one + 1000) for one in range(10_000)]
+    assert count_parameters({**config, "mlp_only_layers": listed}) == before
+    assert Compared.times <= 2 * len(listed)
+    fewer = count_parameters({**config, "mlp_only_layers": [0, "1", None, 5]})
+    assert fewer.experts == before.experts * 46 // 48
