@@ -90,3 +90,19 @@ def test_a_long_list_of_layers_is_passed_through_once() -> None:
     assert Compared.times <= 2 * len(listed)
     fewer = count_parameters({**config, "mlp_only_layers": [0, "1", None, 5]})
     assert fewer.experts == before.experts * 46 // 48
+
+
+@pytest.mark.parametrize("odd", ["x", True, -5, [1], {"a": 1}, 1.5, 1 << 60])
+@pytest.mark.parametrize("family", ["llama", "qwen3_moe", "deepseek_v3", "bert"])
+def test_anything_else_than_a_number_in_any_field(family: str, odd: object) -> None:
+    """A plan or a sentence, and no other error: also in fields that the family does not have."""
+    config = config_of(ONE_OF_EACH_FAMILY[family])
+    for name in {*config, "num_experts", "num_experts_per_tok", "num_local_experts", "sliding_window"}:
+        answered({**config, name: odd})
+
+
+def test_odd_experts_do_not_change_the_memory() -> None:
+    config = config_of("Qwen/Qwen3-8B")
+    odd = plan(facts_of({**config, "num_experts": "x"}), Wish(), PUBLIC_HUB)
+    whole = plan(facts_of(config), Wish(), PUBLIC_HUB)
+    assert odd.weights == replace(whole.weights, active_parameters=None)
