@@ -58,6 +58,7 @@ def model_body(model: ModelOptions, options: DeployOptions, environment: Mapping
         "file": model.file,
         "hub_token": token,
         "name": options.name,
+        "infrastructure": options.infrastructure,
     }
     body = {name: value for name, value in body.items() if value is not None}
     return {**body, "env": env} if env else body
@@ -118,6 +119,8 @@ def _row(one: Record) -> list[str]:
     count = f"{one['gpu_count']} × " if one["gpu_count"] > 1 else ""
     shorter = one["longest_context_tokens"]
     fits = "yes" if one["fits"] else one["reason"] or "no"
+    if one["fits"] and one["infrastructure"] == "community":
+        fits += ", on a machine of somebody else's (--infrastructure community)"
     if shorter:
         fits += f" Fits with --context {shorter}."
     return [

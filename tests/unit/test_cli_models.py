@@ -44,6 +44,13 @@ def test_the_api_chooses_the_type_unless_somebody_says(moor: Moor, fake: FakeMoo
     assert scaled["hub_token"] == "hf_mine"
 
 
+def test_whose_machines_is_asked_and_said(moor: Moor, fake: FakeMoorage) -> None:
+    moor("deploy", QWEN, "--infrastructure", "community", "--no-wait")
+    for path in ("resolve", "deploy"):
+        (body,) = fake.asked("POST", f"/projects/prj_one/models/{path}")
+        assert body == {"model": QWEN, "infrastructure": "community"}
+
+
 def test_a_dry_run_makes_nothing(moor: Moor, fake: FakeMoorage) -> None:
     result = moor("deploy", QWEN, "--dry-run")
     assert result.exit_code == 0, result.stderr

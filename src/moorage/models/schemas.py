@@ -1,6 +1,6 @@
 """Models and templates as the API speaks of them."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -26,6 +26,8 @@ class ModelWish(BaseModel):
     """Of a repository of GGUF files: its name, or its quantisation such as `Q4_K_M`."""
     hub_token: HubToken | None = None
     """For a private or gated model. It goes to the hub and, when deployed, into the container; it never comes back."""
+    infrastructure: Literal["operator", "community", "any"] = "operator"
+    """Whose machines it may run on. Who owns a community machine can read what runs there, so nothing is put on one unasked."""
 
 
 class ModelDeploy(ModelWish):
@@ -131,9 +133,9 @@ class ModelPlanRead(BaseModel):
     memory: MemoryRead | None = None
     """On one GPU."""
     instance_types: list[FitRead] = []
-    """Cheap ones first."""
+    """Cheap ones first, of every infrastructure."""
     instance_type: str | None = None
-    """The cheapest that fits, of those that have room now where there are any."""
+    """The cheapest that fits, of the infrastructure that was asked for and of those that have room now where there are any."""
     settings: ServerSettingsRead | None = None
     """For that type."""
 

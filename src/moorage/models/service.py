@@ -55,6 +55,13 @@ class Choice:
     fits: Sequence[Fit]
     """Cheap ones first."""
     best: Fit | None
+    """Of those that may be chosen."""
+    infrastructure: str
+
+    @property
+    def allowed(self) -> Sequence[Fit]:
+        """On machines of those whom the model was to be shown to."""
+        return [one for one in self.fits if _may_run(one, self.infrastructure)]
 
 
 def parsed(model: str) -> ModelReference:
@@ -73,8 +80,10 @@ def choose(facts: ModelFacts, wish: ModelWish, offers: Offers, hub: str) -> Choi
         raise ModelError(f"{facts.reference.repository} {exc}.", code=exc.code) from exc
     by_price = sorted(offers.types, key=lambda one: (one.price_per_hour_microusd, one.name))
     fits = [found.fit(one, offers.gpu(one)) for one in by_price]
-    free = [one for one in fits if one.fits and offers.free(one.instance_type) > 0]
-    return Choice(found, fits, smallest_that_fits(free) or smallest_that_fits(fits))
+    allowed = [one for one in fits if _may_run(one, wish.infrastructure)]
+    free = [one for one in allowed if one.fits and offers.free(one.instance_type) > 0]
+    best = smallest_that_fits(free) or smallest_that_fits(allowed)
+    return Choice(found, fits, best, wish.infrastructure)
 
 
 def container_of(wish: ModelDeploy, choice: Choice, offers: Offers, hub: str) -> ContainerCreate:
@@ -93,7 +102,8 @@ def container_of(wish: ModelDeploy, choice: Choice, offers: Offers, hub: str) ->
         health_check=HealthCheck(path=settings.health_path, timeout_s=settings.health_timeout_s),
         env=environment_of(settings, wish),
         api_path=ApiPath(settings.api_path),
-        infrastructure="community" if fit.instance_type.infrastructure == "community" else "operator",
+        # As it was said: a type of another infrastructure is refused by whoever makes the container.
+        infrastructure=wish.infrastructure,
     )
 
 
@@ -129,7 +139,7 @@ def _fit_of(wish: ModelDeploy, choice: Choice) -> Fit:
         fields = (FieldError("resources.instance_type", message),)
         raise InvalidInputError(f"resources.instance_type {message}.", fields=fields)
     if not fit.fits:
-        message = refusal(choice.plan.demand, fit, choice.fits)
+        message = refusal(choice.plan.demand, fit, choice.allowed)
         fields = (FieldError("resources.instance_type", fit.reason or "does not fit"),)
         raise ModelError(message, code=DOES_NOT_FIT, fields=fields)
     return fit
@@ -138,10 +148,21 @@ def _fit_of(wish: ModelDeploy, choice: Choice) -> Fit:
 def nothing_fits(choice: Choice) -> str:
     demand = choice.plan.demand
     closest = max(
-        (one for one in choice.fits if one.free_bytes is not None),
+        (one for one in choice.allowed if one.free_bytes is not None),
         key=lambda one: one.free_bytes or 0,
         default=None,
     )
-    if closest is None:
-        return f"{demand.model} fits on no instance type that is offered here."
-    return refusal(demand, closest, choice.fits)
+    sentence = (
+        refusal(demand, closest, choice.allowed)
+        if closest is not None
+        else f"{demand.model} fits on no instance type that is offered here."
+    )
+    elsewhere = smallest_that_fits(choice.fits)
+    if elsewhere is None:
+        return sentence
+    kind = elsewhere.instance_type.infrastructure
+    return f"{sentence} It fits on {elsewhere.instance_type.name}, if infrastructure is to be {kind!r}."
+
+
+def _may_run(fit: Fit, infrastructure: str) -> bool:
+    return infrastructure in (fit.instance_type.infrastructure, "any")

@@ -75,6 +75,13 @@ def deploy(
             show_default="never",
         ),
     ] = None,
+    infrastructure: Annotated[
+        str | None,
+        typer.Option(
+            help="Whose machines: operator, community (whose owners can read what runs there) or any.",
+            show_default="operator",
+        ),
+    ] = None,
     as_proposed: Annotated[
         bool,
         typer.Option("--as-proposed", help="Take what is known of its image: API path, port, health path."),
@@ -121,6 +128,7 @@ def deploy(
         health_timeout_s=health_timeout,
         api_path=api_path,
         sleep_after_s=sleep_after,
+        infrastructure=infrastructure,
         environment=tuple(env or ()),
         environment_file=env_file,
     )
