@@ -49,6 +49,7 @@ class DeployOptions:
     api_path: str | None = None
     sleep_after_s: int | None = None
     infrastructure: str | None = None
+    as_proposed: bool = False
     environment: tuple[str, ...] = ()
     environment_file: Path | None = None
 

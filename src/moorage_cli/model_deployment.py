@@ -22,8 +22,12 @@ _OF_THE_TEMPLATE = {
     "health_path": "--health-path",
     "health_timeout_s": "--health-timeout",
     "api_path": "--api-path",
+    "as_proposed": "--as-proposed",
 }
 """What a model's template says; `moor edit` changes it afterwards."""
+
+_OF_THE_CONTAINER = ("name", "env", "sleep_after_s")
+"""What a model's memory does not depend on."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,9 @@ def model_body(model: ModelOptions, options: DeployOptions, environment: Mapping
         raise UsageError(
             f"{model.model!r} is not a model. Write hf:ORGANIZATION/NAME, or --image {model.model} for an image."
         )
-    given = [option for name, option in _OF_THE_TEMPLATE.items() if getattr(options, name) is not None]
+    given = [
+        option for name, option in _OF_THE_TEMPLATE.items() if getattr(options, name) not in (None, False)
+    ]
     if given:
         raise UsageError(
             f"A model's template says {', '.join(given)}. Leave it out, or deploy an image with --image."
@@ -59,6 +65,7 @@ def model_body(model: ModelOptions, options: DeployOptions, environment: Mapping
         "hub_token": token,
         "name": options.name,
         "infrastructure": options.infrastructure,
+        "sleep_after_s": options.sleep_after_s,
     }
     body = {name: value for name, value in body.items() if value is not None}
     return {**body, "env": env} if env else body
@@ -66,7 +73,7 @@ def model_body(model: ModelOptions, options: DeployOptions, environment: Mapping
 
 def resolved(session: Session, project: Record, body: Record) -> Record:
     """What the model needs and where it fits."""
-    wish = {name: value for name, value in body.items() if name not in ("name", "env")}
+    wish = {name: value for name, value in body.items() if name not in _OF_THE_CONTAINER}
     found: Record = session.client.post(f"/projects/{project['id']}/models/resolve", wish)
     if not found["ok"]:
         raise CliError(found["message"], code=found["reason"])

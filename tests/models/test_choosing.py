@@ -66,3 +66,9 @@ def test_consent_is_not_made_up_for_a_type_that_was_named() -> None:
 def test_where_only_strangers_have_room_enough_it_is_said(ours: list[InstanceType]) -> None:
     with pytest.raises(ModelError, match="fits on cpu-strangers, if infrastructure is to be 'community'"):
         chosen(offered(*ours, STRANGERS))
+
+
+def test_it_sleeps_if_that_is_asked() -> None:
+    offers, wanted = offered(OURS), ModelDeploy(model=MODEL, sleep_after_s=600)
+    choice = service.choose(facts_of_private_model(), wanted, offers, PUBLIC_HUB)
+    assert service.container_of(wanted, choice, offers, PUBLIC_HUB).sleep_after_s == 600

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from moorage.containers.schemas import Resources, Text
-from moorage.containers.spec import ApiPath, RegistryProvider
+from moorage.containers.spec import LONGEST_IDLENESS_S, SHORTEST_IDLENESS_S, ApiPath, RegistryProvider
 from moorage.models.planning import LEAST_CONTEXT, MOST_CONTEXT
 
 HubToken = Annotated[str, Field(min_length=1, max_length=500, pattern=r"^[!-~]+$")]
@@ -38,6 +38,8 @@ class ModelDeploy(ModelWish):
     """By default one replica on the cheapest instance type that fits."""
     env: dict[str, str] = Field(default_factory=dict)
     """Beside what the template sets, and before it where both name a variable."""
+    sleep_after_s: int | None = Field(default=None, ge=SHORTEST_IDLENESS_S, le=LONGEST_IDLENESS_S)
+    """So long without a request, and it sleeps and costs nothing; None: never."""
 
 
 class MemoryRead(BaseModel):

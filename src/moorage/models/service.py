@@ -104,6 +104,7 @@ def container_of(wish: ModelDeploy, choice: Choice, offers: Offers, hub: str) ->
         api_path=ApiPath(settings.api_path),
         # As it was said: a type of another infrastructure is refused by whoever makes the container.
         infrastructure=wish.infrastructure,
+        sleep_after_s=wish.sleep_after_s,
     )
 
 

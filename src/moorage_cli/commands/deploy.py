@@ -129,6 +129,7 @@ def deploy(
         api_path=api_path,
         sleep_after_s=sleep_after,
         infrastructure=infrastructure,
+        as_proposed=as_proposed,
         environment=tuple(env or ()),
         environment_file=env_file,
     )
@@ -154,7 +155,7 @@ def deploy(
         from_file = load_container_file(file, session.environment) if file is not None else {}
         body = deploy_body(from_file, options, session.environment)
         project = _project(session)
-        body = with_proposal(session, project, body, as_proposed=as_proposed)
+        body = with_proposal(session, project, body, as_proposed=options.as_proposed)
         container = _create(session, f"/projects/{project['id']}/containers", body)
     _announce(session, container)
     if no_wait:
