@@ -50,6 +50,7 @@ async def test_a_public_model(asked: Asked) -> None:
     assert (facts.kind, facts.format, facts.commit) == (ModelKind.CHAT, ModelFormat.SAFETENSORS, COMMIT)
     assert facts.tensor_types == {"BF16": 7_615_616_512}
     assert facts.config["num_hidden_layers"] == 28
+    assert facts.text_bytes > facts.config_bytes > 100
     assert (facts.license, facts.files, facts.gated, facts.private) == ("apache-2.0", 4, False, False)
     assert facts.download_bytes == 7_615_616_512 * 2 + 4096
     assert [path for path, _ in asked.hub.asked] == [

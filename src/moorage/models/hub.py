@@ -87,7 +87,7 @@ class _Lookup:
         config = await asyncio.to_thread(_parsed, answer.body, _MOST_CONFIG_VALUES)
         if not isinstance(config, Mapping):
             raise NotUsableError("not_a_model", f"has a {name} that is not a configuration")
-        return replace(facts, config=config)
+        return replace(facts, config=config, config_bytes=len(answer.body))
 
     async def _header(self, facts: ModelFacts, wanted: str | None) -> Mapping[str, Any]:
         """Of the file that is going to be served."""
