@@ -15,6 +15,7 @@ from moorage.models.planning import PUBLIC_HUB
 from moorage.models.reference import parse_reference
 from moorage.models.schemas import ModelDeploy
 from moorage.models.service import Offers
+from moorage.models.shown import plan_json
 
 MODEL = "hf:acme/secret-GGUF"
 OURS = InstanceType("cpu-ours", None, 0, 4000, 64 << 30, 500 << 30, 200_000, "operator")
@@ -66,6 +67,15 @@ def test_consent_is_not_made_up_for_a_type_that_was_named() -> None:
 def test_where_only_strangers_have_room_enough_it_is_said(ours: list[InstanceType]) -> None:
     with pytest.raises(ModelError, match="fits on cpu-strangers, if infrastructure is to be 'community'"):
         chosen(offered(*ours, STRANGERS))
+
+
+def test_an_answer_names_some_of_many_files() -> None:
+    answer = {"siblings": [{"rfilename": f"{number}.gguf", "size": 1 + number} for number in range(20_000)]}
+    facts = replace(facts_from(parse_reference(MODEL), answer), config=SHAPE)
+    offers = offered(OURS)
+    shown = plan_json(service.choose(facts, ModelDeploy(model=MODEL), offers, PUBLIC_HUB), offers, PUBLIC_HUB)
+    assert shown.model is not None
+    assert shown.model.gguf_files == [str(number) for number in range(50)]
 
 
 def test_it_sleeps_if_that_is_asked() -> None:

@@ -1,10 +1,7 @@
 """A configuration is a stranger's file: whatever stands in it, an answer comes after little work."""
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
-from types import FrameType
 from typing import Any
 
 import pytest
@@ -15,34 +12,9 @@ from moorage.models.planning import PUBLIC_HUB, Wish, plan
 from moorage.models.reference import parse_reference
 from moorage.models.shape import MOST_LAYERS
 from tests.models.configurations import CONFIGURATIONS, config_of
+from tests.models.little_work import little_work
 
-MOST_LINES = 200_000
-"""Of Python, for one plan: some tens of milliseconds."""
 ONE_OF_EACH_FAMILY = {config["config"]["model_type"]: name for name, config in CONFIGURATIONS.items()}
-
-
-class TooMuchWorkError(Exception):
-    pass
-
-
-@contextmanager
-def little_work() -> Iterator[None]:
-    """Lines are counted, not seconds: a machine that is busy with something else changes nothing."""
-    lines = 0
-
-    def step(frame: FrameType, event: str, argument: object) -> Callable[..., Any]:
-        nonlocal lines
-        lines += 1
-        if lines > MOST_LINES:
-            raise TooMuchWorkError(f"more than {MOST_LINES} lines, in {frame.f_code.co_qualname}")
-        return step
-
-    before = sys.gettrace()
-    sys.settrace(step)
-    try:
-        yield
-    finally:
-        sys.settrace(before)
 
 
 def facts_of(config: dict[str, Any]) -> ModelFacts:

@@ -1,6 +1,7 @@
 """A model is looked up at a hub: what is found, what is refused in which sentence, and where a token goes."""
 
 import json
+import threading
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -9,10 +10,14 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from moorage.kit.clock import system_clock
 from moorage.kit.errors import ModelError, UnavailableError
+from moorage.models import hub
 from moorage.models.facts import ModelFacts
+from moorage.models.gguf_header import config_of_header
 from moorage.models.hub import look_up_model
 from moorage.models.kinds import ModelFormat, ModelKind
 from moorage.models.reference import parse_reference
+from moorage.models.shape import Config
+from moorage.outbound import transport
 from tests.models.hub_stand_in import (
     COMMIT,
     GGUF_ENTRIES,
@@ -26,6 +31,7 @@ from tests.models.hub_stand_in import (
 from tests.ports import free_port
 
 QWEN = "Qwen/Qwen2.5-7B-Instruct"
+GGUF = "Qwen/Qwen2.5-7B-Instruct-GGUF"
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
 
 
@@ -136,6 +142,31 @@ async def test_gguf_is_read_from_the_file_that_is_served(asked: Asked) -> None:
     assert facts.config["max_position_embeddings"] == 32768
     with pytest.raises(ModelError, match=r"has no GGUF file 'Q3_K_M'; it has Q4_K_M, Q2_K, Q8_0"):
         await asked("hf:Qwen/Qwen2.5-7B-Instruct-GGUF", gguf="Q3_K_M")
+
+
+async def test_a_header_is_read_off_the_loop(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = []
+
+    def noted(beginning: bytes) -> Config:
+        threads.append(threading.current_thread())
+        return config_of_header(beginning)
+
+    monkeypatch.setattr(hub, "config_of_header", noted)
+    asked.hub.repositories[GGUF] = Repository(files={"m-q4_k_m.gguf": gguf_file(GGUF_ENTRIES)})
+    await asked(f"hf:{GGUF}")
+    assert len(threads) == 1
+    assert threads[0] is not threading.current_thread()
+
+
+async def test_one_deadline_for_all_of_it(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The beginning of a file is a stream, and streams may take their time; a lookup may not."""
+    monkeypatch.setattr(hub, "_WHOLE_LOOKUP_S", 0.5, raising=False)
+    monkeypatch.setattr(transport, "STREAM_PATIENCE_S", 5.0)
+    asked.hub.repositories[GGUF] = Repository(files={"m-q4_k_m.gguf": gguf_file(GGUF_ENTRIES)})
+    asked.hub.stalls = True
+    with pytest.raises(UnavailableError, match="does not answer in time") as refused:
+        await asked(f"hf:{GGUF}")
+    assert refused.value.code == "hub_unreachable"
 
 
 async def test_what_is_no_model(asked: Asked) -> None:

@@ -8,7 +8,7 @@ class HubWords:
     def __init__(self, hub: str, reference: ModelReference, *, has_token: bool) -> None:
         """`hub` is its address, as the operator set it."""
         self._hub = hub
-        self._host = hub.partition("://")[2]
+        self.host = hub.partition("://")[2]
         self._model = reference
         self._has_token = has_token
 
@@ -19,13 +19,13 @@ class HubWords:
             else "a private model needs a token that may read it"
         )
         return ModelError(
-            f"{self._host} knows no model {self._model.repository}. Check how it is spelled; {hint}.",
+            f"{self.host} knows no model {self._model.repository}. Check how it is spelled; {hint}.",
             code="model_not_found",
         )
 
     def revision_not_found(self) -> ModelError:
         return ModelError(
-            f"{self._model.repository} at {self._host} has no revision {self._model.revision}. "
+            f"{self._model.repository} at {self.host} has no revision {self._model.revision}. "
             "Leave it out for the newest, or name a branch, tag or commit.",
             code="revision_not_found",
         )
@@ -43,7 +43,7 @@ class HubWords:
 
     def token_refused(self) -> ModelError:
         return ModelError(
-            f"{self._host} refused the token. Check that it was copied whole, has not expired, and may read "
+            f"{self.host} refused the token. Check that it was copied whole, has not expired, and may read "
             f"{self._model.repository}.",
             code="hub_token_refused",
         )
@@ -63,6 +63,6 @@ class HubWords:
         )
         token = ", or give a token" if status == 429 and not self._has_token else ""
         return UnavailableError(
-            f"{self._host} answered with HTTP status {status} when asked for {self._model.repository}. {wait}{token}.",
+            f"{self.host} answered with HTTP status {status} when asked for {self._model.repository}. {wait}{token}.",
             code="hub_unreachable",
         )

@@ -116,7 +116,7 @@ class ModelRead(BaseModel):
     files: int
     download_bytes: int
     gguf_files: list[str]
-    """The quantisations there are."""
+    """The quantisations there are, the 50 smallest."""
 
 
 class ModelPlanRead(BaseModel):
