@@ -207,7 +207,10 @@ async def test_what_is_no_model(asked: Asked) -> None:
 async def test_a_hub_that_misbehaves(asked: Asked) -> None:
     cases = [
         (JSONResponse({}, 500), "HTTP status 500"),
-        (JSONResponse({}, 429), "or give a token"),
+        (JSONResponse({}, 429), "in 60 s, or give a token"),
+        (JSONResponse({}, 429, {"Retry-After": "7"}), "in 7 s,"),
+        (JSONResponse({}, 429, {"Retry-After": "999999"}), "in 600 s,"),
+        (JSONResponse({}, 429, {"Retry-After": "Fri, 31 Dec 1999 23:59:59 GMT"}), "in 60 s,"),
         (Response(b"x" * (9 << 20)), "sent more than"),
         (RedirectResponse("http://169.254.169.254/latest"), "not reached by HTTPS"),
     ]

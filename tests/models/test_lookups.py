@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 
 from moorage.kit.clock import Clock, VirtualClock
+from moorage.kit.errors import TooManyRequestsError
 from moorage.models import lookups
 from moorage.models.facts import ModelFacts, facts_from
+from moorage.models.hub_words import HubBusyError, HubWords
 from moorage.models.lookups import ModelLookups
 from moorage.models.reference import ModelReference, parse_reference
 
@@ -19,6 +21,7 @@ class Asked:
 
     def __init__(self, files: list[str], config_bytes: int = 1000) -> None:
         self.times = 0
+        self.has_enough = False
         self.lookups = ModelLookups()
         self.clock = VirtualClock()
         self._description = {"siblings": [{"rfilename": name, "size": 5} for name in files]}
@@ -28,6 +31,8 @@ class Asked:
         self, hub: str, reference: ModelReference, token: str | None, *, gguf: str | None, clock: Clock
     ) -> ModelFacts:
         self.times += 1
+        if self.has_enough and token is None:
+            raise HubWords(hub, reference, has_token=False).busy("120")
         described = {**self._description, "pipeline_tag": "text-generation"}
         return replace(facts_from(reference, described), config_bytes=self._config_bytes)
 
@@ -97,3 +102,36 @@ async def test_all_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None
     for number in range(100):
         await asked(f"asker {number}")
     assert 20 < asked.kept <= (4 << 20) // 100_000
+
+
+async def test_one_person_does_not_use_up_the_hubs_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = asked_of(monkeypatch, ["model.safetensors"])
+    for number in range(30):
+        await asked("eve", f"hf:made/up-{number}")
+    with pytest.raises(TooManyRequestsError, match="30 models within a minute") as refused:
+        await asked("eve", "hf:made/up-30")
+    assert (asked.times, refused.value.retry_after_s) == (30, 2)
+    await asked("eve", "hf:made/up-29")
+    assert asked.times == 30, "what is remembered is had all the same"
+    await asked("ada")
+    await asked.clock.advance(2)
+    await asked("eve", "hf:made/up-30")
+    assert asked.times == 32
+
+
+async def test_a_hub_that_has_had_enough_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = asked_of(monkeypatch, ["model.safetensors"])
+    asked.has_enough = True
+    for asker, clause in (("eve", "in 120 s"), ("eve", "in 120 s"), ("ada", "in 120 s, or give a token")):
+        with pytest.raises(HubBusyError, match=clause):
+            await asked(asker)
+    assert asked.times == 1
+    await asked("ada", token="hf_own")
+    assert asked.times == 2, "with a token the hub counts for its owner"
+    await asked.clock.advance(119)
+    with pytest.raises(HubBusyError, match="in 1 s"):
+        await asked("ada")
+    await asked.clock.advance(1)
+    asked.has_enough = False
+    await asked("ada")
+    assert asked.times == 3

@@ -143,6 +143,8 @@ class _Lookup:
             raise self._words.not_found()
         if answer.status in (401, 403):
             raise self._words.token_refused()
+        if answer.status == 429:
+            raise self._words.busy(answer.headers.get("Retry-After"))
         raise self._words.odd_status(answer.status)
 
 

@@ -12,7 +12,9 @@ from moorage.kit.clock import Clock
 from moorage.kit.fair_slots import FairSlots
 from moorage.models.facts import ModelFacts
 from moorage.models.hub import look_up_model
+from moorage.models.hub_words import HubBusyError, HubWords
 from moorage.models.kinds import ModelFormat
+from moorage.models.pace import LookupPace
 from moorage.models.reference import ModelReference
 
 _KEPT_S = 60.0
@@ -35,6 +37,7 @@ class _Kept:
 class ModelLookups:
     def __init__(self) -> None:
         self._slots = FairSlots(40, 4, most_waiting=8, wait_s=10.0)
+        self._pace = LookupPace()
         self._kept: OrderedDict[Key, _Kept] = OrderedDict()
         """The oldest first."""
 
@@ -53,12 +56,26 @@ class ModelLookups:
         kept = self._kept.get((*whose, gguf or "")) or self._kept.get((*whose, _ANY_FILE))
         if kept is not None:
             return kept.facts
-        async with self._slots.taken(asker):
-            facts = await look_up_model(hub, reference, token, gguf=gguf, clock=clock)
+        self._refuse_too_many(asker, hub, reference, token, clock.monotonic())
+        try:
+            async with self._slots.taken(asker):
+                facts = await look_up_model(hub, reference, token, gguf=gguf, clock=clock)
+        except HubBusyError as exc:
+            if token is None:
+                self._pace.pause(hub, exc.wait_s, clock.monotonic())
+            raise
         # Which file was wanted says something about a repository of GGUF files alone.
         file = gguf or "" if facts.format is ModelFormat.GGUF else _ANY_FILE
         self._keep((*whose, file), _Kept(clock.monotonic(), facts))
         return facts
+
+    def _refuse_too_many(
+        self, asker: str, hub: str, reference: ModelReference, token: str | None, now_s: float
+    ) -> None:
+        left_s = self._pace.pause_left_s(hub, now_s)
+        if left_s and token is None:
+            raise HubWords(hub, reference, has_token=False).paused(left_s)
+        self._pace.take(asker, now_s)
 
     def _keep(self, key: Key, new: _Kept) -> None:
         self._forget_old(new.since_s)
