@@ -69,6 +69,17 @@ def test_where_only_strangers_have_room_enough_it_is_said(ours: list[InstanceTyp
         chosen(offered(*ours, STRANGERS))
 
 
+def test_the_context_that_fits_is_named_where_nothing_else_does() -> None:
+    """Also if another type, which no context helps with, lacks less."""
+    small = replace(OURS, name="cpu-small", memory_bytes=4 << 30)
+    no_disk = replace(small, name="no-disk", memory_bytes=5 << 30, disk_bytes=1 << 20)
+    with pytest.raises(ModelError) as refused:
+        chosen(offered(small, no_disk), requests_at_once=64)
+    assert "does not fit on no-disk" in refused.value.message
+    assert refused.value.message.endswith(" A context of 1,024 tokens fits on cpu-small.")
+    assert chosen(offered(small), requests_at_once=64, context_tokens=1024)[0] == "cpu-small"
+
+
 def test_an_answer_names_some_of_many_files() -> None:
     answer = {"siblings": [{"rfilename": f"{number}.gguf", "size": 1 + number} for number in range(20_000)]}
     facts = replace(facts_from(parse_reference(MODEL), answer), config=SHAPE)

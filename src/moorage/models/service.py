@@ -14,7 +14,7 @@ from moorage.containers.schemas import ContainerCreate, GeneralResources, Health
 from moorage.containers.spec import ApiPath
 from moorage.kit.errors import FieldError, InvalidInputError, ModelError
 from moorage.models.facts import ModelFacts, NotUsableError
-from moorage.models.fitting import Fit, refusal, smallest_that_fits
+from moorage.models.fitting import Fit, refusal, shorter_context, smallest_that_fits
 from moorage.models.planning import ModelPlan, ServerSettings, Wish, plan, settings_for
 from moorage.models.reference import ModelReference, parse_reference
 from moorage.models.schemas import ModelDeploy, ModelWish
@@ -147,22 +147,24 @@ def _fit_of(wish: ModelDeploy, choice: Choice) -> Fit:
 
 
 def nothing_fits(choice: Choice) -> str:
+    """Of what may be chosen."""
     demand = choice.plan.demand
+    elsewhere = smallest_that_fits(choice.fits)
+    if elsewhere is not None:
+        instance_type, shorter = elsewhere.instance_type, shorter_context(choice.allowed)
+        return (
+            f"{demand.model} fits on no instance type of the infrastructure {choice.infrastructure!r}."
+            f"{f' {shorter}' if shorter is not None else ''} "
+            f"It fits on {instance_type.name}, if infrastructure is to be {instance_type.infrastructure!r}."
+        )
     closest = max(
         (one for one in choice.allowed if one.free_bytes is not None),
         key=lambda one: one.free_bytes or 0,
         default=None,
     )
-    sentence = (
-        refusal(demand, closest, choice.allowed)
-        if closest is not None
-        else f"{demand.model} fits on no instance type that is offered here."
-    )
-    elsewhere = smallest_that_fits(choice.fits)
-    if elsewhere is None:
-        return sentence
-    kind = elsewhere.instance_type.infrastructure
-    return f"{sentence} It fits on {elsewhere.instance_type.name}, if infrastructure is to be {kind!r}."
+    if closest is None:
+        return f"{demand.model} fits on no instance type that is offered here."
+    return refusal(demand, closest, choice.allowed)
 
 
 def _may_run(fit: Fit, infrastructure: str) -> bool:
