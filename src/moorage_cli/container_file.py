@@ -48,6 +48,8 @@ class DeployOptions:
     health_timeout_s: int | None = None
     api_path: str | None = None
     sleep_after_s: int | None = None
+    infrastructure: str | None = None
+    as_proposed: bool = False
     environment: tuple[str, ...] = ()
     environment_file: Path | None = None
 
@@ -84,6 +86,7 @@ def deploy_body(body: Record, options: DeployOptions, environment: Mapping[str, 
         "port": options.port,
         "api_path": options.api_path,
         "sleep_after_s": options.sleep_after_s,
+        "infrastructure": options.infrastructure,
     }
     body.update({key: value for key, value in simple.items() if value is not None})
     if not isinstance(body.get("image"), str) or not body["image"]:

@@ -22,8 +22,12 @@ _OF_THE_TEMPLATE = {
     "health_path": "--health-path",
     "health_timeout_s": "--health-timeout",
     "api_path": "--api-path",
+    "as_proposed": "--as-proposed",
 }
 """What a model's template says; `moor edit` changes it afterwards."""
+
+_OF_THE_CONTAINER = ("name", "env", "sleep_after_s")
+"""What a model's memory does not depend on."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,9 @@ def model_body(model: ModelOptions, options: DeployOptions, environment: Mapping
         raise UsageError(
             f"{model.model!r} is not a model. Write hf:ORGANIZATION/NAME, or --image {model.model} for an image."
         )
-    given = [option for name, option in _OF_THE_TEMPLATE.items() if getattr(options, name) is not None]
+    given = [
+        option for name, option in _OF_THE_TEMPLATE.items() if getattr(options, name) not in (None, False)
+    ]
     if given:
         raise UsageError(
             f"A model's template says {', '.join(given)}. Leave it out, or deploy an image with --image."
@@ -58,6 +64,8 @@ def model_body(model: ModelOptions, options: DeployOptions, environment: Mapping
         "file": model.file,
         "hub_token": token,
         "name": options.name,
+        "infrastructure": options.infrastructure,
+        "sleep_after_s": options.sleep_after_s,
     }
     body = {name: value for name, value in body.items() if value is not None}
     return {**body, "env": env} if env else body
@@ -65,7 +73,7 @@ def model_body(model: ModelOptions, options: DeployOptions, environment: Mapping
 
 def resolved(session: Session, project: Record, body: Record) -> Record:
     """What the model needs and where it fits."""
-    wish = {name: value for name, value in body.items() if name not in ("name", "env")}
+    wish = {name: value for name, value in body.items() if name not in _OF_THE_CONTAINER}
     found: Record = session.client.post(f"/projects/{project['id']}/models/resolve", wish)
     if not found["ok"]:
         raise CliError(found["message"], code=found["reason"])
@@ -118,6 +126,8 @@ def _row(one: Record) -> list[str]:
     count = f"{one['gpu_count']} × " if one["gpu_count"] > 1 else ""
     shorter = one["longest_context_tokens"]
     fits = "yes" if one["fits"] else one["reason"] or "no"
+    if one["fits"] and one["infrastructure"] == "community":
+        fits += ", on a machine of somebody else's (--infrastructure community)"
     if shorter:
         fits += f" Fits with --context {shorter}."
     return [

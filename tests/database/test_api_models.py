@@ -115,6 +115,21 @@ async def test_what_does_not_fit_is_refused_before_money_is_held(town: Town) -> 
     assert await town.money_and_containers() != before
 
 
+async def test_a_strangers_machine_is_not_agreed_to_by_naming_its_type(town: Town) -> None:
+    await town.api.rows(
+        "UPDATE instance_types SET infrastructure = 'community' WHERE name = 'cpu-medium' RETURNING name"
+    )
+    wish: dict[str, Any] = {
+        "requests_at_once": 1,
+        "resources": {"mode": "general", "instance_type": "cpu-medium"},
+    }
+    problem = assert_problem(await town.deploy(f"hf:{GGUF}", **wish), 422, "invalid_input")
+    assert [one["field"] for one in problem["errors"]] == ["infrastructure"]
+    made = await town.deploy(f"hf:{GGUF}", infrastructure="community", **wish)
+    assert made.status_code == 201, made.text
+    assert made.json()["infrastructure"] == "community"
+
+
 async def test_a_container_comes_of_it(town: Town) -> None:
     answer = await town.deploy(
         f"hf:{GGUF}", name="tiny", hub_token=TOKEN, env={"OWN": "value"}, requests_at_once=1

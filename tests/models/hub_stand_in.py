@@ -1,6 +1,7 @@
 """A model hub on a loopback port, with the layout and the answers of the real one: descriptions, files of a revision, redirects of
 large files, gated and private repositories, and the headers that say what an error means."""
 
+import asyncio
 import json
 import struct
 from collections.abc import AsyncIterator
@@ -10,7 +11,7 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from tests.models.configurations import COUNTED, config_of
@@ -51,6 +52,8 @@ class Hub:
         """Path and Authorization of each request."""
         self.broken: Response | None = None
         """Answers everything, where it is set."""
+        self.stalls = False
+        """Large files begin, and never come to their end."""
         self.app = Starlette(
             routes=[
                 Route("/api/models/{owner}/{name}/revision/{revision:path}", self._describe),
@@ -175,7 +178,7 @@ class Hub:
         name = f"{request.path_params['owner']}/{request.path_params['name']}"
         content = self.repositories[name].files[request.path_params["path"]]
         assert isinstance(content, bytes), "nobody here downloads weights"
-        return Response(content)
+        return StreamingResponse(_without_end(content)) if self.stalls else Response(content)
 
 
 @asynccontextmanager
@@ -203,6 +206,11 @@ def gguf_file(entries: dict[str, Any], size: int = _LARGE) -> bytes:
 
 def _gguf_text(text: str) -> bytes:
     return struct.pack("<Q", len(text.encode())) + text.encode()
+
+
+async def _without_end(content: bytes) -> AsyncIterator[bytes]:
+    yield content[:1000]
+    await asyncio.Event().wait()
 
 
 def _size(content: bytes | int) -> int:

@@ -79,6 +79,16 @@ def test_the_refusal_names_what_helps() -> None:
     assert not fits_of(planned(QWEN, context_tokens=7168))["l4-24gb"].fits
 
 
+def test_the_refusal_names_the_context_that_fits_where_no_type_does() -> None:
+    found = planned(QWEN)
+    fits = fits_of(found, [one for one in CATALOGUE if one.name in ("t4-16gb", "l4-24gb", "cpu-large")])
+    for name in fits:
+        sentence = refusal(found.demand, fits[name], list(fits.values()))
+        assert sentence.startswith(f"{QWEN} does not fit on {name}: ")
+        assert sentence.endswith(" A context of 6,144 tokens fits on l4-24gb.")
+    assert fits_of(planned(QWEN, context_tokens=6144))["l4-24gb"].fits
+
+
 @pytest.mark.parametrize(
     "model", [name for name, one in CONFIGURATIONS.items() if one["config"]["model_type"] not in READERS]
 )

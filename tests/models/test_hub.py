@@ -1,6 +1,7 @@
 """A model is looked up at a hub: what is found, what is refused in which sentence, and where a token goes."""
 
 import json
+import threading
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -9,10 +10,14 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from moorage.kit.clock import system_clock
 from moorage.kit.errors import ModelError, UnavailableError
+from moorage.models import hub
 from moorage.models.facts import ModelFacts
+from moorage.models.gguf_header import config_of_header
 from moorage.models.hub import look_up_model
 from moorage.models.kinds import ModelFormat, ModelKind
 from moorage.models.reference import parse_reference
+from moorage.models.shape import Config
+from moorage.outbound import transport
 from tests.models.hub_stand_in import (
     COMMIT,
     GGUF_ENTRIES,
@@ -26,6 +31,7 @@ from tests.models.hub_stand_in import (
 from tests.ports import free_port
 
 QWEN = "Qwen/Qwen2.5-7B-Instruct"
+GGUF = "Qwen/Qwen2.5-7B-Instruct-GGUF"
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
 
 
@@ -50,6 +56,7 @@ async def test_a_public_model(asked: Asked) -> None:
     assert (facts.kind, facts.format, facts.commit) == (ModelKind.CHAT, ModelFormat.SAFETENSORS, COMMIT)
     assert facts.tensor_types == {"BF16": 7_615_616_512}
     assert facts.config["num_hidden_layers"] == 28
+    assert facts.text_bytes > facts.config_bytes > 100
     assert (facts.license, facts.files, facts.gated, facts.private) == ("apache-2.0", 4, False, False)
     assert facts.download_bytes == 7_615_616_512 * 2 + 4096
     assert [path for path, _ in asked.hub.asked] == [
@@ -137,6 +144,31 @@ async def test_gguf_is_read_from_the_file_that_is_served(asked: Asked) -> None:
         await asked("hf:Qwen/Qwen2.5-7B-Instruct-GGUF", gguf="Q3_K_M")
 
 
+async def test_a_header_is_read_off_the_loop(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = []
+
+    def noted(beginning: bytes) -> Config:
+        threads.append(threading.current_thread())
+        return config_of_header(beginning)
+
+    monkeypatch.setattr(hub, "config_of_header", noted)
+    asked.hub.repositories[GGUF] = Repository(files={"m-q4_k_m.gguf": gguf_file(GGUF_ENTRIES)})
+    await asked(f"hf:{GGUF}")
+    assert len(threads) == 1
+    assert threads[0] is not threading.current_thread()
+
+
+async def test_one_deadline_for_all_of_it(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The beginning of a file is a stream, and streams may take their time; a lookup may not."""
+    monkeypatch.setattr(hub, "_WHOLE_LOOKUP_S", 0.5, raising=False)
+    monkeypatch.setattr(transport, "STREAM_PATIENCE_S", 5.0)
+    asked.hub.repositories[GGUF] = Repository(files={"m-q4_k_m.gguf": gguf_file(GGUF_ENTRIES)})
+    asked.hub.stalls = True
+    with pytest.raises(UnavailableError, match="does not answer in time") as refused:
+        await asked(f"hf:{GGUF}")
+    assert refused.value.code == "hub_unreachable"
+
+
 async def test_what_is_no_model(asked: Asked) -> None:
     chat = {"pipeline_tag": "text-generation"}
     cases: list[tuple[dict[str, Any], dict[str, Any], str, str]] = [
@@ -175,7 +207,10 @@ async def test_what_is_no_model(asked: Asked) -> None:
 async def test_a_hub_that_misbehaves(asked: Asked) -> None:
     cases = [
         (JSONResponse({}, 500), "HTTP status 500"),
-        (JSONResponse({}, 429), "or give a token"),
+        (JSONResponse({}, 429), "in 60 s, or give a token"),
+        (JSONResponse({}, 429, {"Retry-After": "7"}), "in 7 s,"),
+        (JSONResponse({}, 429, {"Retry-After": "999999"}), "in 600 s,"),
+        (JSONResponse({}, 429, {"Retry-After": "Fri, 31 Dec 1999 23:59:59 GMT"}), "in 60 s,"),
         (Response(b"x" * (9 << 20)), "sent more than"),
         (RedirectResponse("http://169.254.169.254/latest"), "not reached by HTTPS"),
     ]

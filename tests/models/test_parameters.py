@@ -3,7 +3,7 @@
 import pytest
 
 from moorage.models.parameters import active_parameters, count_parameters
-from moorage.models.precision import Precision, precision_of
+from moorage.models.precision import Precision, UnknownPrecisionError, precision_of
 from moorage.models.shape import UnknownShapeError
 from tests.models.configurations import CONFIGURATIONS, COUNTED, config_of
 
@@ -78,6 +78,23 @@ def test_quantized_weights(model: str, name: str, gigabytes: float) -> None:
 def test_bits_of_a_quantised_number(quantization: dict[str, object], name: str, bits: float) -> None:
     precision = precision_of({**config_of("Qwen/Qwen2.5-7B-Instruct"), "quantization_config": quantization})
     assert (precision.name, precision.bits_per_parameter) == (name, pytest.approx(bits))
+
+
+@pytest.mark.parametrize(
+    ("method", "shown"),
+    [
+        ("hqq", "hqq"),
+        ("\x1b]0;pwned\x07\u202egnp.exe <img src=x>", "something"),
+        ("a" * 41, "something"),
+        (["hqq"], "something"),
+        ("hqq\n", "something"),
+    ],
+)
+def test_a_method_is_named_only_where_it_is_a_name(method: object, shown: str) -> None:
+    config = {**config_of("Qwen/Qwen2.5-7B-Instruct"), "quantization_config": {"quant_method": method}}
+    with pytest.raises(UnknownPrecisionError) as refused:
+        precision_of(config)
+    assert str(refused.value) == f"is quantised with {shown}, which is not known here"
 
 
 def test_quantisation_leaves_embeddings_and_head_alone() -> None:

@@ -107,6 +107,7 @@ MODEL_PLAN = {
         {
             "instance_type": "l4-24gb",
             "gpu_count": 1,
+            "infrastructure": "operator",
             "price_per_hour_microusd": 800_000,
             "fits": False,
             "reason": "It is 9.1 GB short of the 31.6 GB that are needed.",
@@ -118,6 +119,7 @@ MODEL_PLAN = {
         {
             "instance_type": "l40s-48gb",
             "gpu_count": 1,
+            "infrastructure": "operator",
             "price_per_hour_microusd": 1_550_000,
             "fits": True,
             "reason": None,

@@ -1,6 +1,7 @@
 """`moor deploy hf:…` and `moor templates`."""
 
 import json
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,10 @@ from cli_fixtures import config as config
 from cli_fixtures import fake as fake
 from cli_fixtures import moor as moor
 from cli_server import FakeMoorage, Moor
+
+from moorage_cli.container_file import DeployOptions
+from moorage_cli.errors import UsageError
+from moorage_cli.model_deployment import ModelOptions, model_body, with_resources
 
 QWEN = "hf:Qwen/Qwen2.5-7B-Instruct"
 
@@ -44,6 +49,38 @@ def test_the_api_chooses_the_type_unless_somebody_says(moor: Moor, fake: FakeMoo
     assert scaled["hub_token"] == "hf_mine"
 
 
+def test_whose_machines_is_asked_and_said(moor: Moor, fake: FakeMoorage) -> None:
+    moor("deploy", QWEN, "--infrastructure", "community", "--no-wait")
+    for path in ("resolve", "deploy"):
+        (body,) = fake.asked("POST", f"/projects/prj_one/models/{path}")
+        assert body == {"model": QWEN, "infrastructure": "community"}
+
+
+def test_no_option_of_a_deployment_is_dropped_in_silence(tmp_path: Path) -> None:
+    """Each is sent or refused, also one that is added some day."""
+    variables = tmp_path / "variables"
+    variables.write_text("FROM_FILE=1\n")
+    given: dict[str, object] = {
+        "min_replicas": 2, "max_replicas": 7, "port": 80, "health_timeout_s": 60, "sleep_after_s": 600,
+        "as_proposed": True, "environment": ("OWN=1",), "environment_file": variables,
+    }  # fmt: skip
+    model, found = ModelOptions(QWEN), {"instance_type": "l40s-48gb"}
+    plain = with_resources(model_body(model, DeployOptions(), {}), DeployOptions(), found)
+    for field in fields(DeployOptions):
+        options = DeployOptions(**{field.name: given.get(field.name, "said")})  # type: ignore[arg-type]
+        try:
+            sent = with_resources(model_body(model, options, {}), options, found)
+        except UsageError:
+            continue
+        assert sent != plain, field.name
+
+
+def test_it_sleeps_if_that_is_asked(moor: Moor, fake: FakeMoorage) -> None:
+    moor("deploy", QWEN, "--sleep-after", "600", "--no-wait")
+    assert fake.asked("POST", "/projects/prj_one/models/resolve") == [{"model": QWEN}]
+    assert fake.asked("POST", "/projects/prj_one/models/deploy") == [{"model": QWEN, "sleep_after_s": 600}]
+
+
 def test_a_dry_run_makes_nothing(moor: Moor, fake: FakeMoorage) -> None:
     result = moor("deploy", QWEN, "--dry-run")
     assert result.exit_code == 0, result.stderr
@@ -66,6 +103,7 @@ def test_what_the_hub_does_not_have(moor: Moor, fake: FakeMoorage) -> None:
     [
         (("vllm/vllm-openai",), "is not a model"),
         ((QWEN, "--image", "x", "--port", "80"), "says --image, --port"),
+        ((QWEN, "--as-proposed"), "says --as-proposed"),
         ((QWEN, "-f", "container.toml"), "not both"),
         (("--image", "x", "--context", "5"), "are for a model"),
         (("--image", "x", "--dry-run"), "are for a model"),

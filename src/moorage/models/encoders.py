@@ -1,6 +1,6 @@
 """Parameters of models that read or listen and do not chat: BERT's family and Whisper. Pure; see `parameters.py`."""
 
-from moorage.models.shape import Config, size, size_or
+from moorage.models.shape import Config, layers_of, size, size_or
 from moorage.models.tally import Tally
 
 
@@ -9,7 +9,7 @@ def bert_like(config: Config) -> Tally:
     tally = Tally()
     words = size(config, "vocab_size") + size(config, "max_position_embeddings")
     tally.others((words + size_or(config, 2, "type_vocab_size")) * hidden + 2 * hidden)
-    for _ in range(size(config, "num_hidden_layers")):
+    for _ in range(layers_of(config, "num_hidden_layers")):
         _encoder_layer(tally, hidden, intermediate)
     tally.matrix(hidden, hidden, bias=True)  # the pooler
     return tally
@@ -19,7 +19,7 @@ def distilbert(config: Config) -> Tally:
     hidden = size(config, "dim")
     tally = Tally()
     tally.others((size(config, "vocab_size") + size(config, "max_position_embeddings")) * hidden + 2 * hidden)
-    for _ in range(size(config, "n_layers")):
+    for _ in range(layers_of(config, "n_layers")):
         _encoder_layer(tally, hidden, size(config, "hidden_dim"))
     return tally
 
@@ -29,7 +29,7 @@ def modernbert(config: Config) -> Tally:
     hidden, intermediate = size(config, "hidden_size"), size(config, "intermediate_size")
     tally = Tally()
     tally.others(size(config, "vocab_size") * hidden + hidden)
-    for layer in range(size(config, "num_hidden_layers")):
+    for layer in range(layers_of(config, "num_hidden_layers")):
         tally.matrix(hidden, 3 * hidden)
         tally.matrix(hidden, hidden)
         tally.matrix(hidden, 2 * intermediate)
@@ -47,11 +47,11 @@ def whisper(config: Config) -> Tally:
     tally.others((size(config, "max_source_positions") + size(config, "max_target_positions")) * width)
     tally.others(size(config, "vocab_size") * width)
     tally.others(2 * 2 * width)
-    for _ in range(size(config, "encoder_layers")):
+    for _ in range(layers_of(config, "encoder_layers")):
         _whisper_attention(tally, width)
         _whisper_feed_forward(tally, width, size(config, "encoder_ffn_dim"))
         tally.others(2 * 2 * width)
-    for _ in range(size(config, "decoder_layers")):
+    for _ in range(layers_of(config, "decoder_layers")):
         _whisper_attention(tally, width)
         _whisper_attention(tally, width)
         _whisper_feed_forward(tally, width, size(config, "decoder_ffn_dim"))

@@ -72,10 +72,17 @@ class ModelFacts:
     architecture: str | None
     gguf: tuple[GgufFile, ...] = ()
     config: Config = field(default_factory=dict)
+    config_bytes: int = 0
+    """Of the text that it was read from."""
 
     @property
     def parameters_of_hub(self) -> int | None:
         return sum(self.tensor_types.values()) or None
+
+    @property
+    def text_bytes(self) -> int:
+        """About as much of strangers' text is held here: the rest is bounded, and small beside it."""
+        return 2048 + self.config_bytes + sum(len(one.name) + len(one.tag) + 64 for one in self.gguf)
 
 
 def facts_from(reference: ModelReference, answer: object) -> ModelFacts:

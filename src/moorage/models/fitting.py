@@ -99,11 +99,20 @@ def refusal(demand: Demand, wanted: Fit, fits: Sequence[Fit]) -> str:
     best = smallest_that_fits(fits)
     sentence = f"{demand.model} does not fit on {wanted.instance_type.name}: {_lowered(wanted.reason or '')}"
     if best is None:
-        return f"{sentence} No instance type here is large enough; ask for a shorter context, fewer requests at once or a smaller model."
+        helps = shorter_context([wanted]) or shorter_context(fits)
+        return f"{sentence} {helps or 'No instance type here is large enough; ask for fewer requests at once or a smaller model.'}"
     shorter = (
         f", or a context of {wanted.longest_context:,} tokens" if wanted.longest_context is not None else ""
     )
     return f"{sentence} It fits on {best.instance_type.name}{shorter}."
+
+
+def shorter_context(fits: Sequence[Fit]) -> str | None:
+    """The longest with which it would fit, and where, in a sentence."""
+    found = max(fits, key=lambda one: one.longest_context or 0, default=None)
+    if found is None or found.longest_context is None:
+        return None
+    return f"A context of {found.longest_context:,} tokens fits on {found.instance_type.name}."
 
 
 def _fit_without_gpu(demand: Demand, instance_type: InstanceType) -> Fit:

@@ -13,11 +13,14 @@ HEADER_BYTES = 128 * 1024
 """More than the entries about the model take in any file that was looked at: a chat template is the longest of them."""
 _MAGIC = b"GGUF"
 _MOST_ENTRIES = 4096
-_MOST_TEXT_BYTES = 1 << 20
+_LENGTH_BYTES = 8
 _NUMBERS: Mapping[int, str] = {
     0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"
 }  # fmt: skip
+_FRACTIONS = ("<f", "<d")
 _TEXT, _LIST = 8, 9
+_MOST_NUMBERS = 4096
+"""Of a list that are looked at: models have fewer layers."""
 _NAMES = {
     "block_count": "num_hidden_layers",
     "embedding_length": "hidden_size",
@@ -77,31 +80,43 @@ def _value(data: bytes, at: int, kind: int) -> tuple[object, int]:
     if kind == _TEXT:
         return _text(data, at)
     if kind == _LIST:
-        return _first_of_list(data, at)
+        return _largest_of_list(data, at)
     if kind not in _NUMBERS:
         raise ValueError("holds a value of a type that does not exist")
     return _number(data, at, _NUMBERS[kind])
 
 
-def _first_of_list(data: bytes, at: int) -> tuple[object, int]:
+def _largest_of_list(data: bytes, at: int) -> tuple[object, int]:
     """Some models have a number for each layer; the largest stands for all of them."""
     kind, at = _number(data, at, "<I")
     count, at = _number(data, at, "<Q")
     if int(kind) == _LIST:
         raise ValueError("holds a list of lists")
-    largest: object = None
-    for _ in range(int(count)):
-        value, at = _value(data, at, int(kind))
-        if isinstance(value, int) and (not isinstance(largest, int) or value > largest):
-            largest = value
-    return largest, at
+    if int(kind) == _TEXT:
+        for _ in range(int(count)):
+            at = _end_of_text(data, at)
+        return None, at
+    if int(kind) not in _NUMBERS:
+        raise ValueError("holds a value of a type that does not exist")
+    # A list is as long as its writer likes, so what is behind it is found by its width and not by walking there.
+    layout = _NUMBERS[int(kind)]
+    end = at + int(count) * struct.calcsize(layout)
+    if end > len(data):
+        raise _EndError
+    first = struct.unpack_from(f"<{min(int(count), _MOST_NUMBERS)}{layout[1]}", data, at)
+    return None if layout in _FRACTIONS else max(first, default=None), end
 
 
 def _text(data: bytes, at: int) -> tuple[str, int]:
+    end = _end_of_text(data, at)
+    return data[at + _LENGTH_BYTES : end].decode(errors="replace"), end
+
+
+def _end_of_text(data: bytes, at: int) -> int:
     length, at = _number(data, at, "<Q")
-    if length > _MOST_TEXT_BYTES or at + int(length) > len(data):
+    if at + int(length) > len(data):
         raise _EndError
-    return data[at : at + int(length)].decode(errors="replace"), at + int(length)
+    return at + int(length)
 
 
 def _number(data: bytes, at: int, layout: str) -> tuple[int | float, int]:

@@ -30,12 +30,14 @@ from moorage.outbound.addresses import (
     strict_url,
     system_lookup,
 )
-from moorage.outbound.transport import Answer, OpenAnswer, Transport, TransportError
+from moorage.outbound.transport import TOTAL_TIMEOUT_S, Answer, OpenAnswer, Transport, TransportError
 
 MAX_DESCRIPTION_BYTES = 8 << 20
 MAX_CONFIG_BYTES = 1 << 20
 _MOST_DESCRIPTION_VALUES = 250_000
 _MOST_CONFIG_VALUES = 50_000
+_WHOLE_LOOKUP_S = TOTAL_TIMEOUT_S
+"""Requests have a deadline of their own, the body of a GGUF file has none that is as short."""
 
 
 async def look_up_model(
@@ -55,8 +57,10 @@ async def look_up_model(
         origin = origin_of(base)
         host = f"[{origin.host}]" if ":" in origin.host else origin.host
         reach = Reach(origin, (f"{host}:{origin.port}",), lookup)
-        async with Transport(reach, clock, tls) as transport:
+        async with asyncio.timeout(_WHOLE_LOOKUP_S), Transport(reach, clock, tls) as transport:
             return await _Lookup(base, reference, token, transport, words).facts(gguf)
+    except TimeoutError as exc:
+        raise words.unreachable(f"{words.host} does not answer in time") from exc
     except (TransportError, AddressRefusedError) as exc:
         raise words.unreachable(str(exc)) from exc
     except NotUsableError as exc:
@@ -87,7 +91,7 @@ class _Lookup:
         config = await asyncio.to_thread(_parsed, answer.body, _MOST_CONFIG_VALUES)
         if not isinstance(config, Mapping):
             raise NotUsableError("not_a_model", f"has a {name} that is not a configuration")
-        return replace(facts, config=config)
+        return replace(facts, config=config, config_bytes=len(answer.body))
 
     async def _header(self, facts: ModelFacts, wanted: str | None) -> Mapping[str, Any]:
         """Of the file that is going to be served."""
@@ -100,7 +104,7 @@ class _Lookup:
                 if len(beginning) >= HEADER_BYTES:
                     break
         try:
-            return config_of_header(beginning[:HEADER_BYTES])
+            return await asyncio.to_thread(config_of_header, beginning[:HEADER_BYTES])
         except ValueError as exc:
             raise NotUsableError("not_a_model", f"has a file that {exc}") from exc
 
@@ -139,6 +143,8 @@ class _Lookup:
             raise self._words.not_found()
         if answer.status in (401, 403):
             raise self._words.token_refused()
+        if answer.status == 429:
+            raise self._words.busy(answer.headers.get("Retry-After"))
         raise self._words.odd_status(answer.status)
 
 

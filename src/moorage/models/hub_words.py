@@ -1,14 +1,28 @@
 """Everything a hub can refuse, as a sentence to act on. Pure. None holds a token, or text that a hub chose."""
 
+import re
+
 from moorage.kit.errors import ModelError, UnavailableError
 from moorage.models.reference import ModelReference
+
+_USUAL_PAUSE_S = 60
+_LONGEST_PAUSE_S = 600
+"""However long a hub asks for: then it is asked once more."""
+
+
+class HubBusyError(UnavailableError):
+    """The hub was asked too often."""
+
+    def __init__(self, message: str, *, wait_s: int) -> None:
+        super().__init__(message, code="hub_unreachable")
+        self.wait_s = wait_s
 
 
 class HubWords:
     def __init__(self, hub: str, reference: ModelReference, *, has_token: bool) -> None:
         """`hub` is its address, as the operator set it."""
         self._hub = hub
-        self._host = hub.partition("://")[2]
+        self.host = hub.partition("://")[2]
         self._model = reference
         self._has_token = has_token
 
@@ -19,13 +33,13 @@ class HubWords:
             else "a private model needs a token that may read it"
         )
         return ModelError(
-            f"{self._host} knows no model {self._model.repository}. Check how it is spelled; {hint}.",
+            f"{self.host} knows no model {self._model.repository}. Check how it is spelled; {hint}.",
             code="model_not_found",
         )
 
     def revision_not_found(self) -> ModelError:
         return ModelError(
-            f"{self._model.repository} at {self._host} has no revision {self._model.revision}. "
+            f"{self._model.repository} at {self.host} has no revision {self._model.revision}. "
             "Leave it out for the newest, or name a branch, tag or commit.",
             code="revision_not_found",
         )
@@ -43,7 +57,7 @@ class HubWords:
 
     def token_refused(self) -> ModelError:
         return ModelError(
-            f"{self._host} refused the token. Check that it was copied whole, has not expired, and may read "
+            f"{self.host} refused the token. Check that it was copied whole, has not expired, and may read "
             f"{self._model.repository}.",
             code="hub_token_refused",
         )
@@ -58,11 +72,21 @@ class HubWords:
         )
 
     def odd_status(self, status: int) -> UnavailableError:
-        wait = (
-            "It limits how often it may be asked; wait some minutes" if status == 429 else "Try again later"
-        )
-        token = ", or give a token" if status == 429 and not self._has_token else ""
         return UnavailableError(
-            f"{self._host} answered with HTTP status {status} when asked for {self._model.repository}. {wait}{token}.",
+            f"{self.host} answered with HTTP status {status} when asked for {self._model.repository}. Try again later.",
             code="hub_unreachable",
+        )
+
+    def busy(self, retry_after: str | None) -> HubBusyError:
+        """`retry_after` as the hub's header says it: a number of seconds, or anything else."""
+        said = re.fullmatch(r"[0-9]{1,6}", retry_after or "")
+        wait_s = min(max(int(said[0]), 1), _LONGEST_PAUSE_S) if said is not None else _USUAL_PAUSE_S
+        return self.paused(wait_s)
+
+    def paused(self, wait_s: int) -> HubBusyError:
+        token = "" if self._has_token else ", or give a token"
+        return HubBusyError(
+            f"{self._model.repository} cannot be looked up: {self.host} limits how often it may be asked. "
+            f"Try again in {wait_s} s{token}.",
+            wait_s=wait_s,
         )

@@ -10,7 +10,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from moorage.models.encoders import bert_like, distilbert, modernbert, whisper
-from moorage.models.shape import Config, UnknownShapeError, key_value_heads, size, size_or, text_config
+from moorage.models.shape import (
+    Config,
+    UnknownShapeError,
+    key_value_heads,
+    layers_of,
+    size,
+    size_or,
+    text_config,
+)
 from moorage.models.tally import Tally
 
 
@@ -100,15 +108,16 @@ def _decoder(config: Config) -> Tally:
     model_type = str(config["model_type"])
     family = _DECODERS[model_type]
     hidden, heads = size(config, "hidden_size", "n_embd"), size(config, "num_attention_heads", "n_head")
-    layers = size(config, "num_hidden_layers", "n_layer")
+    layers = layers_of(config, "num_hidden_layers", "n_layer")
     tally = Tally()
     _embeddings(tally, config, family, hidden)
     head_size = size_or(config, hidden // heads, "head_dim")
     groups = key_value_heads(config, model_type, heads)
+    with_experts = _layers_with_experts(config, layers) if model_type in _EXPERTS else frozenset()
     for layer in range(layers):
         _attention(tally, config, family, hidden, heads, groups, head_size)
         tally.others(family.norms * hidden * (2 if family.norm_bias else 1))
-        if model_type in _EXPERTS and _has_experts(config, layer):
+        if layer in with_experts:
             _EXPERTS[model_type](tally, config, hidden)
         else:
             _feed_forward(
@@ -179,11 +188,15 @@ _EXPERTS: Mapping[str, Callable[[Tally, Config, int], None]] = {
 }
 
 
-def _has_experts(config: Config, layer: int) -> bool:
-    dense = config.get("mlp_only_layers")
-    if isinstance(dense, list) and layer in dense:
-        return False
-    return (layer + 1) % size_or(config, 1, "decoder_sparse_step") == 0
+def _layers_with_experts(config: Config, layers: int) -> frozenset[int]:
+    step, listed = size_or(config, 1, "decoder_sparse_step"), config.get("mlp_only_layers")
+    sparse = frozenset(range(step - 1, layers, step))
+    # The list is as long as whoever wrote it likes: it is passed through once, not once for each layer.
+    return (
+        sparse.difference(one for one in listed if isinstance(one, int))
+        if isinstance(listed, list)
+        else sparse
+    )
 
 
 def _deepseek(config: Config) -> Tally:
@@ -194,7 +207,7 @@ def _deepseek(config: Config) -> Tally:
     first_dense, every = size_or(config, 0, "first_k_dense_replace"), size_or(config, 1, "moe_layer_freq")
     tally = Tally()
     _embeddings(tally, config, Decoder(), hidden)
-    for layer in range(size(config, "num_hidden_layers")):
+    for layer in range(layers_of(config, "num_hidden_layers")):
         if query_rank:
             tally.matrix(hidden, query_rank)
             tally.others(query_rank)
@@ -232,7 +245,7 @@ def _falcon(config: Config) -> Tally:
     tally.others(vocabulary * hidden + 2 * hidden)
     if not config.get("tie_word_embeddings", True):
         tally.others(vocabulary * hidden)
-    for _ in range(size(config, "num_hidden_layers", "n_layer")):
+    for _ in range(layers_of(config, "num_hidden_layers", "n_layer")):
         tally.matrix(hidden, (heads + 2 * groups) * head_size, bias=bias)
         tally.matrix(hidden, hidden, bias=bias)
         _feed_forward(tally, hidden, size_or(config, 4 * hidden, "ffn_hidden_size"), gated=False, bias=bias)

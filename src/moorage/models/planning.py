@@ -210,7 +210,7 @@ def _weights(facts: ModelFacts, wish: Wish) -> tuple[Precision, Weights, GgufFil
 
 def _counted(facts: ModelFacts, precision: Precision, count: ParameterCount | None) -> Weights:
     """What the hub counted in the files comes first: it knows of every tensor, and of those that see or hear."""
-    active = active_parameters(facts.config, count) if count is not None else None
+    active = _active(facts, count) if count is not None else None
     if precision.is_quantized:
         parameters = count.total if count is not None else None
         packed_bytes = stored_bytes(facts.tensor_types)
@@ -236,6 +236,14 @@ def _counted(facts: ModelFacts, precision: Precision, count: ParameterCount | No
         active,
         counted_by,
     )
+
+
+def _active(facts: ModelFacts, count: ParameterCount) -> int | None:
+    """None where the configuration holds something else than numbers of experts; they change nothing about the memory."""
+    try:
+        return active_parameters(facts.config, count)
+    except UnknownShapeError:
+        return None
 
 
 def _file_bytes(facts: ModelFacts) -> int:

@@ -1,5 +1,6 @@
 """In how many bits a model's numbers lie in memory: as its configuration and its files say, and as servers load them. Pure."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -142,7 +143,9 @@ def _quantized(quantization: Config, plain_bytes: float) -> Precision:
     if method == "modelopt":
         fp4 = "FP4" in str(quantization.get("quant_algo") or quantization.get("quantization"))
         return Precision("nvfp4", 4, 16, 8) if fp4 else Precision("fp8", 8)
-    raise UnknownPrecisionError(f"is quantised with {method[:40] or 'something'}, which is not known here")
+    # Somebody else's text: it is repeated only where it is a name.
+    name = method if re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,39}", method) else "something"
+    raise UnknownPrecisionError(f"is quantised with {name}, which is not known here")
 
 
 def _compressed(quantization: Config, plain_bytes: float) -> Precision:

@@ -1,11 +1,11 @@
 """Models and templates as the API speaks of them."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from moorage.containers.schemas import Resources, Text
-from moorage.containers.spec import ApiPath, RegistryProvider
+from moorage.containers.spec import LONGEST_IDLENESS_S, SHORTEST_IDLENESS_S, ApiPath, RegistryProvider
 from moorage.models.planning import LEAST_CONTEXT, MOST_CONTEXT
 
 HubToken = Annotated[str, Field(min_length=1, max_length=500, pattern=r"^[!-~]+$")]
@@ -26,6 +26,8 @@ class ModelWish(BaseModel):
     """Of a repository of GGUF files: its name, or its quantisation such as `Q4_K_M`."""
     hub_token: HubToken | None = None
     """For a private or gated model. It goes to the hub and, when deployed, into the container; it never comes back."""
+    infrastructure: Literal["operator", "community", "any"] = "operator"
+    """Whose machines it may run on. Who owns a community machine can read what runs there, so nothing is put on one unasked."""
 
 
 class ModelDeploy(ModelWish):
@@ -36,6 +38,8 @@ class ModelDeploy(ModelWish):
     """By default one replica on the cheapest instance type that fits."""
     env: dict[str, str] = Field(default_factory=dict)
     """Beside what the template sets, and before it where both name a variable."""
+    sleep_after_s: int | None = Field(default=None, ge=SHORTEST_IDLENESS_S, le=LONGEST_IDLENESS_S)
+    """So long without a request, and it sleeps and costs nothing; None: never."""
 
 
 class MemoryRead(BaseModel):
@@ -112,7 +116,7 @@ class ModelRead(BaseModel):
     files: int
     download_bytes: int
     gguf_files: list[str]
-    """The quantisations there are."""
+    """The quantisations there are, the 50 smallest."""
 
 
 class ModelPlanRead(BaseModel):
@@ -131,9 +135,9 @@ class ModelPlanRead(BaseModel):
     memory: MemoryRead | None = None
     """On one GPU."""
     instance_types: list[FitRead] = []
-    """Cheap ones first."""
+    """Cheap ones first, of every infrastructure."""
     instance_type: str | None = None
-    """The cheapest that fits, of those that have room now where there are any."""
+    """The cheapest that fits, of the infrastructure that was asked for and of those that have room now where there are any."""
     settings: ServerSettingsRead | None = None
     """For that type."""
 

@@ -14,7 +14,7 @@ from moorage.containers.schemas import ContainerCreate, GeneralResources, Health
 from moorage.containers.spec import ApiPath
 from moorage.kit.errors import FieldError, InvalidInputError, ModelError
 from moorage.models.facts import ModelFacts, NotUsableError
-from moorage.models.fitting import Fit, refusal, smallest_that_fits
+from moorage.models.fitting import Fit, refusal, shorter_context, smallest_that_fits
 from moorage.models.planning import ModelPlan, ServerSettings, Wish, plan, settings_for
 from moorage.models.reference import ModelReference, parse_reference
 from moorage.models.schemas import ModelDeploy, ModelWish
@@ -55,6 +55,13 @@ class Choice:
     fits: Sequence[Fit]
     """Cheap ones first."""
     best: Fit | None
+    """Of those that may be chosen."""
+    infrastructure: str
+
+    @property
+    def allowed(self) -> Sequence[Fit]:
+        """On machines of those whom the model was to be shown to."""
+        return [one for one in self.fits if _may_run(one, self.infrastructure)]
 
 
 def parsed(model: str) -> ModelReference:
@@ -73,8 +80,10 @@ def choose(facts: ModelFacts, wish: ModelWish, offers: Offers, hub: str) -> Choi
         raise ModelError(f"{facts.reference.repository} {exc}.", code=exc.code) from exc
     by_price = sorted(offers.types, key=lambda one: (one.price_per_hour_microusd, one.name))
     fits = [found.fit(one, offers.gpu(one)) for one in by_price]
-    free = [one for one in fits if one.fits and offers.free(one.instance_type) > 0]
-    return Choice(found, fits, smallest_that_fits(free) or smallest_that_fits(fits))
+    allowed = [one for one in fits if _may_run(one, wish.infrastructure)]
+    free = [one for one in allowed if one.fits and offers.free(one.instance_type) > 0]
+    best = smallest_that_fits(free) or smallest_that_fits(allowed)
+    return Choice(found, fits, best, wish.infrastructure)
 
 
 def container_of(wish: ModelDeploy, choice: Choice, offers: Offers, hub: str) -> ContainerCreate:
@@ -93,7 +102,9 @@ def container_of(wish: ModelDeploy, choice: Choice, offers: Offers, hub: str) ->
         health_check=HealthCheck(path=settings.health_path, timeout_s=settings.health_timeout_s),
         env=environment_of(settings, wish),
         api_path=ApiPath(settings.api_path),
-        infrastructure="community" if fit.instance_type.infrastructure == "community" else "operator",
+        # As it was said: a type of another infrastructure is refused by whoever makes the container.
+        infrastructure=wish.infrastructure,
+        sleep_after_s=wish.sleep_after_s,
     )
 
 
@@ -129,19 +140,32 @@ def _fit_of(wish: ModelDeploy, choice: Choice) -> Fit:
         fields = (FieldError("resources.instance_type", message),)
         raise InvalidInputError(f"resources.instance_type {message}.", fields=fields)
     if not fit.fits:
-        message = refusal(choice.plan.demand, fit, choice.fits)
+        message = refusal(choice.plan.demand, fit, choice.allowed)
         fields = (FieldError("resources.instance_type", fit.reason or "does not fit"),)
         raise ModelError(message, code=DOES_NOT_FIT, fields=fields)
     return fit
 
 
 def nothing_fits(choice: Choice) -> str:
+    """Of what may be chosen."""
     demand = choice.plan.demand
+    elsewhere = smallest_that_fits(choice.fits)
+    if elsewhere is not None:
+        instance_type, shorter = elsewhere.instance_type, shorter_context(choice.allowed)
+        return (
+            f"{demand.model} fits on no instance type of the infrastructure {choice.infrastructure!r}."
+            f"{f' {shorter}' if shorter is not None else ''} "
+            f"It fits on {instance_type.name}, if infrastructure is to be {instance_type.infrastructure!r}."
+        )
     closest = max(
-        (one for one in choice.fits if one.free_bytes is not None),
+        (one for one in choice.allowed if one.free_bytes is not None),
         key=lambda one: one.free_bytes or 0,
         default=None,
     )
     if closest is None:
         return f"{demand.model} fits on no instance type that is offered here."
-    return refusal(demand, closest, choice.fits)
+    return refusal(demand, closest, choice.allowed)
+
+
+def _may_run(fit: Fit, infrastructure: str) -> bool:
+    return infrastructure in (fit.instance_type.infrastructure, "any")

@@ -18,6 +18,9 @@ from moorage.models.schemas import (
 from moorage.models.service import Choice, Offers, cheapest_for, nothing_fits
 from moorage.models.templates import Template
 
+_MOST_TAGS = 50
+"""Real repositories have thirty or so; another may have as many files as an answer of megabytes."""
+
 
 def plan_json(choice: Choice, offers: Offers, hub: str) -> ModelPlanRead:
     found, best = choice.plan, choice.best
@@ -105,7 +108,7 @@ def _model_json(found: ModelPlan) -> ModelRead:
         private=facts.private,
         files=facts.files,
         download_bytes=found.demand.download_bytes,
-        gguf_files=[one.tag for one in facts.gguf],
+        gguf_files=[one.tag for one in facts.gguf[:_MOST_TAGS]],
     )
 
 

@@ -75,6 +75,13 @@ def deploy(
             show_default="never",
         ),
     ] = None,
+    infrastructure: Annotated[
+        str | None,
+        typer.Option(
+            help="Whose machines: operator, community (whose owners can read what runs there) or any.",
+            show_default="operator",
+        ),
+    ] = None,
     as_proposed: Annotated[
         bool,
         typer.Option("--as-proposed", help="Take what is known of its image: API path, port, health path."),
@@ -121,6 +128,8 @@ def deploy(
         health_timeout_s=health_timeout,
         api_path=api_path,
         sleep_after_s=sleep_after,
+        infrastructure=infrastructure,
+        as_proposed=as_proposed,
         environment=tuple(env or ()),
         environment_file=env_file,
     )
@@ -146,7 +155,7 @@ def deploy(
         from_file = load_container_file(file, session.environment) if file is not None else {}
         body = deploy_body(from_file, options, session.environment)
         project = _project(session)
-        body = with_proposal(session, project, body, as_proposed=as_proposed)
+        body = with_proposal(session, project, body, as_proposed=options.as_proposed)
         container = _create(session, f"/projects/{project['id']}/containers", body)
     _announce(session, container)
     if no_wait:
