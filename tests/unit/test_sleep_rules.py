@@ -12,9 +12,6 @@ from moorage.containers.sleep.state import saved_microusd
 from moorage.gateway.holding.limits import HoldLimits
 from moorage.gateway.holding.messages import (
     Refusal,
-    asks_for_stream,
-    dechunked,
-    is_whole,
     late_answer,
     parse_head,
     sent_on,
@@ -58,36 +55,6 @@ def test_idleness_is_known_only_while_all_gateways_report() -> None:
 def _request(body: bytes, *headers: str) -> tuple[bytes, bytes]:
     lines = ["POST /v1/x HTTP/1.1", "Host: a", *headers]
     return "\r\n".join(lines).encode() + b"\r\n\r\n", body
-
-
-@pytest.mark.parametrize(
-    ("body", "streams"),
-    [
-        (b'{"messages": [], "stream": true}', True),
-        (b'{"messages": [{"content": "\\"stream\\": true"}]}', False),
-        (b'{"stream": false}', False),
-        (b'{"stream": "true"}', False),
-        (b'[{"stream": true}]', False),
-        (b'{"stream": true', False),
-        (b"", False),
-    ],
-)
-def test_what_is_a_stream(body: bytes, streams: bool) -> None:
-    raw, _ = _request(body, f"Content-Length: {len(body)}")
-    assert asks_for_stream(parse_head(raw), body) is streams
-    chunked = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body) if body else b"0\r\n\r\n"
-    raw, _ = _request(chunked, "Transfer-Encoding: chunked")
-    assert is_whole(parse_head(raw), chunked)
-    assert asks_for_stream(parse_head(raw), chunked) is streams
-
-
-@given(st.lists(st.binary(min_size=1, max_size=50), max_size=5))
-def test_chunks_are_put_together_only_when_all_are_there(pieces: list[bytes]) -> None:
-    raw = b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces)
-    whole = raw + b"0\r\n\r\n"
-    assert dechunked(whole) == b"".join(pieces)
-    for end in range(len(raw)):
-        assert dechunked(raw[:end]) is None
 
 
 def test_what_goes_on_is_what_came_but_for_what_is_ours() -> None:

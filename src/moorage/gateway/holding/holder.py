@@ -19,18 +19,16 @@ from typing import Any
 import structlog
 
 from moorage.gateway.dataplane import Applied
+from moorage.gateway.holding.bodies import Body
 from moorage.gateway.holding.limits import HoldLimits
 from moorage.gateway.holding.messages import (
     COMMENT,
     HEAD_BYTES_MAX,
     HEAD_END,
     LAST_CHUNK,
-    Head,
     Refusal,
-    asks_for_stream,
     chunk,
     event,
-    is_whole,
     parse_head,
     sent_on,
     stream_head,
@@ -179,16 +177,16 @@ class Holder:
         record = HeldRecord(
             head.get("x-request-id") or "", head.container_id, self.clock.now(), self.limits.per_container
         )
-        began_s, body = self.clock.monotonic(), b""
+        began_s, body = self.clock.monotonic(), Body(head)
         try:
             while True:
-                refusal, body = await self._held(head, body, client, began_s, record)
+                refusal = await self._held(body, client, began_s, record)
                 if refusal is not None:
                     record.code = refusal.code
                     await _refuse(writer, refusal, record.request_id, begun=record.comments > 0)
                     return
                 with contextlib.suppress(AsleepAgainError):
-                    await self._send_on(head, body, client, record)
+                    await self._send_on(body, client, record)
                     return
                 await self.clock.sleep(_LOOK_AGAIN_S)
         except _ClientLeftError:
@@ -197,51 +195,48 @@ class Holder:
         finally:
             self.records.add(record)
 
-    async def _held(
-        self, head: Head, body: bytes, client: Streams, began_s: float, record: HeldRecord
-    ) -> tuple[Refusal | None, bytes]:
-        """Without a refusal it is to be sent on, with as much of its body as was read."""
+    async def _held(self, body: Body, client: Streams, began_s: float, record: HeldRecord) -> Refusal | None:
+        """None: it goes on to its container, with as much of its body as was read."""
+        head = body.head
         first = not self.places.waits_for(head.container_id)
         held = self.places.take(head.container_id, head.key_id, record.arrived_at)
         if held is None:
-            return FULL, body
+            return FULL
         record.place = max(record.place, held.place)
         try:
             # HAProxy may serve it by now: it sends here what it had in its map a moment ago.
             self._look(head.container_id)
             if not held.answer.done():
                 self._ask_to_wake(head.container_id, at_once=first)
-            body = body or await self._body(head, held, client, began_s)
-            return await self._wait(head, body, held, client, began_s, record), body
+            if not body.is_whole:
+                await self._read(body, held, client, began_s)
+            return await self._wait(body, held, client, began_s, record)
         finally:
             record.held_ms = round((self.clock.monotonic() - began_s) * 1000)
             self.places.leave(held)
 
-    async def _body(self, head: Head, held: Held, client: Streams, began_s: float) -> bytes:
+    async def _read(self, body: Body, held: Held, client: Streams, began_s: float) -> None:
         """As much of it as may be kept here, so that its client need not go on sending; the rest waits there."""
         reader, writer = client
-        if (head.get("expect") or "").lower() == "100-continue":
+        if (body.head.get("expect") or "").lower() == "100-continue":
             writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        body = b""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(max(self._left_s(began_s), 0)):
-                while not is_whole(head, body) and (room := self.places.take_bytes(held, HEAD_BYTES_MAX)):
+                while not body.is_whole and (room := self.places.take_bytes(held, HEAD_BYTES_MAX)):
                     piece = await reader.read(room)
                     self.places.give_back_bytes(held, room - len(piece))
                     if not piece:
                         raise _ClientLeftError
-                    body += piece
-        return body
+                    body.add(piece)
 
     async def _wait(
-        self, head: Head, body: bytes, held: Held, client: Streams, began_s: float, record: HeldRecord
+        self, body: Body, held: Held, client: Streams, began_s: float, record: HeldRecord
     ) -> Refusal | None:
         """None: it goes on to its container."""
         reader, writer = client
-        whole = is_whole(head, body)
-        streams = whole and asks_for_stream(head, body)
+        streams = body.asks_for_stream()
         # Nothing more comes from a client that has sent all, but its end. Of another the rest of the body would.
-        gone = asyncio.create_task(reader.read(1)) if whole and not head.upgrades else None
+        gone = asyncio.create_task(reader.read(1)) if body.is_whole and not body.head.upgrades else None
         try:
             while not held.answer.done():
                 left_s = self._left_s(began_s)
@@ -279,14 +274,13 @@ class Holder:
         code = why.code if why is not None and because else "wake_timeout"
         return Refusal(503, code, message, retry_after_s=5)
 
-    async def _send_on(self, head: Head, body: bytes, client: Streams, record: HeldRecord) -> None:
+    async def _send_on(self, body: Body, client: Streams, record: HeldRecord) -> None:
         _, writer = client
         try:
             async with connected(self.released) as (reader, released):
-                released.write(sent_on(head) + body)
+                released.write(sent_on(body.head) + body.raw)
                 if not record.comments:
-                    whole = is_whole(head, body)
-                    record.replica_id = await pass_on(client, (reader, released), whole=whole)
+                    record.replica_id = await pass_on(client, (reader, released), whole=body.is_whole)
                 else:
                     record.replica_id = await self._events(client, reader, record)
         except (ConnectionError, FileNotFoundError, asyncio.IncompleteReadError) as exc:
