@@ -62,8 +62,7 @@ async def test_a_hundred_at_two_gateways_are_one_wake_and_all_are_answered(
             for n in range(100)
         ]
         await eventually(lambda: holding.holder.places.count() + other.holder.places.count() == 100)
-        # Until a stream has been told that it waits.
-        await asyncio.sleep(1.2)
+        await eventually(lambda: holding.told_to_wait + other.told_to_wait == 50)
         await sleeper.serve(container)
         answers = await asyncio.gather(*asked)
         assert [answer.status for answer in answers] == [200] * 100
@@ -136,7 +135,7 @@ async def test_a_wake_that_fails_answers_each_with_the_verdict(
     plain = [asyncio.create_task(holding.ask(client, sleeper.container_id)) for _ in range(5)]
     streams = [asyncio.create_task(holding.ask(client, sleeper.container_id, stream=True)) for _ in range(5)]
     await eventually(sleeper.is_woken)
-    await asyncio.sleep(0.7)  # The streams have been told 200 by then.
+    await eventually(lambda: holding.holder.places.count() == 10 and holding.told_to_wait == 5)
     await sleeper.put(woken_at=None, state="FAILED", reason="exited", message="It ended with exit code 3.")
     for answer in await asyncio.gather(*plain):
         error = json.loads(answer.body)["error"]
@@ -189,8 +188,7 @@ async def test_what_is_held_when_its_process_dies_is_refused_and_the_next_one_ho
 ) -> None:
     asked = [asyncio.create_task(holding.ask(client, sleeper.container_id)) for _ in range(10)]
     begun = [asyncio.create_task(holding.ask(client, sleeper.container_id, stream=True)) for _ in range(5)]
-    await eventually(lambda: holding.holder.places.count() == 15)
-    await asyncio.sleep(0.7)
+    await eventually(lambda: holding.holder.places.count() == 15 and holding.told_to_wait == 5)
     await holding.die()
     async with asyncio.timeout(10):
         for answer in await asyncio.gather(*asked):
