@@ -71,6 +71,9 @@ async def test_a_hundred_at_two_gateways_are_one_wake_and_all_are_answered(
         assert len(streams) == 50
         assert all(body.startswith(": waiting\n\n") for body in streams)
         assert len(container.seen) == 100
+        # Who was told that plain events come could not read compressed ones.
+        encodings = {seen.headers.get("Accept-Encoding") for seen in container.seen if seen.path == "/stream"}
+        assert encodings == {"identity"}
         assert await sleeper.count("container.wake") == 1
         assert max(one.holder.places.most_seen for one in both) <= SOON.per_container
         assert sum(one.holder.places.count() + one.holder.places.bytes_held for one in both) == 0

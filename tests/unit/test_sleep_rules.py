@@ -72,6 +72,17 @@ def test_what_goes_on_is_what_came_but_for_what_is_ours() -> None:
     assert "Connection: Upgrade" in sent_on(parse_head(raw)).decode()
 
 
+def test_what_was_promised_plain_events_does_not_ask_for_compressed_ones() -> None:
+    raw, _ = _request(b"", "accept-encoding: gzip, deflate", "Accept-Encoding: br", "A: b")
+    head = parse_head(raw)
+    assert "accept-encoding: gzip, deflate\r\nAccept-Encoding: br\r\n" in sent_on(head).decode()
+    begun = sent_on(head, begun=True).decode()
+    assert [line for line in begun.split("\r\n") if "encoding" in line.lower()] == [
+        "Accept-Encoding: identity"
+    ]
+    assert "\r\nA: b\r\n" in begun
+
+
 def test_an_answer_that_comes_after_the_promise_of_events_is_one() -> None:
     assert late_answer(200, b'{"a": 1}', "req_1") == b'data: {"a": 1}\n\n'
     assert (

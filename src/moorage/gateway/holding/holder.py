@@ -278,7 +278,7 @@ class Holder:
         _, writer = client
         try:
             async with connected(self.released) as (reader, released):
-                released.write(sent_on(body.head) + body.raw)
+                released.write(sent_on(body.head, begun=record.comments > 0) + body.raw)
                 if not record.comments:
                     record.replica_id = await pass_on(client, (reader, released), whole=body.is_whole)
                 else:

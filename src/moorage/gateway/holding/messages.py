@@ -93,10 +93,16 @@ def parse_head(raw: bytes) -> Head:
     return Head(first_line, tuple(headers))
 
 
-def sent_on(head: Head) -> bytes:
-    """As it goes back to HAProxy. One connection carries one request, unless it becomes something else than HTTP."""
+def sent_on(head: Head, *, begun: bool = False) -> bytes:
+    """As it goes back to HAProxy. One connection carries one request, unless it becomes something else than HTTP. `begun`: its
+    client has been told that plain events come, so nobody would know how to read compressed ones."""
     dropped = {"expect", KEY_HEADER.lower()} | (set() if head.upgrades else {"connection"})
+    if begun:
+        dropped.add("accept-encoding")
     kept = [(name, value) for name, value in head.headers if name.lower() not in dropped]
+    if begun:
+        # Without the header a server may choose.
+        kept.append(("Accept-Encoding", "identity"))
     if not head.upgrades:
         kept.append(("Connection", "close"))
     return _head(head.first_line, kept)
