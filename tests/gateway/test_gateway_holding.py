@@ -132,6 +132,17 @@ async def test_more_than_may_be_held_is_refused_and_a_place_is_free_when_its_cli
     assert {answer.status for answer in answers} == {200}
 
 
+async def test_the_container_hears_that_a_client_left_before_its_answer_began(
+    sleeper: Sleeper, holding: HoldingGateway, container: Container, client: aiohttp.ClientSession
+) -> None:
+    asking = asyncio.create_task(holding.ask(client, sleeper.container_id, path="/hold"))
+    await eventually(lambda: holding.holder.places.count() == 1)
+    await sleeper.serve(container)
+    await eventually(lambda: container.waiting == 1)
+    asking.cancel()
+    await eventually(lambda: container.left.is_set() and container.waiting == 0)
+
+
 async def test_a_wake_that_fails_answers_each_with_the_verdict(
     sleeper: Sleeper, holding: HoldingGateway, client: aiohttp.ClientSession
 ) -> None:

@@ -35,7 +35,14 @@ from moorage.gateway.holding.messages import (
 )
 from moorage.gateway.holding.places import FULL, Held, Places
 from moorage.gateway.holding.records import HeldRecord, HeldRecords
-from moorage.gateway.holding.relay import AsleepAgainError, Streams, connected, pass_on, pass_on_events
+from moorage.gateway.holding.relay import (
+    AsleepAgainError,
+    Streams,
+    call_off,
+    connected,
+    pass_on,
+    pass_on_events,
+)
 from moorage.gateway.holding.waking import NOT_RUNNING, Waker
 from moorage.gateway.table import GatewayTable, Route
 from moorage.kit.clock import Clock
@@ -282,7 +289,7 @@ class Holder:
                 if not record.comments:
                     record.replica_id = await pass_on(client, (reader, released), whole=body.is_whole)
                 else:
-                    record.replica_id = await self._events(client, reader, record)
+                    record.replica_id = await self._events(client, (reader, released), record)
         except (ConnectionError, FileNotFoundError, asyncio.IncompleteReadError) as exc:
             if writer.is_closing():
                 return
@@ -293,15 +300,16 @@ class Holder:
             elif record.replica_id is None:
                 await _refuse(writer, _BROKEN, record.request_id, begun=False)
 
-    async def _events(
-        self, client: Streams, released: asyncio.StreamReader, record: HeldRecord
-    ) -> str | None:
+    async def _events(self, client: Streams, released: Streams, record: HeldRecord) -> str | None:
         """Until the answer's end, or until the client has left: its container is to hear of that."""
-        answer = asyncio.create_task(pass_on_events(client[1], released, record.request_id))
+        answer = asyncio.create_task(pass_on_events(client[1], released[0], record.request_id))
         gone = asyncio.create_task(client[0].read(1))
         try:
             await asyncio.wait({answer, gone}, return_when=asyncio.FIRST_COMPLETED)
-            return await answer if answer.done() else None
+            if answer.done():
+                return await answer
+            call_off(released)
+            return None
         finally:
             for task in (answer, gone):
                 task.cancel()
