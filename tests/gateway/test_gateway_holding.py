@@ -62,6 +62,8 @@ async def test_a_hundred_at_two_gateways_are_one_wake_and_all_are_answered(
             for n in range(100)
         ]
         await eventually(lambda: holding.holder.places.count() + other.holder.places.count() == 100)
+        places = (holding.holder.places, other.holder.places)
+        assert sum(one.count_of(sleeper.organization_id) for one in places) == 100
         await eventually(lambda: holding.told_to_wait + other.told_to_wait == 50)
         await sleeper.serve(container)
         answers = await asyncio.gather(*asked)

@@ -2,7 +2,7 @@
 
 Purpose: the first request to a sleeping container waits instead of failing. Its key and its rates were checked by HAProxy before it
 came here, so nobody without a valid key wakes anything or takes a place.
-Invariants: what is held is bounded in number, bytes and time; each request is answered once, in time: by its container, or with
+Invariants: what is held is bounded in number, bytes and time, and nobody can take all of it; each request is answered once, in time: by its container, or with
 why not. A request is sent on when the HAProxy of this very gateway has a replica for it, and not before. The wake itself is one row's
 change under its lock, so any number of requests at any number of gateways are one.
 When it fails: without Postgres the wake is asked for again until a request's time is over. When this process dies HAProxy answers
@@ -206,7 +206,7 @@ class Holder:
         """None: it goes on to its container, with as much of its body as was read."""
         head = body.head
         first = not self.places.waits_for(head.container_id)
-        held = self.places.take(head.container_id, head.key_id, record.arrived_at)
+        held = self.places.take(head.container_id, head.organization_id, head.key_id, record.arrived_at)
         if held is None:
             return FULL
         record.place = max(record.place, held.place)
@@ -215,6 +215,8 @@ class Holder:
             self._look(head.container_id)
             if not held.answer.done():
                 self._ask_to_wake(head.container_id, at_once=first)
+            # Of one that was held before, and is again.
+            self.places.count_bytes(held, len(body.raw))
             if not body.is_whole:
                 await self._read(body, held, client, began_s)
             return await self._wait(body, held, client, began_s, record)
@@ -231,7 +233,7 @@ class Holder:
             async with asyncio.timeout(max(self._left_s(began_s), 0)):
                 while not body.is_whole and (room := self.places.take_bytes(held, HEAD_BYTES_MAX)):
                     piece = await reader.read(room)
-                    self.places.give_back_bytes(held, room - len(piece))
+                    self.places.count_bytes(held, len(piece) - room)
                     if not piece:
                         raise _ClientLeftError
                     body.add(piece)

@@ -10,11 +10,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from moorage.gateway.held_rules import ASLEEP_HEADER, CONTAINER_HEADER, KEY_HEADER, REPLICA_HEADER
+from moorage.gateway.held_rules import (
+    ASLEEP_HEADER,
+    CONTAINER_HEADER,
+    KEY_HEADER,
+    ORGANIZATION_HEADER,
+    REPLICA_HEADER,
+)
 
 HEAD_BYTES_MAX = 65_536
 HEAD_END = b"\r\n\r\n"
 _KEY_ID = re.compile(r"key_[a-z2-7]{20}")
+_ORGANIZATION_ID = re.compile(r"org_[a-z2-7]{20}")
 COMMENT = b": waiting\n\n"
 _REASONS = {
     402: "Payment Required",
@@ -44,6 +51,13 @@ class Head:
     def key_id(self) -> str | None:
         key_id = self.get(KEY_HEADER) or ""
         return key_id if _KEY_ID.fullmatch(key_id) else None
+
+    @property
+    def organization_id(self) -> str:
+        """Whose share of the places and bytes it takes. Where an HAProxy of an earlier version does not name it, its container
+        stands for it."""
+        named = self.get(ORGANIZATION_HEADER) or ""
+        return named if _ORGANIZATION_ID.fullmatch(named) else self.container_id
 
     @property
     def replica_id(self) -> str | None:
@@ -96,7 +110,9 @@ def parse_head(raw: bytes) -> Head:
 def sent_on(head: Head, *, begun: bool = False) -> bytes:
     """As it goes back to HAProxy. One connection carries one request, unless it becomes something else than HTTP. `begun`: its
     client has been told that plain events come, so nobody would know how to read compressed ones."""
-    dropped = {"expect", KEY_HEADER.lower()} | (set() if head.upgrades else {"connection"})
+    dropped = {"expect", KEY_HEADER.lower(), ORGANIZATION_HEADER.lower()} | (
+        set() if head.upgrades else {"connection"}
+    )
     if begun:
         dropped.add("accept-encoding")
     kept = [(name, value) for name, value in head.headers if name.lower() not in dropped]

@@ -10,7 +10,8 @@ from moorage.gateway.holding.messages import Refusal
 FULL = Refusal(
     503,
     "hold_full",
-    "The container is asleep, and as many requests as may wait for it to wake already do. Try again in a few seconds.",
+    "The container is asleep, and as many requests as may wait for it or for others of its organization already do. "
+    "Try again in a few seconds.",
     retry_after_s=5,
 )
 
@@ -20,6 +21,7 @@ class Held:
     """One request. Its `answer` is there when it is to go on: None to its container, else with a refusal."""
 
     container_id: str
+    organization_id: str
     key_id: str | None
     arrived_at: datetime
     place: int
@@ -28,46 +30,71 @@ class Held:
 
 
 @dataclass
+class _Share:
+    """What one organization has of what all share."""
+
+    places: int = 0
+    bytes: int = 0
+
+
+@dataclass
 class Places:
     limits: HoldLimits
     most_seen: int = 0
     """Of one container, since this process began."""
     bytes_held: int = 0
+    _shared_bytes: int = 0
+    """Of those, what is beyond each body's own."""
     _held: dict[str, set[Held]] = field(default_factory=dict)
+    _shares: dict[str, _Share] = field(default_factory=dict)
+    """Of those who have a place."""
 
-    def take(self, container_id: str, key_id: str | None, now: datetime) -> Held | None:
-        """None where there is none left."""
+    def take(self, container_id: str, organization_id: str, key_id: str | None, now: datetime) -> Held | None:
+        """None where there is none left for it."""
         there = self._held.get(container_id, set())
-        if len(there) >= self.limits.per_container or self.count() >= self.limits.at_once:
+        free = self.limits.at_once - self.count()
+        if len(there) >= self.limits.per_container or self.count_of(organization_id) >= free:
             return None
         answer: asyncio.Future[Refusal | None] = asyncio.get_running_loop().create_future()
-        held = Held(container_id, key_id, now, len(there) + 1, answer)
+        held = Held(container_id, organization_id, key_id, now, len(there) + 1, answer)
         self._held.setdefault(container_id, set()).add(held)
+        self._shares.setdefault(organization_id, _Share()).places += 1
         self.most_seen = max(self.most_seen, held.place)
         return held
 
     def take_bytes(self, held: Held, wanted: int) -> int:
         """How many more of its body may be kept here."""
-        room = min(
-            wanted,
-            self.limits.body_bytes - held.body_bytes,
-            self.limits.bytes_at_once - self.bytes_held,
-        )
-        room = max(room, 0)
-        held.body_bytes += room
-        self.bytes_held += room
+        free = self.limits.bytes_at_once - self._shared_bytes
+        of_the_share = max(free - self._shares[held.organization_id].bytes, 0)
+        of_its_own = max(self.limits.own_bytes - held.body_bytes, 0)
+        room = min(wanted, self.limits.body_bytes - held.body_bytes, of_its_own + of_the_share)
+        self.count_bytes(held, room)
         return room
 
-    def give_back_bytes(self, held: Held, unused: int) -> None:
-        held.body_bytes -= unused
-        self.bytes_held -= unused
+    def count_bytes(self, held: Held, more: int) -> None:
+        """Of a body that is here already. Fewer, where it is below 0."""
+        before = self._beyond_its_own(held)
+        held.body_bytes += more
+        self.bytes_held += more
+        shared = self._beyond_its_own(held) - before
+        self._shared_bytes += shared
+        self._shares[held.organization_id].bytes += shared
+
+    def _beyond_its_own(self, held: Held) -> int:
+        return max(held.body_bytes - self.limits.own_bytes, 0)
 
     def leave(self, held: Held) -> None:
         there = self._held.get(held.container_id, set())
-        there.discard(held)
+        if held not in there:
+            return
+        self.count_bytes(held, -held.body_bytes)
+        there.remove(held)
         if not there:
-            self._held.pop(held.container_id, None)
-        self.give_back_bytes(held, held.body_bytes)
+            del self._held[held.container_id]
+        share = self._shares[held.organization_id]
+        share.places -= 1
+        if not share.places:
+            del self._shares[held.organization_id]
 
     def answer(self, container_id: str, refusal: Refusal | None) -> None:
         """All of one container's; whose answer is there need not wait any longer."""
@@ -86,6 +113,10 @@ class Places:
         """Of whoever came first."""
         there = sorted(self._held.get(container_id, ()), key=lambda held: held.arrived_at)
         return next((held.key_id for held in there if held.key_id is not None), None)
+
+    def count_of(self, organization_id: str) -> int:
+        share = self._shares.get(organization_id)
+        return share.places if share is not None else 0
 
     def count(self) -> int:
         return sum(len(there) for there in self._held.values())
