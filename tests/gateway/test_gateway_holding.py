@@ -16,7 +16,7 @@ from sqlalchemy import select
 from moorage.kit.database import Database
 from moorage.telemetry.requests.held_models import HeldRequestRow
 
-SOON = replace(LIMITS, per_container=60, comment_after_s=0.5)
+SOON = replace(LIMITS, per_container=60, comment_after_s=0.5, body_bytes=2**20)
 
 
 @pytest.fixture
@@ -143,6 +143,40 @@ async def test_the_container_hears_that_a_client_left_before_its_answer_began(
     await eventually(lambda: container.waiting == 1)
     asking.cancel()
     await eventually(lambda: container.left.is_set() and container.waiting == 0)
+
+
+async def test_a_client_that_left_is_seen_behind_what_may_not_be_read_of_it(
+    sleeper: Sleeper, database: Database, short_folder: Path, client: aiohttp.ClientSession
+) -> None:
+    """The rest of a body, and whatever a WebSocket says, are their container's."""
+    os.mkdir(short_folder / "d", 0o755)
+    limits = replace(SOON, body_bytes=2**14)
+    async with holding_gateway(short_folder / "d", database, limits) as holding:
+        url = holding.url(sleeper.container_id, "/socket").replace("http", "ws", 1)
+
+        async def talk() -> None:
+            async with client.ws_connect(url, headers=_with_key({})):
+                pass
+
+        too_long = holding.ask(client, sleeper.container_id, json=None, data=b"x" * 2**16)
+        leaving = [asyncio.create_task(too_long), asyncio.create_task(talk())]
+        await eventually(lambda: holding.holder.places.count() == 2)
+        await eventually(lambda: holding.holder.places.bytes_held == limits.body_bytes)
+        for one in leaving:
+            one.cancel()
+        await eventually(lambda: holding.holder.places.count() == 0)
+
+
+async def test_a_body_with_pictures_is_kept_and_its_client_seen_to_leave(
+    sleeper: Sleeper, database: Database, short_folder: Path, client: aiohttp.ClientSession
+) -> None:
+    os.mkdir(short_folder / "e", 0o755)
+    async with holding_gateway(short_folder / "e", database, LIMITS) as holding:
+        pictures = b"x" * 3 * 2**20
+        asking = asyncio.create_task(holding.ask(client, sleeper.container_id, json=None, data=pictures))
+        await eventually(lambda: holding.holder.places.bytes_held == len(pictures))
+        asking.cancel()
+        await eventually(lambda: holding.holder.places.count() == 0)
 
 
 async def test_a_wake_that_fails_answers_each_with_the_verdict(

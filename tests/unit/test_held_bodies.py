@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moorage.gateway.holding import bodies
-from moorage.gateway.holding.bodies import CHUNKS_MAX, Body
+from moorage.gateway.holding.bodies import CHUNKS_MAX, PARSED_BYTES_MAX, Body
 from moorage.gateway.holding.messages import Head, parse_head
 
 CHUNKED = "Transfer-Encoding: chunked"
@@ -102,3 +102,11 @@ def test_a_body_of_endless_small_chunks_and_one_without_chunks_are_not_taken_apa
     no_chunks.add(in_chunks())
     assert not no_chunks.is_whole
     assert not no_chunks.asks_for_stream()
+
+
+def test_a_long_body_is_whole_and_not_looked_into() -> None:
+    plain = b'{"stream": true}'.ljust(PARSED_BYTES_MAX)
+    assert arrived(plain, f"Content-Length: {len(plain)}").asks_for_stream()
+    longer = arrived(plain + b" ", f"Content-Length: {len(plain) + 1}")
+    assert longer.is_whole
+    assert not longer.asks_for_stream()

@@ -16,6 +16,9 @@ CHUNKS_MAX = 10_000
 """Of a body that we take apart. HAProxy joins what it reads, so only a client that sends next to nothing in each packet has more;
 its body is passed on without our knowing where it ends."""
 
+PARSED_BYTES_MAX = 2**20
+"""A longer one is not looked into: what JSON makes of it may be twenty times as large, and nothing else happens meanwhile."""
+
 
 @dataclass
 class Body:
@@ -38,7 +41,11 @@ class Body:
 
     def asks_for_stream(self) -> bool:
         """`"stream": true` in what OpenAI clients send. False while it is not whole."""
-        if not self.is_whole or b'"stream"' not in (plain := self._plain()):
+        if (
+            not self.is_whole
+            or len(self.raw) > PARSED_BYTES_MAX
+            or b'"stream"' not in (plain := self._plain())
+        ):
             return False
         try:
             asked = json.loads(plain)

@@ -20,6 +20,7 @@ import structlog
 
 from moorage.gateway.dataplane import Applied
 from moorage.gateway.holding.bodies import Body
+from moorage.gateway.holding.hang_ups import has_hung_up
 from moorage.gateway.holding.limits import HoldLimits
 from moorage.gateway.holding.messages import (
     COMMENT,
@@ -54,6 +55,7 @@ _ASK_AGAIN_S = 5.0
 _TRY_AGAIN_S = 0.5
 _LOOK_AGAIN_S = 0.05
 """What HAProxy does and what we were told that it does differ for a moment."""
+_LOOK_FOR_CLIENT_S = 1.0
 _HEAD_TIMEOUT_S = 15.0
 _VERDICT_TIMEOUT_S = 3.0
 _BROKEN = Refusal(
@@ -255,10 +257,9 @@ class Holder:
                 waits: set[asyncio.Future[Any]] = {held.answer}
                 if gone is not None:
                     waits.add(gone)
-                await asyncio.wait(
-                    waits, timeout=max(min(left_s, comment_in_s), 0), return_when=asyncio.FIRST_COMPLETED
-                )
-                if gone is not None and gone.done():
+                timeout_s = min(left_s, comment_in_s, _LOOK_FOR_CLIENT_S if gone is None else left_s)
+                await asyncio.wait(waits, timeout=max(timeout_s, 0), return_when=asyncio.FIRST_COMPLETED)
+                if gone.done() if gone is not None else has_hung_up(client):
                     raise _ClientLeftError
                 if streams and not held.answer.done() and self._comment_in_s(began_s, record.comments) <= 0:
                     writer.write((stream_head() if not record.comments else b"") + chunk(COMMENT))

@@ -14,8 +14,9 @@ class HoldLimits:
     """Requests."""
     at_once: int = 2048
     """Requests, of all containers."""
-    body_bytes: int = 2**20
-    """Of one request. What a longer one has beyond it waits at its client."""
+    body_bytes: int = 2**23
+    """Of one request: a prompt with some pictures in it. What a longer one has beyond it waits at its client, and whether that
+    client is still there cannot be known: HAProxy does not look for its end behind bytes that it has no room for."""
     bytes_at_once: int = 2**27
     """Of all bodies together. Beyond it, bodies wait at their clients."""
     own_bytes: int = 2**14
