@@ -179,6 +179,24 @@ async def test_a_body_with_pictures_is_kept_and_its_client_seen_to_leave(
         await eventually(lambda: holding.holder.places.count() == 0)
 
 
+async def test_a_body_is_counted_until_its_container_answers(
+    sleeper: Sleeper, holding: HoldingGateway, container: Container, client: aiohttp.ClientSession
+) -> None:
+    places = holding.holder.places
+    plain, stream = (
+        asyncio.create_task(holding.ask(client, sleeper.container_id, path=path, json=None, data=b"x" * 100))
+        for path in ("/hold", "/stream")
+    )
+    await eventually(lambda: places.count() == 2 and places.bytes_held == 200)
+    await sleeper.serve(container)
+    await eventually(lambda: container.waiting == 2 and places.count() == 0)
+    # The stream's answer has begun, the other's has not.
+    await eventually(lambda: places.bytes_held == 100)
+    container.release.set()
+    assert [(await one).status for one in (plain, stream)] == [200, 200]
+    assert places.bytes_held == 0
+
+
 async def test_a_wake_that_fails_answers_each_with_the_verdict(
     sleeper: Sleeper, holding: HoldingGateway, client: aiohttp.ClientSession
 ) -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from moorage.gateway.holding.limits import HoldLimits
 from moorage.gateway.holding.messages import Refusal, parse_head
-from moorage.gateway.holding.places import Held, Places
+from moorage.gateway.holding.places import Held, Kept, Places
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 SMALL = HoldLimits(per_container=2, at_once=5, body_bytes=10, bytes_at_once=15, own_bytes=0)
@@ -44,12 +44,17 @@ async def test_places_are_bounded_by_container_and_in_all() -> None:
 async def test_whoever_leaves_twice_gives_back_once() -> None:
     places = Places(SMALL)
     first, second = taken(places, "a", "x"), taken(places, "a", "x")
-    assert [places.take_bytes(one, 4) for one in (first, second)] == [4, 4]
+    kept = [Kept("x"), Kept("x")]
+    assert [places.take_bytes(one, 4) for one in kept] == [4, 4]
     places.leave(first)
     places.leave(first)
+    places.give_back_all_bytes(kept[0])
+    places.give_back_all_bytes(kept[0])
     assert (places.bytes_held, places.count(), places.count_of("x")) == (4, 1, 1)
     places.leave(second)
-    assert (places.bytes_held, places.count(), places.count_of("x")) == (0, 0, 0)
+    assert (places.bytes_held, places.count(), places.count_of("x")) == (4, 0, 0)
+    places.give_back_all_bytes(kept[1])
+    assert (places.bytes_held, places._shares) == (0, {})
 
 
 async def test_the_key_that_wakes_is_of_whoever_came_first() -> None:
@@ -70,12 +75,11 @@ async def test_no_organization_takes_the_places_of_all() -> None:
 async def test_no_organization_takes_the_bytes_of_all_and_a_small_body_is_always_whole() -> None:
     limits = HoldLimits(own_bytes=100, body_bytes=1000, bytes_at_once=10_000)
     places = Places(limits)
-    greedy = [taken(places, "ctr_a", "greedy") for _ in range(100)]
-    for one in greedy:
-        places.take_bytes(one, 1000)
+    for _ in range(100):
+        places.take_bytes(Kept("greedy"), 1000)
     assert places.bytes_held - 100 * limits.own_bytes <= limits.bytes_at_once / 2 + limits.body_bytes
-    assert places.take_bytes(taken(places, "ctr_b", "other"), 1000) == 1000
-    late = taken(places, "ctr_c", "greedy")
+    assert places.take_bytes(Kept("other"), 1000) == 1000
+    late = Kept("greedy")
     assert [places.take_bytes(late, 70), places.take_bytes(late, 70), places.take_bytes(late, 70)] == [
         70,
         30,
@@ -88,21 +92,26 @@ async def test_what_is_counted_is_what_is_there(steps: list[tuple[int, int, int,
     """Whatever comes, is read in part and leaves; and at the end nothing is counted."""
     limits = HoldLimits(per_container=3, at_once=8, own_bytes=100, body_bytes=300, bytes_at_once=500)
     places = Places(limits)
-    there: list[Held] = []
+    there: list[tuple[Held, Kept]] = []
     for number, wanted, unused, leaves in steps:
-        held = places.take(f"ctr_{number}", f"org_{number % 2}", None, NOW)
+        organization_id = f"org_{number % 2}"
+        held = places.take(f"ctr_{number}", organization_id, None, NOW)
         if held is not None:
-            room = places.take_bytes(held, wanted)
+            kept = Kept(organization_id)
+            room = places.take_bytes(kept, wanted)
             assert 0 <= room <= wanted
-            places.count_bytes(held, -min(unused, room))
-            there.append(held)
+            places.give_back_bytes(kept, min(unused, room))
+            there.append((held, kept))
         if leaves and there:
-            places.leave(there.pop(0))
-        assert places.bytes_held == sum(one.body_bytes for one in there)
+            held, kept = there.pop(0)
+            places.leave(held)
+            places.give_back_all_bytes(kept)
+        assert places.bytes_held == sum(kept.bytes for _, kept in there)
         assert places.bytes_held <= limits.bytes_at_once + limits.own_bytes * limits.at_once
         assert places.count() == len(there) == places.count_of("org_0") + places.count_of("org_1")
-    for one in there:
-        places.leave(one)
+    for held, kept in there:
+        places.leave(held)
+        places.give_back_all_bytes(kept)
     assert (places.bytes_held, places.count(), places._shared_bytes, places._shares) == (0, 0, 0, {})
 
 

@@ -39,6 +39,10 @@ class Body:
         self.raw += piece
         self.is_whole = self.is_whole or self._is_whole()
 
+    def forget(self) -> None:
+        """It will not be sent again."""
+        self.raw.clear()
+
     def asks_for_stream(self) -> bool:
         """`"stream": true` in what OpenAI clients send. False while it is not whole."""
         if (

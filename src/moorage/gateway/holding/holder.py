@@ -12,6 +12,7 @@ what was held (502), and refuses what comes (503), until the next one is there. 
 import asyncio
 import contextlib
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ from moorage.gateway.holding.messages import (
     sent_on,
     stream_head,
 )
-from moorage.gateway.holding.places import FULL, Held, Places
+from moorage.gateway.holding.places import FULL, Held, Kept, Places
 from moorage.gateway.holding.records import HeldRecord, HeldRecords
 from moorage.gateway.holding.relay import (
     AsleepAgainError,
@@ -186,25 +187,33 @@ class Holder:
         record = HeldRecord(
             head.get("x-request-id") or "", head.container_id, self.clock.now(), self.limits.per_container
         )
-        began_s, body = self.clock.monotonic(), Body(head)
+        began_s, body, kept = self.clock.monotonic(), Body(head), Kept(head.organization_id)
+
+        def answered() -> None:
+            body.forget()
+            self.places.give_back_all_bytes(kept)
+
         try:
             while True:
-                refusal = await self._held(body, client, began_s, record)
+                refusal = await self._held(body, kept, client, began_s, record)
                 if refusal is not None:
                     record.code = refusal.code
                     await _refuse(writer, refusal, record.request_id, begun=record.comments > 0)
                     return
                 with contextlib.suppress(AsleepAgainError):
-                    await self._send_on(body, client, record)
+                    await self._send_on(body, client, record, answered)
                     return
                 await self.clock.sleep(_LOOK_AGAIN_S)
         except _ClientLeftError:
             record.code = "client_left"
             raise
         finally:
+            self.places.give_back_all_bytes(kept)
             self.records.add(record)
 
-    async def _held(self, body: Body, client: Streams, began_s: float, record: HeldRecord) -> Refusal | None:
+    async def _held(
+        self, body: Body, kept: Kept, client: Streams, began_s: float, record: HeldRecord
+    ) -> Refusal | None:
         """None: it goes on to its container, with as much of its body as was read."""
         head = body.head
         first = not self.places.waits_for(head.container_id)
@@ -217,25 +226,23 @@ class Holder:
             self._look(head.container_id)
             if not held.answer.done():
                 self._ask_to_wake(head.container_id, at_once=first)
-            # Of one that was held before, and is again.
-            self.places.count_bytes(held, len(body.raw))
             if not body.is_whole:
-                await self._read(body, held, client, began_s)
+                await self._read(body, kept, client, began_s)
             return await self._wait(body, held, client, began_s, record)
         finally:
             record.held_ms = round((self.clock.monotonic() - began_s) * 1000)
             self.places.leave(held)
 
-    async def _read(self, body: Body, held: Held, client: Streams, began_s: float) -> None:
+    async def _read(self, body: Body, kept: Kept, client: Streams, began_s: float) -> None:
         """As much of it as may be kept here, so that its client need not go on sending; the rest waits there."""
         reader, writer = client
         if (body.head.get("expect") or "").lower() == "100-continue":
             writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(max(self._left_s(began_s), 0)):
-                while not body.is_whole and (room := self.places.take_bytes(held, HEAD_BYTES_MAX)):
+                while not body.is_whole and (room := self.places.take_bytes(kept, HEAD_BYTES_MAX)):
                     piece = await reader.read(room)
-                    self.places.count_bytes(held, len(piece) - room)
+                    self.places.give_back_bytes(kept, room - len(piece))
                     if not piece:
                         raise _ClientLeftError
                     body.add(piece)
@@ -284,15 +291,19 @@ class Holder:
         code = why.code if why is not None and because else "wake_timeout"
         return Refusal(503, code, message, retry_after_s=5)
 
-    async def _send_on(self, body: Body, client: Streams, record: HeldRecord) -> None:
+    async def _send_on(
+        self, body: Body, client: Streams, record: HeldRecord, answered: Callable[[], None]
+    ) -> None:
         _, writer = client
         try:
             async with connected(self.released) as (reader, released):
                 released.write(sent_on(body.head, begun=record.comments > 0) + body.raw)
                 if not record.comments:
-                    record.replica_id = await pass_on(client, (reader, released), whole=body.is_whole)
+                    record.replica_id = await pass_on(
+                        client, (reader, released), answered, whole=body.is_whole
+                    )
                 else:
-                    record.replica_id = await self._events(client, (reader, released), record)
+                    record.replica_id = await self._events(client, (reader, released), record, answered)
         except (ConnectionError, FileNotFoundError, asyncio.IncompleteReadError) as exc:
             if writer.is_closing():
                 return
@@ -303,9 +314,11 @@ class Holder:
             elif record.replica_id is None:
                 await _refuse(writer, _BROKEN, record.request_id, begun=False)
 
-    async def _events(self, client: Streams, released: Streams, record: HeldRecord) -> str | None:
+    async def _events(
+        self, client: Streams, released: Streams, record: HeldRecord, answered: Callable[[], None]
+    ) -> str | None:
         """Until the answer's end, or until the client has left: its container is to hear of that."""
-        answer = asyncio.create_task(pass_on_events(client[1], released[0], record.request_id))
+        answer = asyncio.create_task(pass_on_events(client[1], released[0], record.request_id, answered))
         gone = asyncio.create_task(client[0].read(1))
         try:
             await asyncio.wait({answer, gone}, return_when=asyncio.FIRST_COMPLETED)

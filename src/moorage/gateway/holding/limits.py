@@ -18,7 +18,7 @@ class HoldLimits:
     """Of one request: a prompt with some pictures in it. What a longer one has beyond it waits at its client, and whether that
     client is still there cannot be known: HAProxy does not look for its end behind bytes that it has no room for."""
     bytes_at_once: int = 2**27
-    """Of all bodies together. Beyond it, bodies wait at their clients."""
+    """Of all bodies together, until their containers answer. Beyond it, bodies wait at their clients."""
     own_bytes: int = 2**14
     """Of each body, not counted there: a prompt is kept whole, however much others have sent."""
     timeout_s: float = 600.0

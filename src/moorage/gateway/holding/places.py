@@ -26,7 +26,14 @@ class Held:
     arrived_at: datetime
     place: int
     answer: asyncio.Future[Refusal | None]
-    body_bytes: int = 0
+
+
+@dataclass(eq=False)
+class Kept:
+    """What is here of one request's body: longer than it has a place, because it may have to be sent again."""
+
+    organization_id: str
+    bytes: int = 0
 
 
 @dataclass
@@ -47,7 +54,7 @@ class Places:
     """Of those, what is beyond each body's own."""
     _held: dict[str, set[Held]] = field(default_factory=dict)
     _shares: dict[str, _Share] = field(default_factory=dict)
-    """Of those who have a place."""
+    """Of those who have anything."""
 
     def take(self, container_id: str, organization_id: str, key_id: str | None, now: datetime) -> Held | None:
         """None where there is none left for it."""
@@ -58,43 +65,52 @@ class Places:
         answer: asyncio.Future[Refusal | None] = asyncio.get_running_loop().create_future()
         held = Held(container_id, organization_id, key_id, now, len(there) + 1, answer)
         self._held.setdefault(container_id, set()).add(held)
-        self._shares.setdefault(organization_id, _Share()).places += 1
+        self._change_share(organization_id, places=1)
         self.most_seen = max(self.most_seen, held.place)
         return held
-
-    def take_bytes(self, held: Held, wanted: int) -> int:
-        """How many more of its body may be kept here."""
-        free = self.limits.bytes_at_once - self._shared_bytes
-        of_the_share = max(free - self._shares[held.organization_id].bytes, 0)
-        of_its_own = max(self.limits.own_bytes - held.body_bytes, 0)
-        room = min(wanted, self.limits.body_bytes - held.body_bytes, of_its_own + of_the_share)
-        self.count_bytes(held, room)
-        return room
-
-    def count_bytes(self, held: Held, more: int) -> None:
-        """Of a body that is here already. Fewer, where it is below 0."""
-        before = self._beyond_its_own(held)
-        held.body_bytes += more
-        self.bytes_held += more
-        shared = self._beyond_its_own(held) - before
-        self._shared_bytes += shared
-        self._shares[held.organization_id].bytes += shared
-
-    def _beyond_its_own(self, held: Held) -> int:
-        return max(held.body_bytes - self.limits.own_bytes, 0)
 
     def leave(self, held: Held) -> None:
         there = self._held.get(held.container_id, set())
         if held not in there:
             return
-        self.count_bytes(held, -held.body_bytes)
         there.remove(held)
         if not there:
             del self._held[held.container_id]
-        share = self._shares[held.organization_id]
-        share.places -= 1
-        if not share.places:
-            del self._shares[held.organization_id]
+        self._change_share(held.organization_id, places=-1)
+
+    def take_bytes(self, kept: Kept, wanted: int) -> int:
+        """How many more of its body may be kept here."""
+        share = self._shares.get(kept.organization_id, _Share())
+        free = self.limits.bytes_at_once - self._shared_bytes
+        of_the_share = max(free - share.bytes, 0)
+        of_its_own = max(self.limits.own_bytes - kept.bytes, 0)
+        room = min(wanted, self.limits.body_bytes - kept.bytes, of_its_own + of_the_share)
+        self._change_bytes(kept, room)
+        return room
+
+    def give_back_bytes(self, kept: Kept, unused: int) -> None:
+        self._change_bytes(kept, -unused)
+
+    def give_back_all_bytes(self, kept: Kept) -> None:
+        self._change_bytes(kept, -kept.bytes)
+
+    def _change_bytes(self, kept: Kept, by: int) -> None:
+        before = self._beyond_its_own(kept)
+        kept.bytes += by
+        self.bytes_held += by
+        shared = self._beyond_its_own(kept) - before
+        self._shared_bytes += shared
+        self._change_share(kept.organization_id, shared_bytes=shared)
+
+    def _beyond_its_own(self, kept: Kept) -> int:
+        return max(kept.bytes - self.limits.own_bytes, 0)
+
+    def _change_share(self, organization_id: str, *, places: int = 0, shared_bytes: int = 0) -> None:
+        share = self._shares.setdefault(organization_id, _Share())
+        share.places += places
+        share.bytes += shared_bytes
+        if not share.places and not share.bytes:
+            del self._shares[organization_id]
 
     def answer(self, container_id: str, refusal: Refusal | None) -> None:
         """All of one container's; whose answer is there need not wait any longer."""
