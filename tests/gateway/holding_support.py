@@ -20,6 +20,7 @@ from moorage.containers.spec import ContainerSettings, RegistryProvider, Resourc
 from moorage.gateway.agent import GatewayAgent
 from moorage.gateway.holding.holder import Holder
 from moorage.gateway.holding.limits import HoldLimits
+from moorage.gateway.holding.messages import COMMENT
 from moorage.gateway.holding.records import HeldRecords
 from moorage.gateway.holding.waking import Waker
 from moorage.identity.api_keys.models import ApiKeyRow
@@ -51,6 +52,8 @@ class HoldingGateway:
     place: Place
     holder: Holder
     running: asyncio.Task[None]
+    told_to_wait: int = 0
+    """Clients that have read the first part of a stream which has not begun at its container."""
 
     def url(self, container_id: str, path: str = "/v1/chat/completions") -> str:
         return f"http://127.0.0.1:{self.place.port}/c/{container_id}{path}"
@@ -71,6 +74,7 @@ class HoldingGateway:
             broke = False
             try:
                 async for piece in response.content.iter_any():
+                    self.told_to_wait += not pieces and piece.startswith(COMMENT)
                     pieces.append(piece)
             except aiohttp.ClientError:
                 broke = True

@@ -16,7 +16,7 @@ from sqlalchemy import select
 from moorage.kit.database import Database
 from moorage.telemetry.requests.held_models import HeldRequestRow
 
-SOON = replace(LIMITS, per_container=60, comment_after_s=0.5)
+SOON = replace(LIMITS, per_container=60, comment_after_s=0.5, body_bytes=2**20)
 
 
 @pytest.fixture
@@ -62,8 +62,9 @@ async def test_a_hundred_at_two_gateways_are_one_wake_and_all_are_answered(
             for n in range(100)
         ]
         await eventually(lambda: holding.holder.places.count() + other.holder.places.count() == 100)
-        # Until a stream has been told that it waits.
-        await asyncio.sleep(1.2)
+        places = (holding.holder.places, other.holder.places)
+        assert sum(one.count_of(sleeper.organization_id) for one in places) == 100
+        await eventually(lambda: holding.told_to_wait + other.told_to_wait == 50)
         await sleeper.serve(container)
         answers = await asyncio.gather(*asked)
         assert [answer.status for answer in answers] == [200] * 100
@@ -72,6 +73,9 @@ async def test_a_hundred_at_two_gateways_are_one_wake_and_all_are_answered(
         assert len(streams) == 50
         assert all(body.startswith(": waiting\n\n") for body in streams)
         assert len(container.seen) == 100
+        # Who was told that plain events come could not read compressed ones.
+        encodings = {seen.headers.get("Accept-Encoding") for seen in container.seen if seen.path == "/stream"}
+        assert encodings == {"identity"}
         assert await sleeper.count("container.wake") == 1
         assert max(one.holder.places.most_seen for one in both) <= SOON.per_container
         assert sum(one.holder.places.count() + one.holder.places.bytes_held for one in both) == 0
@@ -130,13 +134,76 @@ async def test_more_than_may_be_held_is_refused_and_a_place_is_free_when_its_cli
     assert {answer.status for answer in answers} == {200}
 
 
+async def test_the_container_hears_that_a_client_left_before_its_answer_began(
+    sleeper: Sleeper, holding: HoldingGateway, container: Container, client: aiohttp.ClientSession
+) -> None:
+    asking = asyncio.create_task(holding.ask(client, sleeper.container_id, path="/hold"))
+    await eventually(lambda: holding.holder.places.count() == 1)
+    await sleeper.serve(container)
+    await eventually(lambda: container.waiting == 1)
+    asking.cancel()
+    await eventually(lambda: container.left.is_set() and container.waiting == 0)
+
+
+async def test_a_client_that_left_is_seen_behind_what_may_not_be_read_of_it(
+    sleeper: Sleeper, database: Database, short_folder: Path, client: aiohttp.ClientSession
+) -> None:
+    """The rest of a body, and whatever a WebSocket says, are their container's."""
+    os.mkdir(short_folder / "d", 0o755)
+    limits = replace(SOON, body_bytes=2**14)
+    async with holding_gateway(short_folder / "d", database, limits) as holding:
+        url = holding.url(sleeper.container_id, "/socket").replace("http", "ws", 1)
+
+        async def talk() -> None:
+            async with client.ws_connect(url, headers=_with_key({})):
+                pass
+
+        too_long = holding.ask(client, sleeper.container_id, json=None, data=b"x" * 2**16)
+        leaving = [asyncio.create_task(too_long), asyncio.create_task(talk())]
+        await eventually(lambda: holding.holder.places.count() == 2)
+        await eventually(lambda: holding.holder.places.bytes_held == limits.body_bytes)
+        for one in leaving:
+            one.cancel()
+        await eventually(lambda: holding.holder.places.count() == 0)
+
+
+async def test_a_body_with_pictures_is_kept_and_its_client_seen_to_leave(
+    sleeper: Sleeper, database: Database, short_folder: Path, client: aiohttp.ClientSession
+) -> None:
+    os.mkdir(short_folder / "e", 0o755)
+    async with holding_gateway(short_folder / "e", database, LIMITS) as holding:
+        pictures = b"x" * 3 * 2**20
+        asking = asyncio.create_task(holding.ask(client, sleeper.container_id, json=None, data=pictures))
+        await eventually(lambda: holding.holder.places.bytes_held == len(pictures))
+        asking.cancel()
+        await eventually(lambda: holding.holder.places.count() == 0)
+
+
+async def test_a_body_is_counted_until_its_container_answers(
+    sleeper: Sleeper, holding: HoldingGateway, container: Container, client: aiohttp.ClientSession
+) -> None:
+    places = holding.holder.places
+    plain, stream = (
+        asyncio.create_task(holding.ask(client, sleeper.container_id, path=path, json=None, data=b"x" * 100))
+        for path in ("/hold", "/stream")
+    )
+    await eventually(lambda: places.count() == 2 and places.bytes_held == 200)
+    await sleeper.serve(container)
+    await eventually(lambda: container.waiting == 2 and places.count() == 0)
+    # The stream's answer has begun, the other's has not.
+    await eventually(lambda: places.bytes_held == 100)
+    container.release.set()
+    assert [(await one).status for one in (plain, stream)] == [200, 200]
+    assert places.bytes_held == 0
+
+
 async def test_a_wake_that_fails_answers_each_with_the_verdict(
     sleeper: Sleeper, holding: HoldingGateway, client: aiohttp.ClientSession
 ) -> None:
     plain = [asyncio.create_task(holding.ask(client, sleeper.container_id)) for _ in range(5)]
     streams = [asyncio.create_task(holding.ask(client, sleeper.container_id, stream=True)) for _ in range(5)]
     await eventually(sleeper.is_woken)
-    await asyncio.sleep(0.7)  # The streams have been told 200 by then.
+    await eventually(lambda: holding.holder.places.count() == 10 and holding.told_to_wait == 5)
     await sleeper.put(woken_at=None, state="FAILED", reason="exited", message="It ended with exit code 3.")
     for answer in await asyncio.gather(*plain):
         error = json.loads(answer.body)["error"]
@@ -189,8 +256,7 @@ async def test_what_is_held_when_its_process_dies_is_refused_and_the_next_one_ho
 ) -> None:
     asked = [asyncio.create_task(holding.ask(client, sleeper.container_id)) for _ in range(10)]
     begun = [asyncio.create_task(holding.ask(client, sleeper.container_id, stream=True)) for _ in range(5)]
-    await eventually(lambda: holding.holder.places.count() == 15)
-    await asyncio.sleep(0.7)
+    await eventually(lambda: holding.holder.places.count() == 15 and holding.told_to_wait == 5)
     await holding.die()
     async with asyncio.timeout(10):
         for answer in await asyncio.gather(*asked):

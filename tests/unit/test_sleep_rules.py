@@ -9,17 +9,11 @@ from hypothesis import strategies as st
 
 from moorage.autoscaling.sleep.idle import Known, Reporting, known_by_all
 from moorage.containers.sleep.state import saved_microusd
-from moorage.gateway.holding.limits import HoldLimits
 from moorage.gateway.holding.messages import (
-    Refusal,
-    asks_for_stream,
-    dechunked,
-    is_whole,
     late_answer,
     parse_head,
     sent_on,
 )
-from moorage.gateway.holding.places import Places
 from moorage.telemetry.requests.held import Held, Wake, phases, told
 from moorage.telemetry.requests.record import Ending, RequestRecord
 
@@ -60,39 +54,15 @@ def _request(body: bytes, *headers: str) -> tuple[bytes, bytes]:
     return "\r\n".join(lines).encode() + b"\r\n\r\n", body
 
 
-@pytest.mark.parametrize(
-    ("body", "streams"),
-    [
-        (b'{"messages": [], "stream": true}', True),
-        (b'{"messages": [{"content": "\\"stream\\": true"}]}', False),
-        (b'{"stream": false}', False),
-        (b'{"stream": "true"}', False),
-        (b'[{"stream": true}]', False),
-        (b'{"stream": true', False),
-        (b"", False),
-    ],
-)
-def test_what_is_a_stream(body: bytes, streams: bool) -> None:
-    raw, _ = _request(body, f"Content-Length: {len(body)}")
-    assert asks_for_stream(parse_head(raw), body) is streams
-    chunked = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body) if body else b"0\r\n\r\n"
-    raw, _ = _request(chunked, "Transfer-Encoding: chunked")
-    assert is_whole(parse_head(raw), chunked)
-    assert asks_for_stream(parse_head(raw), chunked) is streams
-
-
-@given(st.lists(st.binary(min_size=1, max_size=50), max_size=5))
-def test_chunks_are_put_together_only_when_all_are_there(pieces: list[bytes]) -> None:
-    raw = b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces)
-    whole = raw + b"0\r\n\r\n"
-    assert dechunked(whole) == b"".join(pieces)
-    for end in range(len(raw)):
-        assert dechunked(raw[:end]) is None
-
-
 def test_what_goes_on_is_what_came_but_for_what_is_ours() -> None:
     raw, _ = _request(
-        b"", "X-Moorage-Container: ctr_a", "X-Moorage-Key: key_a", "Expect: 100-continue", "A: b: c", "a: d"
+        b"",
+        "X-Moorage-Container: ctr_a",
+        "X-Moorage-Key: key_a",
+        "X-Moorage-Organization: org_a",
+        "Expect: 100-continue",
+        "A: b: c",
+        "a: d",
     )
     on = sent_on(parse_head(raw)).decode()
     assert on.startswith(
@@ -101,8 +71,20 @@ def test_what_goes_on_is_what_came_but_for_what_is_ours() -> None:
     assert on.endswith("\r\nConnection: close\r\n\r\n")
     assert "Expect" not in on
     assert "key_a" not in on
+    assert "org_a" not in on
     raw, _ = _request(b"", "Connection: Upgrade", "Upgrade: websocket")
     assert "Connection: Upgrade" in sent_on(parse_head(raw)).decode()
+
+
+def test_what_was_promised_plain_events_does_not_ask_for_compressed_ones() -> None:
+    raw, _ = _request(b"", "accept-encoding: gzip, deflate", "Accept-Encoding: br", "A: b")
+    head = parse_head(raw)
+    assert "accept-encoding: gzip, deflate\r\nAccept-Encoding: br\r\n" in sent_on(head).decode()
+    begun = sent_on(head, begun=True).decode()
+    assert [line for line in begun.split("\r\n") if "encoding" in line.lower()] == [
+        "Accept-Encoding: identity"
+    ]
+    assert "\r\nA: b\r\n" in begun
 
 
 def test_an_answer_that_comes_after_the_promise_of_events_is_one() -> None:
@@ -178,24 +160,3 @@ def test_phases_add_up_whatever_the_clocks_say(moments: list[int], held_ms: int,
 def test_of_a_wake_that_nobody_knows_the_wait_is_one_phase() -> None:
     names = [one.name for one in phases(_record(300, 200), _held(100), None)]
     assert names == ["queued", "to_first_byte", "answering"]
-
-
-async def test_places_are_bounded_by_container_in_all_and_by_bytes() -> None:
-    places = Places(HoldLimits(per_container=2, at_once=3, body_bytes=10, bytes_at_once=15))
-    first, second = places.take("a", "key_1", ago(2)), places.take("a", None, ago(1))
-    assert first is not None
-    assert second is not None
-    assert places.take("a", None, NOW) is None
-    third = places.take("b", None, NOW)
-    assert third is not None
-    assert places.take("c", None, NOW) is None
-    assert [places.take_bytes(one, 100) for one in (first, second, third)] == [10, 5, 0]
-    places.leave(first)
-    places.leave(first)
-    assert (places.bytes_held, places.count()) == (5, 2)
-    assert places.take_bytes(third, 100) == 10
-    assert places.waiting() == ["a", "b"]
-    refusal = Refusal(503, "x", "y")
-    places.answer("a", refusal)
-    assert second.answer.result() is refusal
-    assert places.waiting() == ["b"]

@@ -11,6 +11,7 @@ from moorage.gateway.endpoint_rules import ROUTES_MAP, body_limit
 from moorage.gateway.map_values import (
     ASLEEP,
     KEY_ID,
+    KEY_ORGANIZATION,
     PATH_PREFIX,
     ROUTE_CONTAINER,
     ROUTE_SLOT,
@@ -18,6 +19,7 @@ from moorage.gateway.map_values import (
 from moorage.gateway.table import MAX_TIMEOUT_S
 
 CONTAINER_HEADER, KEY_HEADER = "X-Moorage-Container", "X-Moorage-Key"
+ORGANIZATION_HEADER = "X-Moorage-Organization"
 """Of a request that is to be held."""
 REPLICA_HEADER, ASLEEP_HEADER = "X-Moorage-Replica", "X-Moorage-Asleep"
 """Of its answer; no client sees them."""
@@ -42,6 +44,7 @@ backend slot_{ASLEEP} from base
     http-request del-header {_OURS} -m beg
     http-request set-header {CONTAINER_HEADER} %[var(txn.route),{ROUTE_CONTAINER}]
     http-request set-header {KEY_HEADER} %[var(txn.key),{KEY_ID}]
+    http-request set-header {ORGANIZATION_HEADER} %[var(txn.key),{KEY_ORGANIZATION}]
 {body_limit()}
     http-request set-timeout server var(txn.limits),field(2,:),add({config.hold_timeout_s * 1000})
     http-response del-header {_OURS} -m beg

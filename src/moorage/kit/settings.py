@@ -185,9 +185,9 @@ class Settings(BaseSettings):
     hold_requests_per_container: int = Field(default=128, ge=1, le=10_000)
     """Requests to a container that sleeps that one gateway holds at a time, until it has woken; more are refused."""
     hold_requests: int = Field(default=2048, ge=1, le=100_000)
-    """The same, of all containers together."""
+    """The same, of all containers together. An organization gets as many as it leaves free, so half of them at most."""
     hold_bytes: int = Field(default=134_217_728, ge=1_048_576)
-    """Of their bodies together. Beyond it, bodies wait at their clients."""
+    """Of their bodies together, in the same shares. Beyond it, bodies wait at their clients."""
     hold_timeout_s: int = Field(default=600, ge=1, le=3600)
     """How long a request is held at most; then it is refused."""
     canary_slower_percent: float = Field(default=50.0, ge=0, le=1000)

@@ -2,7 +2,7 @@
 
 Purpose: the first request to a sleeping container waits instead of failing. Its key and its rates were checked by HAProxy before it
 came here, so nobody without a valid key wakes anything or takes a place.
-Invariants: what is held is bounded in number, bytes and time; each request is answered once, in time: by its container, or with
+Invariants: what is held is bounded in number, bytes and time, and nobody can take all of it; each request is answered once, in time: by its container, or with
 why not. A request is sent on when the HAProxy of this very gateway has a replica for it, and not before. The wake itself is one row's
 change under its lock, so any number of requests at any number of gateways are one.
 When it fails: without Postgres the wake is asked for again until a request's time is over. When this process dies HAProxy answers
@@ -12,6 +12,7 @@ what was held (502), and refuses what comes (503), until the next one is there. 
 import asyncio
 import contextlib
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,25 +20,31 @@ from typing import Any
 import structlog
 
 from moorage.gateway.dataplane import Applied
+from moorage.gateway.holding.bodies import Body
+from moorage.gateway.holding.hang_ups import has_hung_up
 from moorage.gateway.holding.limits import HoldLimits
 from moorage.gateway.holding.messages import (
     COMMENT,
     HEAD_BYTES_MAX,
     HEAD_END,
     LAST_CHUNK,
-    Head,
     Refusal,
-    asks_for_stream,
     chunk,
     event,
-    is_whole,
     parse_head,
     sent_on,
     stream_head,
 )
-from moorage.gateway.holding.places import FULL, Held, Places
+from moorage.gateway.holding.places import FULL, Held, Kept, Places
 from moorage.gateway.holding.records import HeldRecord, HeldRecords
-from moorage.gateway.holding.relay import AsleepAgainError, Streams, connected, pass_on, pass_on_events
+from moorage.gateway.holding.relay import (
+    AsleepAgainError,
+    Streams,
+    call_off,
+    connected,
+    pass_on,
+    pass_on_events,
+)
 from moorage.gateway.holding.waking import NOT_RUNNING, Waker
 from moorage.gateway.table import GatewayTable, Route
 from moorage.kit.clock import Clock
@@ -49,6 +56,7 @@ _ASK_AGAIN_S = 5.0
 _TRY_AGAIN_S = 0.5
 _LOOK_AGAIN_S = 0.05
 """What HAProxy does and what we were told that it does differ for a moment."""
+_LOOK_FOR_CLIENT_S = 1.0
 _HEAD_TIMEOUT_S = 15.0
 _VERDICT_TIMEOUT_S = 3.0
 _BROKEN = Refusal(
@@ -179,69 +187,74 @@ class Holder:
         record = HeldRecord(
             head.get("x-request-id") or "", head.container_id, self.clock.now(), self.limits.per_container
         )
-        began_s, body = self.clock.monotonic(), b""
+        began_s, body, kept = self.clock.monotonic(), Body(head), Kept(head.organization_id)
+
+        def answered() -> None:
+            body.forget()
+            self.places.give_back_all_bytes(kept)
+
         try:
             while True:
-                refusal, body = await self._held(head, body, client, began_s, record)
+                refusal = await self._held(body, kept, client, began_s, record)
                 if refusal is not None:
                     record.code = refusal.code
                     await _refuse(writer, refusal, record.request_id, begun=record.comments > 0)
                     return
                 with contextlib.suppress(AsleepAgainError):
-                    await self._send_on(head, body, client, record)
+                    await self._send_on(body, client, record, answered)
                     return
                 await self.clock.sleep(_LOOK_AGAIN_S)
         except _ClientLeftError:
             record.code = "client_left"
             raise
         finally:
+            self.places.give_back_all_bytes(kept)
             self.records.add(record)
 
     async def _held(
-        self, head: Head, body: bytes, client: Streams, began_s: float, record: HeldRecord
-    ) -> tuple[Refusal | None, bytes]:
-        """Without a refusal it is to be sent on, with as much of its body as was read."""
+        self, body: Body, kept: Kept, client: Streams, began_s: float, record: HeldRecord
+    ) -> Refusal | None:
+        """None: it goes on to its container, with as much of its body as was read."""
+        head = body.head
         first = not self.places.waits_for(head.container_id)
-        held = self.places.take(head.container_id, head.key_id, record.arrived_at)
+        held = self.places.take(head.container_id, head.organization_id, head.key_id, record.arrived_at)
         if held is None:
-            return FULL, body
+            return FULL
         record.place = max(record.place, held.place)
         try:
             # HAProxy may serve it by now: it sends here what it had in its map a moment ago.
             self._look(head.container_id)
             if not held.answer.done():
                 self._ask_to_wake(head.container_id, at_once=first)
-            body = body or await self._body(head, held, client, began_s)
-            return await self._wait(head, body, held, client, began_s, record), body
+            if not body.is_whole:
+                await self._read(body, kept, client, began_s)
+            return await self._wait(body, held, client, began_s, record)
         finally:
             record.held_ms = round((self.clock.monotonic() - began_s) * 1000)
             self.places.leave(held)
 
-    async def _body(self, head: Head, held: Held, client: Streams, began_s: float) -> bytes:
+    async def _read(self, body: Body, kept: Kept, client: Streams, began_s: float) -> None:
         """As much of it as may be kept here, so that its client need not go on sending; the rest waits there."""
         reader, writer = client
-        if (head.get("expect") or "").lower() == "100-continue":
+        if (body.head.get("expect") or "").lower() == "100-continue":
             writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        body = b""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(max(self._left_s(began_s), 0)):
-                while not is_whole(head, body) and (room := self.places.take_bytes(held, HEAD_BYTES_MAX)):
+                while not body.is_whole and (room := self.places.take_bytes(kept, HEAD_BYTES_MAX)):
                     piece = await reader.read(room)
-                    self.places.give_back_bytes(held, room - len(piece))
+                    self.places.give_back_bytes(kept, room - len(piece))
                     if not piece:
                         raise _ClientLeftError
-                    body += piece
-        return body
+                    body.add(piece)
 
     async def _wait(
-        self, head: Head, body: bytes, held: Held, client: Streams, began_s: float, record: HeldRecord
+        self, body: Body, held: Held, client: Streams, began_s: float, record: HeldRecord
     ) -> Refusal | None:
         """None: it goes on to its container."""
         reader, writer = client
-        whole = is_whole(head, body)
-        streams = whole and asks_for_stream(head, body)
+        streams = body.asks_for_stream()
         # Nothing more comes from a client that has sent all, but its end. Of another the rest of the body would.
-        gone = asyncio.create_task(reader.read(1)) if whole and not head.upgrades else None
+        gone = asyncio.create_task(reader.read(1)) if body.is_whole and not body.head.upgrades else None
         try:
             while not held.answer.done():
                 left_s = self._left_s(began_s)
@@ -251,10 +264,9 @@ class Holder:
                 waits: set[asyncio.Future[Any]] = {held.answer}
                 if gone is not None:
                     waits.add(gone)
-                await asyncio.wait(
-                    waits, timeout=max(min(left_s, comment_in_s), 0), return_when=asyncio.FIRST_COMPLETED
-                )
-                if gone is not None and gone.done():
+                timeout_s = min(left_s, comment_in_s, _LOOK_FOR_CLIENT_S if gone is None else left_s)
+                await asyncio.wait(waits, timeout=max(timeout_s, 0), return_when=asyncio.FIRST_COMPLETED)
+                if gone.done() if gone is not None else has_hung_up(client):
                     raise _ClientLeftError
                 if streams and not held.answer.done() and self._comment_in_s(began_s, record.comments) <= 0:
                     writer.write((stream_head() if not record.comments else b"") + chunk(COMMENT))
@@ -279,16 +291,19 @@ class Holder:
         code = why.code if why is not None and because else "wake_timeout"
         return Refusal(503, code, message, retry_after_s=5)
 
-    async def _send_on(self, head: Head, body: bytes, client: Streams, record: HeldRecord) -> None:
+    async def _send_on(
+        self, body: Body, client: Streams, record: HeldRecord, answered: Callable[[], None]
+    ) -> None:
         _, writer = client
         try:
             async with connected(self.released) as (reader, released):
-                released.write(sent_on(head) + body)
+                released.write(sent_on(body.head, begun=record.comments > 0) + body.raw)
                 if not record.comments:
-                    whole = is_whole(head, body)
-                    record.replica_id = await pass_on(client, (reader, released), whole=whole)
+                    record.replica_id = await pass_on(
+                        client, (reader, released), answered, whole=body.is_whole
+                    )
                 else:
-                    record.replica_id = await self._events(client, reader, record)
+                    record.replica_id = await self._events(client, (reader, released), record, answered)
         except (ConnectionError, FileNotFoundError, asyncio.IncompleteReadError) as exc:
             if writer.is_closing():
                 return
@@ -300,14 +315,17 @@ class Holder:
                 await _refuse(writer, _BROKEN, record.request_id, begun=False)
 
     async def _events(
-        self, client: Streams, released: asyncio.StreamReader, record: HeldRecord
+        self, client: Streams, released: Streams, record: HeldRecord, answered: Callable[[], None]
     ) -> str | None:
         """Until the answer's end, or until the client has left: its container is to hear of that."""
-        answer = asyncio.create_task(pass_on_events(client[1], released, record.request_id))
+        answer = asyncio.create_task(pass_on_events(client[1], released[0], record.request_id, answered))
         gone = asyncio.create_task(client[0].read(1))
         try:
             await asyncio.wait({answer, gone}, return_when=asyncio.FIRST_COMPLETED)
-            return await answer if answer.done() else None
+            if answer.done():
+                return await answer
+            call_off(released)
+            return None
         finally:
             for task in (answer, gone):
                 task.cancel()

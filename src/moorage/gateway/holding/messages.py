@@ -1,7 +1,7 @@
 """HTTP as far as whoever holds a request has to understand it. Pure.
 
 What comes in was checked by HAProxy, and goes back to it byte for byte: nothing is made out of it but whether it is a stream, and
-how long its body is.
+how long its body is (`bodies.py`).
 """
 
 import json
@@ -10,12 +10,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from moorage.gateway.held_rules import ASLEEP_HEADER, CONTAINER_HEADER, KEY_HEADER, REPLICA_HEADER
+from moorage.gateway.held_rules import (
+    ASLEEP_HEADER,
+    CONTAINER_HEADER,
+    KEY_HEADER,
+    ORGANIZATION_HEADER,
+    REPLICA_HEADER,
+)
 
 HEAD_BYTES_MAX = 65_536
 HEAD_END = b"\r\n\r\n"
-_CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[^\r\n]{0,200}\r\n")
 _KEY_ID = re.compile(r"key_[a-z2-7]{20}")
+_ORGANIZATION_ID = re.compile(r"org_[a-z2-7]{20}")
 COMMENT = b": waiting\n\n"
 _REASONS = {
     402: "Payment Required",
@@ -45,6 +51,13 @@ class Head:
     def key_id(self) -> str | None:
         key_id = self.get(KEY_HEADER) or ""
         return key_id if _KEY_ID.fullmatch(key_id) else None
+
+    @property
+    def organization_id(self) -> str:
+        """Whose share of the places and bytes it takes. Where an HAProxy of an earlier version does not name it, its container
+        stands for it."""
+        named = self.get(ORGANIZATION_HEADER) or ""
+        return named if _ORGANIZATION_ID.fullmatch(named) else self.container_id
 
     @property
     def replica_id(self) -> str | None:
@@ -94,47 +107,21 @@ def parse_head(raw: bytes) -> Head:
     return Head(first_line, tuple(headers))
 
 
-def sent_on(head: Head) -> bytes:
-    """As it goes back to HAProxy. One connection carries one request, unless it becomes something else than HTTP."""
-    dropped = {"expect", KEY_HEADER.lower()} | (set() if head.upgrades else {"connection"})
+def sent_on(head: Head, *, begun: bool = False) -> bytes:
+    """As it goes back to HAProxy. One connection carries one request, unless it becomes something else than HTTP. `begun`: its
+    client has been told that plain events come, so nobody would know how to read compressed ones."""
+    dropped = {"expect", KEY_HEADER.lower(), ORGANIZATION_HEADER.lower()} | (
+        set() if head.upgrades else {"connection"}
+    )
+    if begun:
+        dropped.add("accept-encoding")
     kept = [(name, value) for name, value in head.headers if name.lower() not in dropped]
+    if begun:
+        # Without the header a server may choose.
+        kept.append(("Accept-Encoding", "identity"))
     if not head.upgrades:
         kept.append(("Connection", "close"))
     return _head(head.first_line, kept)
-
-
-def is_whole(head: Head, body: bytes) -> bool:
-    if head.is_chunked:
-        return dechunked(body) is not None
-    return len(body) >= (head.body_bytes or 0)
-
-
-def asks_for_stream(head: Head, body: bytes) -> bool:
-    """`"stream": true` in what OpenAI clients send."""
-    plain = dechunked(body) if head.is_chunked else body
-    if not plain or b'"stream"' not in plain:
-        return False
-    try:
-        asked = json.loads(plain)
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(asked, dict) and asked.get("stream") is True
-
-
-def dechunked(raw: bytes) -> bytes | None:
-    """The body that came in chunks; None while its end is not there, or where they are none."""
-    parts: list[bytes] = []
-    at = 0
-    while (found := _CHUNK_SIZE.match(raw, at)) is not None:
-        size = int(found[1], 16)
-        begin = found.end()
-        if size == 0:
-            return b"".join(parts)
-        if begin + size + 2 > len(raw):
-            return None
-        parts.append(raw[begin : begin + size])
-        at = begin + size + 2
-    return None
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """What was held goes back to HAProxy, and the answer to the client."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -37,16 +37,24 @@ async def connected(socket: Path) -> AsyncIterator[Streams]:
         writer.close()
 
 
-async def pass_on(client: Streams, released: Streams, *, whole: bool) -> str | None:
-    """As it comes, in both directions, until one of the two ends; returns the replica that answered. A body of which some was
-    left at the client, and whatever becomes of the connection after an upgrade, go the same way. `whole`: it was sent with all of
-    its body, so that it can be sent again."""
+async def pass_on(
+    client: Streams, released: Streams, answered: Callable[[], None], *, whole: bool
+) -> str | None:
+    """As it comes, in both directions, until one of the two ends; returns the replica that answered, None where the client left
+    before one did. A body of which some was left at the client, and whatever becomes of the connection after an upgrade, go the
+    same way. `whole`: it was sent with all of its body, so that it can be sent again. `answered` is called when it need not be."""
     upload = asyncio.create_task(_pump(client[0], released[1]))
+    answer = asyncio.create_task(released[0].readuntil(HEAD_END))
     try:
-        raw = await released[0].readuntil(HEAD_END)
+        await asyncio.wait({upload, answer}, return_when=asyncio.FIRST_COMPLETED)
+        if not answer.done() and _has_left(client[0]):
+            call_off(released)
+            return None
+        raw = await answer
         head = parse_head(raw)
         if whole and head.is_asleep_again:
             raise AsleepAgainError
+        answered()
         client[1].write(raw)
         download = asyncio.create_task(_pump(released[0], client[1]))
         try:
@@ -58,18 +66,23 @@ async def pass_on(client: Streams, released: Streams, *, whole: bool) -> str | N
             download.cancel()
             await asyncio.gather(download, return_exceptions=True)
     finally:
-        upload.cancel()
-        await asyncio.gather(upload, return_exceptions=True)
+        for task in (upload, answer):
+            task.cancel()
+        await asyncio.gather(upload, answer, return_exceptions=True)
     return head.replica_id
 
 
 async def pass_on_events(
-    client: asyncio.StreamWriter, released: asyncio.StreamReader, request_id: str
+    client: asyncio.StreamWriter,
+    released: asyncio.StreamReader,
+    request_id: str,
+    answered: Callable[[], None],
 ) -> str | None:
     """To a client that has been told 200 and events already."""
     head = parse_head(await released.readuntil(HEAD_END))
     if head.is_asleep_again:
         raise AsleepAgainError
+    answered()
     if 200 <= head.status < 300 and head.is_events:
         async for piece in _body(head, released):
             client.write(chunk(piece))
@@ -82,6 +95,16 @@ async def pass_on_events(
     client.write(LAST_CHUNK)
     await client.drain()
     return head.replica_id
+
+
+def call_off(released: Streams) -> None:
+    """Its container need not work for nobody. At once: what HAProxy has not read of the request would hold up its end."""
+    released[1].transport.abort()
+
+
+def _has_left(client: asyncio.StreamReader) -> bool:
+    """HAProxy never ends only one direction: a client of which nothing more comes does not wait for an answer either."""
+    return client.at_eof() or client.exception() is not None
 
 
 async def _connect(socket: Path) -> Streams:
