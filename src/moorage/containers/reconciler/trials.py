@@ -192,7 +192,14 @@ async def _give_up(session: AsyncSession, row: ContainerRow, verdict: Verdict, o
 async def _still(session: AsyncSession, before: ContainerRow, step: TrialStep) -> ContainerRow | None:
     row = await lock_container(session, before.id)
     same = row.generation == before.generation and trial.trial_step(row) is step
-    return row if same else None
+    # One that was called off may have been followed by another, which is at the same step of the same generation.
+    return row if same and _version_on_trial(row) == _version_on_trial(before) else None
+
+
+def _version_on_trial(row: ContainerRow) -> int | None:
+    """None of a trial that a version before rollouts began."""
+    rollout = Rollout.from_json(row.rollout)
+    return rollout.version if rollout is not None else None
 
 
 def _has_proven(loaded: Loaded, plan: Plan) -> bool:
