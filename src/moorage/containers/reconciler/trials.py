@@ -22,7 +22,7 @@ from moorage.containers.states import LIVE, SERVING, Outcome, ReplicaState, Stra
 from moorage.containers.verdict import Verdict
 from moorage.containers.versions import repository as versions
 from moorage.containers.views import Plan
-from moorage.kit.database import notify
+from moorage.kit.database import database_now, notify
 
 
 def on_trial(row: ContainerRow) -> ContainerRow:
@@ -118,7 +118,7 @@ async def _advance_canary(session: AsyncSession, row: ContainerRow, canary: Cana
     if canary.drop is not None:
         await _drop(session, row, rollout, canary.drop)
     elif canary.promote is not None:
-        trial.promote(row)
+        trial.promote(row, await database_now(session))
         row.serving_generation = row.generation
         await _move_in(session, row)
         _due(row)
