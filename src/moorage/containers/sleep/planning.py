@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from moorage.containers.states import ContainerState, ReplicaState
+from moorage.containers.states import ContainerState, DesiredState, ReplicaState, TrialStep
 from moorage.containers.views import ContainerView, Plan, ReplicaView
 
 _COMES_UP = (ContainerState.PENDING, ContainerState.PULLING, ContainerState.STARTING)
@@ -24,6 +24,9 @@ def while_waking(plan: Plan, container: ContainerView, seen: Sequence[ReplicaVie
         # New settings failed; those from before are what it wakes with.
         return replace(plan, state=ContainerState.RUNNING)
     serves = any(replica.state is ReplicaState.ROUTED for replica in seen)
-    if serves or plan.failed or plan.state not in (*_COMES_UP, ContainerState.RUNNING):
+    # It stops for new settings, and wakes with those: whoever waits for it waits for them.
+    changes = container.trial is TrialStep.STOP and container.desired_state is DesiredState.RUNNING
+    comes_up = changes or plan.state in (*_COMES_UP, ContainerState.RUNNING)
+    if serves or plan.failed or not comes_up:
         return replace(plan, awake=True)
     return replace(plan, state=ContainerState.RUNNING)
