@@ -12,6 +12,7 @@ from test_renewals import END_SOON, PRICE, balance, change, charged, leave_credi
 from moorage.autoscaling.sleep.reconciler import SleepReconciler
 from moorage.containers import service
 from moorage.containers.drafts.service import apply_draft, save_draft
+from moorage.containers.rollout import Rollout
 from moorage.containers.schemas import SettingsPatch
 from moorage.containers.shown import container_json
 from moorage.containers.sleep.models import SleepRow
@@ -223,6 +224,24 @@ async def test_a_draft_that_is_applied_to_it_wakes_it_with_the_new_settings(
     assert (row.settings["category"], row.fallback, row.version) == ("new", None, 2)
     assert len(await world.replicas(container_id, "routed")) == 1
     await balance(world)
+
+
+@pytest.mark.parametrize("strategy", [Strategy.ROLLING, Strategy.CANARY])
+async def test_a_draft_that_is_applied_while_it_wakes_has_nothing_to_be_beside(
+    world: World, controller: Life, strategy: Strategy
+) -> None:
+    container_id = await deploy(world, controller)
+    await sleep(world, controller, container_id)
+    assert (await rouse(world, container_id)).anything
+    async with world.database.transaction() as session:
+        patch = SettingsPatch.model_validate({"category": "new"})
+        await save_draft(session, world.actor, container_id, patch, keyring=KEYRING, settings=SETTINGS)
+        await apply_draft(
+            session, world.actor, container_id, keyring=KEYRING, settings=SETTINGS, strategy=strategy
+        )
+    rollout = Rollout.from_json((await world.container(container_id)).rollout)
+    assert rollout is not None
+    assert rollout.strategy is Strategy.REPLACE
 
 
 async def test_requests_that_wake_it_while_a_draft_is_applied_wait_for_the_new_settings(
