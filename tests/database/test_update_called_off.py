@@ -13,7 +13,7 @@ from moorage.containers.drafts.service import apply_draft
 from moorage.containers.models import ContainerRow
 from moorage.containers.reconciler import trials
 from moorage.containers.reconciler.repository import FoundImage
-from moorage.containers.service import Changed
+from moorage.containers.service import Changed, delete_container
 from moorage.containers.states import Reason, Strategy
 from moorage.containers.verdict import Verdict
 from moorage.containers.versions.service import roll_back
@@ -68,3 +68,15 @@ async def test_its_failure_is_not_the_next_ones(world: World) -> None:
     row = await world.container(fetched_for.id)
     third = (await versions(world, row.id))[3]
     assert (third.outcome, third.reason, row.trial_failure) == (None, None, None)
+
+
+async def test_a_container_that_was_deleted_keeps_its_settings(world: World) -> None:
+    async with driven(world, WatchedEngine(world.machine)):
+        container_id = await running(world)
+    await draft(world, container_id, image="local/first:latest")
+    await world.ask(apply, container_id)
+    fetched_for = await world.container(container_id)
+    await world.ask(delete_container, container_id)
+    await fetched(world, fetched_for, FoundImage("sha256:first", "sha256:first", 8000))
+    row = await world.container(container_id)
+    assert (row.version, row.generation, row.settings) == (1, 1, fetched_for.settings)

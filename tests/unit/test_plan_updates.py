@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from test_plan import NOW, container, replica
 
 from moorage.containers.plan import make_plan
-from moorage.containers.states import LIVE, Reason, ReplicaState, TrialStep
+from moorage.containers.states import LIVE, DesiredState, Reason, ReplicaState, TrialStep
 from moorage.containers.verdict import Verdict
 from moorage.containers.views import Beside, ContainerView, Plan, ReplicaView
 from moorage.kit.ids import ReplicaId
@@ -80,6 +80,14 @@ def test_without_room_an_old_one_goes_only_when_its_successor_serves() -> None:
     assert (drained(plan), plan.go_back) == ({"rep_1_0"}, None)
     leaving = [one(OLD, 0, ReplicaState.DRAINING), one(OLD, 1), one(NEW, 0)]
     assert drained(make_plan(full, leaving, NOW)) == set(), "one at a time"
+
+
+@pytest.mark.parametrize("desired_state", list(DesiredState))
+def test_an_image_is_fetched_only_for_what_is_to_run(desired_state: DesiredState) -> None:
+    """One that is deleted, or whose organization is suspended, still has its draft on trial."""
+    view = container(trial=TrialStep.PREPARE, desired_state=desired_state)
+    plan = make_plan(view, [one(OLD, 0)], NOW)
+    assert plan.prepare_trial == (desired_state is DesiredState.RUNNING)
 
 
 @pytest.mark.parametrize("state", [ReplicaState.DRAINING, ReplicaState.STOPPED])

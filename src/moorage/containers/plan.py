@@ -86,7 +86,9 @@ def make_plan(container: ContainerView, replicas: Sequence[ReplicaView], now: da
         and not container.image_known
         and not container.pulling
         and container.approval is None,
-        prepare_trial=container.trial is TrialStep.PREPARE and not container.pulling,
+        prepare_trial=container.trial is TrialStep.PREPARE
+        and not container.pulling
+        and _wants_to_run(container),
         exchange=container.trial is TrialStep.STOP and not _present(seen) and _wants_to_run(container),
         proven=proven,
         go_back=(failure or container.last_failure) if gives_up else None,

@@ -18,7 +18,7 @@ from moorage.containers.repository import lock_container
 from moorage.containers.rollout import FIRST_CANARY_SLOT, Rollout
 from moorage.containers.sleep.service import get_up
 from moorage.containers.spec import ContainerSettings, RegistryProvider
-from moorage.containers.states import LIVE, SERVING, Outcome, ReplicaState, Strategy, TrialStep
+from moorage.containers.states import LIVE, SERVING, DesiredState, Outcome, ReplicaState, Strategy, TrialStep
 from moorage.containers.verdict import Verdict
 from moorage.containers.versions import repository as versions
 from moorage.containers.views import Plan
@@ -60,7 +60,7 @@ def _pinned(row: ContainerRow) -> dict[str, Any] | None:
 
 async def record_image(session: AsyncSession, before: ContainerRow, found: FoundImage | Verdict) -> None:
     row = await _still(session, before, TrialStep.PREPARE)
-    if row is None:
+    if row is None or row.desired_state == DesiredState.DELETED:
         return
     rollout = Rollout.from_json(row.rollout)
     if isinstance(found, Verdict):
