@@ -1,10 +1,18 @@
 """Everything has an end: what housekeeping removes, and what it leaves."""
 
+import json
+from collections import Counter
+from datetime import UTC, datetime
+
 from api_support import Api, Home, new_home
 from api_support import api_fixture as api_fixture
 
+from moorage.containers.rollout import Rollout
+from moorage.containers.states import Strategy
 from moorage.entrypoints.housekeeping import Housekeeping
+from moorage.gateway.version_figures_repository import add_figures, add_response_times
 from moorage.kit.clock import system_clock
+from moorage.kit.ids import ReplicaId, new_gateway_id
 from moorage.reconcile.lease import LeaseKeeper
 
 
@@ -101,6 +109,44 @@ async def test_decisions_dated_ahead_by_a_wrong_clock_keep_no_container(api: Api
     await days_pass(api, api.settings.history_retention_days + 1)
     await clean(api)
     assert (await count(api, "autoscaling_decisions"), await count(api, "containers")) == (0, 0)
+
+
+async def test_what_versions_answered_goes_with_their_container(api: Api) -> None:
+    home = await new_home(api)
+    container_id = await deleted_container(api, home)
+    await api.execute(
+        "INSERT INTO version_figures (container_id, version, gateway_id) VALUES (:id, 2, 'gtw_1')",
+        id=container_id,
+    )
+    await api.execute(
+        "INSERT INTO version_response_times (container_id, version, gateway_id, bucket) VALUES (:id, 2, 'gtw_1', 7)",
+        id=container_id,
+    )
+    await days_pass(api, api.settings.history_retention_days + 1)
+    await clean(api)
+    tables = ("containers", "container_versions", "version_figures", "version_response_times")
+    assert {table: await count(api, table) for table in tables} == dict.fromkeys(tables, 0)
+
+
+async def test_what_a_gateway_says_late_of_a_container_that_is_gone_is_not_kept(api: Api) -> None:
+    home = await new_home(api)
+    container_id = await api.new_container(home.project_id, "updated")
+    replica_id = ReplicaId(await api.new_replica(container_id))
+    rollout = Rollout(Strategy.ROLLING, 2, 1, datetime.now(UTC), from_generation=1)
+    await api.execute(
+        "UPDATE containers SET rollout = CAST(:rollout AS jsonb)", rollout=json.dumps(rollout.to_json())
+    )
+    gateway, figures = new_gateway_id(), {"answers": 1, "errors": 0}
+    tables = ("version_figures", "version_response_times")
+    for deleted in (False, True):
+        if deleted:
+            await api.execute("UPDATE containers SET deleted_at = now()")
+            for table in tables:
+                await api.execute(f"DELETE FROM {table}")
+        async with api.database.transaction() as session:
+            await add_figures(session, gateway, {replica_id: figures})
+            await add_response_times(session, gateway, {replica_id: Counter({7: 1})})
+        assert [await count(api, table) for table in tables] == ([0, 0] if deleted else [1, 1])
 
 
 async def test_health_says_how_much_is_kept(api: Api) -> None:

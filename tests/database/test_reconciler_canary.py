@@ -229,6 +229,40 @@ async def test_one_that_does_not_start_is_dropped(world: World, image: str, reas
     assert await outcomes(world, container_id) == {1: "serving", 2: "rolled_back"}
 
 
+async def test_promoted_where_nothing_more_fits_it_takes_over_slot_by_slot(world: World) -> None:
+    container_id = await running_for_now(world)
+    await with_room_for(world, 3)
+    world.machine.memory_bytes = await memory_of(world)
+    world.fewest_enabled[container_id] = 2
+    async with driven(world, WatchedEngine(world.machine)):
+        await draft(world, container_id, env={"WORD": "new"})
+        await world.ask(canary, container_id)
+        await eventually(lambda: serves(world, container_id, 1), "the canary serves")
+        await an_hour_passes(world)
+        await world.ask(promote_canary, container_id)
+        await eventually(lambda: settled(world, container_id), "it has taken over")
+        await eventually(lambda: serves_alone(world, container_id, 2), "with all that it should have")
+    assert world.fewest_enabled[container_id] == 2
+    assert await outcomes(world, container_id) == {1: "replaced", 2: "serving"}
+
+
+async def an_hour_passes(world: World) -> None:
+    """For what serves: longer than its health timeout."""
+    async with world.database.transaction() as session:
+        moments = ("created_at", "ready_at", "routed_at")
+        earlier = ", ".join(f"{one} = {one} - interval '1 hour'" for one in moments)
+        await session.execute(text(f"UPDATE replicas SET {earlier}"))
+        begun_at = "to_jsonb((rollout ->> 'begun_at')::timestamptz - interval '1 hour')"
+        await session.execute(
+            text(f"UPDATE containers SET rollout = jsonb_set(rollout, '{{begun_at}}', {begun_at})")
+        )
+
+
+async def serves_alone(world: World, container_id: str, replicas: int) -> bool:
+    routed = await routed_ids(world, container_id)
+    return len(routed) == replicas and routed == await routed_ids(world, container_id, 2)
+
+
 @pytest.mark.long
 async def test_what_does_not_fit_is_dropped(world: World) -> None:
     container_id = await running_for_now(world)

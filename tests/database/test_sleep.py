@@ -12,11 +12,13 @@ from test_renewals import END_SOON, PRICE, balance, change, charged, leave_credi
 from moorage.autoscaling.sleep.reconciler import SleepReconciler
 from moorage.containers import service
 from moorage.containers.drafts.service import apply_draft, save_draft
+from moorage.containers.rollout import Rollout
 from moorage.containers.schemas import SettingsPatch
 from moorage.containers.shown import container_json
 from moorage.containers.sleep.models import SleepRow
 from moorage.containers.sleep.service import Woken, fall_asleep, stay_awake, wake
-from moorage.containers.states import Strategy
+from moorage.containers.states import Strategy, TrialStep
+from moorage.containers.trial import trial_step
 from moorage.gateway.repository import RouteReport, read_table, register_gateway, report
 from moorage.kit.clock import system_clock
 from moorage.kit.database import Database, database_now
@@ -221,6 +223,46 @@ async def test_a_draft_that_is_applied_to_it_wakes_it_with_the_new_settings(
     assert (row.state, row.asleep_since, row.woken_at) == ("RUNNING", None, None)
     assert (row.settings["category"], row.fallback, row.version) == ("new", None, 2)
     assert len(await world.replicas(container_id, "routed")) == 1
+    await balance(world)
+
+
+@pytest.mark.parametrize("strategy", [Strategy.ROLLING, Strategy.CANARY])
+async def test_a_draft_that_is_applied_while_it_wakes_has_nothing_to_be_beside(
+    world: World, controller: Life, strategy: Strategy
+) -> None:
+    container_id = await deploy(world, controller)
+    await sleep(world, controller, container_id)
+    assert (await rouse(world, container_id)).anything
+    async with world.database.transaction() as session:
+        patch = SettingsPatch.model_validate({"category": "new"})
+        await save_draft(session, world.actor, container_id, patch, keyring=KEYRING, settings=SETTINGS)
+        await apply_draft(
+            session, world.actor, container_id, keyring=KEYRING, settings=SETTINGS, strategy=strategy
+        )
+    rollout = Rollout.from_json((await world.container(container_id)).rollout)
+    assert rollout is not None
+    assert rollout.strategy is Strategy.REPLACE
+
+
+async def test_requests_that_wake_it_while_a_draft_is_applied_wait_for_the_new_settings(
+    world: World, controller: Life
+) -> None:
+    container_id = await deploy(world, controller)
+    await sleep(world, controller, container_id)
+    async with world.database.transaction() as session:
+        patch = SettingsPatch.model_validate({"category": "new"})
+        await save_draft(session, world.actor, container_id, patch, keyring=KEYRING, settings=SETTINGS)
+        await apply_draft(session, world.actor, container_id, keyring=KEYRING, settings=SETTINGS)
+    assert (await rouse(world, container_id)).anything
+    steps = set()
+    for _ in range(20):
+        await controller.round(container_id)
+        row = await world.container(container_id)
+        if row.woken_at is None:
+            break
+        steps.add(trial_step(row))
+    assert TrialStep.STOP in steps
+    assert (row.version, len(await world.replicas(container_id, "routed"))) == (2, 1), "held until it serves"
     await balance(world)
 
 

@@ -4,6 +4,7 @@ import pytest
 from api_support import Api, Home, assert_problem, container_body, new_home
 from api_support import api_fixture as api_fixture
 from reconciler_support import WatchedEngine, life, new_world
+from test_api_drafts import deployed, save
 from test_renewals import balance, change, rounds
 
 from moorage.containers.unpaid_starts_repository import unpaid_starts_microusd
@@ -145,6 +146,24 @@ async def test_a_successor_that_never_takes_over_counts(api: Api) -> None:
     await api.execute("UPDATE containers SET state = 'RUNNING', desired_state = 'running'")
     assert_problem(await api.post(home.admin, f"/containers/{container_id}/restart"), 429, "start_limit")
     assert (await api.post(home.admin, f"/containers/{container_id}/start")).status_code == 200
+
+
+async def test_an_update_can_be_called_off_when_nothing_may_be_started(api: Api) -> None:
+    """It is spent just when updates fail; and what served goes on without a start."""
+    home = await new_home(api)
+    container_id = await deployed(api, home)
+    await save(api, home, container_id, {"image": "acme/chat:2"})
+    path = f"/containers/{container_id}"
+    assert (await api.post(home.admin, f"{path}/draft/apply", {"strategy": "rolling"})).status_code == 202
+    await started(api, home, DAY, f"{DAY} + interval '8 hours'", times=8)
+    await api.execute("UPDATE containers SET state = 'RUNNING', desired_state = 'running'")
+    back = await api.post(home.admin, f"{path}/rollback", {"version": 1})
+    assert back.status_code == 202, back.text
+    assert (back.json()["version"], back.json()["rollout"]) == (1, None)
+    # What would start something waits until tomorrow.
+    again = await api.post(home.admin, f"{path}/draft/apply", {"strategy": "rolling"})
+    assert_problem(again, 429, "start_limit")
+    assert_problem(await api.post(home.admin, f"{path}/rollback", {"version": 2}), 429, "start_limit")
 
 
 async def test_a_start_that_goes_on_is_ended(database: Database) -> None:

@@ -3,12 +3,13 @@
 from dataclasses import replace
 from datetime import timedelta
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from test_plan import NOW, container, replica
 
 from moorage.containers.plan import make_plan
-from moorage.containers.states import LIVE, Reason, ReplicaState, TrialStep
+from moorage.containers.states import LIVE, DesiredState, Reason, ReplicaState, TrialStep
 from moorage.containers.verdict import Verdict
 from moorage.containers.views import Beside, ContainerView, Plan, ReplicaView
 from moorage.kit.ids import ReplicaId
@@ -90,6 +91,25 @@ def test_without_room_an_old_one_goes_only_when_its_successor_serves() -> None:
     assert (drained(plan), plan.go_back) == ({"rep_1_0"}, None)
     leaving = [one(OLD, 0, ReplicaState.DRAINING), one(OLD, 1), one(NEW, 0)]
     assert drained(make_plan(full, leaving, NOW)) == set(), "one at a time"
+
+
+@pytest.mark.parametrize("desired_state", list(DesiredState))
+def test_an_image_is_fetched_only_for_what_is_to_run(desired_state: DesiredState) -> None:
+    """One that is deleted, or whose organization is suspended, still has its draft on trial."""
+    view = container(trial=TrialStep.PREPARE, desired_state=desired_state)
+    plan = make_plan(view, [one(OLD, 0)], NOW)
+    assert plan.prepare_trial == (desired_state is DesiredState.RUNNING)
+
+
+@pytest.mark.parametrize("state", [ReplicaState.DRAINING, ReplicaState.STOPPED])
+def test_the_room_of_what_leaves_is_waited_for(state: ReplicaState) -> None:
+    """Also where the new one serves for longer than it may wait: a canary that was promoted, or a long drain."""
+    asked_for = replace(BESIDE, begun_at=NOW - timedelta(hours=1))
+    full = update(room_for=0, no_room_message="No room.", beside=asked_for)
+    new = one(NEW, 0, since_s=3500)
+    assert make_plan(full, [one(OLD, 0, state), one(OLD, 1), new], NOW).go_back is None
+    nothing_leaves = make_plan(full, [one(OLD, 1), new], NOW)
+    assert nothing_leaves.go_back == Verdict(Reason.NO_CAPACITY, "No room.")
 
 
 def test_what_does_not_fit_at_all_is_given_up_at_once() -> None:

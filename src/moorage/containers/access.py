@@ -15,7 +15,9 @@ from moorage.containers.start_limit import start_again_at, start_limit
 from moorage.containers.states import ContainerState
 from moorage.identity.actor import Actor
 from moorage.identity.authentication import TheActor
+from moorage.kit.clock import Clock
 from moorage.kit.errors import NotFoundError, TooManyRequestsError
+from moorage.kit.settings import Settings
 from moorage.kit.web import TheClock, TheSession, TheSettings
 from moorage.organizations.access import access_project
 from moorage.organizations.models import ProjectRow
@@ -45,7 +47,24 @@ async def startable_container(
     settings: TheSettings,
     clock: TheClock,
 ) -> ContainerAccess:
-    """Unless it failed to start so often within the last hour that it has to wait, or its organization has used up the
+    await refuse_start(session, access, settings, clock)
+    return access
+
+
+async def restartable_container(
+    access: Annotated[ContainerAccess, Depends(startable_container)],
+    session: TheSession,
+    settings: TheSettings,
+    clock: TheClock,
+) -> ContainerAccess:
+    await refuse_restart(session, access, settings, clock)
+    return access
+
+
+async def refuse_start(
+    session: AsyncSession, access: ContainerAccess, settings: Settings, clock: Clock
+) -> None:
+    """Where it failed to start so often within the last hour that it has to wait, or its organization has used up the
     day's time for starts that come to nothing."""
     if access.container.state == ContainerState.FAILED:
         slots: dict[int, list[datetime]] = {}
@@ -59,19 +78,14 @@ async def startable_container(
             raise TooManyRequestsError(verdict.message, code=verdict.reason, retry_after_s=wait_s)
     if access.container.state in _AT_REST and not await is_paid(session, access.container):
         await refuse_spent_allowance(session, access.project.organization_id, settings, clock.now())
-    return access
 
 
-async def restartable_container(
-    access: Annotated[ContainerAccess, Depends(startable_container)],
-    session: TheSession,
-    settings: TheSettings,
-    clock: TheClock,
-) -> ContainerAccess:
+async def refuse_restart(
+    session: AsyncSession, access: ContainerAccess, settings: Settings, clock: Clock
+) -> None:
     """What serves goes on until its successor does, and has one hour with it: nobody pays for the successor's start."""
     if access.container.state == ContainerState.RUNNING:
         await refuse_spent_allowance(session, access.project.organization_id, settings, clock.now())
-    return access
 
 
 async def _container(

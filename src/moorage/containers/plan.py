@@ -44,7 +44,8 @@ from moorage.machines.states import LOST_AFTER
 COLLECT_LIMIT = timedelta(seconds=60)
 """How long a stopped replica waits for its logs to be collected."""
 GATEWAY_LIMIT = timedelta(seconds=60)
-"""How long an ended replica waits for every gateway to let go of it; its port waits for as long as it takes."""
+"""How long an ended replica, or one of a container that falls asleep, waits for every gateway to let go of it; the port of
+one that ended waits for as long as it takes."""
 FIRST_BACKOFF_S = 1.0
 LONGEST_BACKOFF_S = 60.0
 REPLACE_AFTER = timedelta(seconds=60)
@@ -85,7 +86,9 @@ def make_plan(container: ContainerView, replicas: Sequence[ReplicaView], now: da
         and not container.image_known
         and not container.pulling
         and container.approval is None,
-        prepare_trial=container.trial is TrialStep.PREPARE and not container.pulling,
+        prepare_trial=container.trial is TrialStep.PREPARE
+        and not container.pulling
+        and _wants_to_run(container),
         exchange=container.trial is TrialStep.STOP and not _present(seen) and _wants_to_run(container),
         proven=proven,
         go_back=(failure or container.last_failure) if gives_up else None,
@@ -370,6 +373,7 @@ def _shape(
     drains = {}
     serving = {slot: one for slot, one in current.items() if one.state is ReplicaState.ROUTED}
     takes_over = _that_serves_on_the_move(live, wanted) | serving
+    awaits_gateways = _lasted(container.asleep_since, container, now) <= GATEWAY_LIMIT
     for replica in live:
         successor = takes_over.get(replica.slot)
         superseded = (
@@ -379,7 +383,7 @@ def _shape(
             and successor.id != replica.id
             and not successor.doubted
         )
-        if container.asleep and is_in_use(replica):
+        if container.asleep and is_in_use(replica, awaits_gateways=awaits_gateways):
             continue
         if wanted is None or replica.slot not in slots or superseded or replica.unfunded:
             drains[replica.id] = Transition(replica.id, ReplicaState.DRAINING)

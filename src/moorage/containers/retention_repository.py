@@ -10,7 +10,7 @@ from moorage.containers.doctor.models import NetworkDiagnosisRow
 from moorage.containers.models import ActivityRow, ContainerRow, ReplicaRouteRow, ReplicaRow
 from moorage.containers.replica_limits.models import ReplicaLimitRequestRow
 from moorage.containers.states import ReplicaState
-from moorage.containers.versions.models import VersionFiguresRow, VersionRow
+from moorage.containers.versions.models import VersionFiguresRow, VersionResponseTimesRow, VersionRow
 from moorage.kit.database import PORTION, delete_portion
 
 
@@ -34,7 +34,13 @@ async def purge_containers(session: AsyncSession, kept: timedelta) -> int:
     has_replicas = exists().where(ReplicaRow.container_id == row.id)
     old = select(row.id).where(row.deleted_at < func.now() - kept, ~has_replicas).limit(PORTION)
     ids = list((await session.execute(old.with_for_update(skip_locked=True))).scalars())
-    dependent: tuple[Any, ...] = (NetworkDiagnosisRow, ReplicaLimitRequestRow, VersionRow, VersionFiguresRow)
+    dependent: tuple[Any, ...] = (
+        NetworkDiagnosisRow,
+        ReplicaLimitRequestRow,
+        VersionRow,
+        VersionFiguresRow,
+        VersionResponseTimesRow,
+    )
     for table in dependent:
         await session.execute(delete(table).where(table.container_id.in_(ids)))
     await session.execute(delete(row).where(row.id.in_(ids)))

@@ -22,7 +22,7 @@ class Rollout:
     """Of the settings on trial."""
     from_version: int
     begun_at: datetime
-    """When it was asked for."""
+    """When it was asked for; of a canary that takes over, when it began to."""
     watch_s: float = 0.0
     """How long both serve beside each other."""
     from_generation: int | None = None

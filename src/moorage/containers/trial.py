@@ -90,11 +90,13 @@ def canary_generation(row: ContainerRow) -> int:
     return row.generation + 1
 
 
-def promote(row: ContainerRow) -> None:
-    """What is on trial has proven itself: the rest of an update with `rolling`, whose first replicas serve already."""
+def promote(row: ContainerRow, now: datetime) -> None:
+    """What is on trial has proven itself: the rest of an update with `rolling`, whose first replicas serve already. It begins
+    now: the time that it may wait for room is not over because the canary served for long."""
     rollout = Rollout.from_json(row.rollout)
     assert rollout is not None, "a canary has one"
-    row.rollout = replace(rollout, strategy=Strategy.ROLLING, watch_s=0.0, share=None).to_json()
+    rolling = replace(rollout, strategy=Strategy.ROLLING, begun_at=now, watch_s=0.0, share=None)
+    row.rollout = rolling.to_json()
     exchange(row)
 
 

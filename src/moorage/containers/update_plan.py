@@ -53,9 +53,11 @@ def why_given_up(container: ContainerView, seen: Sequence[ReplicaView], now: dat
     keeps_waiting = _why_not_started(container, waiting)
     if keeps_waiting is None or not container.image_known:
         return None
+    if _leaving(container, seen):
+        return None
     if not new:
         # What serves had room and credit; the new version waits for neither.
-        return None if _leaving(container, seen) else keeps_waiting
+        return keeps_waiting
     if any(one.state is not ReplicaState.ROUTED for one in new) or _covered(container, seen):
         return None
     moments = [beside.begun_at, *(one.routed_at for one in new if one.routed_at is not None)]
@@ -154,8 +156,8 @@ def _covered(container: ContainerView, seen: Sequence[ReplicaView]) -> list[Repl
 
 
 def _leaving(container: ContainerView, seen: Sequence[ReplicaView]) -> bool:
-    """Something of it still holds room that it will give back."""
-    return any(one.state is ReplicaState.DRAINING for one in seen)
+    """Something of it still holds room that it will give back. What stopped in this pass held it when the room was counted."""
+    return any(one.state in (ReplicaState.DRAINING, ReplicaState.STOPPED) for one in seen)
 
 
 def _new(container: ContainerView, seen: Sequence[ReplicaView]) -> list[ReplicaView]:

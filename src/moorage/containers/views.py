@@ -94,14 +94,18 @@ class ContainerView:
     """Its image is on the way to the machine of one of its replicas."""
     doubt: Verdict | None = None
     """Why replicas that are missing are not replaced yet."""
-    asleep: bool = False
-    """It is to have no replicas, until somebody asks something of it. What still has requests serves on."""
+    asleep_since: datetime | None = None
+    """From then on it is to have no replicas, until somebody asks something of it. What still has requests serves on."""
     waking: bool = False
     """It slept, and no replica is at the endpoint again yet: its requests are held."""
     watched_since: datetime | None = None
     """When the last time ended in which nobody looked at it: no limit counts from before (`attention.py`)."""
     first_slot: int = 0
     """Of a canary those from `FIRST_CANARY_SLOT` on are its own."""
+
+    @property
+    def asleep(self) -> bool:
+        return self.asleep_since is not None
 
     @property
     def slots(self) -> range:

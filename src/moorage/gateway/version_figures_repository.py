@@ -62,11 +62,11 @@ async def add_response_times(
 
 
 async def _owners(session: AsyncSession, replicas: Collection[ReplicaId]) -> Sequence[Any]:
-    """The container and the version of each that is in an update."""
+    """The container and the version of each that is in an update. One that is gone was perhaps deleted in the middle of one."""
     query = (
         select(ReplicaRow.id, ReplicaRow.container_id, ReplicaRow.version)
         .join(ContainerRow, ContainerRow.id == ReplicaRow.container_id)
-        .where(_BESIDE, ReplicaRow.id.in_(replicas))
+        .where(_BESIDE, ContainerRow.deleted_at.is_(None), ReplicaRow.id.in_(replicas))
         .order_by(ReplicaRow.container_id, ReplicaRow.version)
     )
     return (await session.execute(query)).all()

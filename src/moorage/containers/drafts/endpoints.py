@@ -6,15 +6,15 @@ from moorage.containers.access import (
     ContainerAccess,
     manageable_container,
     readable_container,
+    refuse_restart,
     startable_container,
 )
-from moorage.containers.admission import refuse_spent_allowance
 from moorage.containers.drafts import service
 from moorage.containers.drafts.schemas import AmountChange, ApplyRequest, ChangeRead, Draft, RollingNeeds
 from moorage.containers.drafts.service import Comparison
 from moorage.containers.schemas import MOST_SETTINGS_BYTES, Container, SettingsPatch
 from moorage.containers.shown import answer, draft_summary
-from moorage.containers.states import ContainerState, Strategy
+from moorage.containers.states import Strategy
 from moorage.kit.web import TheClock, TheKeyring, TheSession, TheSettings, takes_body
 
 router = APIRouter(tags=["drafts"])
@@ -63,9 +63,8 @@ async def apply_draft(
     rule does. If it does not become healthy, or answers too many errors, the one from before stays or comes
     back."""
     wanted = body if body is not None else ApplyRequest()
-    if wanted.strategy is not Strategy.REPLACE and access.container.state == ContainerState.RUNNING:
-        # What serves uses its slot's hour: nobody pays for the start of its successor.
-        await refuse_spent_allowance(session, access.project.organization_id, settings, clock.now())
+    if wanted.strategy is not Strategy.REPLACE:
+        await refuse_restart(session, access, settings, clock)
     changed = await service.apply_draft(
         session,
         access.actor,

@@ -374,7 +374,7 @@ class ContainersReconciler:
             no_room_message=self._placing.why_no_room(loaded, room) if room_for <= 0 else "",
             avoids_nodes=bool(self._placing.avoided(loaded)),
             recent_failures=[(failure.slot, failure.ended_at) for failure in failures],
-            asleep=loaded.asleep,
+            asleep_since=row.asleep_since,
             waking=row.woken_at is not None,
             last_failure=last_failure,
             unpayable_slots=self._funding.unpayable_slots(loaded),

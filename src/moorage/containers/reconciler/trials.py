@@ -18,11 +18,11 @@ from moorage.containers.repository import lock_container
 from moorage.containers.rollout import FIRST_CANARY_SLOT, Rollout
 from moorage.containers.sleep.service import get_up
 from moorage.containers.spec import ContainerSettings, RegistryProvider
-from moorage.containers.states import LIVE, SERVING, Outcome, ReplicaState, Strategy, TrialStep
+from moorage.containers.states import LIVE, SERVING, DesiredState, Outcome, ReplicaState, Strategy, TrialStep
 from moorage.containers.verdict import Verdict
 from moorage.containers.versions import repository as versions
 from moorage.containers.views import Plan
-from moorage.kit.database import notify
+from moorage.kit.database import database_now, notify
 
 
 def on_trial(row: ContainerRow) -> ContainerRow:
@@ -60,7 +60,7 @@ def _pinned(row: ContainerRow) -> dict[str, Any] | None:
 
 async def record_image(session: AsyncSession, before: ContainerRow, found: FoundImage | Verdict) -> None:
     row = await _still(session, before, TrialStep.PREPARE)
-    if row is None:
+    if row is None or row.desired_state == DesiredState.DELETED:
         return
     rollout = Rollout.from_json(row.rollout)
     if isinstance(found, Verdict):
@@ -118,7 +118,7 @@ async def _advance_canary(session: AsyncSession, row: ContainerRow, canary: Cana
     if canary.drop is not None:
         await _drop(session, row, rollout, canary.drop)
     elif canary.promote is not None:
-        trial.promote(row)
+        trial.promote(row, await database_now(session))
         row.serving_generation = row.generation
         await _move_in(session, row)
         _due(row)
@@ -192,7 +192,14 @@ async def _give_up(session: AsyncSession, row: ContainerRow, verdict: Verdict, o
 async def _still(session: AsyncSession, before: ContainerRow, step: TrialStep) -> ContainerRow | None:
     row = await lock_container(session, before.id)
     same = row.generation == before.generation and trial.trial_step(row) is step
-    return row if same else None
+    # One that was called off may have been followed by another, which is at the same step of the same generation.
+    return row if same and _version_on_trial(row) == _version_on_trial(before) else None
+
+
+def _version_on_trial(row: ContainerRow) -> int | None:
+    """None of a trial that a version before rollouts began."""
+    rollout = Rollout.from_json(row.rollout)
+    return rollout.version if rollout is not None else None
 
 
 def _has_proven(loaded: Loaded, plan: Plan) -> bool:

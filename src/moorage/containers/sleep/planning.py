@@ -3,17 +3,19 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from moorage.containers.states import ContainerState, ReplicaState
+from moorage.containers.states import ContainerState, DesiredState, ReplicaState, TrialStep
 from moorage.containers.views import ContainerView, Plan, ReplicaView
 
 _COMES_UP = (ContainerState.PENDING, ContainerState.PULLING, ContainerState.STARTING)
 
 
-def is_in_use(replica: ReplicaView) -> bool:
+def is_in_use(replica: ReplicaView, *, awaits_gateways: bool) -> bool:
     """Of a container that falls asleep: a gateway still sends it requests, or has not said that all have ended. A request
-    that arrived at the last moment is served to its end, and then it is not idle (`autoscaling/sleep` lets it stay awake)."""
+    that arrived at the last moment is served to its end, and then it is not idle (`autoscaling/sleep` wakes it). A gateway that
+    has long said nothing new is perhaps lost, and keeps no replica that nobody pays for."""
     serves = replica.state in (ReplicaState.READY, ReplicaState.ROUTED)
-    return serves and not replica.unfunded and (replica.taking_requests or replica.in_flight > 0)
+    used = (replica.taking_requests and awaits_gateways) or replica.in_flight > 0
+    return serves and not replica.unfunded and used
 
 
 def while_waking(plan: Plan, container: ContainerView, seen: Sequence[ReplicaView]) -> Plan:
@@ -24,6 +26,9 @@ def while_waking(plan: Plan, container: ContainerView, seen: Sequence[ReplicaVie
         # New settings failed; those from before are what it wakes with.
         return replace(plan, state=ContainerState.RUNNING)
     serves = any(replica.state is ReplicaState.ROUTED for replica in seen)
-    if serves or plan.failed or plan.state not in (*_COMES_UP, ContainerState.RUNNING):
+    # It stops for new settings, and wakes with those: whoever waits for it waits for them.
+    changes = container.trial is TrialStep.STOP and container.desired_state is DesiredState.RUNNING
+    comes_up = changes or plan.state in (*_COMES_UP, ContainerState.RUNNING)
+    if serves or plan.failed or not comes_up:
         return replace(plan, awake=True)
     return replace(plan, state=ContainerState.RUNNING)

@@ -3,7 +3,13 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Response
 
-from moorage.containers.access import ContainerAccess, readable_container, restartable_container
+from moorage.containers.access import (
+    ContainerAccess,
+    manageable_container,
+    readable_container,
+    refuse_restart,
+    refuse_start,
+)
 from moorage.containers.drafts.schemas import ChangeRead
 from moorage.containers.schemas import Container
 from moorage.containers.shown import answer
@@ -14,7 +20,7 @@ from moorage.containers.versions.models import VersionRow
 from moorage.containers.versions.schemas import RollbackRequest, Version
 from moorage.kit.database import database_now
 from moorage.kit.pagination import Page
-from moorage.kit.web import TheKeyring, TheSession, TheSettings
+from moorage.kit.web import TheClock, TheKeyring, TheSession, TheSettings
 
 router = APIRouter(tags=["versions"])
 MOST_AT_ONCE = 100
@@ -46,13 +52,17 @@ async def list_versions(
 @router.post("/containers/{container_id}/rollback", status_code=202)
 async def roll_back(
     body: RollbackRequest,
-    access: Annotated[ContainerAccess, Depends(restartable_container)],
+    access: Annotated[ContainerAccess, Depends(manageable_container)],
     session: TheSession,
     keyring: TheKeyring,
     settings: TheSettings,
+    clock: TheClock,
     response: Response,
 ) -> Container:
     """Back to any version: its settings, its secrets and the very image that it ran, beside what serves now."""
+    if not service.calls_off(access.container, body.version):
+        await refuse_start(session, access, settings, clock)
+        await refuse_restart(session, access, settings, clock)
     changed = await service.roll_back(
         session, access.actor, access.container.id, body.version, keyring=keyring
     )

@@ -43,7 +43,7 @@ async def roll_back(
     row = await containers.lock_container(session, container_id)
     refuse_deleted(row)
     await refuse_suspended(session, row.project_id)
-    if _calls_off(row, number):
+    if calls_off(row, number):
         return await _call_off(session, actor, row)
     refuse_on_trial(row)
     target = await repository.find_version(session, row.id, number)
@@ -84,7 +84,8 @@ async def roll_back(
     return await under_way(session, row)
 
 
-def _calls_off(row: ContainerRow, number: int) -> bool:
+def calls_off(row: ContainerRow, number: int) -> bool:
+    """That version still serves, beside what is on trial: going back to it starts nothing."""
     rollout = Rollout.from_json(row.rollout)
     in_time = trial.trial_step(row) in _CALLED_OFF or (rollout is not None and rollout.is_beside)
     return rollout is not None and in_time and rollout.from_version == number

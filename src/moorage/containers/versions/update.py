@@ -11,6 +11,7 @@ from moorage.containers.drafts.difference import Change
 from moorage.containers.models import ContainerRow
 from moorage.containers.rollout import Rollout
 from moorage.containers.service import Changed
+from moorage.containers.sleep.state import is_asleep
 from moorage.containers.spec import ContainerSettings
 from moorage.containers.states import Strategy
 from moorage.containers.versions.making import changes_json
@@ -42,8 +43,8 @@ class Update:
 
 async def begin_update(session: AsyncSession, actor: Actor, row: ContainerRow, update: Update) -> None:
     """Of a container that runs, is proven, and is not on trial; its row is locked."""
-    # Of one that sleeps nothing serves beside which the new version could be.
-    strategy = Strategy.REPLACE if row.asleep_since is not None else update.strategy
+    # Of one that sleeps, or wakes, nothing serves beside which the new version could be.
+    strategy = Strategy.REPLACE if is_asleep(row) else update.strategy
     if strategy is not Strategy.REPLACE:
         _refuse_other_paths(row, update)
     if strategy is Strategy.CANARY:

@@ -69,7 +69,27 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
+    _say_reasons_as_the_version_before_did()
     op.execute("DROP TABLE version_figures")
     op.execute("DROP TABLE container_versions")
     op.execute("ALTER TABLE replicas DROP COLUMN version")
     op.execute("ALTER TABLE containers DROP COLUMN version, DROP COLUMN rollout")
+
+
+def _say_reasons_as_the_version_before_did() -> None:
+    """A word that it does not know ends every pass over the container. The sentences beside them stay."""
+    op.execute(
+        "CREATE TEMPORARY TABLE before (word, meaning) ON COMMIT DROP AS "
+        "VALUES ('errors_above_bound', 'health_check_status'), ('rolled_back', 'stopped_by_user')"
+    )
+    op.execute("UPDATE replicas SET reason = before.meaning FROM before WHERE reason = before.word")
+    op.execute("UPDATE containers SET reason = before.meaning FROM before WHERE reason = before.word")
+    op.execute(
+        "UPDATE containers SET failure_reason = before.meaning FROM before WHERE failure_reason = before.word"
+    )
+    op.execute(
+        "UPDATE containers SET trial_failure = trial_failure || jsonb_build_object('reason', before.meaning) "
+        "FROM before WHERE trial_failure ->> 'reason' = before.word"
+    )
+    # Several migrations may go down in one transaction, and another has a table of this name.
+    op.execute("DROP TABLE before")

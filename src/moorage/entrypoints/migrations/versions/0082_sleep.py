@@ -57,7 +57,27 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
+    _forget_what_the_version_before_cannot_read()
+    # To the version before what sleeps is a container that lacks its replicas: it has to look at it once.
+    op.execute(
+        "UPDATE containers SET changes = changes + 1, reconcile_at = now() "
+        "WHERE asleep_since IS NOT NULL OR woken_at IS NOT NULL"
+    )
     op.execute("DROP TRIGGER say_asleep ON containers")
     op.execute("DROP TABLE held_requests")
     op.execute("DROP TABLE container_sleeps")
     op.execute("ALTER TABLE containers DROP COLUMN asleep_since, DROP COLUMN woken_at")
+
+
+def _forget_what_the_version_before_cannot_read() -> None:
+    """Its settings end at a word that they do not know, and with them every pass over a container and every page of it. A draft
+    that says when to sleep is sealed, so it stays, and that version refuses to read it: discard it, and save it anew."""
+    op.execute(
+        "UPDATE containers SET settings = settings - 'sleep_after_s', "
+        "trial_settings = trial_settings - 'sleep_after_s', fallback = fallback #- '{settings,sleep_after_s}' "
+        "WHERE settings ? 'sleep_after_s' OR trial_settings ? 'sleep_after_s' "
+        "OR fallback -> 'settings' ? 'sleep_after_s'"
+    )
+    op.execute(
+        "UPDATE container_versions SET settings = settings - 'sleep_after_s' WHERE settings ? 'sleep_after_s'"
+    )

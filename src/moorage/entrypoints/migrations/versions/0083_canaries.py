@@ -44,10 +44,25 @@ def downgrade() -> None:
     )
     op.execute(
         f"UPDATE containers SET {follows}, generation = generation + 2, trial_settings = NULL, "  # noqa: S608
-        f"trial_secrets = NULL, trial_image = NULL, rollout = NULL WHERE {canary}"
+        f"trial_secrets = NULL, trial_image = NULL, rollout = NULL, changes = changes + 1, reconcile_at = now() "
+        f"WHERE {canary}"
     )
+    _say_slowness_as_the_version_before_did()
     op.execute("UPDATE container_versions SET strategy = 'rolling' WHERE strategy = 'canary'")
     op.execute(
         "ALTER TABLE container_versions DROP CONSTRAINT ck_container_versions_strategy, "
         "ADD CONSTRAINT ck_container_versions_strategy CHECK (strategy IN ('replace', 'rolling'))"
+    )
+
+
+def _say_slowness_as_the_version_before_did() -> None:
+    """A word that it does not know ends every pass over the container. The sentence beside it stays."""
+    for table, column in (("containers", "reason"), ("containers", "failure_reason"), ("replicas", "reason")):
+        op.execute(
+            f"UPDATE {table} SET {column} = 'errors_above_bound' "  # noqa: S608 - all constants
+            f"WHERE {column} = 'slower_than_before'"
+        )
+    op.execute(
+        "UPDATE containers SET trial_failure = jsonb_set(trial_failure, '{reason}', '\"errors_above_bound\"') "
+        "WHERE trial_failure ->> 'reason' = 'slower_than_before'"
     )
