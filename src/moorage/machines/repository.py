@@ -104,11 +104,6 @@ async def find_token(session: AsyncSession, token_hash: bytes) -> JoinTokenRow |
     return (await session.execute(query.execution_options(populate_existing=True))).scalar_one_or_none()
 
 
-async def find_token_of(session: AsyncSession, machine_id: str) -> JoinTokenRow | None:
-    query = select(JoinTokenRow).where(JoinTokenRow.machine_id == machine_id)
-    return (await session.execute(query)).scalar_one_or_none()
-
-
 async def join_deadlines(session: AsyncSession, machine_ids: Sequence[str]) -> dict[str, datetime]:
     """Until when the command of each works, of those that nobody used yet."""
     unused = JoinTokenRow.machine_id.in_(machine_ids) & JoinTokenRow.used_with.is_(None)

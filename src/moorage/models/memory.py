@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from moorage.models.shape import Shape
 
 _LOGIT_BYTES = 4
-KV_BYTES = {"auto": 2, "fp16": 2, "bf16": 2, "fp8": 1}
 
 
 @dataclass(frozen=True)

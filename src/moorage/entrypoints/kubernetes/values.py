@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from moorage.kit.errors import SettingsError
 
-Kind = Literal["text", "number", "flag", "texts", "map"]
+Kind = Literal["text", "number", "texts", "map"]
 _NAME = r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$"
 _NAME_OR_NOTHING = r"^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?)?$"
 _PLAIN = r"^[^\"\\\x00-\x1f{}]*$"
@@ -185,7 +185,7 @@ def _flat(given: Mapping[str, Any], prefix: str) -> dict[str, Any]:
 
 def _wrong(known: Value, value: Any) -> str | None:
     schema = schema_of(known)
-    kinds: dict[str, type | tuple[type, ...]] = {"text": str, "flag": bool, "texts": list, "map": dict}
+    kinds: dict[str, type | tuple[type, ...]] = {"text": str, "texts": list, "map": dict}
     if known.kind == "number":
         if not isinstance(value, int) or isinstance(value, bool) or not known.least <= value <= known.most:
             return f"must be a number from {known.least} to {known.most}"
@@ -209,8 +209,6 @@ def schema_of(value: Value) -> dict[str, Any]:
     match value.kind:
         case "number":
             return {"type": "integer", "minimum": value.least, "maximum": value.most, **about}
-        case "flag":
-            return {"type": "boolean", **about}
         case "texts":
             return {"type": "array", "items": text, **about}
         case "map":

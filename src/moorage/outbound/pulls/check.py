@@ -57,10 +57,6 @@ class LayerCheck:
                 self._budget.take(unpacked_bytes)
             self.position += len(new)
 
-    @property
-    def is_complete(self) -> bool:
-        return self.position == self.size_bytes
-
     def finish(self) -> None:
         """To be called before the last bytes are handed on."""
         if f"sha256:{self._hash.hexdigest()}" != self._digest:
