@@ -28,6 +28,7 @@ _OF_THE_TEMPLATE = {
 
 _OF_THE_CONTAINER = ("name", "env", "sleep_after_s")
 """What a model's memory does not depend on."""
+_HINTS = {"model_gated": "Name the file that holds the token with --hub-token-file."}
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ def resolved(session: Session, project: Record, body: Record) -> Record:
     wish = {name: value for name, value in body.items() if name not in _OF_THE_CONTAINER}
     found: Record = session.client.post(f"/projects/{project['id']}/models/resolve", wish)
     if not found["ok"]:
-        raise CliError(found["message"], code=found["reason"])
+        raise CliError(found["message"], code=found["reason"], hint=_HINTS.get(found["reason"]))
     return found
 
 

@@ -76,12 +76,24 @@ async def test_what_a_model_needs_and_where_it_fits(town: Town) -> None:
     short = by_name["l4-24gb"]
     assert (short["fits"], short["longest_context_tokens"], short["free"]) == (False, 6144, 0)
     assert short["free_bytes"] < 0 < by_name["l40s-48gb"]["free_bytes"]
-    assert by_name["cpu-large"]["reason"] == "vLLM needs a GPU."
+    assert (short["obstacle"], short["settings"]) == (None, None)
+    without = by_name["cpu-large"]
+    assert (without["reason"], without["obstacle"]) == ("vLLM needs a GPU.", "vLLM needs a GPU")
     assert found["settings"]["env"] == {"HF_ENDPOINT": town.url}
+    assert by_name["l40s-48gb"]["settings"] == found["settings"]
     asked = len(town.hub.asked)
     longer = await town.resolve(f"hf:{QWEN}", context_tokens=32_768, requests_at_once=1)
     assert longer["memory"]["context_bytes"] == found["memory"]["context_bytes"] // 8
     assert len(town.hub.asked) == asked, "a hub that said it a moment ago is not asked again"
+
+
+async def test_settings_follow_the_type(town: Town) -> None:
+    found = await town.resolve(f"hf:{GGUF}", requests_at_once=1)
+    settings = {one["instance_type"]: one["settings"] for one in found["instance_types"] if one["fits"]}
+    assert settings["cpu-medium"]["image"] == "ghcr.io/ggml-org/llama.cpp:server-b11151"
+    assert settings["l4-24gb"]["image"] == "ghcr.io/ggml-org/llama.cpp:server-cuda-b11151"
+    assert settings["l4-24gb"]["start_command"].endswith("--n-gpu-layers 999")
+    assert found["settings"] == settings[found["instance_type"]]
 
 
 async def test_a_refusal_is_a_sentence(town: Town) -> None:

@@ -135,6 +135,7 @@ MODEL_REFUSED = {
     "reason": "model_not_found",
     "message": "The hub knows no model acme/gone.",
 }
+MODEL_GATED = {"ok": False, "reason": "model_gated", "message": "acme/gated is gated."}
 PREFLIGHT = {
     "reason": "image_not_found",
     "message": "As the registry says.",
@@ -419,7 +420,8 @@ class _Handler(BaseHTTPRequestHandler):
             case ["GET", "templates"]:
                 self._page([TEMPLATE], query)
             case ["POST", "projects", _, "models", "resolve"]:
-                self._json(200, MODEL_PLAN if "gone" not in body["model"] else MODEL_REFUSED)
+                refused = {"hf:acme/gone": MODEL_REFUSED, "hf:acme/gated": MODEL_GATED}
+                self._json(200, refused.get(body["model"], MODEL_PLAN))
             case ["POST", "projects", _, "models", "deploy"]:
                 self._json(201, fake.add_container(body.get("name") or "Qwen2.5-7B-Instruct"))
             case ["GET", "projects", _, "containers", "proposal"]:

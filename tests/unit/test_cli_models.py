@@ -91,6 +91,12 @@ def test_a_dry_run_makes_nothing(moor: Moor, fake: FakeMoorage) -> None:
     assert json.loads(machine.stdout)["instance_type"] == "l40s-48gb"
 
 
+def test_a_gated_model_says_which_option_takes_the_token(moor: Moor, fake: FakeMoorage) -> None:
+    result = moor("deploy", "hf:acme/gated")
+    assert result.exit_code != 0
+    assert "--hub-token-file" in result.stderr
+
+
 def test_what_the_hub_does_not_have(moor: Moor, fake: FakeMoorage) -> None:
     result = moor("deploy", "hf:acme/gone", "--json")
     assert result.exit_code != 0

@@ -58,6 +58,8 @@ class Fit:
     """A sentence, where it does not fit."""
     longest_context: int | None
     """With which it would fit, for as many requests; None where none helps, or none is needed."""
+    obstacle: str | None = None
+    """Of the reason, what no other context changes, as a clause."""
 
     @property
     def free_bytes(self) -> int | None:
@@ -76,8 +78,8 @@ def fit(demand: Demand, instance_type: InstanceType, gpu: GpuFacts | None) -> Fi
     server = demand.template.server_memory
     memory = memory_of(demand.weights_gpu_bytes, demand.shape, demand.load, server, gpus=gpus)
     if gpu.memory_bytes is None:
-        reason = f"How much memory {instance_type.gpu_model} has is not known here: no machine that has it has joined."
-        return Fit(instance_type, False, memory, None, None, reason, None)
+        unknown = f"How much memory {instance_type.gpu_model} has is not known here: no machine that has it has joined"
+        return Fit(instance_type, False, memory, None, None, f"{unknown}.", None, unknown)
     usable = int(gpu.memory_bytes * USABLE_SHARE_OF_GPU)
     return _judged(
         demand, instance_type, memory, gpu.memory_bytes, usable, obstacle, demand.weights_gpu_bytes, gpus=gpus
@@ -119,8 +121,10 @@ def _fit_without_gpu(demand: Demand, instance_type: InstanceType) -> Fit:
     server = demand.template.server_memory
     memory = memory_of(demand.weights_cpu_bytes, demand.shape, demand.load, server)
     if demand.template.image_for("cpu", None) is None:
-        reason = f"{demand.template.title} needs a GPU."
-        return Fit(instance_type, False, memory, instance_type.memory_bytes, None, reason, None)
+        obstacle = f"{demand.template.title} needs a GPU"
+        return Fit(
+            instance_type, False, memory, instance_type.memory_bytes, None, f"{obstacle}.", None, obstacle
+        )
     usable = int(instance_type.memory_bytes * USABLE_SHARE_OF_MACHINE)
     return _judged(
         demand, instance_type, memory, instance_type.memory_bytes, usable, None, demand.weights_cpu_bytes
@@ -139,13 +143,19 @@ def _judged(
     gpus: int = 1,
 ) -> Fit:
     short = memory.total_bytes - usable_bytes
+    obstacles = [obstacle] if obstacle is not None else []
+    disk = int(instance_type.disk_bytes * USABLE_SHARE_OF_DISK)
+    if demand.download_bytes > disk:
+        obstacles.append(
+            f"its disk of {gigabytes(instance_type.disk_bytes)} does not hold the {gigabytes(demand.download_bytes)} to download"
+        )
     reasons, longest = [], None
     if short > 0:
         each = "Each GPU is" if gpus > 1 else "It is"
         reasons.append(
             f"{each} {gigabytes(short)} short of the {gigabytes(memory.total_bytes)} that are needed"
         )
-        if demand.shape is not None and memory.context_bytes and obstacle is None:
+        if demand.shape is not None and memory.context_bytes and not obstacles:
             longest = longest_context_that_fits(
                 usable_bytes,
                 weights_bytes,
@@ -154,14 +164,7 @@ def _judged(
                 demand.template.server_memory,
                 gpus=gpus,
             )
-    if obstacle is not None:
-        reasons.append(obstacle)
-    disk = int(instance_type.disk_bytes * USABLE_SHARE_OF_DISK)
-    if demand.download_bytes > disk:
-        reasons.append(
-            f"its disk of {gigabytes(instance_type.disk_bytes)} does not hold the {gigabytes(demand.download_bytes)} to download"
-        )
-        longest = None
+    reasons += obstacles
     reason = "; ".join(reasons)
     return Fit(
         instance_type,
@@ -171,6 +174,7 @@ def _judged(
         usable_bytes,
         f"{reason[:1].upper()}{reason[1:]}." if reasons else None,
         longest,
+        "; ".join(obstacles) or None,
     )
 
 

@@ -51,7 +51,7 @@ class HubWords:
         then = (
             "with the account that the token belongs to, then try again."
             if self._has_token
-            else "and give a token of that account (moor deploy --hub-token-file FILE)."
+            else "and give a token of that account."
         )
         return ModelError(f"{first} {then}", code="model_gated")
 

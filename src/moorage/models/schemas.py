@@ -51,6 +51,19 @@ class MemoryRead(BaseModel):
     total_bytes: int
 
 
+class ServerSettingsRead(BaseModel):
+    """As `POST …/containers` takes them."""
+
+    image: str
+    provider: RegistryProvider
+    start_command: str
+    port: int
+    health_path: str
+    health_timeout_s: int
+    api_path: ApiPath
+    env: dict[str, str]
+
+
 class FitRead(BaseModel):
     instance_type: str
     gpu_model: str | None
@@ -60,6 +73,8 @@ class FitRead(BaseModel):
     fits: bool
     reason: str | None
     """A sentence, where it does not fit."""
+    obstacle: str | None
+    """Of that, what no other context changes, as a clause: `Tesla T4 has no BF16`."""
     memory: MemoryRead | None
     total_bytes: int | None
     """Of each GPU, or of the replica."""
@@ -74,25 +89,14 @@ class FitRead(BaseModel):
     """How many replicas could start now."""
     capacity: int
     """How many there could be if nothing else ran."""
+    settings: ServerSettingsRead | None
+    """On this type, where it fits."""
 
 
 class TemplateSummary(BaseModel):
     name: str
     title: str
     summary: str
-
-
-class ServerSettingsRead(BaseModel):
-    """As `POST …/containers` takes them."""
-
-    image: str
-    provider: RegistryProvider
-    start_command: str
-    port: int
-    health_path: str
-    health_timeout_s: int
-    api_path: ApiPath
-    env: dict[str, str]
 
 
 class ModelRead(BaseModel):

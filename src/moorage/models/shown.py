@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from moorage.catalog.capacity import InstanceType
 from moorage.models.fitting import Fit
 from moorage.models.memory import Memory, context_bytes_per_request, in_words, memory_of
-from moorage.models.planning import ModelPlan, ServerSettings, settings_for
+from moorage.models.planning import ModelPlan, settings_for
 from moorage.models.schemas import (
     FitRead,
     MemoryRead,
@@ -38,11 +38,6 @@ def plan_json(choice: Choice, offers: Offers, hub: str) -> ModelPlanRead:
     )
     needed = f"Each replica needs {in_words(memory, found.load)}."
     where = f"It fits on {best.instance_type.name}." if best is not None else nothing_fits(choice)
-    settings = (
-        settings_for(found, best.instance_type, offers.gpu(best.instance_type), hub)
-        if best is not None
-        else None
-    )
     return ModelPlanRead(
         ok=True,
         reason=None if best is not None else "model_does_not_fit",
@@ -55,9 +50,9 @@ def plan_json(choice: Choice, offers: Offers, hub: str) -> ModelPlanRead:
         requests_at_once=found.load.requests,
         context_bytes_per_request=of_request,
         memory=_memory_json(memory),
-        instance_types=[_fit_json(one, offers) for one in choice.fits],
+        instance_types=[_fit_json(one, choice, offers, hub) for one in choice.fits],
         instance_type=best.instance_type.name if best is not None else None,
-        settings=_settings_json(settings) if settings is not None else None,
+        settings=_settings_on(best, choice, offers, hub) if best is not None else None,
     )
 
 
@@ -112,7 +107,7 @@ def _model_json(found: ModelPlan) -> ModelRead:
     )
 
 
-def _fit_json(one: Fit, offers: Offers) -> FitRead:
+def _fit_json(one: Fit, choice: Choice, offers: Offers, hub: str) -> FitRead:
     instance_type = one.instance_type
     free = offers.free(instance_type)
     return FitRead(
@@ -123,6 +118,7 @@ def _fit_json(one: Fit, offers: Offers) -> FitRead:
         infrastructure=instance_type.infrastructure,
         fits=one.fits,
         reason=one.reason,
+        obstacle=one.obstacle,
         memory=_memory_json(one.memory) if one.memory is not None else None,
         total_bytes=one.total_bytes,
         usable_bytes=one.usable_bytes,
@@ -131,6 +127,7 @@ def _fit_json(one: Fit, offers: Offers) -> FitRead:
         available=free > 0,
         free=free,
         capacity=offers.capacity(instance_type),
+        settings=_settings_on(one, choice, offers, hub) if one.fits else None,
     )
 
 
@@ -143,7 +140,8 @@ def _memory_json(memory: Memory) -> MemoryRead:
     )
 
 
-def _settings_json(settings: ServerSettings) -> ServerSettingsRead:
+def _settings_on(fit: Fit, choice: Choice, offers: Offers, hub: str) -> ServerSettingsRead:
+    settings = settings_for(choice.plan, fit.instance_type, offers.gpu(fit.instance_type), hub)
     return ServerSettingsRead(
         image=settings.image.image,
         provider=settings.image.provider,
