@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
-from playwright.sync_api import Browser, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.browser.conftest import FLAGS, chromium
 from tests.browser.scene import Scene, paint
@@ -29,6 +29,9 @@ def addresses(scene: Scene) -> dict[str, str]:
         "service-pulling": f"{scene.project}/containers/{scene.pulling}",
         "list": f"{scene.project}/containers",
         "create": f"{scene.project}/create?copy={scene.running}",
+        "create-start": f"{scene.project}/create",
+        "create-model": f"{scene.project}/create",
+        "create-template": f"{scene.project}/create",
         "api-keys": f"{scene.project}/api-keys",
         "members": f"{scene.project}/members",
         "billing": f"{scene.project}/billing",
@@ -119,10 +122,21 @@ def pictures(
                 page.wait_for_selector("h1", state="attached")
                 page.wait_for_timeout(700)
                 expect(page.locator("[aria-busy=true]")).to_have_count(0)
-                if name == "create":
-                    page.get_by_role("button", name="Next: Resources").click()
+                arrange(page, name)
                 yield f"{name}-{shape}-{scheme}", page.screenshot()
             context.close()
+
+
+def arrange(page: Page, name: str) -> None:
+    """What somebody does on a page that begins empty."""
+    if name == "create":
+        page.get_by_role("button", name="Next: Resources").click()
+    elif name == "create-model":
+        page.get_by_label("Model", exact=True).fill("hf:Qwen/Qwen2.5-7B-Instruct")
+        page.get_by_role("radiogroup", name="Instance type").get_by_role("radio").first.wait_for()
+    elif name == "create-template":
+        page.get_by_role("radio", name="llama.cpp").check(force=True)
+        page.get_by_role("radiogroup", name="Instance type").get_by_role("radio").first.wait_for()
 
 
 def as_webp(browser: Browser, png: bytes) -> bytes:

@@ -6,6 +6,7 @@ import json
 import shutil
 import threading
 from collections.abc import Coroutine
+from contextlib import AsyncExitStack
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
@@ -24,7 +25,9 @@ from moorage.kit.settings import Settings
 from moorage.telemetry.partition_repository import create_partition
 from tests.database.api_support import KEYRING, Api, Home, new_home
 from tests.folders import folder_for_a_database
+from tests.models.hub_stand_in import Hub
 from tests.ports import free_port
+from tests.servers import serving
 
 ResultT = TypeVar("ResultT")
 
@@ -39,6 +42,9 @@ class World:
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._folder = folder_for_a_database()
         self._ports = iter(range(30000, 31000))
+        self.hub = Hub()
+        """Where its models are looked up."""
+        self._beside = AsyncExitStack()
 
     def start(self) -> None:
         self._thread.start()
@@ -170,7 +176,9 @@ class World:
             await session.execute(insert, rows)
 
     async def _start(self) -> None:
+        self.hub.add_examples()
         settings = Settings(
+            model_hub=await self._beside.enter_async_context(serving(self.hub.app)),
             home=self._folder / "home",
             api_listen=f"127.0.0.1:{self.port}",
             bank_details_local="Moorage at the Example Bank\nIBAN XX00 1234 5678 9012 3456",
@@ -203,3 +211,4 @@ class World:
         self._listening.cancel()
         await self.api.database.close()
         await self._postgres.stop()
+        await self._beside.aclose()

@@ -18,7 +18,7 @@ const PROVIDERS: { value: Provider; label: string; placeholder: string }[] = [
 const CATEGORIES = ["Chat", "Embeddings", "Image", "Speech", "Reranking", "Vision"];
 
 /** A host in the image says which registry it is, so nobody has to choose it again. */
-function providerOf(image: string): Provider | null {
+export function providerOf(image: string): Provider | null {
   const host = image.split("/")[0] ?? "";
   if (image.startsWith("local/")) return "local";
   if (/^(docker\.io|index\.docker\.io)$/.test(host)) return "docker-hub";

@@ -13,7 +13,7 @@ import classes from "./Form.module.css";
 
 const TYPING_PAUSE_MS = 600;
 
-const preflightQuery = (projectId: string, draft: Pick<Draft, "image" | "port"> & { registry: ReturnType<typeof registryOf> }) =>
+export const preflightQuery = (projectId: string, draft: Pick<Draft, "image" | "port"> & { registry: ReturnType<typeof registryOf> }) =>
   queryOptions({
     queryKey: ["preflight", projectId, draft],
     queryFn: ({ signal }) =>

@@ -8,7 +8,12 @@ import type { Draft, FieldsProps } from "./draft";
 import classes from "./Form.module.css";
 import { Tile } from "./Tile";
 
-export function ResourceFields({ draft, change, errors }: FieldsProps) {
+interface ResourceFieldsProps extends FieldsProps {
+  /** Sentences by the names of types that what is to run does not fit on. */
+  obstacles?: ReadonlyMap<string, string>;
+}
+
+export function ResourceFields({ draft, change, errors, obstacles }: ResourceFieldsProps) {
   const types = useQuery(instanceTypesQuery).data;
   const shown = types?.filter((one) => draft.infrastructure === "any" || one.infrastructure === draft.infrastructure);
   const kinds = new Set(types?.map((one) => one.infrastructure));
@@ -35,6 +40,7 @@ export function ResourceFields({ draft, change, errors }: FieldsProps) {
             <Tile
               key={type.name}
               type={type}
+              obstacle={obstacles?.get(type.name)}
               checked={draft.instanceType === type.name}
               choose={() => change({ instanceType: type.name })}
             />

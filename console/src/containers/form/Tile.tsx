@@ -1,4 +1,4 @@
-import { Clock } from "lucide-react";
+import { Clock, X } from "lucide-react";
 
 import type { InstanceType } from "@/api/queries";
 import { dollars } from "@/components/Money";
@@ -8,11 +8,20 @@ import classes from "./Form.module.css";
 
 const MOST_PIPS = 8;
 
-/** A radio card. What cannot be had now is shown with its reason and cannot be chosen. */
-export function Tile({ type, checked, choose }: { type: InstanceType; checked: boolean; choose: () => void }) {
+interface TileProps {
+  type: InstanceType;
+  /** Why what is to run does not fit on it, as a sentence. */
+  obstacle?: string | undefined;
+  checked: boolean;
+  choose: () => void;
+}
+
+/** A radio card. What cannot be had now, or does not fit, is shown with its reason and cannot be chosen. */
+export function Tile({ type, obstacle, checked, choose }: TileProps) {
+  const isOpen = type.available && !obstacle;
   return (
-    <label className={classes.tile} data-checked={checked || undefined} data-unavailable={!type.available || undefined}>
-      {type.available ? (
+    <label className={classes.tile} data-checked={checked || undefined} data-unavailable={!isOpen || undefined}>
+      {isOpen ? (
         <input type="radio" name="instance-type" checked={checked} onChange={choose} aria-label={type.name} />
       ) : (
         <span />
@@ -26,7 +35,7 @@ export function Tile({ type, checked, choose }: { type: InstanceType; checked: b
         {type.gpu_model ? <strong>{gpuLine(type)}</strong> : "No GPU"} · {type.vcpu_millis / 1000} vCPU ·{" "}
         {Math.round((type.memory_bytes / 2 ** 30) * 100) / 100} GiB
       </span>
-      {type.available ? (
+      {isOpen ? (
         <span className={classes.tileFree}>
           <span className={classes.pips} aria-hidden>
             {Array.from({ length: Math.min(type.free, MOST_PIPS) }, (_, index) => (
@@ -37,7 +46,8 @@ export function Tile({ type, checked, choose }: { type: InstanceType; checked: b
         </span>
       ) : (
         <span className={classes.tileReason}>
-          <Clock size={14} strokeWidth={1.5} aria-hidden /> {firstSentence(type.unavailable_reason ?? "Not available now.")}
+          {obstacle ? <X size={14} strokeWidth={1.5} aria-hidden /> : <Clock size={14} strokeWidth={1.5} aria-hidden />}
+          {obstacle ?? firstSentence(type.unavailable_reason ?? "Not available now.")}
         </span>
       )}
     </label>

@@ -1,33 +1,60 @@
-import { Button } from "@mantine/core";
-import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { useNavigate } from "@tanstack/react-router";
-import { ArrowRight, Zap } from "lucide-react";
 import { useEffect, useRef, useState } from "react";
 
-import { api, body } from "@/api/client";
-import { Problem } from "@/api/problem";
-import { failed } from "@/components/toasts";
-import { type Draft, type Errors, mistakes, type Step, stepOf, STEPS, toCreate } from "@/containers/form/draft";
-import { paths } from "@/routes/paths";
+import { type Draft, type Errors, mistakes } from "@/containers/form/draft";
 
+import { BalanceCard } from "./BalanceCard";
 import classes from "./Create.module.css";
-import { dropDraft, keepDraft } from "./keptDraft";
-import { PricePanel, usePrice } from "./PricePanel";
-import { StepBar, STEP_TITLES } from "./StepBar";
+import { Footer } from "./Footer";
+import { type Kept, keepDraft } from "./keptDraft";
+import { PricePanel } from "./PricePanel";
+import { chosenFit, cleared, fill, filledFrom, isAsFilled, isOffered, type Origin } from "./start/origin";
+import { mistakesOfStart } from "./start/mistakes";
+import { useModelPlan } from "./start/useModelPlan";
+import { StepBar } from "./StepBar";
 import { StepBody } from "./StepBody";
+import { CREATE_STEPS, type CreateStep, createStepOf } from "./steps";
+import { UntilItAnswers } from "./UntilItAnswers";
+import { useDeploy } from "./useDeploy";
 
-export function CreateFlow({ projectId, begin }: { projectId: string; begin: Draft }) {
-  const [draft, setDraft] = useState(begin);
-  const [step, setStep] = useState<Step>("base");
+export function CreateFlow({ projectId, begin }: { projectId: string; begin: Kept }) {
+  const [{ draft, origin }, setKept] = useState(begin);
+  /** In this page's memory alone. */
+  const [token, setToken] = useState("");
+  // An image that was named goes on where it is described; a model is asked for again, as what fits may have changed.
+  const [step, setStep] = useState<CreateStep>(begin.origin.kind === "image" && begin.draft.image ? "base" : "start");
   const [errors, setErrors] = useState<Errors>({});
   const [savedAt, setSavedAt] = useState<Date | null>(null);
-  const change = (changes: Partial<Draft>) => {
-    const next = { ...draft, ...changes };
-    setDraft(next);
+  const keep = (next: Kept) => {
+    setKept(next);
     setErrors({});
     keepDraft(projectId, next);
     setSavedAt(new Date());
   };
+  const asked = useModelPlan(projectId, origin, draft.infrastructure, token);
+  const fit = asked.plan ? chosenFit(asked.plan, origin, draft.infrastructure) : null;
+  const cheapest = asked.plan?.instance_types.find((one) => one.fits && isOffered(one, draft.infrastructure));
+  const isOwnImage = origin.kind === "image";
+
+  const change = (changes: Partial<Draft>) => {
+    const next = { ...draft, ...changes };
+    // Another type may want another image and command.
+    const chosen = changes.instanceType && !isOwnImage ? { ...origin, instanceType: changes.instanceType } : origin;
+    keep(step === "start" || chosen === origin ? { draft: next, origin: chosen } : filledIn(next, chosen));
+  };
+  const changeOrigin = (changes: Partial<Origin>) => {
+    const next = { ...origin, ...changes };
+    if (next.kind !== "image" || !next.filled) return keep({ draft, origin: next });
+    const isTemplates = isAsFilled(draft, next.filled);
+    return keep({ draft: isTemplates ? cleared(draft) : draft, origin: { ...next, filled: null } });
+  };
+  /** What the plan says, in the fields of the other steps. */
+  const filledIn = (into: Draft, from: Origin): Kept => {
+    const chosen = asked.plan ? chosenFit(asked.plan, from, into.infrastructure) : null;
+    const filled = asked.plan && chosen ? filledFrom(asked.plan, chosen, from) : null;
+    if (!chosen || !filled) return { draft: into, origin: from };
+    return { draft: fill(into, from.filled, filled, chosen.instance_type), origin: { ...from, filled } };
+  };
+
   const scroller = useRef<HTMLDivElement>(null);
   // In braces: newer browsers answer a scroll with a promise, and an effect must not return one.
   useEffect(() => {
@@ -35,94 +62,46 @@ export function CreateFlow({ projectId, begin }: { projectId: string; begin: Dra
   }, [step]);
 
   /** Forward only over steps without a mistake; back always. */
-  const go = (to: Step) => {
-    for (const passed of STEPS.slice(0, STEPS.indexOf(to))) {
-      const found = mistakes(draft, passed);
+  const go = (to: CreateStep) => {
+    const next = step === "start" && to !== "start" && !isOwnImage ? filledIn(draft, origin) : { draft, origin };
+    for (const passed of CREATE_STEPS.slice(0, CREATE_STEPS.indexOf(to))) {
+      const found = passed === "start" ? mistakesOfStart(next, asked, fit) : mistakes(next.draft, passed);
       if (Object.keys(found).length > 0) {
         setErrors(found);
         setStep(passed);
         return;
       }
     }
+    if (next.draft !== draft) keep(next);
     setErrors({});
     setStep(to);
   };
-  const deploy = useDeploy(projectId, draft, (found) => {
-    const first = Object.keys(found)[0];
+  const deploy = useDeploy(projectId, { draft, filled: isOwnImage ? null : origin.filled, token }, (found) => {
     setErrors(found);
-    if (first) setStep(stepOf(first));
+    setStep(createStepOf(found) ?? step);
   });
+  const priced = step === "start" && !isOwnImage ? { ...draft, instanceType: fit?.instance_type ?? "" } : draft;
   return (
     <div className={classes.flow}>
       <StepBar projectId={projectId} step={step} go={go} savedAt={savedAt} />
       <div className={classes.body} ref={scroller}>
         <main className={classes.main}>
-          <StepBody step={step} draft={draft} change={change} errors={errors} projectId={projectId} go={go} />
+          <StepBody
+            {...{ step, draft, change, errors, projectId, go, origin, changeOrigin, asked, token }}
+            setToken={setToken}
+          />
         </main>
         <aside className={classes.side} aria-label="Price">
-          <PricePanel draft={draft} />
+          <PricePanel
+            draft={priced}
+            isCheapest={step === "start" && fit !== null && fit === cheapest}
+            {...(step === "start" && !isOwnImage && !asked.plan ? { hint: "Name a model to see it." } : {})}
+          />
+          {step === "start" && asked.plan && fit ? <UntilItAnswers projectId={projectId} plan={asked.plan} fit={fit} /> : null}
+          <BalanceCard draft={priced} />
         </aside>
       </div>
-      <Footer step={step} go={go} draft={draft} deploy={() => deploy.mutate()} deploying={deploy.isPending} />
+      <Footer step={step} go={go} draft={priced} deploy={() => deploy.mutate()} deploying={deploy.isPending} />
     </div>
-  );
-}
-
-function useDeploy(projectId: string, draft: Draft, refused: (errors: Errors) => void) {
-  const navigate = useNavigate();
-  const queries = useQueryClient();
-  return useMutation({
-    mutationFn: () =>
-      body(
-        api.POST("/api/v1/projects/{project_id}/containers", {
-          params: { path: { project_id: projectId } },
-          body: toCreate(draft),
-        }),
-      ),
-    onSuccess: async (container) => {
-      dropDraft(projectId);
-      await queries.invalidateQueries({ queryKey: ["containers"] });
-      await navigate({ to: paths.container(projectId, container.id) });
-    },
-    onError: (error) => {
-      const fields = error instanceof Problem ? error.fields() : {};
-      // A name that is taken is a conflict, not a field; it still belongs beside the name.
-      if (error instanceof Problem && error.code === "name_taken") refused({ name: error.message });
-      else if (Object.keys(fields).length > 0) refused(fields);
-      else failed(error);
-    },
-  });
-}
-
-interface FooterProps {
-  step: Step;
-  go: (step: Step) => void;
-  draft: Draft;
-  deploy: () => void;
-  deploying: boolean;
-}
-
-function Footer({ step, go, draft, deploy, deploying }: FooterProps) {
-  const price = usePrice(draft);
-  const at = STEPS.indexOf(step);
-  const [before, after] = [STEPS[at - 1], STEPS[at + 1]];
-  return (
-    <footer className={classes.footer}>
-      <span>Nothing is deployed or billed before you press Deploy.</span>
-      {before ? (
-        <Button variant="default" onClick={() => go(before)}>
-          Back
-        </Button>
-      ) : null}
-      {after ? (
-        <Button onClick={() => go(after)} rightSection={<ArrowRight size={16} strokeWidth={1.5} />}>
-          Next: {STEP_TITLES[after]}
-        </Button>
-      ) : (
-        <Button onClick={deploy} loading={deploying} leftSection={<Zap size={16} strokeWidth={1.5} />}>
-          Deploy{price ? ` for ${price.first}/h` : ""}
-        </Button>
-      )}
-    </footer>
   );
 }

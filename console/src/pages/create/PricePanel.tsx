@@ -19,13 +19,21 @@ export function usePrice(draft: Draft) {
   return { type, min, max, each, first: dollars(each * min) };
 }
 
-export function PricePanel({ draft }: { draft: Draft }) {
+interface PricePanelProps {
+  draft: Draft;
+  /** Of the types that a model fits on. */
+  isCheapest?: boolean;
+  /** What to do for a price. */
+  hint?: string;
+}
+
+export function PricePanel({ draft, isCheapest = false, hint = "Choose an instance type to see it." }: PricePanelProps) {
   const price = usePrice(draft);
   if (!price) {
     return (
       <section className={classes.card}>
         <h3 className={classes.panelTitle}>Price</h3>
-        <p className={classes.quiet}>Choose an instance type to see it.</p>
+        <p className={classes.quiet}>{hint}</p>
       </section>
     );
   }
@@ -39,6 +47,7 @@ export function PricePanel({ draft }: { draft: Draft }) {
       </p>
       <p className={classes.quiet}>
         {type.name} at {dollars(each)}/h, {min === max ? replicas(min) : `${min} to ${max} replicas`}
+        {isCheapest ? ". The cheapest type that fits." : null}
       </p>
       {min < max ? <Bars each={each} min={min} max={max} /> : null}
       <dl className={classes.sums}>
@@ -52,6 +61,10 @@ export function PricePanel({ draft }: { draft: Draft }) {
             <dd>{dollars(each * max * HOURS_A_DAY)}</dd>
           </div>
         ) : null}
+        <div>
+          <dt>Held at deploy</dt>
+          <dd>{dollars(each * min)}</dd>
+        </div>
       </dl>
       <p className={classes.quiet}>Charged when the first replica is ready, released if that never happens.</p>
     </section>

@@ -4,17 +4,29 @@ import { Pencil } from "lucide-react";
 import type { ReactNode } from "react";
 
 import { instanceTypesQuery } from "@/api/queries";
-import type { Draft, Step } from "@/containers/form/draft";
+import type { Draft } from "@/containers/form/draft";
 import { hardware } from "@/containers/resources";
 
 import classes from "./Create.module.css";
+import { type Filled, isAsFilled } from "./start/origin";
+import type { CreateStep } from "./steps";
 
-export function Review({ draft, go }: { draft: Draft; go: (step: Step) => void }) {
+interface ReviewProps {
+  draft: Draft;
+  go: (step: CreateStep) => void;
+  /** What the settings were filled in with, where it was a model. */
+  filled: Filled | null;
+  /** Variables beside the draft's own. */
+  preset: string[];
+}
+
+export function Review({ draft, go, filled, preset }: ReviewProps) {
   const type = useQuery(instanceTypesQuery).data?.find((one) => one.name === draft.instanceType);
   const scaling = `Autoscaling, ${draft.min} to ${draft.max}, target ${draft.target} in flight, down after ${draft.delay} s`;
-  const names = draft.env.filter((one) => one.name).map((one) => one.name);
+  const names = [...new Set([...preset, ...draft.env.filter((one) => one.name).map((one) => one.name)])];
   return (
     <>
+      {filled ? <ModelSection filled={filled} isChanged={!isAsFilled(draft, filled)} edit={() => go("start")} /> : null}
       <Section title="Base settings" edit={() => go("base")}>
         <Line name="Name">{draft.name}</Line>
         {draft.category ? <Line name="Category">{draft.category}</Line> : null}
@@ -48,6 +60,25 @@ export function Review({ draft, go }: { draft: Draft; go: (step: Step) => void }
         <Line name="Environment">{names.length ? <code>{names.join(", ")}</code> : "none"}</Line>
       </Section>
     </>
+  );
+}
+
+function ModelSection({ filled, isChanged, edit }: { filled: Filled; isChanged: boolean; edit: () => void }) {
+  const load = [
+    filled.context ? `${filled.context.toLocaleString("en-US")} tokens` : null,
+    filled.requests ? `${filled.requests.toLocaleString("en-US")} at once` : null,
+  ].filter(Boolean);
+  return (
+    <Section title="Model" edit={edit}>
+      <Line name="Model">
+        <code>{filled.model}</code>
+      </Line>
+      <Line name="Server">{filled.templateTitle}</Line>
+      {load.length > 0 ? <Line name="Requests">{load.join(", ")}</Line> : null}
+      {isChanged ? (
+        <Line name="Memory">You have changed what the template says, so nobody checks again that the model fits.</Line>
+      ) : null}
+    </Section>
   );
 }
 

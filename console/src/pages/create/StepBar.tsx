@@ -3,27 +3,20 @@ import { Check, X } from "lucide-react";
 import { Fragment } from "react";
 
 import { LinkTo } from "@/components/LinkTo";
-import { type Step, STEPS } from "@/containers/form/draft";
 import { paths } from "@/routes/paths";
 
 import classes from "./Create.module.css";
-
-export const STEP_TITLES: Record<Step, string> = {
-  base: "Base settings",
-  resources: "Resources",
-  advanced: "Advanced",
-  review: "Review",
-};
+import { CREATE_STEPS, type CreateStep, STEP_TITLES } from "./steps";
 
 interface StepBarProps {
   projectId: string;
-  step: Step;
-  go: (step: Step) => void;
+  step: CreateStep;
+  go: (step: CreateStep) => void;
   savedAt: Date | null;
 }
 
 export function StepBar({ projectId, step, go, savedAt }: StepBarProps) {
-  const at = STEPS.indexOf(step);
+  const at = CREATE_STEPS.indexOf(step);
   return (
     <header className={classes.bar}>
       <LinkTo to={paths.service(projectId)} className={classes.close} aria-label="Leave; the draft is kept">
@@ -31,7 +24,7 @@ export function StepBar({ projectId, step, go, savedAt }: StepBarProps) {
       </LinkTo>
       <h1 className={classes.barTitle}>Create container</h1>
       <ol className={classes.steps}>
-        {STEPS.map((one, index) => (
+        {CREATE_STEPS.map((one, index) => (
           <Fragment key={one}>
             <li>
               <UnstyledButton

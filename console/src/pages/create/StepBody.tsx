@@ -3,21 +3,35 @@ import { Info } from "lucide-react";
 
 import { AdvancedFields } from "@/containers/form/AdvancedFields";
 import { BaseFields } from "@/containers/form/BaseFields";
-import { EXAMPLE, type FieldsProps, type Step } from "@/containers/form/draft";
+import { EXAMPLE } from "@/containers/form/draft";
 import { Preflight } from "@/containers/form/Preflight";
 import { ResourceFields } from "@/containers/form/ResourceFields";
 
 import classes from "./Create.module.css";
 import { Review } from "./Review";
+import { type ModelPlan, presetVariables } from "./start/origin";
+import { Start, type StartProps } from "./start/Start";
+import type { CreateStep } from "./steps";
 
-interface StepBodyProps extends FieldsProps {
-  step: Step;
+interface StepBodyProps extends StartProps {
+  step: CreateStep;
   projectId: string;
-  go: (step: Step) => void;
+  go: (step: CreateStep) => void;
 }
 
-export function StepBody({ step, projectId, go, ...fields }: StepBodyProps) {
+export function StepBody({ step, projectId, go, ...start }: StepBodyProps) {
+  const { origin, asked, token } = start;
+  const fields = { draft: start.draft, change: start.change, errors: start.errors };
+  const filled = origin.kind === "image" ? null : origin.filled;
+  const preset = presetVariables(filled, token).map((one) => one.name);
   switch (step) {
+    case "start":
+      return (
+        <>
+          <StepHead title="Start" text="What should run? Choose one way; you can change everything later." />
+          <Start {...start} />
+        </>
+      );
     case "base":
       return (
         <>
@@ -38,7 +52,7 @@ export function StepBody({ step, projectId, go, ...fields }: StepBodyProps) {
       return (
         <>
           <StepHead title="Resources" text="Each replica runs on one instance of the type you pick." />
-          <ResourceFields {...fields} />
+          <ResourceFields {...fields} obstacles={filled ? obstaclesOf(asked.plan) : NONE} />
           <p className={classes.note}>
             <Info size={16} strokeWidth={1.5} aria-hidden /> A replica that never becomes ready is never charged.
           </p>
@@ -51,6 +65,14 @@ export function StepBody({ step, projectId, go, ...fields }: StepBodyProps) {
           <div className={classes.card}>
             <AdvancedFields {...fields} />
           </div>
+          {preset.length > 0 ? (
+            <p className={classes.note}>
+              <Info size={16} strokeWidth={1.5} aria-hidden />
+              <span>
+                {filled?.templateTitle} is also given <code>{preset.join(", ")}</code>. A variable of the same name above replaces it.
+              </span>
+            </p>
+          ) : null}
         </>
       );
     case "review":
@@ -58,10 +80,18 @@ export function StepBody({ step, projectId, go, ...fields }: StepBodyProps) {
         <>
           <StepHead title="Review" text="Starts at once. You can stop it at any time." />
           <Preflight projectId={projectId} draft={fields.draft} />
-          <Review draft={fields.draft} go={go} />
+          <Review draft={fields.draft} go={go} filled={filled} preset={preset} />
         </>
       );
   }
+}
+
+const NONE = new Map<string, string>();
+
+/** Why the model does not fit, by the names of instance types. */
+function obstaclesOf(plan: ModelPlan | null): Map<string, string> {
+  const short = plan?.instance_types.filter((one) => !one.fits) ?? [];
+  return new Map(short.map((one) => [one.instance_type, one.reason ?? "The model does not fit."]));
 }
 
 function StepHead({ title, text, children }: { title: string; text: string; children?: React.ReactNode }) {

@@ -1,24 +1,36 @@
 import { type Draft, EMPTY } from "@/containers/form/draft";
 
-/** A draft waits in the browser until it is deployed or thrown away. Secrets wait only as long as the tab is open. */
+import { OWN_IMAGE, type Origin } from "./start/origin";
+
+/** A draft waits in the browser until it is deployed or thrown away. Secrets wait only as long as the tab is open, and a hub's token
+ * is not among them: it lives as long as the page. */
 const key = (projectId: string) => `moorage-draft-${projectId}`;
 
-export function keepDraft(projectId: string, draft: Draft): void {
+export interface Kept {
+  draft: Draft;
+  origin: Origin;
+}
+
+export function keepDraft(projectId: string, { draft, origin }: Kept): void {
   const { password, env, ...rest } = draft;
   try {
-    localStorage.setItem(key(projectId), JSON.stringify(rest));
+    localStorage.setItem(key(projectId), JSON.stringify({ ...rest, origin }));
     sessionStorage.setItem(key(projectId), JSON.stringify({ password, env }));
   } catch {
     return; // storage is full or switched off; the draft then lives as long as the page
   }
 }
 
-export function keptDraft(projectId: string): Draft | null {
+export function keptDraft(projectId: string): Kept | null {
   try {
-    const rest = localStorage.getItem(key(projectId));
-    if (!rest) return null;
+    const kept = localStorage.getItem(key(projectId));
+    if (!kept) return null;
+    const { origin, ...rest } = JSON.parse(kept) as Draft & { origin?: Partial<Origin> };
     const secrets = sessionStorage.getItem(key(projectId)) ?? "{}";
-    return { ...EMPTY, ...(JSON.parse(rest) as Draft), ...(JSON.parse(secrets) as Partial<Draft>) };
+    return {
+      draft: { ...EMPTY, ...rest, ...(JSON.parse(secrets) as Partial<Draft>) },
+      origin: { ...OWN_IMAGE, ...origin },
+    };
   } catch {
     return null;
   }

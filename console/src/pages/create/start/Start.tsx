@@ -1,0 +1,99 @@
+import { Button, TextInput } from "@mantine/core";
+import { type ReactNode, useId } from "react";
+
+import { providerOf } from "@/containers/form/BaseFields";
+import { EXAMPLE, type FieldsProps } from "@/containers/form/draft";
+
+import { Gallery } from "./Gallery";
+import { ModelPanel } from "./ModelPanel";
+import { ANEW, type Origin } from "./origin";
+import classes from "./Start.module.css";
+import type { Asked } from "./useModelPlan";
+
+export interface StartProps extends FieldsProps {
+  origin: Origin;
+  changeOrigin: (changes: Partial<Origin>) => void;
+  asked: Asked;
+  token: string;
+  setToken: (token: string) => void;
+}
+
+/** The first step: from a model, from a template, or an image of one's own. */
+export function Start(props: StartProps) {
+  const { origin, changeOrigin } = props;
+  const choose = (kind: Origin["kind"]) => changeOrigin({ kind });
+  return (
+    <div className={classes.ways} role="group" aria-label="What should run">
+      <Way kind="model" title="From a model" text="We read its size, choose the server and work out the memory." {...{ origin, choose }}>
+        {origin.kind === "model" ? <ModelPanel {...props} /> : null}
+      </Way>
+      <Way kind="template" title="From a template" text="Price of the cheapest type that it runs on." {...{ origin, choose }}>
+        <Gallery
+          template={origin.kind === "template" ? origin.template : null}
+          choose={({ name, example }) => changeOrigin({ ...ANEW, kind: "template", template: name, model: example })}
+        />
+        {origin.kind === "template" && origin.template ? <ModelPanel {...props} /> : null}
+        {origin.kind === "template" && !origin.template && props.errors["model"] ? (
+          <p className={classes.error}>{props.errors["model"]}</p>
+        ) : null}
+      </Way>
+      <Way kind="image" title="Your own image" {...{ origin, choose }}>
+        <OwnImage {...props} />
+      </Way>
+    </div>
+  );
+}
+
+interface WayProps {
+  kind: Origin["kind"];
+  title: string;
+  text?: string;
+  origin: Origin;
+  choose: (kind: Origin["kind"]) => void;
+  children: ReactNode;
+}
+
+function Way({ kind, title, text, origin, choose, children }: WayProps) {
+  const id = useId();
+  const checked = origin.kind === kind;
+  return (
+    <section className={classes.way} data-kind={kind} data-checked={checked || undefined} aria-label={title}>
+      <div className={classes.wayHead}>
+        <input id={id} type="radio" name="way" checked={checked} onChange={() => choose(kind)} />
+        <h3>
+          <label htmlFor={id}>{title}</label>
+        </h3>
+        {text ? <span>{text}</span> : null}
+      </div>
+      {children}
+    </section>
+  );
+}
+
+function OwnImage({ origin, changeOrigin, draft, change, errors }: StartProps) {
+  const isOwn = origin.kind === "image";
+  return (
+    <div className={classes.own}>
+      <p>Any registry, public or private. You set the port, the command and the health check.</p>
+      <TextInput
+        aria-label="Image"
+        placeholder="ghcr.io/you/server:1.0"
+        value={isOwn ? draft.image : ""}
+        error={isOwn ? errors["image"] : undefined}
+        onFocus={() => isOwn || changeOrigin({ kind: "image" })}
+        onChange={(event) => {
+          const image = event.currentTarget.value;
+          change({ image, provider: providerOf(image.trim()) ?? draft.provider });
+        }}
+        styles={{ input: { fontFamily: "var(--mantine-font-family-monospace)", fontSize: 12 } }}
+        autoComplete="off"
+        spellCheck={false}
+      />
+      {isOwn && !draft.image ? (
+        <Button variant="default" onClick={() => change(EXAMPLE)}>
+          Use the example
+        </Button>
+      ) : null}
+    </div>
+  );
+}

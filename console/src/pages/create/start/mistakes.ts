@@ -1,0 +1,16 @@
+import type { Draft, Errors } from "@/containers/form/draft";
+
+import { modelId } from "./modelId";
+import type { Fit, Origin } from "./origin";
+import type { Asked } from "./useModelPlan";
+
+/** Why the first step cannot be left yet. */
+export function mistakesOfStart({ draft, origin }: { draft: Draft; origin: Origin }, asked: Asked, fit: Fit | null): Errors {
+  if (origin.kind === "image") return draft.image.trim() ? {} : { image: "Name the image to run." };
+  if (origin.kind === "template" && !origin.template) return { model: "Choose a template." };
+  if (!origin.model.trim()) return { model: "Name a model." };
+  if (modelId(origin.model) === null) return { model: "Write it as hf:ORGANIZATION/NAME." };
+  if (asked.refusal) return { model: asked.refusal.message };
+  if (asked.isAsking || !asked.plan) return { model: "The hub has not answered yet." };
+  return fit ? {} : { "resources.instance_type": "Nothing that it fits on can be had." };
+}
