@@ -5,7 +5,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import REPOSITORY, build_console
 from tests.browser.scene import Scene
-from tests.browser.screenshots import addresses
+from tests.browser.screenshots import addresses, arrange
 from tests.browser.world import World
 
 AXE = REPOSITORY / "console/node_modules/axe-core/axe.min.js"
@@ -37,6 +37,7 @@ def test_every_page_can_be_used_by_everybody(browser: Browser, world: World, sce
         page.goto(f"{world.url}{path}")
         page.locator("h1").first.wait_for(state="attached")
         page.wait_for_load_state("networkidle") if name == "sign-in" else page.wait_for_timeout(300)
+        arrange(page, name)
         # Evaluated by the debugger and not by the page, so the policy stays as it is.
         page.evaluate(axe)
         serious += violations(page, f"{name}, light", "{resultTypes: ['violations']}")

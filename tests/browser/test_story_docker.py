@@ -31,10 +31,15 @@ def test_from_sign_up_to_an_answer_and_back_to_nothing(visitor_of_a_whole: Visit
     page.get_by_role("link", name="Service").click()
     page.get_by_role("link", name="Create a container").click()
 
-    # Four steps. One that lacks something says so beside the field and lets nobody pass.
+    # Five steps. One that lacks something says so beside the field and lets nobody pass.
+    page.get_by_role("radio", name="Your own image").check()
+    page.get_by_role("button", name="Next: Base settings").click()
+    expect(page.get_by_text("Name the image to run.")).to_be_visible()
+    page.get_by_role("button", name="Use the example").click()
+    page.get_by_role("button", name="Next: Base settings").click()
+    page.get_by_label("Name", exact=True).fill("")
     page.get_by_role("button", name="Next: Resources").click()
     expect(page.get_by_text("Give it a name.")).to_be_visible()
-    page.get_by_role("button", name="Use the example").click()
     page.get_by_label("Name", exact=True).fill("pilot")
     page.get_by_role("button", name="Next: Resources").click()
     page.get_by_role("radio", name="cpu-nano").check(force=True)

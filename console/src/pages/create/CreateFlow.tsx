@@ -34,6 +34,8 @@ export function CreateFlow({ projectId, begin }: { projectId: string; begin: Kep
   const fit = asked.plan ? chosenFit(asked.plan, origin, draft.infrastructure) : null;
   const cheapest = asked.plan?.instance_types.find((one) => one.fits && isOffered(one, draft.infrastructure));
   const isOwnImage = origin.kind === "image";
+  /** What is shown is of a moment ago. */
+  const isWaiting = step === "start" && asked.isAsking;
 
   const change = (changes: Partial<Draft>) => {
     const next = { ...draft, ...changes };
@@ -63,8 +65,11 @@ export function CreateFlow({ projectId, begin }: { projectId: string; begin: Kep
 
   /** Forward only over steps without a mistake; back always. */
   const go = (to: CreateStep) => {
+    if (isWaiting) return;
     const next = step === "start" && to !== "start" && !isOwnImage ? filledIn(draft, origin) : { draft, origin };
     for (const passed of CREATE_STEPS.slice(0, CREATE_STEPS.indexOf(to))) {
+      // Later steps follow from a plan that was once found good, and the API looks again at the end.
+      if (passed === "start" && step !== "start") continue;
       const found = passed === "start" ? mistakesOfStart(next, asked, fit) : mistakes(next.draft, passed);
       if (Object.keys(found).length > 0) {
         setErrors(found);
@@ -101,7 +106,12 @@ export function CreateFlow({ projectId, begin }: { projectId: string; begin: Kep
           <BalanceCard draft={priced} />
         </aside>
       </div>
-      <Footer step={step} go={go} draft={priced} deploy={() => deploy.mutate()} deploying={deploy.isPending} />
+      <Footer
+        {...{ step, go, isWaiting }}
+        draft={priced}
+        deploy={() => deploy.mutate()}
+        deploying={deploy.isPending}
+      />
     </div>
   );
 }

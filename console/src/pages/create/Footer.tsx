@@ -10,12 +10,14 @@ import { CREATE_STEPS, type CreateStep, STEP_TITLES } from "./steps";
 interface FooterProps {
   step: CreateStep;
   go: (step: CreateStep) => void;
+  /** For an answer that the next step needs. */
+  isWaiting: boolean;
   draft: Draft;
   deploy: () => void;
   deploying: boolean;
 }
 
-export function Footer({ step, go, draft, deploy, deploying }: FooterProps) {
+export function Footer({ step, go, isWaiting, draft, deploy, deploying }: FooterProps) {
   const price = usePrice(draft);
   const at = CREATE_STEPS.indexOf(step);
   const [before, after] = [CREATE_STEPS[at - 1], CREATE_STEPS[at + 1]];
@@ -27,12 +29,12 @@ export function Footer({ step, go, draft, deploy, deploying }: FooterProps) {
           Back
         </Button>
       ) : (
-        <Button variant="default" onClick={() => go("review")}>
+        <Button variant="default" onClick={() => go("review")} disabled={isWaiting}>
           Skip to Review
         </Button>
       )}
       {after ? (
-        <Button onClick={() => go(after)} rightSection={<ArrowRight size={16} strokeWidth={1.5} />}>
+        <Button onClick={() => go(after)} loading={isWaiting} rightSection={<ArrowRight size={16} strokeWidth={1.5} />}>
           Next: {STEP_TITLES[after]}
         </Button>
       ) : (

@@ -11,6 +11,6 @@ export function mistakesOfStart({ draft, origin }: { draft: Draft; origin: Origi
   if (!origin.model.trim()) return { model: "Name a model." };
   if (modelId(origin.model) === null) return { model: "Write it as hf:ORGANIZATION/NAME." };
   if (asked.refusal) return { model: asked.refusal.message };
-  if (asked.isAsking || !asked.plan) return { model: "The hub has not answered yet." };
+  if (!asked.plan) return { model: "The hub has not answered yet." };
   return fit ? {} : { "resources.instance_type": "Nothing that it fits on can be had." };
 }
