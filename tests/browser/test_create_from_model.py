@@ -41,6 +41,7 @@ def test_what_fits_is_chosen_and_deployed(browser: Browser, world: World, scene:
         model.fill("hf:Qwen")
         page.get_by_role("button", name="Next: Base settings").click()
         expect(page.get_by_text("Write it as hf:ORGANIZATION/NAME.")).to_be_visible()
+        expect(model).to_be_focused()
         assert len(world.hub.asked) == asked
         model.fill(f"https://huggingface.co/{QWEN}/tree/v1.0")
         expect(page.get_by_text("Found: public, apache-2.0, 4 files.")).to_be_visible()
@@ -62,11 +63,11 @@ def test_what_fits_is_chosen_and_deployed(browser: Browser, world: World, scene:
         short.get_by_role("button", name="fits at").click()
         l4 = rows.get_by_role("radio", name="l4-24gb")
         expect(l4).to_be_checked()
+        expect(l4).to_be_focused()
         expect(price).to_contain_text("$0.80/h")
         context = page.get_by_role("slider", name="Context")
         assert "tokens" in (context.get_attribute("aria-valuetext") or "")
         # By keyboard: the next row, and a smaller load.
-        l4.focus()
         page.keyboard.press("ArrowDown")
         expect(rows.get_by_role("radio", name="l40s-48gb")).to_be_checked()
         requests = page.get_by_role("slider", name="Requests at once")

@@ -63,6 +63,11 @@ export function CreateFlow({ projectId, begin }: { projectId: string; begin: Kep
     scroller.current?.scrollTo(0, 0);
   }, [step]);
 
+  // Whoever was sent back to a field can write there at once.
+  useEffect(() => {
+    if (Object.keys(errors).length > 0) scroller.current?.querySelector<HTMLElement>("[aria-invalid=true]")?.focus();
+  }, [errors]);
+
   /** Forward only over steps without a mistake; back always. */
   const go = (to: CreateStep) => {
     if (isWaiting) return;

@@ -1,5 +1,6 @@
 import { UnstyledButton } from "@mantine/core";
 import { Check, Clock, X } from "lucide-react";
+import { useEffect, useRef } from "react";
 
 import { MemoryBar } from "@/components/MemoryBar";
 import { dollars } from "@/components/Money";
@@ -13,11 +14,17 @@ interface FitRowProps {
   checked: boolean;
   choose: () => void;
   shorten: (tokens: number) => void;
+  /** As soon as it can be chosen. */
+  takesFocus: boolean;
 }
 
 /** One instance type: its memory with the model in it, what that means, and the price. Only what fits and is free has a radio. */
-export function FitRow({ fit, checked, choose, shorten }: FitRowProps) {
+export function FitRow({ fit, checked, choose, shorten, takesFocus }: FitRowProps) {
   const isOpen = canBeChosen(fit);
+  const radio = useRef<HTMLInputElement>(null);
+  useEffect(() => {
+    if (takesFocus && isOpen) radio.current?.focus();
+  }, [takesFocus, isOpen]);
   const words = fit.fits ? `${size(fit.free_bytes ?? 0)} left · ${room(fit)}` : short(fit);
   const price = (
     <span className={classes.fitPrice}>
@@ -48,6 +55,7 @@ export function FitRow({ fit, checked, choose, shorten }: FitRowProps) {
     return (
       <label className={classes.fit} data-checked={checked || undefined} data-fits>
         <input
+          ref={radio}
           type="radio"
           name="instance-type"
           checked={checked}

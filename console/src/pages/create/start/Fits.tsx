@@ -1,4 +1,5 @@
 import { CircleAlert } from "lucide-react";
+import { useState } from "react";
 
 import { MemoryLegend } from "@/components/MemoryBar";
 import { size } from "@/components/sizes";
@@ -20,6 +21,8 @@ interface FitsProps {
 /** Every instance type with the model in it, cheap ones first. */
 export function Fits({ plan, origin, change, infrastructure, isAsking, error }: FitsProps) {
   const { memory } = plan;
+  /** The type for which somebody took a shorter context: their focus goes from that button to its radio. */
+  const [shortened, setShortened] = useState<string | null>(null);
   if (!memory) return null;
   const offered = plan.instance_types.filter((one) => isOffered(one, infrastructure));
   // The server cannot use them, whatever they have.
@@ -45,7 +48,11 @@ export function Fits({ plan, origin, change, infrastructure, isAsking, error }: 
             fit={fit}
             checked={fit === chosen}
             choose={() => change({ instanceType: fit.instance_type })}
-            shorten={(context) => change({ context, instanceType: fit.instance_type })}
+            takesFocus={shortened === fit.instance_type}
+            shorten={(context) => {
+              setShortened(fit.instance_type);
+              change({ context, instanceType: fit.instance_type });
+            }}
           />
         ))}
       </div>

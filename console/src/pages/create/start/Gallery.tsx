@@ -30,7 +30,7 @@ export function Gallery({ template, choose }: GalleryProps) {
           />
           <strong>{one.title}</strong>
           <span className={classes.templatePrice}>
-            {one.price_per_hour_microusd === null ? null : `from ${dollars(one.price_per_hour_microusd)}/h`}
+            {one.price_per_hour_microusd === null ? null : `${dollars(one.price_per_hour_microusd)}/h`}
           </span>
           <span className={classes.templateSummary}>{one.summary}</span>
         </label>

@@ -1,6 +1,6 @@
 import { Button, TextInput } from "@mantine/core";
 import { Check, LoaderCircle } from "lucide-react";
-import { useState } from "react";
+import { type Ref, useState } from "react";
 
 import { HubToken } from "./HubToken";
 import { ANEW, type ModelPlan, type Origin } from "./origin";
@@ -14,6 +14,7 @@ interface ModelFieldProps {
   token: string;
   setToken: (token: string) => void;
   error: string | undefined;
+  input: Ref<HTMLInputElement>;
 }
 
 /** Refusals that a token may change. */
@@ -21,7 +22,7 @@ const WANTS_TOKEN = new Set(["model_gated", "model_not_found", "hub_token_refuse
 /** Refusals that time may change. */
 const PASSING = new Set(["hub_unreachable", "too_many_lookups", "connection_lost"]);
 
-export function ModelField({ origin, change, asked, token, setToken, error }: ModelFieldProps) {
+export function ModelField({ origin, change, asked, token, setToken, error, input }: ModelFieldProps) {
   const [showsToken, setShowsToken] = useState(token !== "");
   const { refusal } = asked;
   // Once it is wanted it stays, also while the hub is asked again with it.
@@ -30,6 +31,7 @@ export function ModelField({ origin, change, asked, token, setToken, error }: Mo
     <>
       <div>
         <TextInput
+          ref={input}
           label="Model"
           placeholder="hf:Qwen/Qwen2.5-7B-Instruct"
           value={origin.model}

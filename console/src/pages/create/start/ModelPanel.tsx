@@ -1,3 +1,5 @@
+import { useRef } from "react";
+
 import { Waiting } from "@/components/Patterns";
 
 import { Choices } from "./Choices";
@@ -13,12 +15,13 @@ import classes from "./Start.module.css";
 /** A model: what the hub says of it, where it fits, and what that fills in. */
 export function ModelPanel({ origin, changeOrigin, draft, change, asked, token, setToken, errors }: StartProps) {
   const { plan } = asked;
+  const input = useRef<HTMLInputElement>(null);
   const settings = plan ? chosenFit(plan, origin, draft.infrastructure)?.settings : null;
   return (
     <>
       <div className={classes.panel}>
         <div className={classes.wish}>
-          <ModelField {...{ origin, asked, token, setToken }} change={changeOrigin} error={errors["model"]} />
+          <ModelField {...{ origin, asked, token, setToken, input }} change={changeOrigin} error={errors["model"]} />
           {plan ? <ModelFacts plan={plan} /> : null}
           {plan ? <Load plan={plan} origin={origin} change={changeOrigin} /> : null}
         </div>
@@ -39,7 +42,14 @@ export function ModelPanel({ origin, changeOrigin, draft, change, asked, token, 
             <Waiting rows={7} height={20} />
           </div>
         ) : (
-          <Examples origin={origin} choose={(model) => changeOrigin({ model })} />
+          <Examples
+            origin={origin}
+            choose={(model) => {
+              // The examples go; whoever pressed one stays where it now stands.
+              input.current?.focus();
+              changeOrigin({ model });
+            }}
+          />
         )}
       </div>
       {settings ? (
