@@ -66,7 +66,7 @@ def addresses(scene: Scene) -> dict[str, str]:
 README = {
     "service": ("service-running", "light", "wide"),
     "failed": ("service-failed", "light", "wide"),
-    "create": ("create", "light", "wide"),
+    "create": ("create-model", "light", "wide"),
     "metrics": ("metrics", "light", "wide"),
     "logs": ("logs", "dark", "wide"),
     "billing": ("billing", "light", "wide"),
