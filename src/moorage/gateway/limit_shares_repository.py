@@ -49,7 +49,8 @@ async def joins(session: AsyncSession, gateway_id: GatewayId, divisor: int, *, s
     """What a gateway that was registered divides limits by, to begin with: as HAProxy does, unless others would have to make
     room first and nobody relies on this one yet."""
     await take_turn(session, _TURN)
-    known = dict((await session.execute(select(GatewayRow.id, GatewayRow.limit_divisor))).tuples())
+    rows = await session.execute(select(GatewayRow.id, GatewayRow.limit_divisor))
+    known = {row.id: row.limit_divisor for row in rows}
     if serves_nobody and len(known) > 1 and known.get(gateway_id) is None:
         divisor = NOTHING_YET
     await _agree(session, gateway_id, divisor)
