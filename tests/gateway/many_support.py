@@ -86,9 +86,11 @@ class World:
     database: Database
     container_id: str
     key_id: str
+    replica_id: str = ""
+    """The last that was added."""
 
     async def add_replica(self, container: Container) -> str:
-        replica_id = ids.new_replica_id()
+        self.replica_id = replica_id = ids.new_replica_id()
         async with self.database.transaction() as session:
             replica = ReplicaRow(
                 id=replica_id,

@@ -54,6 +54,8 @@ class LimitShares:
     dataplane: DataPlane
     clock: Clock
     _woken: asyncio.Event = field(init=False)
+    _joined: bool = field(init=False, default=False)
+    """Before that the others do not know of it."""
     _by_itself: bool = field(init=False, default=False)
     """There is no other gateway, and nothing is left of what was shared."""
     _agreed_at_s: float = field(init=False)
@@ -80,7 +82,7 @@ class LimitShares:
         async with asyncio.timeout(_TIMEOUT_S), self.database.transaction() as session:
             divisor = await repository.joins(session, self.gateway_id, divisor, serves_nobody=serves_nobody)
         await self.dataplane.divide_limits(divisor)
-        self._by_itself = False
+        self._joined, self._by_itself = True, False
         self._woken.set()
 
     async def run(self) -> None:
@@ -91,7 +93,10 @@ class LimitShares:
                     await self._woken.wait()
             self._woken.clear()
             try:
-                await self._look()
+                if self._joined:
+                    await self._look()
+                else:
+                    await self._go_on_alone()
             except Exception as exc:  # noqa: BLE001 - logged, and tried again: without an agreement there are equal parts
                 log.warning("limits_not_agreed", error=repr(exc))
                 await self._go_on_alone()

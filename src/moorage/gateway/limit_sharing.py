@@ -143,7 +143,7 @@ def _target(limit: int, mine: Part, talking: Mapping[str, Part], peers: Mapping[
 
 
 def _wish(part: Part, limit: int, floor: int) -> int:
-    return limit if part.hungry else max(floor, part.used + part.used // 4)
+    return limit if part.hungry else max(floor, part.used + part.used // 6)
 
 
 def _is_hungry(used: int, share: int) -> bool:
