@@ -42,6 +42,8 @@ from moorage.organizations.models import OrganizationRow, ProjectRow
 
 PATIENCE_S = 120.0
 PER_MINUTE = 4
+CONTAINER_PORT = 18190
+AT_ONCE = 20
 TYPE = "cpu-small"
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
@@ -61,7 +63,8 @@ def main() -> None:
 
 
 async def measure(folder: Path, keys: int, seconds: int) -> None:
-    async with running_postgres(folder) as dsn:
+    container = await asyncio.start_server(answer, "127.0.0.1", CONTAINER_PORT)
+    async with container, running_postgres(folder) as dsn:
         container_id, secrets = await fill(dsn, keys)
         print(f"{keys} keys, CPU of one gateway per minute{'its process':>24}{'HAProxy':>12}")
         with running_gateway(folder / "a", dsn, 18181) as one:
@@ -74,6 +77,14 @@ async def measure(folder: Path, keys: int, seconds: int) -> None:
                 await use_up(18181, container_id, secrets)
                 await until(dsn, f"SELECT count(*) >= {2 * keys} FROM limit_shares")
                 await show("two, all keys shared out", one, seconds)
+
+
+async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+        while True:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+    writer.close()
 
 
 async def show(what: str, gateway: "Gateway", seconds: int) -> None:
@@ -143,7 +154,6 @@ async def running_postgres(folder: Path) -> AsyncIterator[str]:
 
 
 async def fill(dsn: str, keys: int) -> tuple[str, list[str]]:
-    """A container at whose address nobody answers: what is let in is counted all the same."""
     organization_id, project_id = ids.new_organization_id(), ids.new_project_id()
     container_id, secrets = ids.new_container_id(), [f"moor_{number:028}" for number in range(keys)]
     settings = ContainerSettings("local/chat:1", RegistryProvider.LOCAL, None, ResourceMode.GENERAL, TYPE)
@@ -179,7 +189,7 @@ async def fill(dsn: str, keys: int) -> tuple[str, list[str]]:
                 state="ready",
                 node="local",
                 host="127.0.0.1",
-                host_port=9,
+                host_port=CONTAINER_PORT,
             )
         )
         session.add_all(
@@ -210,16 +220,15 @@ async def until_served(port: int, container_id: str, secret: str) -> None:
     async with asyncio.timeout(PATIENCE_S), aiohttp.ClientSession() as client:
         while True:
             with contextlib.suppress(aiohttp.ClientConnectionError):
-                if await _ask(client, port, container_id, secret) == 502:
+                if await _ask(client, port, container_id, secret) == 200:
                     return
             await asyncio.sleep(0.2)
 
 
 async def use_up(port: int, container_id: str, secrets: list[str]) -> None:
-    async with aiohttp.ClientSession() as client:
-        for secret in secrets:
-            for _ in range(PER_MINUTE):
-                await _ask(client, port, container_id, secret)
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=AT_ONCE)) as client:
+        asked = [_ask(client, port, container_id, secret) for secret in secrets for _ in range(PER_MINUTE)]
+        await asyncio.gather(*asked)
 
 
 async def _ask(client: aiohttp.ClientSession, port: int, container_id: str, secret: str) -> int:

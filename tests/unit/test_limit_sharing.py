@@ -152,8 +152,9 @@ def test_shares_follow_the_requests_to_another_gateway() -> None:
     assert world.most <= 202
 
 
-def test_when_nobody_asks_everybody_has_an_equal_part_and_says_nothing() -> None:
-    world = world_of(200, "a", "b")
+@pytest.mark.parametrize("limit", [200, 27, 3, 1])
+def test_when_nobody_asks_everybody_has_an_equal_part_and_says_nothing(limit: int) -> None:
+    world = world_of(limit, "a", "b")
     chance = random.Random(3)
     world.pass_seconds(20, {"a": 500}, chance)
     assert world.rows["a"].part is not None

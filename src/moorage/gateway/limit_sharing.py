@@ -87,7 +87,9 @@ def decide(
     target = usual if calm else _target(limit.requests, mine, talking, peers)
     others = sum(_held_by(limit, peer, parts.get(name), len(peers) + 1) for name, peer in peers.items())
     following = max(1, min(target, limit.requests - others))
-    if calm and share == usual == following and not divisor_falls:
+    # Equal parts are rounded up: of an odd limit somebody cannot hold all of one.
+    least = limit.requests // divisor
+    if calm and least <= share <= usual and least <= following and not divisor_falls:
         return Decision(None, None)
     # What is lowered now is held until the next time: only then is it known what was let in before.
     return Decision(following, Part(max(following, share, used), used, mine.hungry))
