@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import hashlib
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -131,10 +132,11 @@ async def run_gateway(home: Path, dsn: str, port: int) -> None:
     gateway_id = stable_gateway_id(home)
     shares = LimitShares(gateway_id, database, listener, dataplane, system_clock)
     agent = GatewayAgent(gateway_id, database, listener, dataplane, system_clock, shares.applied, shares.join)
+    work = asyncio.gather(listener.run(), agent.run(), shares.run())
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, work.cancel)
     try:
-        async with asyncio.TaskGroup() as group:
-            for part in (listener.run(), agent.run(), shares.run()):
-                group.create_task(part)
+        with contextlib.suppress(asyncio.CancelledError):
+            await work
     finally:
         await dataplane.stop()
         await database.close()

@@ -1,4 +1,4 @@
-"""Agrees with the other gateways every second on who lets in how much of each limit.
+"""Agrees with the other gateways, once or twice a second, on who lets in how much of each limit.
 
 Purpose: a limit of a key or an organization holds for the installation, not for each gateway. Invariants: a share is lowered in
 HAProxy before others hear of it, and raised after they have; where there is one gateway nothing is asked and nothing is shared.
@@ -36,6 +36,8 @@ from moorage.kit.ids import GatewayId
 log = structlog.get_logger()
 
 EVERY_S = 1.0
+EVERY_S_WHILE_SHARING = 0.5
+"""What one gateway does not use, the other cannot either until it hears of it."""
 EVERY_S_BY_ITSELF = 60.0
 """In case a notification of another gateway was lost."""
 _TIMEOUT_S = 5.0
@@ -59,7 +61,7 @@ class LimitShares:
     _by_itself: bool = field(init=False, default=False)
     """There is no other gateway, and nothing is left of what was shared."""
     _agreed_at_s: float = field(init=False)
-    _shared: frozenset[Scope] = field(init=False, default=frozenset(Scope))
+    _shared: frozenset[Scope] = field(init=False, default=frozenset())
     """Of which others said something at the last look."""
     _keys: Mapping[str, KeyEntry] = field(init=False, default_factory=dict)
     _indexed: Mapping[str, KeyEntry] | None = field(init=False, default=None)
@@ -87,9 +89,8 @@ class LimitShares:
 
     async def run(self) -> None:
         while True:
-            every_s = EVERY_S_BY_ITSELF if self._by_itself else EVERY_S
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(every_s):
+                async with asyncio.timeout(self._pause_s()):
                     await self._woken.wait()
             self._woken.clear()
             try:
@@ -100,6 +101,11 @@ class LimitShares:
             except Exception as exc:  # noqa: BLE001 - logged, and tried again: without an agreement there are equal parts
                 log.warning("limits_not_agreed", error=repr(exc))
                 await self._go_on_alone()
+
+    def _pause_s(self) -> float:
+        if self._by_itself:
+            return EVERY_S_BY_ITSELF
+        return EVERY_S_WHILE_SHARING if self._shared else EVERY_S
 
     async def _look(self) -> None:
         looked_at_s = self.clock.monotonic()
