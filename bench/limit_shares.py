@@ -45,6 +45,7 @@ PATIENCE_S = 120.0
 PER_MINUTE = 4
 CONTAINER_PORT = 18190
 AT_ONCE = 20
+PROBE = "moor_" + "p" * 28
 TYPE = "cpu-small"
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
@@ -69,10 +70,10 @@ async def measure(folder: Path, keys: int, seconds: int) -> None:
         container_id, secrets = await fill(dsn, keys)
         print(f"{keys} keys, CPU of one gateway per minute{'its process':>24}{'HAProxy':>12}")
         with running_gateway(folder / "a", dsn, 18181) as one:
-            await until_served(18181, container_id, secrets[0])
+            await until_served(18181, container_id, PROBE)
             await show("one gateway", one, seconds)
             with running_gateway(folder / "b", dsn, 18182):
-                await until_served(18182, container_id, secrets[0])
+                await until_served(18182, container_id, PROBE)
                 await until(dsn, "SELECT count(*) = 2 FROM gateways WHERE limit_divisor = 2")
                 await show("two, nobody asks anything", one, seconds)
                 await use_up(18181, container_id, secrets)
@@ -202,9 +203,9 @@ async def fill(dsn: str, keys: int) -> tuple[str, list[str]]:
                 scope="inference",
                 key_hash=hashlib.sha256(secret.encode()).digest(),
                 hint=secret[-4:],
-                requests_per_minute=PER_MINUTE,
+                requests_per_minute=PER_MINUTE if secret != PROBE else None,
             )
-            for number, secret in enumerate(secrets)
+            for number, secret in enumerate([*secrets, PROBE])
         )
     await database.close()
     return container_id, secrets
