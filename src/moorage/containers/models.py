@@ -241,6 +241,28 @@ class GatewayRow(Base):
     id: Mapped[str] = mapped_column(primary_key=True)
     started_at: Mapped[datetime]
     seen_at: Mapped[datetime]
+    limit_divisor: Mapped[int | None]
+    """It lets in this part of each rate where `limit_shares` says nothing else, or less. Null: of a version that knows nothing of
+    other gateways."""
+    limits_agreed_at: Mapped[datetime | None]
+    """When it last looked what the others let in."""
+
+
+class LimitShareRow(Base):
+    """What a gateway holds of a limit that some gateway uses much of; of any other each has an equal part."""
+
+    __tablename__ = "limit_shares"
+
+    scope: Mapped[str] = mapped_column(primary_key=True)
+    """Whose requests are counted: `rate_rules.Scope`."""
+    subject: Mapped[str] = mapped_column(primary_key=True)
+    """The key or the organization."""
+    gateway_id: Mapped[str] = mapped_column(
+        ForeignKey("gateways.id", ondelete="CASCADE"), primary_key=True, index=True
+    )
+    held: Mapped[int]
+    used: Mapped[int]
+    hungry: Mapped[bool]
 
 
 class ReplicaRouteRow(Base):

@@ -220,7 +220,7 @@ class Settings(BaseSettings):
     """Receivers of webhooks (`host:port`) that may be used although they are at a private address."""
 
     key_requests_per_s: int = Field(default=1000, ge=1, le=100_000)
-    """Requests that one API key may send to one gateway, over 10 s; beyond, 429."""
+    """Requests that one API key may send, to all gateways together, over 10 s; beyond, 429."""
     organization_requests_per_s: int = Field(default=3000, ge=1, le=100_000)
     request_records_per_s: int = Field(default=20, ge=0, le=10_000)
     """Of one container at one gateway. Failed requests are always kept, and all are counted."""
