@@ -11,7 +11,7 @@ STOP_GRACE_S = 10.0
 
 
 async def end_containers(docker_host: str, installation_id: InstallationId) -> int:
-    """Containers with the secrets in their environment, the images that were pulled for them, their network and its firewall
+    """Containers with the secrets in their environment, their caches, the images that were pulled for them, their network and its firewall
     rules; how many containers there were. Safe to repeat, and whatever else runs on the engine is not touched.
 
     Raises `SetupError` where the engine does not answer: then they are still there.
@@ -21,6 +21,8 @@ async def end_containers(docker_host: str, installation_id: InstallationId) -> i
         replicas = await engine.list_replicas()
         await asyncio.gather(*(engine.stop(one.engine_id, STOP_GRACE_S) for one in replicas))
         await asyncio.gather(*(engine.remove(one.engine_id) for one in replicas))
+        for cache in await engine.caches():
+            await engine.remove_cache(cache.container_id, cache.replica_id)
         for image in await engine.pulled_images():
             await engine.remove_image(image.engine_ref)
         await engine.dismantle()
