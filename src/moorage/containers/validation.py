@@ -77,8 +77,14 @@ def _refuse_private_registry(image: str, registry: RegistryWrite, settings: Sett
         )
 
 
+def largest_cache_gib(settings: Settings) -> int:
+    """That a container may have here; 0 where none may have one."""
+    in_cluster_only = settings.kubernetes is not None and settings.docker_host is None
+    return 0 if in_cluster_only else settings.largest_cache_gib
+
+
 def _check_cache(size_gib: int, settings: Settings) -> None:
-    if settings.kubernetes is not None and settings.docker_host is None:
+    if largest_cache_gib(settings) == 0:
         raise ValueError(
             "must be left out here: containers of this installation run in a Kubernetes cluster, which keeps no caches"
         )

@@ -142,7 +142,13 @@ async def forget(session: AsyncSession, engine: str, container_ids: Collection[s
 
 def _shown(organization_id: str) -> Select[Any]:
     return (
-        select(CacheRow, ContainerRow.project_id, ContainerRow.name, ContainerRow.settings, IN_USE)
+        select(
+            CacheRow,
+            ContainerRow.project_id,
+            ContainerRow.name,
+            ContainerRow.settings,
+            IN_USE.label("in_use"),
+        )
         .join(ContainerRow, ContainerRow.id == CacheRow.container_id)
         .join(ProjectRow, ProjectRow.id == ContainerRow.project_id)
         .where(ProjectRow.organization_id == organization_id)
@@ -170,7 +176,7 @@ async def find_cache(session: AsyncSession, organization_id: str, cache_id: str)
 
 def _as_shown(found: Row[Any]) -> ShownCache:
     settings = ContainerSettings.from_json(found.settings)
-    return ShownCache(found[0], found.project_id, found.name, settings.cache_gib, found[4])
+    return ShownCache(found.CacheRow, found.project_id, found.name, settings.cache_gib, found.in_use)
 
 
 async def caches_by_machine(session: AsyncSession) -> list[CachesOfMachine]:
