@@ -75,6 +75,7 @@ async def test_who_fills_it_fails_and_so_does_the_deployment_at_once(world: Worl
         assert world.machine.started_count == 1
 
 
+@pytest.mark.long
 async def test_a_container_without_one_starts_all_at_once(world: World) -> None:
     world.machine.health_status = 503
     async with life(world, WatchedEngine(world.machine)) as alive:
@@ -99,7 +100,12 @@ async def test_its_size_is_shown_and_it_stays_when_the_container_stops(world: Wo
         assert world.machine.caches
 
 
-@pytest.mark.parametrize("how", ["deleted", "unset", "by hand"])
+_LONG = pytest.mark.long
+
+
+@pytest.mark.parametrize(
+    "how", ["deleted", pytest.param("unset", marks=_LONG), pytest.param("by hand", marks=_LONG)]
+)
 async def test_it_goes_with_what_it_was_for(world: World, how: str) -> None:
     async with life(world, WatchedEngine(world.machine)) as alive:
         container_id, other = await world.create(MODEL, cache=CACHE), await world.create(MODEL, cache=CACHE)
@@ -127,6 +133,7 @@ async def test_it_goes_with_what_it_was_for(world: World, how: str) -> None:
         assert [one.container_id for one in await caches(world)] == [other]
 
 
+@pytest.mark.long
 async def test_what_nobody_knows_is_taken_away(world: World) -> None:
     async with life(world, WatchedEngine(world.machine)) as alive:
         container_id = await world.create(MODEL, cache=CACHE)
@@ -153,6 +160,7 @@ async def test_unused_for_too_long_it_goes(world: World) -> None:
         assert await kinds(world) == ["cache.evict"]
 
 
+@pytest.mark.long
 async def test_where_the_disk_is_almost_full_the_longest_unused_goes_first(world: World) -> None:
     async with life(world, WatchedEngine(world.machine)) as alive:
         older, newer = await world.create(MODEL, cache=CACHE), await world.create(MODEL, cache=CACHE)

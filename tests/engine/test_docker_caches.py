@@ -184,3 +184,17 @@ async def test_what_was_not_used_for_longest_goes_first_and_what_is_open_stays(
     held = await docker_world.engine.trim_cache(container_id, None, 0)
     assert held is not None
     assert held.size_bytes < MEBIBYTE
+
+
+@pytest.mark.long
+async def test_what_a_killed_replica_left_half_done_the_next_one_continues(docker_world: DockerWorld) -> None:
+    """As hubs' libraries do with a file that is not complete."""
+    container_id = new_container_id()
+    half = f"mkdir -p {MODEL}; echo first > {MODEL}/w.incomplete; {SERVES}"
+    killed, _ = await said(docker_world, await of_container(docker_world, container_id), half)
+    await docker_world.engine.stop(killed.engine_id, grace_s=0)
+    await docker_world.engine.remove(killed.engine_id)
+    rest = f"echo second >> {MODEL}/w.incomplete; mv {MODEL}/w.incomplete {MODEL}/w; cat {MODEL}/w; echo done"
+    again, lines = await said(docker_world, await of_container(docker_world, container_id), rest)
+    assert lines == ("first", "second", "done")
+    await docker_world.engine.remove(again.engine_id)
