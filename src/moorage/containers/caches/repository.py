@@ -169,8 +169,8 @@ async def list_caches(
 
 
 async def find_cache(session: AsyncSession, organization_id: str, cache_id: str) -> ShownCache | None:
-    query = _shown(organization_id).where(CacheRow.id == cache_id).with_for_update(of=CacheRow)
-    found = (await session.execute(query)).one_or_none()
+    query = _shown(organization_id).where(CacheRow.id == cache_id)
+    found = (await session.execute(query.execution_options(populate_existing=True))).one_or_none()
     return _as_shown(found) if found is not None else None
 
 

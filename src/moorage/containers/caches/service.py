@@ -6,7 +6,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from moorage.containers.activity import record_activity
 from moorage.containers.caches import repository
 from moorage.containers.caches.repository import ShownCache
-from moorage.containers.repository import mark_due
+from moorage.containers.repository import lock_container, mark_due
 from moorage.kit.errors import ConflictError, NotFoundError
 from moorage.organizations.access import OrganizationAccess, access_project
 from moorage.organizations.permissions import Permission
@@ -18,6 +18,11 @@ async def delete_cache(session: AsyncSession, access: OrganizationAccess, cache_
     if found is not None:
         project = await access_project(session, access.actor, found.project_id, Permission.CONTAINER_MANAGE)
     if found is None or project is None:
+        raise NotFoundError("There is no such cache.")
+    # A pass that starts something on it holds the container first, and then the cache: docs/locking.md.
+    await lock_container(session, found.row.container_id)
+    found = await repository.find_cache(session, access.organization.id, cache_id)
+    if found is None:
         raise NotFoundError("There is no such cache.")
     if found.in_use:
         raise ConflictError(

@@ -16,7 +16,7 @@ from typing import Any
 from aiodocker.exceptions import DockerError
 
 from moorage.engines.base import HeldCache
-from moorage.engines.docker.cache_folder import Held, Inode, entries_of, held_by, trim
+from moorage.engines.docker.cache_folder import Held, entries_of, held_by, trim
 from moorage.engines.docker.connection import DockerConnection
 from moorage.engines.docker.create import CACHE_PREFIX, LABEL_CONTAINER, LABEL_INSTALLATION, LABEL_REPLICA
 from moorage.engines.docker.disk import opened_inodes
@@ -62,9 +62,9 @@ class Caches:
         if one is None:
             return None
         users = [await self._process_of(user) for user in one.users]
-        busy = {inode for pid, engine_id, _ in users for inode in opened_inodes(pid, engine_id)}
         since = min((started.timestamp() for *_, started in users if started is not None), default=None)
-        held = await asyncio.to_thread(_trimmed, one.folders, to_bytes, busy, since)
+        processes = [(pid, engine_id) for pid, engine_id, _ in users]
+        held = await asyncio.to_thread(_trimmed, one.folders, to_bytes, processes, since)
         return _shown(key, held, in_use=bool(users))
 
     async def remove(self, container_id: str, replica_id: str | None) -> bool:
@@ -169,9 +169,12 @@ def _measured(folders: Sequence[Path]) -> Held:
     return sum((held_by(entries_of(folder)) for folder in folders), Held())
 
 
-def _trimmed(folders: Sequence[Path], to_bytes: int, busy: set[Inode], since: float | None) -> Held:
+def _trimmed(
+    folders: Sequence[Path], to_bytes: int, processes: Sequence[tuple[int, str]], since: float | None
+) -> Held:
     """One after the other: what the others hold is taken off what this one may."""
     total = _measured(folders)
+    busy = {inode for pid, engine_id in processes for inode in opened_inodes(pid, engine_id)}
     for folder in folders:
         if total.size_bytes <= to_bytes:
             break
