@@ -328,7 +328,9 @@ class DockerEngine:
         ]
 
     async def dismantle(self) -> None:
-        """Take back what `prepare` made, once the last replica is removed."""
+        """Take back what `prepare` made, once the last replica is removed; the caches too."""
+        for cache in await self.caches():
+            await self.remove_cache(cache.container_id, cache.replica_id)
         await self._network.dismantle(self._connection)
 
     async def close(self) -> None:

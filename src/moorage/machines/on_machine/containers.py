@@ -21,8 +21,6 @@ async def end_containers(docker_host: str, installation_id: InstallationId) -> i
         replicas = await engine.list_replicas()
         await asyncio.gather(*(engine.stop(one.engine_id, STOP_GRACE_S) for one in replicas))
         await asyncio.gather(*(engine.remove(one.engine_id) for one in replicas))
-        for cache in await engine.caches():
-            await engine.remove_cache(cache.container_id, cache.replica_id)
         for image in await engine.pulled_images():
             await engine.remove_image(image.engine_ref)
         await engine.dismantle()
