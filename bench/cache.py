@@ -13,6 +13,7 @@ import argparse
 import asyncio
 import contextlib
 import io
+import os
 import statistics
 import tarfile
 import tempfile
@@ -142,6 +143,7 @@ async def one_round(containers: Containers, way: str, name: str, results: Result
 
 @contextlib.contextmanager
 def timed(figures: Figures) -> Iterator[None]:
+    os.sync()  # Else what a download left unwritten slows whoever comes after it.
     forget_served()
     began_s = time.monotonic()
     yield
