@@ -234,6 +234,7 @@ class FakeMoorage:
         self.versions: list[dict[str, Any]] = []
         self.sleeps: list[dict[str, Any]] = []
         self.savings: dict[str, Any] = {}
+        self.caches: list[dict[str, Any]] = []
         self.diagnoses: list[dict[str, Any]] = []
 
     def add_container(self, name: str = "chat", **changes: Any) -> dict[str, Any]:
@@ -287,6 +288,7 @@ def container(container_id: str, name: str, url: str) -> dict[str, Any]:
         "infrastructure": "operator",
         "api_path": "/api/v1",
         "sleep_after_s": None,
+        "cache": None,
         "asleep": False,
         "asleep_since": None,
         "woken_at": None,
@@ -416,6 +418,10 @@ class _Handler(BaseHTTPRequestHandler):
                 self._json(200, OPERATOR_STATUS)
             case ["GET", "operator", "health"] if token == OPERATOR_KEY:
                 self._json(200, OPERATOR_HEALTH)
+            case ["GET", "organizations", _, "caches"]:
+                self._page(fake.caches, query)
+            case ["DELETE", "organizations", _, "caches", cache_id]:
+                self._json(202, {"id": cache_id, "deleting": True})
             case ["GET", "templates"]:
                 self._page([TEMPLATE], query)
             case ["POST", "projects", _, "models", "resolve"]:

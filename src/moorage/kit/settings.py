@@ -322,6 +322,10 @@ class Settings(BaseSettings):
 
     unused_images_kept_s: int = Field(default=6 * 3600, ge=60)
     """How long an image that was pulled stays on the machine after nothing runs it any more."""
+    largest_cache_gib: int = Field(default=1024, ge=1, le=4096)
+    """That a container may have on each of its machines, for weights and compiled kernels."""
+    unused_caches_kept_s: int = Field(default=14 * 86400, ge=60)
+    """How long a container's cache stays on a machine after its last replica there; less where the disk is almost full."""
     replica_retention_days: int = Field(default=30, ge=2, le=3650)
     """How long a replica that is gone is still listed."""
     history_retention_days: int = Field(default=400, ge=31, le=3650)
