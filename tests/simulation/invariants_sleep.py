@@ -50,9 +50,9 @@ JOIN container_sleeps s ON s.container_id = h.container_id
 WHERE h.bought_at > s.asleep_at + interval '{_UNDER_WAY_S} seconds'
     AND h.bought_at < coalesce(s.woken_at, 'infinity')
 UNION ALL
-SELECT 'one wake for many requests', a.container_id || ' was woken ' || count(*) || ' times, and slept less often'
-FROM activities a WHERE a.kind = 'container.wake' GROUP BY a.container_id
-HAVING count(*) > (SELECT count(*) FROM container_sleeps s WHERE s.container_id = a.container_id)
+SELECT 'one wake for many requests', a.container_id || ' was woken by ' || a.actor || ', and did not sleep'
+FROM activities a WHERE a.kind = 'container.wake' AND EXISTS (SELECT FROM containers c WHERE c.id = a.container_id)
+    AND NOT EXISTS (SELECT FROM container_sleeps s WHERE s.container_id = a.container_id AND s.woken_at = a.at)
 UNION ALL
 SELECT 'what is stopped does not sleep', id || ' is to be ' || desired_state || ' and is asleep, or wakes'
 FROM containers WHERE desired_state <> 'running' AND (asleep_since IS NOT NULL OR woken_at IS NOT NULL)
