@@ -365,8 +365,9 @@ class Sleepers:
         return asleep[number % len(asleep)] if asleep else None
 
     async def _no_controller(self) -> None:
+        """For longer than anybody is held."""
         for name in ("controller1", "controller2"):
-            self.world.take_down(name, 60)
+            self.world.take_down(name, 150)
 
     async def _stop_gateway(self) -> None:
         self.world.stall("gateway", self.world.acting.uniform(5, 60))

@@ -73,10 +73,6 @@ def _who_waits_hears_nothing(patch: Patch) -> None:
     patch(holder.Holder, "applied", note)
 
 
-def _time_does_not_pass(patch: Patch) -> None:
-    patch(holder.Holder, "_left_s", lambda self, began_s: self.limits.timeout_s)
-
-
 def _wakes_never_end(patch: Patch) -> None:
     """It serves, and is shown as asleep; nothing of it falls asleep again."""
     write = reconciler_repository._write_container
@@ -128,12 +124,6 @@ BUGS = (
         needs=("disturb a wake", "postgres fails over"),
     ),
     Bug("who waits hears nothing", ("whoever waits is answered",), _who_waits_hears_nothing, needs=_ASKS),
-    Bug(
-        "time does not pass for who waits",
-        ("whoever waits is answered",),
-        _time_does_not_pass,
-        needs=("disturb a wake", "touch a sleeper"),
-    ),
     Bug("wakes never end", ("who wakes serves or is decided",), _wakes_never_end, needs=_ASKS),
     Bug(
         "what is stopped sleeps on",
