@@ -152,6 +152,31 @@ async def test_records_and_figures(
     assert (figures.statuses, figures.requests) == ([0, 0, 1, 0, 0, 2], 3)
 
 
+async def test_a_record_says_what_was_asked_for_where_everybody_knows_it(
+    gateway: DataPlane, place: Place, database: Database, client: aiohttp.ClientSession, container: Container
+) -> None:
+    """A path that we have no list entry for may be anybody's secret, and so may a method."""
+    serves_v1 = Route(CONTAINER, PROJECT, (container.server(),), serves_v1=True)
+    await gateway.apply(table([serves_v1], [KEY]))
+    chat = "/api/v1/chat/completions"
+    asked: dict[str, tuple[str | None, str | None]] = {}
+    async with running(new_reader(place, database)):
+        for method, path, known in (
+            ("POST", f"{chat}?key=secret", ("POST", chat)),
+            ("GET", "/v1/models", ("GET", "/v1/models")),
+            ("GET", "/", ("GET", "/")),
+            ("GET", "/users/secret", ("GET", None)),
+            ("GET", f"{chat}/", ("GET", None)),
+            ("SECRET", "/v1/embeddings", (None, "/v1/embeddings")),
+        ):
+            url = f"/c/{CONTAINER}{path}"
+            async with client.request(method, url, headers=KEY.headers) as response:
+                asked[response.headers["X-Request-ID"]] = known
+        for request_id, known in asked.items():
+            record = await recorded(database, request_id)
+            assert (record.method, record.path, record.retries) == (*known, 0)
+
+
 async def test_a_key_says_when_it_was_used_and_from_where(
     gateway: DataPlane, place: Place, database: Database, client: aiohttp.ClientSession
 ) -> None:

@@ -16,6 +16,7 @@ from moorage.gateway.connection_shares import (
     share_tables,
 )
 from moorage.gateway.console_access import console_access
+from moorage.gateway.known_paths import KNOWN_MAP, note_known
 from moorage.gateway.map_values import (
     KEY_EXPIRY,
     KEY_ID,
@@ -271,5 +272,6 @@ def _what_the_container_sees(config: GatewayConfig) -> str:
     http-request set-uri %[pathq] unless {{ url -m beg / }}
     # The slash is our own, because nothing at all may follow the prefix; behind a prefix there is always one.
     http-request set-path /%[path,bytes({_PREFIX_LENGTH + 1})]{unless_by_host}
+{note_known(config.map_path(KNOWN_MAP))}
     # Of a server that has its API at /v1, the promised /api/v1/… leads there. Nothing else is changed, of nobody.
     http-request set-path %[path,bytes({len(_PROMISED) - len(_STOCK)})] if {{ {ROUTE_SERVES_V1} }} {{ path -m beg {_PROMISED} }}"""
