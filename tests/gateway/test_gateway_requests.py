@@ -97,13 +97,13 @@ async def ask(client: aiohttp.ClientSession, path: str, key: Key | None = KEY) -
 async def recorded(database: Database, request_id: str) -> RequestRecord:
     found: list[RequestRecord] = []
 
-    async def stored() -> bool:
+    async def is_stored() -> bool:
         async with database.transaction() as session:
-            record = await find_record(session, request_id)
-        found.extend([record] if record is not None else [])
-        return record is not None
+            stored = await find_record(session, request_id)
+        found.extend([stored[0]] if stored is not None else [])
+        return stored is not None
 
-    await eventually(stored)
+    await eventually(is_stored)
     return found[-1]
 
 

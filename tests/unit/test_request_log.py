@@ -104,7 +104,9 @@ def test_a_receipt() -> None:
         ("- - -", (None, None, None)),
     ],
 )
-def test_what_was_asked_for_and_how_often(asked: str, known: tuple[int | None, str | None, str | None]) -> None:
+def test_what_was_asked_for_and_how_often(
+    asked: str, known: tuple[int | None, str | None, str | None]
+) -> None:
     record = parsed(asked=asked).record()
     assert (record.retries, record.method, record.path) == known
 

@@ -28,7 +28,17 @@ _APIS = (
     "score",
 )
 """What servers of models offer below /v1, or where we promise it, /api/v1."""
-_OTHERS = ("/", "/detokenize", "/generate", "/health", "/healthz", "/metrics", "/ping", "/tokenize", "/version")
+_OTHERS = (
+    "/",
+    "/detokenize",
+    "/generate",
+    "/health",
+    "/healthz",
+    "/metrics",
+    "/ping",
+    "/tokenize",
+    "/version",
+)
 
 KNOWN = (*_METHODS, *(f"{base}/{api}" for base in ("/api/v1", "/v1") for api in _APIS), *_OTHERS)
 
