@@ -3,6 +3,7 @@ import { useReducer, useRef, useState } from "react";
 import { messageOf } from "@/api/problem";
 import { Empty } from "@/components/Patterns";
 import { useContainer } from "@/frame/useContainer";
+import { paths } from "@/routes/paths";
 
 import { ask, type Message, type Parameters, type Timings } from "./chat";
 import { Composer } from "./Composer";
@@ -34,6 +35,8 @@ export function Playground() {
   const abort = useRef<AbortController | null>(null);
   const busy = turns.at(-1)?.state === "asking";
   const last = (update: (turn: Turn) => Turn) => dispatch({ kind: "last", update });
+
+  const receiptAt = (requestId: string) => paths.receipt(container.project_id, container.id, requestId);
 
   const send = async (question: string) => {
     const before: Message[] = turns
@@ -72,10 +75,16 @@ export function Playground() {
     <div className={classes.playground}>
       <main className={classes.chat}>
         <Head container={container} parameters={parameters} turns={turns} clear={() => dispatch({ kind: "clear" })} />
-        <Conversation turns={turns} />
+        <Conversation turns={turns} receiptAt={receiptAt} />
         <Composer busy={busy} send={send} stop={() => abort.current?.abort()} />
       </main>
-      <RequestPanel turn={turns.at(-1)} parameters={parameters} setParameters={setParameters} keyEndsAt={endsAt} />
+      <RequestPanel
+        turn={turns.at(-1)}
+        receiptAt={receiptAt}
+        parameters={parameters}
+        setParameters={setParameters}
+        keyEndsAt={endsAt}
+      />
     </div>
   );
 }

@@ -2,6 +2,7 @@ import { NumberInput, Slider, Switch, Textarea, TextInput } from "@mantine/core"
 import { KeyRound } from "lucide-react";
 
 import { Copy } from "@/components/Copy";
+import { LinkTo } from "@/components/LinkTo";
 import { Facts } from "@/components/Page";
 
 import type { Parameters, Timings } from "./chat";
@@ -11,17 +12,19 @@ import { ms, speed } from "./timings";
 
 interface RequestPanelProps {
   turn: Turn | undefined;
+  /** The address of a request's receipt. */
+  receiptAt: (requestId: string) => string;
   parameters: Parameters;
   setParameters: (parameters: Parameters) => void;
   keyEndsAt: Date | null;
 }
 
-export function RequestPanel({ turn, parameters, setParameters, keyEndsAt }: RequestPanelProps) {
+export function RequestPanel({ turn, receiptAt, parameters, setParameters, keyEndsAt }: RequestPanelProps) {
   const set = (changes: Partial<Parameters>) => setParameters({ ...parameters, ...changes });
   return (
     <aside className={classes.panel} aria-label="Request">
       <h2 className={classes.panelTitle}>This request</h2>
-      {turn ? <Measured timings={turn.timings} /> : <p className={classes.quiet}>Timings appear with the first answer.</p>}
+      {turn ? <Measured timings={turn.timings} receiptAt={receiptAt} /> : <p className={classes.quiet}>Timings appear with the first answer.</p>}
       <hr className={classes.rule} />
       <h2 className={classes.panelTitle}>Parameters</h2>
       <TextInput
@@ -82,7 +85,7 @@ export function RequestPanel({ turn, parameters, setParameters, keyEndsAt }: Req
   );
 }
 
-function Measured({ timings }: { timings: Timings }) {
+function Measured({ timings, receiptAt }: { timings: Timings; receiptAt: (requestId: string) => string }) {
   const { firstTokenMs, totalMs, status, requestId, tokens } = timings;
   const first = firstTokenMs !== null && totalMs ? (firstTokenMs / totalMs) * 100 : 0;
   return (
@@ -106,7 +109,9 @@ function Measured({ timings }: { timings: Timings }) {
             "Request id",
             requestId ? (
               <span className={classes.requestId}>
-                <code>{requestId.slice(0, 16)}…</code>
+                <LinkTo to={receiptAt(requestId)}>
+                  <code>{requestId.slice(0, 16)}…</code>
+                </LinkTo>
                 <Copy text={requestId} label="Copy request id" />
               </span>
             ) : (
