@@ -95,7 +95,7 @@ export function Lines({ receipt }: { receipt: Receipt }) {
       {error ? <ErrorNotice error={error} retry={refetch} /> : null}
       <ol className={`${classes.lines} mono`} tabIndex={0} aria-label="Lines, oldest first">
         {entries.map((entry) => (
-          <li key={entry.key} data-kind={entry.kind} data-named={entry.named || undefined}>
+          <li key={entry.key} data-kind={entry.kind} data-marked={(named > 0 ? entry.named : entry === entries[0]) || undefined}>
             <time dateTime={entry.time}>{lineTime(entry.time)}</time>
             <span>{entry.who}</span>
             <span>

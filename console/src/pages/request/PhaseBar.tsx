@@ -32,7 +32,7 @@ export function PhaseBar({ phases }: { phases: Phase[] }) {
       <div className={classes.scale}>
         {ticks(total).map((at) => (
           <span key={at} style={{ left: `${(at / Math.max(total, 1)) * 100}%` }} data-first={at === 0 || undefined}>
-            {at === 0 ? "0" : took(at)}
+            {at === 0 ? "0" : at % 1000 === 0 ? `${at / 1000} s` : took(at)}
           </span>
         ))}
         <span data-last>{took(total)}</span>

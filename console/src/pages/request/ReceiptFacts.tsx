@@ -15,6 +15,9 @@ import { paths } from "@/routes/paths";
 import { placeOf } from "./place";
 import classes from "./Request.module.css";
 
+/** What can be told from nothing with four digits. */
+const LEAST_MICROUSD = 100;
+
 export function ReceiptFacts({ receipt }: { receipt: Receipt }) {
   return (
     <>
@@ -107,7 +110,7 @@ function Cost({ cost }: { cost: NonNullable<Receipt["cost"]> }) {
         ]}
       />
       <hr className={classes.rule} />
-      <Facts items={[["Share of this request", <b key="share">{dollars(cost.share_microusd)}</b>]]} />
+      <Facts items={[["Share of this request", <b key="share">{cost.share_microusd < LEAST_MICROUSD ? `under ${dollars(LEAST_MICROUSD)}` : dollars(cost.share_microusd)}</b>]]} />
     </>
   );
 }

@@ -87,12 +87,13 @@ function Rest({ receipt }: { receipt: Receipt }) {
 
 function Phases({ phases }: { phases: Phase[] }) {
   const total = Math.max(sum(phases), 1);
+  const short = total < 1_000;
   return (
     <Table
       rows={phases}
       rowKey={(row) => row.name}
       empty="Nothing is known of its phases."
-      phoneLine={(row) => row.what}
+      phoneLine={(row) => <span className={classes.what}>{row.what}</span>}
       columns={[
         {
           head: "Phase",
@@ -106,7 +107,9 @@ function Phases({ phases }: { phases: Phase[] }) {
             );
           },
         },
-        { head: "Time, s", right: true, cell: (row) => <b>{(row.duration_ms / 1000).toFixed(2)}</b> },
+        short
+          ? { head: "Time, ms", right: true, cell: (row) => <b>{row.duration_ms}</b> }
+          : { head: "Time, s", right: true, cell: (row) => <b>{(row.duration_ms / 1000).toFixed(2)}</b> },
         { head: "Share, %", right: true, cell: (row) => <span className={classes.quiet}>{Math.round((row.duration_ms / total) * 100)}</span> },
         { head: "What happened", wide: true, cell: (row) => <span className={classes.what}>{row.what}</span> },
       ]}
