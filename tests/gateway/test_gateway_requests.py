@@ -28,6 +28,7 @@ from moorage.telemetry.requests.figures import Figures
 from moorage.telemetry.requests.record import Ending, RequestRecord
 from moorage.telemetry.requests.repository import TABLES, find_record, list_merged_figures
 from moorage.telemetry.steps import steps_for
+from tests.ports import free_port
 
 PROJECT = ids.new_project_id()
 CONTAINER = ids.new_container_id()
@@ -175,6 +176,20 @@ async def test_a_record_says_what_was_asked_for_where_everybody_knows_it(
         for request_id, known in asked.items():
             record = await recorded(database, request_id)
             assert (record.method, record.path, record.retries) == (*known, 0)
+
+
+async def test_a_request_that_was_sent_again_says_so(
+    gateway: DataPlane, place: Place, database: Database, client: aiohttp.ClientSession, container: Container
+) -> None:
+    alive = container.server()
+    dead = dataclasses.replace(alive, replica_id=ids.new_replica_id(), port=free_port())
+    await gateway.apply(table([Route(CONTAINER, PROJECT, (dead, alive))], [KEY]))
+    async with running(new_reader(place, database)):
+        answers = [await ask(client, f"/c/{CONTAINER}/v1") for _ in range(2)]
+        assert [status for status, _ in answers] == [200, 200]
+        records = [await recorded(database, request_id) for _, request_id in answers]
+    assert sorted(record.retries or 0 for record in records)[1] >= 1
+    assert {record.replica_id for record in records} == {alive.replica_id}
 
 
 async def test_a_key_says_when_it_was_used_and_from_where(
