@@ -3,6 +3,7 @@ import { Plus } from "lucide-react";
 
 import type { Container } from "@/api/queries";
 import { Copy } from "@/components/Copy";
+import type { Served } from "@/containers/served";
 
 import { type Parameters, requestBody } from "./chat";
 import type { Turn } from "./Conversation";
@@ -10,15 +11,17 @@ import classes from "./Playground.module.css";
 
 interface HeadProps {
   container: Container;
+  served: Served;
   parameters: Parameters;
   turns: Turn[];
   clear: () => void;
 }
 
-export function Head({ container, parameters, turns, clear }: HeadProps) {
-  const url = `${container.endpoint_url}/api/v1/chat/completions`;
+export function Head({ container, served, parameters, turns, clear }: HeadProps) {
+  const url = `${container.endpoint_url}${served.base}/chat/completions`;
+  const model = parameters.model || served.models[0] || "";
   const question = turns.at(-1)?.question ?? "Hello";
-  const body = JSON.stringify(requestBody([{ role: "user", content: question }], parameters));
+  const body = JSON.stringify(requestBody([{ role: "user", content: question }], { ...parameters, model }));
   const curl = `curl ${url} \\
   -H "Authorization: Bearer $MOORAGE_API_KEY" \\
   -H "Content-Type: application/json" \\
@@ -27,8 +30,8 @@ export function Head({ container, parameters, turns, clear }: HeadProps) {
     <header className={classes.head}>
       <h1 className="visually-hidden">Playground</h1>
       <code>
-        POST …/c/{container.id}/api/v1/chat/completions
-        {container.api_path === "/v1" ? " → /v1/chat/completions" : null}
+        POST …/c/{container.id}
+        {served.base}/chat/completions
       </code>
       <Copy text={curl} label="Copy as curl" withLabel />
       <Button variant="default" size="xs" leftSection={<Plus size={14} strokeWidth={1.5} />} onClick={clear}>

@@ -11,6 +11,7 @@ import { Conversation, type Turn } from "./Conversation";
 import { Head } from "./Head";
 import classes from "./Playground.module.css";
 import { RequestPanel } from "./RequestPanel";
+import { useServer } from "./useServer";
 import { useSessionKey } from "./useSessionKey";
 
 const BEGIN: Parameters = { model: "", system: "", temperature: 0.7, maxTokens: 512, stream: true };
@@ -32,6 +33,7 @@ export function Playground() {
   const [parameters, setParameters] = useState(BEGIN);
   const [turns, dispatch] = useReducer(turnsAfter, []);
   const { obtain, endsAt } = useSessionKey(container.project_id);
+  const { served, find } = useServer(container, obtain);
   const abort = useRef<AbortController | null>(null);
   const busy = turns.at(-1)?.state === "asking";
   const last = (update: (turn: Turn) => Turn) => dispatch({ kind: "last", update });
@@ -48,11 +50,13 @@ export function Playground() {
     dispatch({ kind: "ask", question });
     abort.current = new AbortController();
     try {
+      const key = await obtain();
+      const { base, models } = await find();
       await ask({
-        url: container.endpoint_url,
-        key: await obtain(),
+        url: `${container.endpoint_url}${base}`,
+        key,
         messages: [...before, { role: "user", content: question }],
-        parameters,
+        parameters: { ...parameters, model: parameters.model || models[0] || "" },
         signal: abort.current.signal,
         onText: (text) => last((turn) => ({ ...turn, answer: turn.answer + text })),
         onTimings: (some) => last((turn) => ({ ...turn, timings: { ...turn.timings, ...some } })),
@@ -74,13 +78,15 @@ export function Playground() {
   return (
     <div className={classes.playground}>
       <main className={classes.chat}>
-        <Head container={container} parameters={parameters} turns={turns} clear={() => dispatch({ kind: "clear" })} />
+        <Head container={container} served={served} parameters={parameters} turns={turns} clear={() => dispatch({ kind: "clear" })} />
         <Conversation turns={turns} receiptAt={receiptAt} />
-        <Composer busy={busy} send={send} stop={() => abort.current?.abort()} />
+        <Composer busy={busy} begun={() => void find()} send={send} stop={() => abort.current?.abort()} />
       </main>
       <RequestPanel
         turn={turns.at(-1)}
         receiptAt={receiptAt}
+        models={served.models}
+        find={() => void find()}
         parameters={parameters}
         setParameters={setParameters}
         keyEndsAt={endsAt}

@@ -1,4 +1,4 @@
-import { NumberInput, Slider, Switch, Textarea, TextInput } from "@mantine/core";
+import { Autocomplete, NumberInput, Slider, Switch, Textarea } from "@mantine/core";
 import { KeyRound } from "lucide-react";
 
 import { Copy } from "@/components/Copy";
@@ -14,12 +14,16 @@ interface RequestPanelProps {
   turn: Turn | undefined;
   /** The address of a request's receipt. */
   receiptAt: (requestId: string) => string;
+  /** That the container lists. */
+  models: string[];
+  /** Has it asked. */
+  find: () => void;
   parameters: Parameters;
   setParameters: (parameters: Parameters) => void;
   keyEndsAt: Date | null;
 }
 
-export function RequestPanel({ turn, receiptAt, parameters, setParameters, keyEndsAt }: RequestPanelProps) {
+export function RequestPanel({ turn, receiptAt, models, find, parameters, setParameters, keyEndsAt }: RequestPanelProps) {
   const set = (changes: Partial<Parameters>) => setParameters({ ...parameters, ...changes });
   return (
     <aside className={classes.panel} aria-label="Request">
@@ -27,11 +31,13 @@ export function RequestPanel({ turn, receiptAt, parameters, setParameters, keyEn
       {turn ? <Measured timings={turn.timings} receiptAt={receiptAt} /> : <p className={classes.quiet}>Timings appear with the first answer.</p>}
       <hr className={classes.rule} />
       <h2 className={classes.panelTitle}>Parameters</h2>
-      <TextInput
+      <Autocomplete
         label="Model"
-        placeholder="default"
+        placeholder={models[0] ?? "default"}
+        data={[...new Set(models)]}
         value={parameters.model}
-        onChange={(event) => set({ model: event.currentTarget.value })}
+        onFocus={find}
+        onChange={(model) => set({ model })}
         spellCheck={false}
       />
       <Textarea
