@@ -49,7 +49,7 @@ def without(*fragments: str) -> Callable[[str], str]:
 
 STEPS: list[tuple[str, Callable[[str], str]]] = [
     ("which requests run with which key", without("txn.running")),
-    ("what was asked for, by our list", without("set-var(txn.method)", "set-var(txn.path)")),
+    ("the path, where it is on our list", without("set-var(txn.path)")),
     ("a line for the request log", without("log ring@", "log-format", "set-log-level")),
     ("shares per key and organization", without("track-sc", "status 429", "sc-inc-gpc0", "own_rate")),
     ("the key, and that it may use this container", gateway_proxies.without_key_check),

@@ -7,19 +7,23 @@ there because a list of ours has them (`known_paths.py`); any other is `-`.
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from moorage.gateway.known_paths import METHOD_IN_LOG, PATH_IN_LOG
+from moorage.gateway.known_paths import PATH_IN_LOG, method_in_log
 from moorage.gateway.map_values import owner_of
 from moorage.telemetry.requests.record import Ending, RequestRecord
 
 _FORMAT_BEFORE = "%ID %Ts %ms %Th %Ti %TR %Tw %Tc %Tr %Ta %ST %U %B %ts %s %[var(txn.key)] %[var(txn.route)] %[var(sess.client)]"
 """Of the version before this: what it had logged is read by this one, once, after an upgrade."""
-LOG_FORMAT = f"{_FORMAT_BEFORE} %rc {METHOD_IN_LOG} {PATH_IN_LOG}"
-"""Id; when the wait for the request began (s, ms), how long it was (handshake, idle); to its complete head, in the
-queue, to the connection, to the answer's head, in all (ms); status; bytes in and out; how it ended; replica; the
-entries of the maps; the client's address; retries (with a `+` where another replica was chosen); method and path. What
-did not happen is -1 or `-`."""
 
-_FIELDS, _FIELDS_BEFORE = (spelled.count(" ") + 1 for spelled in (LOG_FORMAT, _FORMAT_BEFORE))
+
+def log_format(known_map: str) -> str:
+    """Id; when the wait for the request began (s, ms), how long it was (handshake, idle); to its complete head, in the
+    queue, to the connection, to the answer's head, in all (ms); status; bytes in and out; how it ended; replica; the
+    entries of the maps; the client's address; retries (with a `+` where another replica was chosen); method and path. What
+        did not happen is -1 or `-`."""
+    return f"{_FORMAT_BEFORE} %rc {method_in_log(known_map)} {PATH_IN_LOG}"
+
+
+_FIELDS, _FIELDS_BEFORE = (spelled.count(" ") + 1 for spelled in (log_format(""), _FORMAT_BEFORE))
 _NOTHING = b"-"
 _LONGEST_MS = 2**31 - 1
 _MOST_RETRIES = 2**15 - 1

@@ -9,6 +9,8 @@ import { ask, type Message, type Parameters, type Timings } from "./chat";
 import { Composer } from "./Composer";
 import { Conversation, type Turn } from "./Conversation";
 import { Head } from "./Head";
+import { OneRequest } from "./OneRequest";
+import type { Kind } from "./oneRequest";
 import classes from "./Playground.module.css";
 import { RequestPanel } from "./RequestPanel";
 import { useServer } from "./useServer";
@@ -27,10 +29,11 @@ function turnsAfter(turns: Turn[], change: Change): Turn[] {
   return turns.map((turn, index) => (index === turns.length - 1 ? change.update(turn) : turn));
 }
 
-/** A chat against the running container, through the gateway like any other client, with its timings. */
+/** The running container, asked through the gateway like by any other client: a chat with its timings, or one request. */
 export function Playground() {
   const container = useContainer();
   const [parameters, setParameters] = useState(BEGIN);
+  const [kind, setKind] = useState<"chat" | Kind>("chat");
   const [turns, dispatch] = useReducer(turnsAfter, []);
   const { obtain, endsAt } = useSessionKey(container.project_id);
   const { served, find } = useServer(container, obtain);
@@ -78,12 +81,27 @@ export function Playground() {
   return (
     <div className={classes.playground}>
       <main className={classes.chat}>
-        <Head container={container} served={served} parameters={parameters} turns={turns} clear={() => dispatch({ kind: "clear" })} />
-        <Conversation turns={turns} receiptAt={receiptAt} />
-        <Composer busy={busy} begun={() => void find()} send={send} stop={() => abort.current?.abort()} />
+        <Head container={container} served={served} parameters={parameters} turns={turns} clear={() => dispatch({ kind: "clear" })} kind={kind} setKind={setKind} />
+        {kind === "chat" ? (
+          <>
+            <Conversation turns={turns} receiptAt={receiptAt} />
+            <Composer busy={busy} begun={() => void find()} send={send} stop={() => abort.current?.abort()} />
+          </>
+        ) : (
+          <OneRequest
+            key={kind}
+            kind={kind}
+            container={container}
+            model={parameters.model}
+            obtainKey={obtain}
+            find={find}
+            receiptAt={receiptAt}
+          />
+        )}
       </main>
       <RequestPanel
         turn={turns.at(-1)}
+        kind={kind}
         receiptAt={receiptAt}
         models={served.models}
         find={() => void find()}

@@ -7,11 +7,13 @@ import { Facts } from "@/components/Page";
 
 import type { Parameters, Timings } from "./chat";
 import type { Turn } from "./Conversation";
+import type { Kind } from "./oneRequest";
 import classes from "./Playground.module.css";
 import { ms, speed } from "./timings";
 
 interface RequestPanelProps {
   turn: Turn | undefined;
+  kind: "chat" | Kind;
   /** The address of a request's receipt. */
   receiptAt: (requestId: string) => string;
   /** That the container lists. */
@@ -23,13 +25,11 @@ interface RequestPanelProps {
   keyEndsAt: Date | null;
 }
 
-export function RequestPanel({ turn, receiptAt, models, find, parameters, setParameters, keyEndsAt }: RequestPanelProps) {
+export function RequestPanel({ turn, kind, receiptAt, models, find, parameters, setParameters, keyEndsAt }: RequestPanelProps) {
   const set = (changes: Partial<Parameters>) => setParameters({ ...parameters, ...changes });
   return (
     <aside className={classes.panel} aria-label="Request">
-      <h2 className={classes.panelTitle}>This request</h2>
-      {turn ? <Measured timings={turn.timings} receiptAt={receiptAt} /> : <p className={classes.quiet}>Timings appear with the first answer.</p>}
-      <hr className={classes.rule} />
+      {kind === "chat" ? <LastAnswer turn={turn} receiptAt={receiptAt} /> : null}
       <h2 className={classes.panelTitle}>Parameters</h2>
       <Autocomplete
         label="Model"
@@ -40,6 +40,24 @@ export function RequestPanel({ turn, receiptAt, models, find, parameters, setPar
         onChange={(model) => set({ model })}
         spellCheck={false}
       />
+      {kind === "chat" ? <ChatParameters parameters={parameters} set={set} /> : null}
+      <p className={classes.keyNote}>
+        <KeyRound size={14} strokeWidth={1.5} aria-hidden />
+        <span>
+          Uses a key made for this page.{" "}
+          {keyEndsAt
+            ? `It ends at ${keyEndsAt.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" })}.`
+            : "It lives for 15 minutes."}{" "}
+          Requests count in metrics like any other.
+        </span>
+      </p>
+    </aside>
+  );
+}
+
+function ChatParameters({ parameters, set }: { parameters: Parameters; set: (changes: Partial<Parameters>) => void }) {
+  return (
+    <>
       <Textarea
         label="System message"
         autosize
@@ -77,17 +95,21 @@ export function RequestPanel({ turn, receiptAt, models, find, parameters, setPar
         onChange={(event) => set({ stream: event.currentTarget.checked })}
         styles={{ body: { justifyContent: "space-between" } }}
       />
-      <p className={classes.keyNote}>
-        <KeyRound size={14} strokeWidth={1.5} aria-hidden />
-        <span>
-          Uses a key made for this page.{" "}
-          {keyEndsAt
-            ? `It ends at ${keyEndsAt.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" })}.`
-            : "It lives for 15 minutes."}{" "}
-          Requests count in metrics like any other.
-        </span>
-      </p>
-    </aside>
+    </>
+  );
+}
+
+function LastAnswer({ turn, receiptAt }: Pick<RequestPanelProps, "turn" | "receiptAt">) {
+  return (
+    <>
+      <h2 className={classes.panelTitle}>This request</h2>
+      {turn ? (
+        <Measured timings={turn.timings} receiptAt={receiptAt} />
+      ) : (
+        <p className={classes.quiet}>Timings appear with the first answer.</p>
+      )}
+      <hr className={classes.rule} />
+    </>
   );
 }
 
