@@ -19,7 +19,7 @@ def log_format(known_map: str) -> str:
     """Id; when the wait for the request began (s, ms), how long it was (handshake, idle); to its complete head, in the
     queue, to the connection, to the answer's head, in all (ms); status; bytes in and out; how it ended; replica; the
     entries of the maps; the client's address; retries (with a `+` where another replica was chosen); method and path. What
-        did not happen is -1 or `-`."""
+    did not happen is -1 or `-`."""
     return f"{_FORMAT_BEFORE} %rc {method_in_log(known_map)} {PATH_IN_LOG}"
 
 
