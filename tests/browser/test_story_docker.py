@@ -59,7 +59,7 @@ def test_from_sign_up_to_an_answer_and_back_to_nothing(visitor_of_a_whole: Visit
     expect(page.get_by_role("log")).to_contain_text("Where do I moor?", timeout=20_000)
     expect(page.get_by_role("log").get_by_text(re.compile("^req_"))).to_be_visible(timeout=20_000)
     # It was asked for its models, and how its answer came about is told.
-    expect(page.get_by_label("Model")).to_have_attribute("placeholder", "harbour-pilot")
+    expect(page.get_by_role("textbox", name="Model")).to_have_attribute("placeholder", "harbour-pilot")
     page.get_by_role("log").get_by_text(re.compile("^req_")).click()
     expect(page.get_by_role("heading", name=re.compile("^Took "))).to_be_visible(timeout=30_000)
     receipt = page.get_by_role("region", name="Receipt")
