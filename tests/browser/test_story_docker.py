@@ -66,7 +66,7 @@ def test_from_sign_up_to_an_answer_and_back_to_nothing(visitor_of_a_whole: Visit
     for fact in ("200", "POST /api/v1/chat/completions", "playground", "version 1", "none"):
         expect(receipt).to_contain_text(fact)
 
-    page.get_by_role("link", name="Playground").click()
+    page.get_by_role("link", name="Playground", exact=True).click()
     page.get_by_text("HTTP", exact=True).click()
     page.get_by_role("button", name="Send").click()
     answer = page.get_by_role("region", name="Answer")
