@@ -49,6 +49,7 @@ def without(*fragments: str) -> Callable[[str], str]:
 
 STEPS: list[tuple[str, Callable[[str], str]]] = [
     ("which requests run with which key", without("txn.running")),
+    ("the path, where it is on our list", without("set-var(txn.path)")),
     ("a line for the request log", without("log ring@", "log-format", "set-log-level")),
     (
         "shares per key and organization",

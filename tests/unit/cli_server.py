@@ -28,7 +28,31 @@ REQUEST = {
     "key_id": "key_0",
     "status": 503,
     "ended": "queue_timeout",
+    "method": "POST",
+    "path": "/v1/embeddings",
+    "retries": 2,
+    "container": {"id": "ctr_0", "name": "chat", "deleted": False},
+    "key": {"id": "key_0", "name": "mobile-app", "hint": "7q2d", "scope": "inference"},
+    "replica": {"id": "rep_abcdef", "version": 3, "node": "gpu-node-04"},
+    "cost": {"share_microusd": 16_757, "requests": 37},
+    "moments": [{"at": "2026-01-31T12:00:00Z", "teller": "gateway", "what": "POST /v1/embeddings arrived"}],
+    "lines": {
+        "instance_id": "rep_abcdef",
+        "from_time": "2026-01-31T12:00:00Z",
+        "to_time": "2026-01-31T12:01:01Z",
+    },
     "explanation": ["It waited 60.0 s for a free replica.", "All replicas were busy."],
+}
+REQUEST_SUMMARY = {
+    "request_id": "req_seen",
+    "started_at": "2026-01-31T12:00:00Z",
+    "status": 503,
+    "total_ms": 60_000,
+    "ended": "queue_timeout",
+    "method": "POST",
+    "path": "/v1/embeddings",
+    "key_id": "key_0",
+    "key_name": "mobile-app",
 }
 
 
@@ -613,6 +637,8 @@ class _Handler(BaseHTTPRequestHandler):
                 return self._page([replica(found["generation"])], query)
             case ["GET", "capsules"]:
                 return self._page([CAPSULE] if found["state"] == "FAILED" else [], query)
+            case ["GET", "requests"]:
+                return self._page([] if query.get("failed") == "true" else [REQUEST_SUMMARY], query)
             case ["GET", "activity"]:
                 return self._page(ACTIVITY, query)
             case ["GET", "metrics"]:

@@ -50,7 +50,7 @@ function PaletteBody({ close }: { close: () => void }) {
   const [text, setText] = useState("");
   const [selected, setSelected] = useState(0);
   const navigate = useNavigate();
-  const found = useTargets().filter((one) => one.label.toLowerCase().includes(text.trim().toLowerCase()));
+  const found = [...requestNamed(text), ...useTargets().filter((one) => one.label.toLowerCase().includes(text.trim().toLowerCase()))];
   const shown = found.slice(0, MOST);
   const open = (target: Target | undefined) => {
     if (!target) return;
@@ -71,8 +71,8 @@ function PaletteBody({ close }: { close: () => void }) {
       <TextInput
         className={classes.paletteInput}
         data-autofocus
-        aria-label="Name of a container, project or page"
-        placeholder="Name of a container, project or page"
+        aria-label="Name of a container, project or page, or a request's id"
+        placeholder="Name of a container, project or page, or a request's id"
         value={text}
         onChange={(event) => {
           setText(event.currentTarget.value);
@@ -98,6 +98,12 @@ function PaletteBody({ close }: { close: () => void }) {
       </div>
     </div>
   );
+}
+
+/** A request is not searched for: who has its id goes to its receipt. */
+function requestNamed(text: string): Target[] {
+  const id = /^\s*(req_[0-9A-Za-z-]+)\s*$/.exec(text)?.[1];
+  return id ? [{ label: id, kind: "Request", to: paths.request(id) }] : [];
 }
 
 function useTargets(): Target[] {

@@ -15,6 +15,8 @@ export const dashboardTabs: { tab: DashboardTab; label: string }[] = [
 
 /** The tab that an address names, if it is one of a dashboard. */
 export function dashboardTab(pathname: string): DashboardTab | undefined {
+  // A request is found from the log's lines and leads back to them.
+  if (/^\/projects\/[^/]+\/containers\/[^/]+\/requests\/[^/]+$/.test(pathname)) return "logs";
   const name = /^\/projects\/[^/]+\/containers\/[^/]+\/([^/]+)$/.exec(pathname)?.[1];
   return dashboardTabs.find((one) => one.tab === name)?.tab;
 }

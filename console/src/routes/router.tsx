@@ -81,6 +81,13 @@ const account = createRoute({
   component: lazyRouteComponent(() => import("@/pages/account/Account"), "Account"),
 });
 
+/** Of anybody who may see it: it finds out where it belongs, and goes there. */
+const request = createRoute({
+  getParentRoute: () => signedIn,
+  path: "/requests/$requestId",
+  component: lazyRouteComponent(() => import("@/pages/request/FindRequest"), "FindRequest"),
+});
+
 const operator = operatorRoutes(signedIn);
 
 /** A project's pages, inside the frame with its two bars. */
@@ -146,12 +153,21 @@ const audit = createRoute({
   component: lazyRouteComponent(() => import("@/pages/audit/Audit"), "Audit"),
 });
 
+const receipts = ["/containers/$containerId/requests/$requestId", "/requests/$requestId"].map((path) =>
+  createRoute({
+    getParentRoute: () => project,
+    path,
+    component: lazyRouteComponent(() => import("@/pages/request/Request"), "Request"),
+  }),
+);
+
 const routeTree = root.addChildren([
   signIn,
   signedIn.addChildren([
     home,
     afterPayment,
     invitation,
+    request,
     accountFrame.addChildren([account]),
     operator,
     project.addChildren([
@@ -163,6 +179,7 @@ const routeTree = root.addChildren([
       audit,
       webhooks,
       ...dashboardRoutes(() => project),
+      ...receipts,
     ]),
   ]),
 ]);

@@ -16,6 +16,7 @@ from moorage.gateway.connection_shares import (
     share_tables,
 )
 from moorage.gateway.console_access import console_access
+from moorage.gateway.known_paths import KNOWN_MAP, note_known
 from moorage.gateway.map_values import (
     KEY_EXPIRY,
     NO_SLOT,
@@ -27,7 +28,7 @@ from moorage.gateway.map_values import (
     ROUTE_SLOT,
 )
 from moorage.gateway.rate_rules import limit_rates, rate_tables
-from moorage.gateway.request_log import LOG_FORMAT
+from moorage.gateway.request_log import log_format
 from moorage.gateway.table import ID_LENGTH, USUAL_LIMITS
 
 KEYS_MAP = "keys.map"
@@ -161,7 +162,7 @@ def _log_requests(config: GatewayConfig) -> str:
         return ""
     return f"""
     log ring@requests format raw local0
-    log-format "{LOG_FORMAT}\""""
+    log-format "{log_format(config.map_path(KNOWN_MAP))}\""""
 
 
 def _key(config: GatewayConfig) -> str:
@@ -238,5 +239,6 @@ def _what_the_container_sees(config: GatewayConfig) -> str:
     http-request set-uri %[pathq] unless {{ url -m beg / }}
     # The slash is our own, because nothing at all may follow the prefix; behind a prefix there is always one.
     http-request set-path /%[path,bytes({_PREFIX_LENGTH + 1})]{unless_by_host}
+{note_known(config.map_path(KNOWN_MAP)) if config.request_log_socket is not None else ""}
     # Of a server that has its API at /v1, the promised /api/v1/… leads there. Nothing else is changed, of nobody.
     http-request set-path %[path,bytes({len(_PROMISED) - len(_STOCK)})] if {{ {ROUTE_SERVES_V1} }} {{ path -m beg {_PROMISED} }}"""

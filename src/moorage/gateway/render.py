@@ -34,6 +34,7 @@ from moorage.gateway.endpoint_rules import (
     slot_defaults,
 )
 from moorage.gateway.held_rules import RELEASED_CONNECTIONS, held_requests
+from moorage.gateway.known_paths import KNOWN, KNOWN_MAP
 from moorage.gateway.layout import Layout, PlacedServer
 from moorage.gateway.management_pace import limit_pace, pace_tables
 from moorage.gateway.map_values import canary_entries, key_value, map_key_of, route_key, route_value
@@ -68,6 +69,7 @@ def render_files(config: GatewayConfig, layout: Layout, *, keys_text: str | None
         ),
         MESSAGES_MAP: _map(f"{code} {message}" for code, message in status_503_by_cause().items()),
         LIMITS_MAP: _map(f"{key} {value}" for key, value in limit_entries(layout).items()),
+        KNOWN_MAP: _map(f"{word} {word}" for word in KNOWN),
         SERVERS_LIST: _map(server_record(placed) for _, placed in sorted(layout.servers.items())),
         AUTHORITIES_FILE: layout.door_authorities,
     }

@@ -18,6 +18,7 @@ import { Charts } from "./Charts";
 import { csvOf } from "./csv";
 import classes from "./Metrics.module.css";
 import { Numbers } from "./Numbers";
+import { Requests } from "./Requests";
 
 const ICON = { size: 16, strokeWidth: 1.5 };
 
@@ -65,6 +66,7 @@ export function Metrics() {
       {data && !hasData ? <NotRunning container={container} span={span} /> : null}
       {data && hasData && asTable ? <Numbers measured={data} span={span} /> : null}
       {data && hasData && !asTable ? <Charts container={container} measured={data} span={span} /> : null}
+      {data && hasData ? <Requests container={container} span={span} /> : null}
       {data && hasData ? (
         <p className={classes.foot}>
           Times in {zone}. One point every {data.stepS < 120 ? `${data.stepS} s` : `${data.stepS / 60} min`}.

@@ -1,4 +1,6 @@
 /** One question to a container, as any client would ask it: its words as they come, and when they came. */
+import { sent } from "./sent";
+
 export interface Message {
   role: "system" | "user" | "assistant";
   content: string;
@@ -22,6 +24,7 @@ export interface Timings {
 }
 
 interface Asked {
+  /** Where the container's API begins. */
   url: string;
   key: string;
   messages: Message[];
@@ -56,7 +59,7 @@ export function requestBody(messages: Message[], parameters: Parameters) {
 export async function ask({ url, key, messages, parameters, signal, onText, onTimings }: Asked): Promise<void> {
   const began = performance.now();
   const response = await sent(() =>
-    fetch(`${url}/api/v1/chat/completions`, {
+    fetch(`${url}/chat/completions`, {
       method: "POST",
       headers: { Authorization: `Bearer ${key}`, "Content-Type": "application/json" },
       body: JSON.stringify(requestBody(messages, parameters)),
@@ -86,19 +89,6 @@ export async function ask({ url, key, messages, parameters, signal, onText, onTi
     take((await response.json()) as Answer);
   }
   onTimings({ totalMs: performance.now() - began, tokens });
-}
-
-const KEY_ARRIVES_WITHIN_MS = 5_000;
-const KEY_PAUSE_MS = 250;
-
-/** The page's key was made a moment ago, and a gateway may hear of it a moment later: until then it answers 401. */
-async function sent(request: () => Promise<Response>): Promise<Response> {
-  const until = performance.now() + KEY_ARRIVES_WITHIN_MS;
-  for (;;) {
-    const response = await request();
-    if (response.status !== 401 || performance.now() > until) return response;
-    await new Promise((resume) => window.setTimeout(resume, KEY_PAUSE_MS));
-  }
 }
 
 async function refusal(response: Response): Promise<string> {
