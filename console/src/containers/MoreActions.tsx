@@ -3,11 +3,11 @@ import { useNavigate } from "@tanstack/react-router";
 import { ChartNoAxesColumn, Copy, Ellipsis, Server, Settings, Shuffle, Stethoscope, Trash2 } from "lucide-react";
 import { useState } from "react";
 
+import { paths } from "@/addresses/paths";
 import type { Container } from "@/api/queries";
 import { ConfirmByTyping } from "@/components/ConfirmByTyping";
 import { isStopped } from "@/components/state";
 import { done } from "@/components/toasts";
-import { paths } from "@/routes/paths";
 
 import { Doctor } from "./Doctor";
 import { useContainerAction } from "./queries";

@@ -3,9 +3,9 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 
+import { paths } from "@/addresses/paths";
 import { api, body } from "@/api/client";
 import { messageOf } from "@/api/problem";
-import { paths } from "@/routes/paths";
 
 interface CreateProjectProps {
   organizationId: string;

@@ -5,12 +5,12 @@ import { useNavigate } from "@tanstack/react-router";
 import { Search } from "lucide-react";
 import { useState } from "react";
 
+import { paths } from "@/addresses/paths";
+import { sections } from "@/addresses/sections";
+import { useProject } from "@/addresses/useProject";
 import { containersQuery, projectsQuery } from "@/api/queries";
-import { paths } from "@/routes/paths";
-import { sections } from "@/routes/sections";
 
 import classes from "./Frame.module.css";
-import { useProject } from "./useProject";
 
 interface Target {
   label: string;

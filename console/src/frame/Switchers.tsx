@@ -4,13 +4,13 @@ import { useNavigate } from "@tanstack/react-router";
 import { Check, ChevronsUpDown, Plus } from "lucide-react";
 import { type ReactNode, useState } from "react";
 
+import { paths } from "@/addresses/paths";
+import { useProject } from "@/addresses/useProject";
 import { organizationsQuery, projectsQuery, queryClient } from "@/api/queries";
 import { failed } from "@/components/toasts";
-import { paths } from "@/routes/paths";
 
 import { CreateProject } from "./CreateProject";
 import classes from "./Frame.module.css";
-import { useProject } from "./useProject";
 
 export function OrganizationSwitcher() {
   const { organization } = useProject();

@@ -1,6 +1,7 @@
 /** Every page is registered here, and loaded when it is first opened. */
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Outlet, redirect } from "@tanstack/react-router";
 
+import { paths } from "@/addresses/paths";
 import { Problem } from "@/api/problem";
 import { meQuery, queryClient } from "@/api/queries";
 import { AccountFrame } from "@/frame/AccountFrame";
@@ -12,7 +13,6 @@ import { PageError } from "@/pages/not-found/PageError";
 
 import { dashboardRoutes } from "./dashboardRoutes";
 import { operatorRoutes } from "./operatorRoutes";
-import { paths } from "./paths";
 
 const root = createRootRoute({
   component: () => (

@@ -1,7 +1,7 @@
-import type { Area, Cursor } from "../Chart";
-import classes from "../Chart.module.css";
-import { clockTime } from "../times";
-import type { Drawing } from "./plot";
+import { clockTime } from "@/components/times";
+
+import classes from "./Chart.module.css";
+import type { Area, Cursor, Drawing } from "./drawing";
 
 interface ReadingProps extends Drawing {
   area: Area;

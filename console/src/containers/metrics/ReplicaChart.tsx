@@ -1,4 +1,5 @@
-import { Chart, type Line } from "@/components/Chart";
+import { Chart } from "@/components/chart/Chart";
+import type { Line } from "@/components/chart/drawing";
 import { Card } from "@/components/Page";
 
 import { demandOver, type Numbered, pinLabel, wantedOver } from "./decisions";

@@ -1,4 +1,4 @@
-import type { Values } from "@/components/chart/plot";
+import type { Values } from "@/components/chart/drawing";
 import { clockTime } from "@/components/times";
 
 import type { Autoscaling, Decision, Measured } from "./queries";

@@ -2,7 +2,7 @@
 import { keepPreviousData, queryOptions } from "@tanstack/react-query";
 
 import { api, body, type Schemas } from "@/api/client";
-import type { Values } from "@/components/chart/plot";
+import type { Values } from "@/components/chart/drawing";
 
 import type { Span } from "./range";
 

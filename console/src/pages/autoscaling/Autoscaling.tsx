@@ -1,6 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 
+import { useContainer } from "@/addresses/useContainer";
 import { Card, Page } from "@/components/Page";
 import { ErrorNotice, Waiting } from "@/components/Patterns";
 import { DecisionList } from "@/containers/metrics/DecisionList";
@@ -9,7 +10,6 @@ import { autoscalingQuery, metricsQuery } from "@/containers/metrics/queries";
 import { LAST_HOUR, type Span } from "@/containers/metrics/range";
 import { RangePicker } from "@/containers/metrics/RangePicker";
 import { ReplicaChart } from "@/containers/metrics/ReplicaChart";
-import { useContainer } from "@/frame/useContainer";
 
 import classes from "./Autoscaling.module.css";
 import { PolicyCard } from "./PolicyCard";

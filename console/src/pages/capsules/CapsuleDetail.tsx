@@ -1,6 +1,7 @@
 import { Button } from "@mantine/core";
 import type { ReactNode } from "react";
 
+import { paths } from "@/addresses/paths";
 import type { Container } from "@/api/queries";
 import { AnsiText } from "@/components/AnsiText";
 import { Copy } from "@/components/Copy";
@@ -10,7 +11,6 @@ import { clockTime, duration } from "@/components/times";
 import { Verdict } from "@/components/Verdict";
 import { useFix } from "@/containers/queries";
 import { gpuName, shortDigest } from "@/containers/resources";
-import { paths } from "@/routes/paths";
 
 import classes from "./Capsules.module.css";
 import { Probes } from "./Probes";

@@ -2,12 +2,12 @@ import { Button, UnstyledButton } from "@mantine/core";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { useState } from "react";
 
+import { useContainer } from "@/addresses/useContainer";
 import { Card, Page } from "@/components/Page";
 import { Empty, ErrorNotice, Waiting } from "@/components/Patterns";
 import { clockTime, longDate, zone } from "@/components/times";
 import { useNow } from "@/components/useNow";
 import { shortId } from "@/containers/ReplicaTable";
-import { useContainer } from "@/frame/useContainer";
 
 import { CapsuleDetail } from "./CapsuleDetail";
 import classes from "./Capsules.module.css";

@@ -1,9 +1,9 @@
 import { useSuspenseQuery } from "@tanstack/react-query";
 import { Navigate } from "@tanstack/react-router";
 
+import { paths } from "@/addresses/paths";
 import { organizationsQuery, projectsQuery, queryClient } from "@/api/queries";
 import { lastProject } from "@/frame/lastProject";
-import { paths } from "@/routes/paths";
 
 import { Welcome } from "./Welcome";
 

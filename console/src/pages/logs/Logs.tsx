@@ -1,9 +1,9 @@
 import { useDebouncedValue } from "@mantine/hooks";
 import { useMemo, useState } from "react";
 
+import { useContainer } from "@/addresses/useContainer";
 import { ErrorNotice, Waiting } from "@/components/Patterns";
 import { zone } from "@/components/times";
-import { useContainer } from "@/frame/useContainer";
 
 import { EVERYTHING, type Filter, RANGES } from "./filter";
 import { FilterBar } from "./FilterBar";

@@ -1,6 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 
+import { paths } from "@/addresses/paths";
 import type { Container } from "@/api/queries";
 import { LinkTo } from "@/components/LinkTo";
 import { Card } from "@/components/Page";
@@ -9,7 +10,6 @@ import { numbered } from "@/containers/metrics/decisions";
 import { autoscalingQuery, type Measured } from "@/containers/metrics/queries";
 import type { Span } from "@/containers/metrics/range";
 import { ReplicaChart } from "@/containers/metrics/ReplicaChart";
-import { paths } from "@/routes/paths";
 
 import classes from "./Metrics.module.css";
 import { Panel } from "./Panel";

@@ -3,6 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { ChartLine, Download, Table2 } from "lucide-react";
 import { useState } from "react";
 
+import { useContainer } from "@/addresses/useContainer";
 import type { Container } from "@/api/queries";
 import { Card, Page } from "@/components/Page";
 import { Empty, ErrorNotice, Waiting } from "@/components/Patterns";
@@ -12,7 +13,6 @@ import { type Measured, metricsQuery } from "@/containers/metrics/queries";
 import { inWords, LAST_HOUR, type Span } from "@/containers/metrics/range";
 import { RangePicker } from "@/containers/metrics/RangePicker";
 import { useContainerAction } from "@/containers/queries";
-import { useContainer } from "@/frame/useContainer";
 
 import { Charts } from "./Charts";
 import { csvOf } from "./csv";

@@ -1,4 +1,4 @@
-import { Chart } from "@/components/Chart";
+import { Chart } from "@/components/chart/Chart";
 import { Card } from "@/components/Page";
 import { Legend } from "@/containers/metrics/Legend";
 import type { Measured } from "@/containers/metrics/queries";

@@ -1,4 +1,4 @@
-import type { Values } from "@/components/chart/plot";
+import type { Values } from "@/components/chart/drawing";
 import type { Measured } from "@/containers/metrics/queries";
 
 /** A line for each step, a column for each series; what is not known is empty. */

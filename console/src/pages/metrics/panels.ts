@@ -1,5 +1,5 @@
 /** Which charts there are below the replicas, made of the series that the API has for this range. */
-import type { Line, Values } from "@/components/chart/plot";
+import type { Line, Values } from "@/components/chart/drawing";
 import { latestOf, type Measured, type Used } from "@/containers/metrics/queries";
 import { shortId } from "@/containers/ReplicaTable";
 

@@ -1,10 +1,10 @@
+import { useContainer } from "@/addresses/useContainer";
 import { Page } from "@/components/Page";
 import { Verdict } from "@/components/Verdict";
 import { LastLines } from "@/containers/LastLines";
 import { LatestActivity } from "@/containers/LatestActivity";
 import { ReplicaTable } from "@/containers/ReplicaTable";
 import { SettingsCard } from "@/containers/SettingsCard";
-import { useContainer } from "@/frame/useContainer";
 
 import classes from "./Overview.module.css";
 import { StateTimeline } from "./StateTimeline";

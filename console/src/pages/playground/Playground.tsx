@@ -1,8 +1,8 @@
 import { useReducer, useRef, useState } from "react";
 
+import { useContainer } from "@/addresses/useContainer";
 import { messageOf } from "@/api/problem";
 import { Empty } from "@/components/Patterns";
-import { useContainer } from "@/frame/useContainer";
 
 import { ask, type Message, type Parameters, type Timings } from "./chat";
 import { Composer } from "./Composer";

@@ -3,19 +3,19 @@ import { useSuspenseQuery } from "@tanstack/react-query";
 import { useParams } from "@tanstack/react-router";
 import { ArrowLeft, ChartLine } from "lucide-react";
 
+import { paths } from "@/addresses/paths";
 import { type Container, containerQuery } from "@/api/queries";
 import { LinkTo } from "@/components/LinkTo";
 import { PriceRange } from "@/components/PriceRange";
-import { StateBadge } from "@/components/StateBadge";
 import { isStopped, lookOf, STATES } from "@/components/state";
+import { StateBadge } from "@/components/StateBadge";
 import { since } from "@/components/times";
 import { useNow } from "@/components/useNow";
 import { ContainerActions } from "@/containers/ContainerActions";
 import { LatestActivity } from "@/containers/LatestActivity";
 import { ReplicaTable } from "@/containers/ReplicaTable";
-import { SettingsCard } from "@/containers/SettingsCard";
 import { replicaRange } from "@/containers/resources";
-import { paths } from "@/routes/paths";
+import { SettingsCard } from "@/containers/SettingsCard";
 
 import classes from "./ContainerDetail.module.css";
 import { Endpoint } from "./Endpoint";

@@ -1,10 +1,10 @@
+import { paths } from "@/addresses/paths";
 import type { Container } from "@/api/queries";
 import { LinkTo } from "@/components/LinkTo";
 import { dollars } from "@/components/Money";
 import { isDeploying, lookOf, STATES } from "@/components/state";
 import { StateIcon } from "@/components/StateIcon";
 import { useNow } from "@/components/useNow";
-import { paths } from "@/routes/paths";
 
 import { progressOf } from "./progress";
 import classes from "./Service.module.css";

@@ -1,12 +1,12 @@
 import { Button } from "@mantine/core";
 import { RotateCw } from "lucide-react";
 
+import { paths } from "@/addresses/paths";
 import type { Container } from "@/api/queries";
 import { LinkTo } from "@/components/LinkTo";
 import { Verdict } from "@/components/Verdict";
 import { LastLines } from "@/containers/LastLines";
 import { useContainerAction, useFix } from "@/containers/queries";
-import { paths } from "@/routes/paths";
 
 /** Why it failed, what to do, and the lines that prove it. */
 export function FailedDetail({ container }: { container: Container }) {

@@ -1,12 +1,12 @@
 import { useQuery } from "@tanstack/react-query";
 
+import { paths } from "@/addresses/paths";
 import type { Container } from "@/api/queries";
 import { LinkTo } from "@/components/LinkTo";
 import { Card } from "@/components/Page";
 import { Sparkline } from "@/components/Sparkline";
 import { latestOf, type Measured, metricsQuery } from "@/containers/metrics/queries";
 import { LAST_HOUR } from "@/containers/metrics/range";
-import { paths } from "@/routes/paths";
 
 import classes from "./LastHour.module.css";
 

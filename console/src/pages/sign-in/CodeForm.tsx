@@ -2,12 +2,13 @@ import { Anchor, Button, PinInput } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import { useEffect, useRef, useState } from "react";
 
+import { useNavigate } from "@tanstack/react-router";
+
+import { paths } from "@/addresses/paths";
 import { api, body, rememberCsrfToken } from "@/api/client";
 import { messageOf } from "@/api/problem";
 import { queryClient } from "@/api/queries";
 import { done, failed } from "@/components/toasts";
-import { paths } from "@/routes/paths";
-import { useNavigate } from "@tanstack/react-router";
 
 import classes from "./SignIn.module.css";
 
