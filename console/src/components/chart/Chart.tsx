@@ -12,7 +12,7 @@ import { Reading } from "./Reading";
 interface ChartProps extends Drawing {
   /** For those who do not see it; the page offers the numbers as a table. */
   label: string;
-  /** How a value is written beside the crosshair; as on the axis unless said. */
+  /** How a value is written beside the crosshair. */
   exact?: (value: number) => string;
   /** How the time beside the crosshair is written. */
   moment?: (seconds: number) => string;

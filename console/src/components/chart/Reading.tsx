@@ -11,7 +11,7 @@ interface ReadingProps extends Drawing {
 }
 
 /** The numbers under the crosshair, on the side where there is room. */
-export function Reading({ area, cursor, times, lines, unit = String, exact = unit, moment = clock }: ReadingProps) {
+export function Reading({ area, cursor, times, lines, exact = String, moment = clock }: ReadingProps) {
   const at = times[cursor.index];
   if (at === undefined) return null;
   const isRight = cursor.left < area.width / 2;

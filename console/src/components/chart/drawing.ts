@@ -26,7 +26,8 @@ export interface Drawing {
   height: number;
   /** From and to, where they are not the first and the last of the times. */
   range?: [number, number];
-  unit?: (value: number) => string;
+  /** How a value is written on the axis, given how far they are apart there. */
+  axis?: (value: number, step: number) => string;
   /** How a time is written below; hours and minutes unless said. */
   time?: (seconds: number) => string;
   /** Charts of the same name share one crosshair. */

@@ -6,6 +6,7 @@ import { type Token, tokens } from "@/theme/tokens";
 import type { Drawing, Line, Values } from "./drawing";
 import { drawLabels, drawLevels } from "./marks";
 import { niceMax } from "./scale";
+import { tick } from "./ticks";
 
 export type Scheme = "light" | "dark";
 
@@ -86,8 +87,8 @@ function axesOf(drawing: Drawing, latest: () => Drawing, color: (name: Token) =>
       size: (_, values) => Math.max(16, ...(values ?? []).map((value) => value.length * 6.5 + 8)),
       gap: 8,
       space: drawing.whole ? 24 : 32,
-      ...(drawing.whole ? { incrs: [1, 2, 5, 10, 20, 50, 100] } : {}),
-      values: (_, values) => values.map((value) => latest().unit?.(value) ?? String(value)),
+      ...(drawing.whole ? { incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000] } : {}),
+      values: (_, values, __, ___, step) => values.map((value) => (latest().axis ?? tick)(value, step)),
     },
   ];
 }

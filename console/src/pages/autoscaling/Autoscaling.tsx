@@ -23,7 +23,7 @@ export function Autoscaling() {
   const [span, setSpan] = useState<Span>(LAST_HOUR);
   const [selected, setSelected] = useState<number | null>(null);
   const { data: autoscaling, error, refetch } = useQuery(autoscalingQuery(container.id));
-  const { data: measured } = useQuery(metricsQuery(container.id, span));
+  const { data: measured } = useQuery(metricsQuery(container, span));
   const decisions = autoscaling?.policy && measured ? numbered(autoscaling.items, measured.range) : [];
   const select = (number: number) => setSelected(number === selected ? null : number);
   return (

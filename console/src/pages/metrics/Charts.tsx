@@ -7,7 +7,8 @@ import { LinkTo } from "@/components/LinkTo";
 import { Card } from "@/components/Page";
 import { DecisionList } from "@/containers/metrics/DecisionList";
 import { numbered } from "@/containers/metrics/decisions";
-import { autoscalingQuery, type Measured } from "@/containers/metrics/queries";
+import type { Measured } from "@/containers/metrics/measured";
+import { autoscalingQuery } from "@/containers/metrics/queries";
 import type { Span } from "@/containers/metrics/range";
 import { ReplicaChart } from "@/containers/metrics/ReplicaChart";
 

@@ -13,7 +13,7 @@ import { RequestPanel } from "./RequestPanel";
 import { useSessionKey } from "./useSessionKey";
 
 const BEGIN: Parameters = { model: "", system: "", temperature: 0.7, maxTokens: 512, stream: true };
-const NO_TIMINGS: Timings = { status: null, requestId: null, firstTokenMs: null, totalMs: null, tokens: 0 };
+const NO_TIMINGS: Timings = { status: null, requestId: null, firstTokenMs: null, totalMs: null, tokens: 0, pieces: 0 };
 
 type Change = { kind: "ask"; question: string } | { kind: "last"; update: (turn: Turn) => Turn } | { kind: "clear" };
 
