@@ -20,16 +20,19 @@ interface Target {
 
 const MOST = 50;
 
+/** As the key beside K is called here. */
+const SHORTCUT = /Mac|iPhone|iPad/.test(navigator.platform) ? "⌘K" : "Ctrl K";
+
 /** ⌘K: anything of this project by a few letters of its name. */
 export function Palette() {
   const [opened, setOpened] = useState(false);
   useHotkeys([["mod+K", () => setOpened(true)]], []);
   return (
     <>
-      <UnstyledButton className={classes.search} onClick={() => setOpened(true)} aria-label="Search or jump to ⌘K">
+      <UnstyledButton className={classes.search} onClick={() => setOpened(true)} aria-label={`Search or jump to ${SHORTCUT}`}>
         <Search size={16} strokeWidth={1.5} aria-hidden />
         <span>Search or jump to</span>
-        <kbd>⌘K</kbd>
+        <kbd>{SHORTCUT}</kbd>
       </UnstyledButton>
       <Modal
         opened={opened}
