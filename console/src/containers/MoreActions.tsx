@@ -31,7 +31,7 @@ export function MoreActions({ container, size }: { container: Container; size: "
   });
   return (
     <>
-      <Menu width={224}>
+      <Menu width={224} returnFocus={dialog === null}>
         <Menu.Target>
           <ActionIcon variant="default" size={size === "xs" ? 28 : 32} aria-label="More actions">
             <Ellipsis {...ICON} />

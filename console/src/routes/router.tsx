@@ -51,6 +51,12 @@ const home = createRoute({
   component: lazyRouteComponent(() => import("@/pages/home/Home"), "Home"),
 });
 
+const organization = createRoute({
+  getParentRoute: () => signedIn,
+  path: "/organizations/$organizationId",
+  component: lazyRouteComponent(() => import("@/pages/home/OrganizationHome"), "OrganizationHome"),
+});
+
 /** The top-up that somebody has just paid for. */
 const paidSearch = (search: Record<string, unknown>): { paid?: string } =>
   typeof search.paid === "string" ? { paid: search.paid } : {};
@@ -150,6 +156,7 @@ const routeTree = root.addChildren([
   signIn,
   signedIn.addChildren([
     home,
+    organization,
     afterPayment,
     invitation,
     accountFrame.addChildren([account]),

@@ -20,5 +20,5 @@ export function Home() {
   const last = lastProject();
   const project = data.projects.find((one) => one.id === last) ?? data.projects[0];
   if (project) return <Navigate to={paths.service(project.id)} replace />;
-  return <Welcome organization={data.organizations.find((one) => one.role === "admin")} />;
+  return <Welcome organization={data.organizations.find((one) => one.role === "admin") ?? data.organizations[0]} />;
 }

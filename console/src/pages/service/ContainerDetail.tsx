@@ -12,6 +12,8 @@ import { StateBadge } from "@/components/StateBadge";
 import { since } from "@/components/times";
 import { useNow } from "@/components/useNow";
 import { ContainerActions } from "@/containers/ContainerActions";
+import { FailedVerdict } from "@/containers/FailedVerdict";
+import { LastLines } from "@/containers/LastLines";
 import { LatestActivity } from "@/containers/LatestActivity";
 import { ReplicaTable } from "@/containers/ReplicaTable";
 import { replicaRange } from "@/containers/resources";
@@ -19,7 +21,6 @@ import { SettingsCard } from "@/containers/SettingsCard";
 
 import classes from "./ContainerDetail.module.css";
 import { Endpoint } from "./Endpoint";
-import { FailedDetail } from "./FailedDetail";
 import { LastHour } from "./LastHour";
 import { Progress } from "./Progress";
 import { Trouble } from "./Trouble";
@@ -30,7 +31,12 @@ export function ContainerDetail() {
   return (
     <div className={classes.detail}>
       <Head container={container} />
-      {container.state === "FAILED" ? <FailedDetail container={container} /> : null}
+      {container.state === "FAILED" ? (
+        <>
+          <FailedVerdict container={container} />
+          <LastLines container={container} />
+        </>
+      ) : null}
       <Progress container={container} />
       <Trouble container={container} />
       {container.state === "FAILED" ? null : <Endpoint container={container} />}
