@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from itertools import pairwise
 
 import pytest
@@ -241,4 +242,4 @@ def test_whoever_adds_the_reason_up_comes_to_the_same(demand: float, target: int
     assert said, decision.reason
     in_flight, headroom, level = (round(10 * float(said[group])) for group in (1, 2, 3))
     assert in_flight + headroom == level
-    assert math.ceil(level / 10 / int(said[4])) == int(said[5]) == decision.wanted
+    assert math.ceil(Fraction(level, 10 * int(said[4]))) == int(said[5]) == decision.wanted

@@ -50,6 +50,8 @@ TREND_FROM_STARTUP_S = 30
 TREND_WINDOW_S = (120, 600)
 TREND_CAP = 0.3
 """A forecast adds at most this share to what is asked for now."""
+_NOISE = 1e-9
+"""Of a replica: what sums of floats are off by must not ask for one more."""
 HISTORY_S = TREND_WINDOW_S[1]
 """How many seconds `decide` looks at one by one."""
 
@@ -342,7 +344,7 @@ def _swings(seconds: Sequence[float]) -> float:
 
 
 def _replicas(level: float, policy: Policy, surplus: float = 0.0) -> int:
-    return max(math.ceil(level / policy.target_concurrency + surplus - 1e-9), 0)
+    return max(math.ceil(level / policy.target_concurrency + surplus - _NOISE), 0)
 
 
 def _clamped(replicas: int, policy: Policy) -> int:
@@ -365,7 +367,8 @@ def _weighted_mean(seconds: Sequence[float], window_s: int) -> float:
 def _sum(need: _Need, wanted: int, policy: Policy) -> str:
     """How the number follows: "12.0 in flight over 60 s + headroom 10.0 = 22.0, ÷ 2 → 11 replicas." """
     # Of what is shown, so that whoever adds it up comes to the same; a little beyond a whole replica is seen to be beyond.
-    demand, level = round(need.demand, 1), math.ceil(need.level * 10 - 1e-6) / 10
+    demand = round(need.demand, 1)
+    level = max(math.ceil(10 * (need.level - _NOISE * policy.target_concurrency)), 0) / 10
     headroom = f"+ headroom {level - demand:.1f} = {level:.1f}, ÷ {policy.target_concurrency}"
     replicas = "1 replica" if wanted == 1 else f"{wanted} replicas"
     return f"{need.because[0].upper()}{need.because[1:]} {headroom} → {replicas}."
