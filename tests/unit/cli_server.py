@@ -67,7 +67,7 @@ AUTOSCALING = {
             "replicas": 3,
             "wanted": 5,
             "limited_by": "max_replicas",
-            "reason": "20.0 in flight over the last 6 s need 5. Wants 5, capped by max 3.",
+            "reason": "12.0 in flight over the last 6 s + headroom 6.3 = 18.3, ÷ 4 → 5 replicas. Wants 5, capped by max 3.",
             "inputs": {},
         }
     ],

@@ -5,12 +5,12 @@ import { useNavigate } from "@tanstack/react-router";
 import { Search } from "lucide-react";
 import { useState } from "react";
 
+import { paths } from "@/addresses/paths";
+import { sections } from "@/addresses/sections";
+import { useProject } from "@/addresses/useProject";
 import { containersQuery, projectsQuery } from "@/api/queries";
-import { paths } from "@/routes/paths";
-import { sections } from "@/routes/sections";
 
 import classes from "./Frame.module.css";
-import { useProject } from "./useProject";
 
 interface Target {
   label: string;
@@ -20,16 +20,19 @@ interface Target {
 
 const MOST = 50;
 
+/** As the key beside K is called here. */
+const SHORTCUT = /Mac|iPhone|iPad/.test(navigator.platform) ? "⌘K" : "Ctrl K";
+
 /** ⌘K: anything of this project by a few letters of its name. */
 export function Palette() {
   const [opened, setOpened] = useState(false);
   useHotkeys([["mod+K", () => setOpened(true)]], []);
   return (
     <>
-      <UnstyledButton className={classes.search} onClick={() => setOpened(true)} aria-label="Search or jump to ⌘K">
+      <UnstyledButton className={classes.search} onClick={() => setOpened(true)} aria-label={`Search or jump to ${SHORTCUT}`}>
         <Search size={16} strokeWidth={1.5} aria-hidden />
         <span>Search or jump to</span>
-        <kbd>⌘K</kbd>
+        <kbd>{SHORTCUT}</kbd>
       </UnstyledButton>
       <Modal
         opened={opened}

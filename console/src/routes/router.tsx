@@ -1,6 +1,7 @@
 /** Every page is registered here, and loaded when it is first opened. */
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Outlet, redirect } from "@tanstack/react-router";
 
+import { paths } from "@/addresses/paths";
 import { Problem } from "@/api/problem";
 import { meQuery, queryClient } from "@/api/queries";
 import { AccountFrame } from "@/frame/AccountFrame";
@@ -12,7 +13,6 @@ import { PageError } from "@/pages/not-found/PageError";
 
 import { dashboardRoutes } from "./dashboardRoutes";
 import { operatorRoutes } from "./operatorRoutes";
-import { paths } from "./paths";
 
 const root = createRootRoute({
   component: () => (
@@ -49,6 +49,12 @@ const home = createRoute({
   getParentRoute: () => signedIn,
   path: "/",
   component: lazyRouteComponent(() => import("@/pages/home/Home"), "Home"),
+});
+
+const organization = createRoute({
+  getParentRoute: () => signedIn,
+  path: "/organizations/$organizationId",
+  component: lazyRouteComponent(() => import("@/pages/home/OrganizationHome"), "OrganizationHome"),
 });
 
 /** The top-up that somebody has just paid for. */
@@ -165,6 +171,7 @@ const routeTree = root.addChildren([
   signIn,
   signedIn.addChildren([
     home,
+    organization,
     afterPayment,
     invitation,
     request,

@@ -182,7 +182,7 @@ class RestartRequest(_Strict):
 
 
 class FixRead(_Strict):
-    """A change of one setting that would likely mend a failed container."""
+    """A change of one setting that would likely fix a failed container."""
 
     field: str
     before: int | str = Field(alias="from")
@@ -237,7 +237,7 @@ class Container(BaseModel):
     reason: str | None
     message: str | None
     fix: FixRead | None
-    """What `POST …/fix` would change; null where the mend is not a setting."""
+    """What `POST …/fix` would change; null where no setting would fix it."""
     endpoint_url: str
     replicas: ReplicaCounts
     progress: dict[str, Any] | None

@@ -489,7 +489,7 @@ def load_settings(**overrides: Any) -> Settings:
         return Settings(**overrides)
     except tomllib.TOMLDecodeError as exc:
         raise SettingsError(
-            f"{config_file} is not valid TOML: {exc}. Mend the file and start again."
+            f"{config_file} is not valid TOML: {exc}. Fix the file and start again."
         ) from exc
     except ValidationError as exc:
         problems = "; ".join(f"{_name(problem['loc'])}: {problem['msg']}" for problem in exc.errors())

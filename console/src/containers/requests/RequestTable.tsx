@@ -1,8 +1,8 @@
 import { LinkTo } from "@/components/LinkTo";
 import { Table } from "@/components/Table";
 import { lineTime } from "@/components/times";
-import { shortId } from "@/containers/ReplicaTable";
-import { paths } from "@/routes/paths";
+import { shortId } from "@/containers/resources";
+import { paths } from "@/addresses/paths";
 
 import type { Summary } from "./queries";
 import { askedFor, endingOf, isFailed, took } from "./words";

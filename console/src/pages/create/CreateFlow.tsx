@@ -4,11 +4,11 @@ import { useNavigate } from "@tanstack/react-router";
 import { ArrowRight, Zap } from "lucide-react";
 import { useEffect, useRef, useState } from "react";
 
+import { paths } from "@/addresses/paths";
 import { api, body } from "@/api/client";
 import { Problem } from "@/api/problem";
 import { failed } from "@/components/toasts";
 import { type Draft, type Errors, mistakes, type Step, stepOf, STEPS, toCreate } from "@/containers/form/draft";
-import { paths } from "@/routes/paths";
 
 import classes from "./Create.module.css";
 import { dropDraft, keepDraft } from "./keptDraft";

@@ -2,9 +2,9 @@ import { UnstyledButton } from "@mantine/core";
 import { Check, X } from "lucide-react";
 import { Fragment } from "react";
 
+import { paths } from "@/addresses/paths";
 import { LinkTo } from "@/components/LinkTo";
 import { type Step, STEPS } from "@/containers/form/draft";
-import { paths } from "@/routes/paths";
 
 import classes from "./Create.module.css";
 

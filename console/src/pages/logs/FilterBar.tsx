@@ -7,7 +7,7 @@ import { useRef } from "react";
 import type { Container } from "@/api/queries";
 import { lineTime } from "@/components/times";
 import { replicasQuery } from "@/containers/queries";
-import { shortId } from "@/containers/ReplicaTable";
+import { shortId } from "@/containers/resources";
 
 import { address, type Filter, type Range, RANGES } from "./filter";
 import classes from "./Logs.module.css";

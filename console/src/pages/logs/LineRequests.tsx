@@ -3,7 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { LinkTo } from "@/components/LinkTo";
 import { requestsQuery } from "@/containers/requests/queries";
 import { askedFor, took } from "@/containers/requests/words";
-import { paths } from "@/routes/paths";
+import { paths } from "@/addresses/paths";
 
 import classes from "./Logs.module.css";
 import type { Line } from "./queries";

@@ -2,9 +2,9 @@ import { useDebouncedValue } from "@mantine/hooks";
 import { useSearch } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
 
+import { useContainer } from "@/addresses/useContainer";
 import { ErrorNotice, Waiting } from "@/components/Patterns";
 import { zone } from "@/components/times";
-import { useContainer } from "@/frame/useContainer";
 
 import { aroundIn, EVERYTHING, type Filter, whenOf } from "./filter";
 import { FilterBar } from "./FilterBar";

@@ -64,9 +64,9 @@ function Receipt({ turn, receiptAt }: { turn: Turn; receiptAt: (requestId: strin
       <span className={classes.ok}>
         <Check size={14} strokeWidth={2} aria-hidden /> {status}
       </span>
-      <span>First token {ms(firstTokenMs)}</span>
+      {firstTokenMs === null ? null : <span>First token {ms(firstTokenMs)}</span>}
       <span>{ms(totalMs)}</span>
-      <span>{speed(turn.timings)}</span>
+      {firstTokenMs === null ? null : <span>{speed(turn.timings)}</span>}
       {requestId ? <LinkTo to={receiptAt(requestId)}><code>{requestId}</code></LinkTo> : null}
       <Copy text={turn.answer} label="Copy answer" />
     </p>

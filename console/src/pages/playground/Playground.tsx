@@ -1,9 +1,9 @@
 import { useReducer, useRef, useState } from "react";
 
+import { paths } from "@/addresses/paths";
+import { useContainer } from "@/addresses/useContainer";
 import { messageOf } from "@/api/problem";
 import { Empty } from "@/components/Patterns";
-import { useContainer } from "@/frame/useContainer";
-import { paths } from "@/routes/paths";
 
 import { ask, type Message, type Parameters, type Timings } from "./chat";
 import { Composer } from "./Composer";
@@ -17,7 +17,7 @@ import { useServer } from "./useServer";
 import { useSessionKey } from "./useSessionKey";
 
 const BEGIN: Parameters = { model: "", system: "", temperature: 0.7, maxTokens: 512, stream: true };
-const NO_TIMINGS: Timings = { status: null, requestId: null, firstTokenMs: null, totalMs: null, tokens: 0 };
+const NO_TIMINGS: Timings = { status: null, requestId: null, firstTokenMs: null, totalMs: null, tokens: 0, pieces: 0 };
 
 type Change = { kind: "ask"; question: string } | { kind: "last"; update: (turn: Turn) => Turn } | { kind: "clear" };
 

@@ -118,14 +118,18 @@ function Measured({ timings, receiptAt }: { timings: Timings; receiptAt: (reques
   const first = firstTokenMs !== null && totalMs ? (firstTokenMs / totalMs) * 100 : 0;
   return (
     <>
-      <div className={classes.bar} aria-hidden>
-        <i style={{ width: `${first}%` }} />
-        <b style={{ width: `${totalMs ? 100 - first : 0}%` }} />
-      </div>
-      <p className={classes.barLegend}>
-        <span data-part="first">to first token</span>
-        <span data-part="rest">streaming</span>
-      </p>
+      {firstTokenMs === null ? null : (
+        <>
+          <div className={classes.bar} aria-hidden>
+            <i style={{ width: `${first}%` }} />
+            <b style={{ width: `${totalMs ? 100 - first : 0}%` }} />
+          </div>
+          <p className={classes.barLegend}>
+            <span data-part="first">to first token</span>
+            <span data-part="rest">streaming</span>
+          </p>
+        </>
+      )}
       <Facts
         items={[
           ["Status", status ?? "–"],

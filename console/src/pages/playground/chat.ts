@@ -21,6 +21,8 @@ export interface Timings {
   totalMs: number | null;
   /** As the container counted them, else the pieces that arrived. */
   tokens: number;
+  /** In how many pieces the answer came. In one, nothing is known of when its first token was there. */
+  pieces: number;
 }
 
 interface Asked {
@@ -68,19 +70,22 @@ export async function ask({ url, key, messages, parameters, signal, onText, onTi
   );
   onTimings({ status: response.status, requestId: response.headers.get("X-Request-ID") });
   if (!response.ok) throw new Error(await refusal(response));
+  const isStream = response.headers.get("content-type")?.includes("text/event-stream") ?? false;
   let tokens = 0;
+  let pieces = 0;
   const take = (answer: Answer) => {
     if (answer.error) throw new Error(answer.error.message ?? "The container reported an error in its stream.");
     const text = answer.choices?.[0]?.delta?.content ?? answer.choices?.[0]?.message?.content ?? "";
     if (text) {
-      if (tokens === 0) onTimings({ firstTokenMs: performance.now() - began });
+      if (pieces === 0 && isStream) onTimings({ firstTokenMs: performance.now() - began });
+      pieces += 1;
       tokens += 1;
       onText(text);
     }
     tokens = answer.usage?.completion_tokens ?? tokens;
-    onTimings({ totalMs: performance.now() - began, tokens });
+    onTimings({ totalMs: performance.now() - began, tokens, pieces });
   };
-  if (response.headers.get("content-type")?.includes("text/event-stream")) {
+  if (isStream) {
     for await (const data of events(response)) {
       if (data === "[DONE]") break;
       take(JSON.parse(data) as Answer);
@@ -88,7 +93,7 @@ export async function ask({ url, key, messages, parameters, signal, onText, onTi
   } else {
     take((await response.json()) as Answer);
   }
-  onTimings({ totalMs: performance.now() - began, tokens });
+  onTimings({ totalMs: performance.now() - began, tokens, pieces });
 }
 
 async function refusal(response: Response): Promise<string> {

@@ -3,7 +3,7 @@ import { Navigate, useParams } from "@tanstack/react-router";
 
 import { Waiting } from "@/components/Patterns";
 import { receiptQuery } from "@/containers/requests/queries";
-import { paths } from "@/routes/paths";
+import { paths } from "@/addresses/paths";
 
 import { NoReceipt } from "./NoReceipt";
 import { placeOf } from "./place";

@@ -6,9 +6,9 @@ import { LinkTo } from "@/components/LinkTo";
 import { Card } from "@/components/Page";
 import { ErrorNotice } from "@/components/Patterns";
 import { lineTime, zone } from "@/components/times";
-import { shortId } from "@/containers/ReplicaTable";
+import { shortId } from "@/containers/resources";
 import type { Receipt } from "@/containers/requests/queries";
-import { paths } from "@/routes/paths";
+import { paths } from "@/addresses/paths";
 
 import { placeOf } from "./place";
 import classes from "./Request.module.css";

@@ -10,7 +10,7 @@ import { Card, Facts } from "@/components/Page";
 import type { Receipt } from "@/containers/requests/queries";
 import { askedFor, endingOf, isFailed } from "@/containers/requests/words";
 import { gpuName } from "@/containers/resources";
-import { paths } from "@/routes/paths";
+import { paths } from "@/addresses/paths";
 
 import { placeOf } from "./place";
 import classes from "./Request.module.css";

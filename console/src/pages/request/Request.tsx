@@ -10,7 +10,7 @@ import { clockTime, longDate } from "@/components/times";
 import { useNow } from "@/components/useNow";
 import { type Receipt, receiptQuery } from "@/containers/requests/queries";
 import { isFailed } from "@/containers/requests/words";
-import { paths } from "@/routes/paths";
+import { paths } from "@/addresses/paths";
 
 import { Lines } from "./Lines";
 import { NoReceipt } from "./NoReceipt";

@@ -10,7 +10,7 @@ import { duration } from "@/components/times";
 import type { Receipt } from "@/containers/requests/queries";
 import { isFailed, took } from "@/containers/requests/words";
 import { savingsQuery } from "@/containers/Sleep";
-import { paths } from "@/routes/paths";
+import { paths } from "@/addresses/paths";
 
 import { PhaseBar } from "./PhaseBar";
 import { lookOf, type Phase, sum } from "./phases";

@@ -10,7 +10,7 @@ export const dashboardTabs: { tab: DashboardTab; label: string }[] = [
   { tab: "autoscaling", label: "Autoscaling" },
   { tab: "playground", label: "Playground" },
   { tab: "settings", label: "Settings" },
-  { tab: "capsules", label: "Crash capsules" },
+  { tab: "capsules", label: "Crash reports" },
 ];
 
 /** The tab that an address names, if it is one of a dashboard. */

@@ -2,6 +2,8 @@
 export const paths = {
   home: () => "/",
   signIn: (next?: string) => (next && next !== "/" ? `/login?next=${encodeURIComponent(next)}` : "/login"),
+  /** An organization that has no project yet, or none for the reader. */
+  organization: (organizationId: string) => `/organizations/${organizationId}`,
   service: (projectId: string) => `/projects/${projectId}/containers`,
   container: (projectId: string, containerId: string) => `/projects/${projectId}/containers/${containerId}`,
   create: (projectId: string, copyOf?: string) =>
