@@ -488,9 +488,7 @@ def load_settings(**overrides: Any) -> Settings:
         Settings.toml_file = config_file
         return Settings(**overrides)
     except tomllib.TOMLDecodeError as exc:
-        raise SettingsError(
-            f"{config_file} is not valid TOML: {exc}. Fix the file and start again."
-        ) from exc
+        raise SettingsError(f"{config_file} is not valid TOML: {exc}. Fix the file and start again.") from exc
     except ValidationError as exc:
         problems = "; ".join(f"{_name(problem['loc'])}: {problem['msg']}" for problem in exc.errors())
         where = (
