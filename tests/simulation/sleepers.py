@@ -306,13 +306,11 @@ class Sleepers:
         would make anybody look again."""
         chance = self.world.acting
         for container_id in sorted(self.users.containers):
-            first, moment_s = chance.choice(("restart", "scale", "none")), chance.choice(_WHILE_LOOKED_AT_S)
-            if first == "none":
+            most, moment_s = chance.choice((0, 2, 3)), chance.choice(_WHILE_LOOKED_AT_S)
+            if not most:
                 continue
-            if first == "restart":
-                await self.users.change_one(container_id, "restart", "running")
-            else:
-                await self.users.scale_one(container_id, 2, 2)
+            # Wants a single pass, and nothing of the machine.
+            await self.users.scale_one(container_id, 1, most)
             await asyncio.sleep(moment_s)
             self.world.story.count("a mind changed at last")
             await self.users.change_one(container_id, "stop", "stopped")
