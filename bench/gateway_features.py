@@ -49,8 +49,12 @@ def without(*fragments: str) -> Callable[[str], str]:
 
 STEPS: list[tuple[str, Callable[[str], str]]] = [
     ("which requests run with which key", without("txn.running")),
+    ("the path, where it is on our list", without("set-var(txn.path)")),
     ("a line for the request log", without("log ring@", "log-format", "set-log-level")),
-    ("shares per key and organization", without("track-sc", "status 429", "sc-inc-gpc0", "own_rate")),
+    (
+        "shares per key and organization",
+        without("track-sc", "status 429", "sc-inc-gpc0", "own_rate", "txn.gateways", "one_of_several"),
+    ),
     ("the key, and that it may use this container", gateway_proxies.without_key_check),
     (
         "a request id, to the container and back",

@@ -1,6 +1,8 @@
 import hooks from "eslint-plugin-react-hooks";
 import ts from "typescript-eslint";
 
+import { layerRules } from "./layers.js";
+
 export default ts.config(
   { ignores: ["src/api/schema.d.ts"] },
   ...ts.configs.recommended,
@@ -14,4 +16,5 @@ export default ts.config(
       ],
     },
   },
+  ...layerRules(),
 );

@@ -2,7 +2,8 @@ import react from "@vitejs/plugin-react";
 import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
-import { defineConfig, type Plugin } from "vite";
+import type { Plugin } from "vite";
+import { defineConfig } from "vitest/config";
 
 const outDir = "../src/moorage/console/dist";
 
@@ -18,6 +19,8 @@ export default defineConfig({
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
   },
+  // What a person reads depends on where they are; in tests they are where the clocks are UTC.
+  test: { include: ["tests/**/*.test.ts"], env: { TZ: "UTC" }, reporters: "dot" },
   server: { proxy: { "/api": process.env.MOORAGE_URL ?? "http://127.0.0.1:8080" } },
 });
 

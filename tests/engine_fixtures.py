@@ -16,6 +16,7 @@ from pathlib import Path
 import aiodocker
 import pytest
 
+from moorage.engines.docker.caches import Caches
 from moorage.engines.docker.connection import DockerConnection
 from moorage.engines.docker.create import LABEL_INSTALLATION
 from moorage.engines.docker.daemon import ensure_engine, remove_engine_data, stop_engine
@@ -55,11 +56,14 @@ def is_own_engine(settings: Settings, docker_host: str) -> bool:
 
 
 async def remove_installation(docker_host: str, installation_id: InstallationId) -> None:
-    """Every object of one installation: replicas, network, firewall rules."""
+    """Every object of one installation: replicas, caches, network, firewall rules."""
     connection = DockerConnection(docker_host)
     for container in await connection.docker.containers.list(all="1"):
         if container["Labels"].get(LABEL_INSTALLATION) == installation_id:
             await container.delete(force=True, v=True)
+    caches = Caches(connection, installation_id)
+    for cache in await caches.held():
+        assert await caches.remove(cache.container_id, cache.replica_id)
     await BridgeNetwork(installation_id).dismantle(connection)
     await connection.close()
 

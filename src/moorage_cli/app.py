@@ -16,6 +16,7 @@ from moorage_cli.commands import (
     billing_cards,
     billing_documents,
     billing_limits,
+    caches,
     canary,
     capsules,
     chat,
@@ -143,5 +144,6 @@ billing_cards.register(billing.app)
 billing_documents.register(billing.app)
 app.add_typer(billing.app, name="billing")
 app.add_typer(webhooks.app, name="webhooks")
+app.add_typer(caches.app, name="caches")
 app.add_typer(machines.app, name="machines")
 app.add_typer(operator.app, name="operator")

@@ -48,6 +48,7 @@ class DeployOptions:
     health_timeout_s: int | None = None
     api_path: str | None = None
     sleep_after_s: int | None = None
+    cache_gib: int | None = None
     infrastructure: str | None = None
     as_proposed: bool = False
     environment: tuple[str, ...] = ()
@@ -67,7 +68,7 @@ def load_container_file(path: Path, environment: Mapping[str, str]) -> Record:
         body["start_command"] = shlex.join(str(part) for part in body["start_command"])
     if "registry" in body:
         body["registry"] = _registry(_table(body, "registry", path), path, environment)
-    for name in ("health_check", "limits"):
+    for name in ("health_check", "limits", "cache"):
         if name in body:
             body[name] = _table(body, name, path)
     if "env" in body:
@@ -89,6 +90,7 @@ def deploy_body(body: Record, options: DeployOptions, environment: Mapping[str, 
         "infrastructure": options.infrastructure,
     }
     body.update({key: value for key, value in simple.items() if value is not None})
+    body.update(cache_option(options))
     if not isinstance(body.get("image"), str) or not body["image"]:
         raise UsageError("Say what to deploy: --image REF, or -f FILE with an image in it.")
     body.setdefault("name", name_of_image(body["image"]))
@@ -103,6 +105,13 @@ def deploy_body(body: Record, options: DeployOptions, environment: Mapping[str, 
     if added:
         body["env"] = {**body.get("env", {}), **added}
     return body
+
+
+def cache_option(options: DeployOptions) -> Record:
+    """`--cache`; 0 is none, also where the file or a model's template would have one."""
+    if options.cache_gib is None:
+        return {}
+    return {"cache": {"size_gib": options.cache_gib} if options.cache_gib else None}
 
 
 def name_of_image(image: str) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from moorage_cli.amounts import shown_price
 from moorage_cli.client import Record
-from moorage_cli.container_file import DeployOptions
+from moorage_cli.container_file import DeployOptions, cache_option
 from moorage_cli.errors import CliError, UsageError
 from moorage_cli.secret_values import environment_option, read_environment_file, read_secret
 from moorage_cli.session import Session
@@ -26,7 +26,7 @@ _OF_THE_TEMPLATE = {
 }
 """What a model's template says; `moor edit` changes it afterwards."""
 
-_OF_THE_CONTAINER = ("name", "env", "sleep_after_s")
+_OF_THE_CONTAINER = ("name", "env", "sleep_after_s", "cache")
 """What a model's memory does not depend on."""
 _HINTS = {"model_gated": "Name the file that holds the token with --hub-token-file."}
 
@@ -68,7 +68,7 @@ def model_body(model: ModelOptions, options: DeployOptions, environment: Mapping
         "infrastructure": options.infrastructure,
         "sleep_after_s": options.sleep_after_s,
     }
-    body = {name: value for name, value in body.items() if value is not None}
+    body = {name: value for name, value in body.items() if value is not None} | cache_option(options)
     return {**body, "env": env} if env else body
 
 

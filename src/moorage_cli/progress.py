@@ -24,11 +24,25 @@ def describe(container: Record, in_state_s: float) -> str:
         parts.append(f"{shown_bytes(progress['done_bytes'])} of {shown_bytes(progress['total_bytes'])}")
     elif progress.get("phase") == "start" and progress.get("limit_s"):
         parts.append(f"{in_state_s:.0f} s of at most {progress['limit_s']} s")
+        parts += _step(progress)
     elif in_state_s >= 2:
         parts.append(f"{in_state_s:.0f} s")
     if container.get("message"):
         parts.append(str(container["message"]))
     return " · ".join(parts)
+
+
+def _step(progress: Record) -> list[str]:
+    """Known of a container that has a cache."""
+    match progress.get("step"):
+        case "download":
+            size, rate = shown_bytes(progress["cache_bytes"]), shown_bytes(progress["bytes_per_s"])
+            return [f"downloading: {size} so far, {rate}/s"]
+        case "compile":
+            return ["compiling"]
+        case "load":
+            return ["loading"]
+    return []
 
 
 def plain_line(container: Record) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 from moorage_cli.client import Record
 from moorage_cli.errors import UsageError
 
+CACHE_SIZE = "cache.size_gib"
 _NUMBERS = frozenset(
     {
         "port",
@@ -19,6 +20,7 @@ _NUMBERS = frozenset(
         "resources.target_concurrency",
         "resources.scale_down_delay_s",
         "sleep_after_s",
+        CACHE_SIZE,
     }
 )
 _TEXTS = frozenset(
@@ -46,6 +48,9 @@ def changes_of(options: Sequence[str], container: Record, environment: Mapping[s
         head, dot, rest = field.partition(".")
         if not dot:
             body[head] = value
+            continue
+        if field == CACHE_SIZE and value is None:
+            body[head] = None
             continue
         if head == "resources" and head not in body:
             body[head] = dict(container["resources"])

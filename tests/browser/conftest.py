@@ -31,7 +31,14 @@ PATIENCE_MS = 60_000
 expect.set_options(timeout=PATIENCE_MS)
 
 
-_SHORT = ("test_sign_in.py", "test_plain_pages.py", "test_pages.py", "test_actions.py", "test_live.py")
+_SHORT = (
+    "test_sign_in.py",
+    "test_plain_pages.py",
+    "test_pages.py",
+    "test_actions.py",
+    "test_live.py",
+    "test_details.py",
+)
 """What `make test` meets of the console. Each of the other pages is quick, but together they take minutes."""
 
 

@@ -18,10 +18,17 @@ SECONDS = 900
 """Single seconds are kept for a quarter of an hour."""
 DECISIONS = [
     # minutes ago, before, after, wanted, limited by, reason
-    (45, 2, 3, 3, None, "10.8 in flight over 60 s need 3."),
-    (34, 3, 4, 6, "max_replicas", "21.4 in flight over the last 6 s need 6. Wants 6, capped by max 4."),
-    (16, 4, 3, 3, None, "7.9 in flight over 60 s need 3."),
-    (5.5, 3, 2, 2, None, "5.2 in flight over 60 s need 2."),
+    (45, 2, 3, 3, None, "7.9 in flight over 60 s + headroom 3.7 = 11.6, ÷ 4 → 3 replicas."),
+    (
+        34,
+        3,
+        4,
+        6,
+        "max_replicas",
+        "14.9 in flight over the last 6 s + headroom 5.9 = 20.8, ÷ 4 → 6 replicas. Wants 6, capped by max 4.",
+    ),
+    (16, 4, 3, 3, None, "7.9 in flight over 60 s + headroom 3.7 = 11.6, ÷ 4 → 3 replicas."),
+    (5.5, 3, 2, 2, None, "5.2 in flight over 60 s + headroom 2.8 = 8.0, ÷ 4 → 2 replicas."),
 ]
 MORE_REPLICAS = [(2, 44.3, 5.4), (3, 33.2, 15.9)]
 """Slot, ready and ended minutes ago."""

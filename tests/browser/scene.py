@@ -10,6 +10,7 @@ from moorage.machines.words import sentence
 from tests.browser.capsules import LOOPBACK, OUT_OF_MEMORY, add_capsule
 from tests.browser.history import add_history
 from tests.browser.money import add_money
+from tests.browser.requests import NO_REQUESTS, Requests, add_requests
 from tests.browser.versions import add_versions
 from tests.browser.world import World
 from tests.database.api_support import Api, Home
@@ -57,6 +58,7 @@ class Scene:
     stopped: str
     invitation: str = ""
     """The token of one to another organization, for the same person, who also runs the installation."""
+    requests: Requests = NO_REQUESTS
 
     @property
     def project(self) -> str:
@@ -143,9 +145,10 @@ def paint(world: World) -> Scene:
         world.do(add_capsule(world.api, failed, content, now))
     world.do(_people_and_keys(world.api, home))
     world.do(add_money(world.api, home))
+    requests = add_requests(world, home, running, now)
     other = world.home("lea@harbour.example", "Harbour Labs", "research")
     _, invitation = world.do(world.api.new_invitation(other.organization_id, "mara@northwind.example"))
-    return Scene(home, running, failed, pulling, stopped, invitation)
+    return Scene(home, running, failed, pulling, stopped, invitation, requests)
 
 
 async def _machines(api: Api) -> None:

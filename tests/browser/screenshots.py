@@ -44,6 +44,8 @@ def addresses(scene: Scene) -> dict[str, str]:
         "capsules": f"{scene.project}/containers/{scene.failed}/capsules",
         "capsules-empty": f"{running}/capsules",
         "logs": f"{running}/logs",
+        "request": scene.requests.woken,
+        "request-failed": scene.requests.failed,
         "activity": f"{running}/activity",
         "versions": f"{running}/versions",
         "playground": f"{running}/playground",

@@ -12,7 +12,7 @@ def test_a_policy_is_replayed_and_then_applied(browser: Browser, world: World, s
         page.goto(f"{world.url}{scene.project}/containers/{scene.running}/autoscaling")
         why = page.get_by_role("region", name="Why this many")
         expect(why).to_contain_text("2 of 2 ready")
-        expect(why).to_contain_text("5.2 in flight over 60 s need 2.")
+        expect(why).to_contain_text("5.2 in flight over 60 s + headroom 2.8 = 8.0, ÷ 4 → 2 replicas.")
 
         page.get_by_role("textbox", name="Maximum").fill("6")
         page.get_by_role("button", name="Replay").click()
@@ -48,7 +48,7 @@ def test_what_kept_it_from_more_is_said(browser: Browser, world: World) -> None:
             "INSERT INTO autoscaling_decisions (container_id, at, replicas_before, replicas, wanted, limited_by, reason, "
             "inputs) VALUES (:id, now(), 2, 2, 5, 'max_replicas', :reason, '{}')",
             id=container,
-            reason="16.0 in flight over 60 s need 5. Wants 5, capped by max 2.",
+            reason="14.0 in flight over 60 s + headroom 5.6 = 19.6, ÷ 4 → 5 replicas. Wants 5, capped by max 2.",
         )
     )
     with browsing(browser, world, home.token) as page:
@@ -62,7 +62,7 @@ def test_a_container_of_one_replica_learns_to_scale(browser: Browser, world: Wor
     container = world.container(home, "single", "RUNNING", ready=1)
     with browsing(browser, world, home.token) as page:
         page.goto(f"{world.url}/projects/{home.project_id}/containers/{container}/autoscaling")
-        expect(page.get_by_text("One replica, always.")).to_be_visible()
+        expect(page.get_by_text("Fixed, one replica.")).to_be_visible()
         page.get_by_role("textbox", name="Maximum").fill("3")
         page.get_by_role("button", name="Let it scale").click()
         expect(page.get_by_role("region", name="Why this many")).to_contain_text("Nothing was decided yet.")

@@ -129,6 +129,26 @@ def test_a_user_sees_no_admin_action(browser: Browser, world: World) -> None:
             expect(page.get_by_role("region", name=admins)).to_have_count(0)
 
 
+def test_an_organization_without_projects_can_be_entered(browser: Browser, world: World) -> None:
+    """Whoever was invited elsewhere still has their own, in which there is nothing yet."""
+    host = world.home("host@example.com", "Host", "shared")
+    guest = world.home("guest@example.com", "Guest", "gone")
+    world.do(world.api.execute("DELETE FROM projects WHERE id = :id", id=guest.project_id))
+    world.do(world.api.join(host.organization_id, guest.user_id))
+    shared = world.do(world.api.new_project(host.organization_id, "joined", guest.user_id))
+    with browsing(browser, world, guest.token) as page:
+        page.goto(world.url)
+        page.wait_for_url(re.compile(f"/projects/{shared}/containers"))
+        page.get_by_role("button", name="Organization: Host").click()
+        page.get_by_role("menuitem", name="Guest").click()
+        expect(page.get_by_role("heading", name="Guest")).to_be_visible()
+        expect(page.get_by_role("link", name="Back to your other projects")).to_be_visible()
+        page.get_by_label("Name").fill("mine")
+        page.get_by_role("button", name="Create project").click()
+        expect(page.get_by_role("button", name="Organization: Guest")).to_be_visible()
+        expect(page.get_by_role("button", name="Project: mine")).to_be_visible()
+
+
 def invitation_for(world: World, email: str) -> str:
     texts = [mail["text"] for mail in world.do(world.api.mails()) if mail["to"] == email]
     found = re.search(r"/invitations/\S+", texts[0])

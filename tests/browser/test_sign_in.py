@@ -11,11 +11,13 @@ def test_a_new_person_signs_up_and_names_a_project(visitor: Visitor) -> None:
     page = visitor.page
     visitor.sign_in("nina@example.com")
     expect(page.get_by_role("heading", name="Welcome to Moorage")).to_be_visible()
+    page.get_by_label("Organization").fill("Nina Labs")
     page.get_by_label("Name").fill("production")
     page.get_by_role("button", name="Create project").click()
     page.wait_for_url(re.compile("/projects/prj_[a-z2-7]+/containers$"))
     expect(page.get_by_text("Nothing runs here yet.")).to_be_visible()
     expect(page.get_by_role("button", name="Project: production")).to_be_visible()
+    expect(page.get_by_role("button", name="Organization: Nina Labs")).to_be_visible()
 
     page.get_by_role("button", name="Account of nina@example.com").click()
     page.get_by_role("menuitem", name="Sign out").click()
@@ -29,6 +31,7 @@ def test_a_wrong_code_is_refused_beside_the_field(visitor: Visitor) -> None:
     visitor.open("/login")
     page.get_by_label("E-mail").fill("wrong@example.com")
     page.get_by_role("button", name="Send me a code").click()
+    expect(page.get_by_text("This installation has no mail server yet.")).to_be_visible()
     page.get_by_label("Digit of the code").first.focus()
     page.keyboard.type("000000")
     expect(page.get_by_role("alert")).to_contain_text("code")

@@ -63,6 +63,23 @@ def test_from_sign_up_to_an_answer_and_back_to_nothing(visitor_of_a_whole: Visit
     page.keyboard.press("Enter")
     expect(page.get_by_role("log")).to_contain_text("Where do I moor?", timeout=20_000)
     expect(page.get_by_role("log").get_by_text(re.compile("^req_"))).to_be_visible(timeout=20_000)
+    # It was asked for its models, and how its answer came about is told.
+    expect(page.get_by_role("textbox", name="Model")).to_have_attribute("placeholder", "harbour-pilot")
+    page.get_by_role("log").get_by_text(re.compile("^req_")).click()
+    expect(page.get_by_role("heading", name=re.compile("^Took "))).to_be_visible(timeout=30_000)
+    receipt = page.get_by_role("region", name="Receipt")
+    for fact in ("200", "POST /api/v1/chat/completions", "playground", "version 1", "none"):
+        expect(receipt).to_contain_text(fact)
+
+    page.get_by_role("link", name="Playground", exact=True).click()
+    page.get_by_text("HTTP", exact=True).click()
+    page.get_by_role("button", name="Send").click()
+    answer = page.get_by_role("region", name="Answer")
+    expect(answer).to_contain_text('"id": "harbour-pilot"', timeout=20_000)
+    page.get_by_text("Embeddings", exact=True).click()
+    page.get_by_label("Text to embed").fill("Where do I moor?")
+    page.get_by_role("button", name="Send").click()
+    expect(answer).to_contain_text("404", timeout=20_000)
 
     page.get_by_role("link", name="Metrics").click()
     page.get_by_text(

@@ -32,6 +32,7 @@ from moorage.kit.database import Database
 from moorage.kit.ids import (
     UserId,
     new_api_key_id,
+    new_cache_id,
     new_container_id,
     new_gateway_id,
     new_invitation_id,
@@ -211,6 +212,17 @@ class Api:
             )
             session.add(row)
         return webhook_id
+
+    async def new_cache(self, container_id: str, node: str = "machine-1") -> str:
+        cache_id = new_cache_id()
+        await self.execute(
+            "INSERT INTO container_caches (id, container_id, engine, node, size_bytes)"
+            " VALUES (:id, :container_id, 'local', :node, 15)",
+            id=cache_id,
+            container_id=container_id,
+            node=node,
+        )
+        return cache_id
 
     async def new_bank_transfer(self, organization_id: str) -> str:
         transfer_id = new_top_up_id()

@@ -72,6 +72,7 @@ IMAGES = {
     "local/greedy:latest": SimulatedImage(
         exposed_ports=(8000,), written_bytes=11 * 2**30, ends_on_request=False
     ),
+    "local/model:latest": SimulatedImage(exposed_ports=(8000,), cached_bytes=15 * 2**30),
     "local/stubborn:latest": SimulatedImage(exposed_ports=(8000,), ends_on_request=False),
     "local/strict:latest": SimulatedImage(commands=frozenset({"serve"})),
 }

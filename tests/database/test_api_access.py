@@ -31,6 +31,7 @@ from moorage.identity.tokens import INVITATION_PREFIX, new_token
 from moorage.kit.crypto import sha256
 from moorage.kit.ids import (
     new_api_key_id,
+    new_cache_id,
     new_container_id,
     new_gateway_id,
     new_invitation_id,
@@ -61,6 +62,7 @@ EXPECTED = {
     "actor":    (401, 401, 401, OK,  OK,  OK,  OK,  OK,  OK,  OK,  OK),
     "person":   (401, 401, 401, OK,  403, OK,  403, OK,  OK,  403, OK),
     "member":   (401, 401, 401, 404, 403, OK,  403, OK,  OK,  403, 404),
+    "joined":   (401, 401, 401, 404, 403, 404, 403, OK,  OK,  403, 404),
     "admin":    (401, 401, 401, 404, 403, 403, 403, 403, OK,  403, 404),
     "owner":    (401, 401, 401, 404, 403, 404, 403, 404, OK,  403, 404),
     "invited":  (401, 401, 401, 404, 403, 404, 403, 404, 404, 403, 404),
@@ -103,6 +105,8 @@ ROUTES = {
     "PATCH /api/v1/organizations/{organization_id}": "admin",
     "GET /api/v1/organizations/{organization_id}/audit": "admin",
     "GET /api/v1/organizations/{organization_id}/audit/export": "admin",
+    "GET /api/v1/organizations/{organization_id}/caches": "member",
+    "DELETE /api/v1/organizations/{organization_id}/caches/{cache_id}": "joined",
     "GET /api/v1/organizations/{organization_id}/members": "admin",
     "PATCH /api/v1/organizations/{organization_id}/members/{user_id}": "admin",
     "DELETE /api/v1/organizations/{organization_id}/members/{user_id}": "admin",
@@ -178,6 +182,7 @@ ROUTES = {
     "GET /api/v1/projects/{project_id}/logs/stream": "project",
     "GET /api/v1/projects/{project_id}/events": "project",
     "GET /api/v1/requests/{request_id}": "project",
+    "GET /api/v1/containers/{container_id}/requests": "project",
     "GET /api/v1/organizations/{organization_id}/billing": "member",
     "GET /api/v1/organizations/{organization_id}/billing/entries": "admin",
     "GET /api/v1/organizations/{organization_id}/billing/entries/export": "admin",
@@ -327,6 +332,8 @@ class Town:
             ids["webhook_id"] = await self.api.new_webhook(
                 target.organization_id, f"https://{name}.example/hook"
             )
+        if "cache_id" in named:
+            ids["cache_id"] = await self.api.new_cache(await self.container(target, f"{name}-cached"))
         if "auto-top-up" in named:
             await self.api.new_saved_card(target.organization_id)
         if route is not None and route.endswith("/initial-credit"):
@@ -554,6 +561,7 @@ def absent_ids() -> dict[str, str]:
         "provider": "google",
         "invitation_id": new_invitation_id(),
         "webhook_id": new_webhook_id(),
+        "cache_id": new_cache_id(),
         "token": new_token(INVITATION_PREFIX),
         "request_id": new_request_id(),
         "transfer_id": new_top_up_id(),

@@ -71,7 +71,7 @@ async def signed_in_as(api: Api, answer: httpx.Response) -> str:
 
 
 async def test_not_configured(api: Api) -> None:
-    assert (await api.get(ANONYMOUS, "/auth/providers")).json() == {"items": []}
+    assert (await api.get(ANONYMOUS, "/auth/providers")).json() == {"items": [], "mails_codes": False}
     for path in ("login", "callback"):
         for name in ("google", "github", "gitlab"):
             assert_problem(await api.get(ANONYMOUS, f"/auth/{name}/{path}"), 404)

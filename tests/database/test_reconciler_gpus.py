@@ -17,7 +17,7 @@ from moorage.engines.base import GpuDevice, NodeCapacity
 from moorage.engines.simulated_machine import SimulatedImage
 from moorage.entrypoints.migrate import migrate
 from moorage.kit.clock import system_clock
-from moorage.kit.database import Database
+from moorage.kit.database import Database, DatabaseAwayError
 from moorage.ledger.check_repository import find_differences, find_slots_paid_wrongly
 
 MODEL = "NVIDIA H200"
@@ -177,6 +177,33 @@ async def test_a_machine_whose_description_hangs_holds_up_nobody_who_has_to_go(w
         (other,) = {"GPU-0", "GPU-1"} - {broken}
         engine.hangs = True
         world.machine.gpu_problems[broken] = "its own processor does not answer (Xid 119)"
+
+        async def moved() -> bool:
+            return await routed(world, container_id) == [other]
+
+        await eventually(moved, "it serves on the other GPU", SEEN_WITHIN_S)
+
+
+async def test_a_machine_that_could_not_be_written_down_keeps_nobody_on_a_broken_gpu(world: World) -> None:
+    class WithoutDatabase(WatchedEngine):
+        """As its row is about to be written, the connection is lost, once."""
+
+        loses = False
+
+        async def capacity(self) -> list[NodeCapacity]:
+            if self.loses:
+                self.loses = False
+                raise DatabaseAwayError
+            return await super().capacity()
+
+    engine = WithoutDatabase(world.machine)
+    async with driven(world, engine):
+        container_id = await create(world)
+        await state_of(world, container_id, "RUNNING")
+        (broken,) = await routed(world, container_id)
+        (other,) = {"GPU-0", "GPU-1"} - {broken}
+        engine.loses = True
+        world.machine.gpu_problems[broken] = "it has fallen off the bus"
 
         async def moved() -> bool:
             return await routed(world, container_id) == [other]

@@ -119,7 +119,7 @@ async def test_a_running_replica_that_ends_is_replaced_and_the_others_stay(world
         (
             {"health_timeout_s": 1},
             "health_check_status",
-            "GET /health answered 503; expected 200. Mend the health path or the server.",
+            "GET /health answered 503; expected 200. Fix the health path or the server.",
         ),
     ],
     ids=lambda value: value if isinstance(value, str) and "_" in value[:20] else "",

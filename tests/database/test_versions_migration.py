@@ -78,10 +78,17 @@ async def one_row(database: Database, query: str) -> tuple[Any, ...]:
         return tuple((await session.execute(text(query))).one())
 
 
-async def test_a_version_before_sleep_can_read_all_settings(database: Database, database_dsn: str) -> None:
+@pytest.mark.parametrize(
+    ("setting", "before"),
+    [({"sleep_after_s": 600}, "0081"), ({"cache_gib": 20}, "0083")],
+    ids=["sleep", "caches"],
+)
+async def test_a_version_before_a_setting_can_read_all_settings(
+    database: Database, database_dsn: str, setting: dict[str, int], before: str
+) -> None:
     world = await new_world(database)
     container_id = await world.create()
-    settings = (await world.container(container_id)).settings | {"sleep_after_s": 600}
+    settings = (await world.container(container_id)).settings | setting
     await execute(
         database,
         "UPDATE containers SET settings = :settings, trial_settings = :settings, "
@@ -91,8 +98,9 @@ async def test_a_version_before_sleep_can_read_all_settings(database: Database, 
     await execute(
         database, "UPDATE container_versions SET settings = :settings", settings=json.dumps(settings)
     )
-    await migrate(database_dsn, "0081")
-    known = {name: value for name, value in settings.items() if name != "sleep_after_s"}
+    await migrate(database_dsn, before)
+    unknown = {*setting, "cache_gib"}
+    known = {name: value for name, value in settings.items() if name not in unknown}
     columns = "c.settings, c.trial_settings, c.fallback, v.settings"
     found = await one_row(database, f"SELECT {columns} FROM containers c, container_versions v")
     assert found == (known, known, {"settings": known, "desired_replicas": 1}, known)

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import pytest
 
 from moorage.engines.base import (
+    CacheSpec,
     Engine,
     ImageRequest,
     ListeningSocket,
@@ -52,6 +53,7 @@ class Traits:
     """Two installations could give the same name to something."""
     has_doors: bool = False
     """What is at a replica's address proves whose it is; the door has a port of its own."""
+    keeps_caches: bool = True
     pins_to: str = "sha256:"
     """How what an image is pinned to begins, or what is in it."""
 
@@ -252,6 +254,35 @@ class EngineContract:
         started = await start(world, spec)
         await world.engine.remove(started.engine_id)
         assert await world.engine.inspect(spec.replica_id) is None
+
+    async def test_a_cache_outlives_the_replicas_of_its_container(self, world: World) -> None:
+        if not world.traits.keeps_caches:
+            pytest.skip("this engine keeps no caches")
+        spec = replace(await spec_of(world, "serves"), cache=CacheSpec(MEBIBYTE))
+        started = await start(world, spec)
+        (held,) = await world.engine.caches()
+        assert (held.container_id, held.replica_id, held.in_use) == (spec.container_id, None, True)
+        assert not await world.engine.remove_cache(spec.container_id, None)
+        assert await world.other_engine.caches() == []
+        assert await world.other_engine.remove_cache(spec.container_id, None)
+
+        await world.engine.remove(started.engine_id)
+        (held,) = await world.engine.caches()
+        assert not held.in_use
+        assert await world.engine.trim_cache(spec.container_id, None, MEBIBYTE) == held
+        for _ in range(2):
+            assert await world.engine.remove_cache(spec.container_id, None)
+        assert await world.engine.caches() == []
+        assert await world.engine.trim_cache(spec.container_id, None, MEBIBYTE) is None
+
+    async def test_a_cache_that_is_not_kept_ends_with_its_replica(self, world: World) -> None:
+        if not world.traits.keeps_caches:
+            pytest.skip("this engine keeps no caches")
+        spec = replace(await spec_of(world, "serves"), cache=CacheSpec(MEBIBYTE, kept=False))
+        started = await start(world, spec)
+        assert [one.replica_id for one in await world.engine.caches()] == [spec.replica_id]
+        await world.engine.remove(started.engine_id)
+        assert await world.engine.caches() == []
 
     async def test_other_installation_sees_and_touches_nothing(self, world: World) -> None:
         spec = await spec_of(world, "serves")

@@ -1,14 +1,16 @@
 """A machine that leaves: nothing of the installation stays on its engine, and everything of others does."""
 
 import subprocess
+from dataclasses import replace
 
 import pytest
 
+from moorage.engines.base import CacheSpec
 from moorage.engines.docker.network import BridgeNetwork
 from moorage.kit.errors import SetupError
 from moorage.machines.on_machine.containers import end_containers
 from tests.engine.conftest import DockerWorld
-from tests.engine.contract import spec_of
+from tests.engine.contract import MEBIBYTE, spec_of
 
 
 @pytest.mark.long
@@ -17,12 +19,13 @@ async def test_what_runs_ends_with_its_network(docker_world: DockerWorld) -> Non
     await other.prepare()
     theirs = await spec_of(docker_world, "serves")
     await other.start(theirs)
-    await engine.start(await spec_of(docker_world, "serves"))
+    await engine.start(replace(await spec_of(docker_world, "serves"), cache=CacheSpec(MEBIBYTE)))
     await engine.start(await spec_of(docker_world, "exits"))
     network = BridgeNetwork(docker_world.installation_id)
 
     assert await end_containers(docker_world.docker_host, docker_world.installation_id) == 2
     assert await engine.list_replicas() == []
+    assert await engine.caches() == []
     assert network.suffix not in _rules()
     assert [one.replica_id for one in await other.list_replicas()] == [theirs.replica_id]
     assert BridgeNetwork(docker_world.other_installation_id).suffix in _rules()

@@ -28,6 +28,7 @@ from moorage.telemetry.requests.figures import Figures
 from moorage.telemetry.requests.record import Ending, RequestRecord
 from moorage.telemetry.requests.repository import TABLES, find_record, list_merged_figures
 from moorage.telemetry.steps import steps_for
+from tests.ports import free_port
 
 PROJECT = ids.new_project_id()
 CONTAINER = ids.new_container_id()
@@ -97,13 +98,13 @@ async def ask(client: aiohttp.ClientSession, path: str, key: Key | None = KEY) -
 async def recorded(database: Database, request_id: str) -> RequestRecord:
     found: list[RequestRecord] = []
 
-    async def stored() -> bool:
+    async def is_stored() -> bool:
         async with database.transaction() as session:
-            record = await find_record(session, request_id)
-        found.extend([record] if record is not None else [])
-        return record is not None
+            stored = await find_record(session, request_id)
+        found.extend([stored[0]] if stored is not None else [])
+        return stored is not None
 
-    await eventually(stored)
+    await eventually(is_stored)
     return found[-1]
 
 
@@ -150,6 +151,45 @@ async def test_records_and_figures(
         assert (refused.project_id, refused.container_id, refused.ended) == (PROJECT, None, Ending.REFUSED)
     figures = await counted(database)
     assert (figures.statuses, figures.requests) == ([0, 0, 1, 0, 0, 2], 3)
+
+
+async def test_a_record_says_what_was_asked_for_where_everybody_knows_it(
+    gateway: DataPlane, place: Place, database: Database, client: aiohttp.ClientSession, container: Container
+) -> None:
+    """A path that we have no list entry for may be anybody's secret, and so may a method."""
+    serves_v1 = Route(CONTAINER, PROJECT, (container.server(),), serves_v1=True)
+    await gateway.apply(table([serves_v1], [KEY]))
+    chat = "/api/v1/chat/completions"
+    asked: dict[str, tuple[str | None, str | None]] = {}
+    async with running(new_reader(place, database)):
+        for method, path, known in (
+            ("POST", f"{chat}?key=secret", ("POST", chat)),
+            ("GET", "/v1/models", ("GET", "/v1/models")),
+            ("GET", "/", ("GET", "/")),
+            ("GET", "/users/secret", ("GET", None)),
+            ("GET", f"{chat}/", ("GET", None)),
+            ("SECRET", "/v1/embeddings", (None, "/v1/embeddings")),
+        ):
+            url = f"/c/{CONTAINER}{path}"
+            async with client.request(method, url, headers=KEY.headers) as response:
+                asked[response.headers["X-Request-ID"]] = known
+        for request_id, known in asked.items():
+            record = await recorded(database, request_id)
+            assert (record.method, record.path, record.retries) == (*known, 0)
+
+
+async def test_a_request_that_was_sent_again_says_so(
+    gateway: DataPlane, place: Place, database: Database, client: aiohttp.ClientSession, container: Container
+) -> None:
+    alive = container.server()
+    dead = dataclasses.replace(alive, replica_id=ids.new_replica_id(), port=free_port())
+    await gateway.apply(table([Route(CONTAINER, PROJECT, (dead, alive))], [KEY]))
+    async with running(new_reader(place, database)):
+        answers = [await ask(client, f"/c/{CONTAINER}/v1") for _ in range(2)]
+        assert [status for status, _ in answers] == [200, 200]
+        records = [await recorded(database, request_id) for _, request_id in answers]
+    assert sorted(record.retries or 0 for record in records)[1] >= 1
+    assert {record.replica_id for record in records} == {alive.replica_id}
 
 
 async def test_a_key_says_when_it_was_used_and_from_where(

@@ -14,7 +14,7 @@ from moorage.gateway.dataplane import DataPlane
 from moorage.gateway.samples import SampleReporter
 from moorage.gateway.table import Route
 from moorage.kit import ids
-from moorage.kit.clock import system_clock
+from moorage.kit.clock import SystemClock, system_clock
 from moorage.kit.database import Database
 from moorage.kit.ids import ContainerId
 from moorage.telemetry.metrics.repository import list_reports, list_samples
@@ -37,6 +37,13 @@ async def gateway(place: Place) -> DataPlane:
     gateway = place.dataplane(initial_slots=2)
     await gateway.start()
     return gateway
+
+
+class ThreeSecondsAgo(SystemClock):
+    """As long as it takes until another process is there."""
+
+    def now(self) -> datetime:
+        return super().now() - timedelta(seconds=3)
 
 
 class Count:
@@ -163,6 +170,29 @@ async def test_samples_are_stored_and_a_silent_gateway_is_seen(
     assert [(one.container_id, one.gateway_id, one.requests) for one in samples] == [(name, gateway_id, 7)]
     assert [report.gateway_id for report in reports] == [gateway_id]
     assert reports[0].until - reports[0].since == timedelta(seconds=1)
+
+
+async def test_what_is_asked_while_its_process_is_replaced_is_not_taken_for_nothing(
+    gateway: DataPlane, client: aiohttp.ClientSession, container: Container, place: Place, database: Database
+) -> None:
+    """HAProxy serves on, and nobody counts: a missing sample says nothing of that time."""
+    name, gateway_id = ids.new_container_id(), ids.new_gateway_id()
+    await gateway.apply(table([Route(name, PROJECT, (container.server(),))], [KEY]))
+    before = SampleReporter(gateway_id, database, gateway, ThreeSecondsAgo())
+    await before.report()
+    assert await ask(client, name) == 200
+    successor = place.dataplane(initial_slots=2)
+    await successor.start()
+    after = SampleReporter(gateway_id, database, successor, system_clock)
+    for _ in range(2):
+        await after.report()
+    since = datetime.now(UTC) - timedelta(minutes=1)
+    async with database.transaction() as session:
+        samples = await list_samples(session, since, since + timedelta(minutes=2))
+        reports = await list_reports(session, since)
+    assert samples == [], "nobody saw it"
+    assert len(reports) == 2, "and nobody says that there was nothing"
+    assert reports[1].until - reports[1].since == timedelta(seconds=1)
 
 
 async def test_what_postgres_did_not_take_is_stored_later(

@@ -72,6 +72,7 @@ class BusyboxRegistry(Registry):
 
 class RealWorld:
     traits = Traits(
+        keeps_caches=False,
         allocates_ports=False,
         tells_streams_apart=False,
         asks_from_inside=False,

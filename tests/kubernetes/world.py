@@ -92,6 +92,7 @@ class ClusterWorld:
     """What the contract suite asks for; everything about it that is not a cluster's is in `StandIn` and `Nodes`."""
 
     traits = Traits(
+        keeps_caches=False,
         allocates_ports=False,
         tells_streams_apart=False,
         asks_from_inside=False,

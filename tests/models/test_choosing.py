@@ -89,6 +89,20 @@ def test_an_answer_names_some_of_many_files() -> None:
     assert shown.model.gguf_files == [str(number) for number in range(50)]
 
 
+@pytest.mark.parametrize(
+    ("wish", "largest_gib", "size_gib"),
+    [({}, 1024, 6), ({}, 5, None), ({"cache": {"size_gib": 3}}, 1024, 3), ({"cache": None}, 1024, None)],
+    ids=["weights and a fifth, and room to compile", "no room here", "as asked", "none asked"],
+)
+def test_it_has_a_cache_in_which_it_fits(
+    wish: dict[str, Any], largest_gib: int, size_gib: int | None
+) -> None:
+    offers, wanted = offered(OURS), ModelDeploy(model=MODEL, **wish)
+    choice = service.choose(facts_of_private_model(), wanted, offers, PUBLIC_HUB)
+    made = service.container_of(wanted, choice, offers, PUBLIC_HUB, largest_gib)
+    assert (made.cache.size_gib if made.cache is not None else None) == size_gib
+
+
 def test_it_sleeps_if_that_is_asked() -> None:
     offers, wanted = offered(OURS), ModelDeploy(model=MODEL, sleep_after_s=600)
     choice = service.choose(facts_of_private_model(), wanted, offers, PUBLIC_HUB)

@@ -182,9 +182,11 @@ class Users:
         self._scaling_may_differ(container_id, answer)
 
     async def update_beside(self) -> None:
+        if (container_id := self.some()) is not None:
+            await self.update_one(container_id)
+
+    async def update_one(self, container_id: str) -> None:
         """A new draft, with the old version serving until the new one has proven itself."""
-        if (container_id := self.some()) is None:
-            return
         organization = self.containers[container_id]
         path = f"/containers/{container_id}/draft"
         changes = self._changes()
@@ -196,8 +198,11 @@ class Users:
         self._scaling_may_differ(container_id, answer)
 
     async def begin_canary(self) -> None:
-        if (container_id := self.some()) is None:
-            return
+        if (container_id := self.some()) is not None:
+            await self.try_one(container_id)
+
+    async def try_one(self, container_id: str) -> None:
+        """By a canary."""
         organization = self.containers[container_id]
         path = f"/containers/{container_id}/draft"
         await self.ask_for(organization, f"draft for {container_id}", "PUT", path, self._changes())

@@ -48,6 +48,8 @@ USED_BY: dict[str, str] = {
     "PATCH /api-keys/{key_id}": "change a key",
     "POST /api-keys/{key_id}/rotate": "rotate a key",
     "DELETE /api-keys/{key_id}": "revoke a key",
+    # A night, by `sleepers.Sleepers`.
+    "POST /containers/{container_id}/wake": "wake by hand",
     # An evening, by `fleet.FleetActs`.
     "POST /operator/machines": "a machine joins",
     "POST /machines/join": "a machine joins",
@@ -77,7 +79,6 @@ UNUSED: dict[str, str] = {
     "POST /projects/{project_id}/models/resolve": _READS,
     "POST /projects/{project_id}/models/deploy": "as `create`, with what a hub says; tests/database/test_api_models.py",
     "POST /containers/{container_id}/autoscaling/replay": _READS,
-    "POST /containers/{container_id}/wake": "nobody sleeps here; tests/database/test_sleep.py, `make prove-sleep`",
     "POST /containers/{container_id}/fix": "an edit with the values of a proposal: as `edit`",
     "DELETE /containers/{container_id}/draft": "what is dropped was never applied, so nothing runs by it",
     "POST /containers/{container_id}/doctor": "the doctor does not run: it asks the engine only for what the engine's tests cover",
@@ -102,7 +103,6 @@ UNUSED: dict[str, str] = {
 RECONCILERS_UNUSED: dict[str, str] = {
     "doctor": "asks the engine only for what the engine's tests cover, and changes nothing but its own answer",
     "logs": "makes partitions under a limit of real time (`World.parts`); the world does its work",
-    "metrics": "keeps figures that nothing here decides by",
-    "sleep": "goes by what gateways count, and no requests are counted here; tests/database/test_sleep.py",
+    "metrics": "makes steps of seconds, of which sleep has enough here, and keeps figures that nothing here decides by",
 }
 """All others run, always or by `parts.py`."""

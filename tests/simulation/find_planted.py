@@ -18,9 +18,16 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from moorage.kit.logging import configure_logging
-from tests.simulation import invariants, invariants_fleet, invariants_gpus, invariants_rights
+from tests.simulation import (
+    invariants,
+    invariants_fleet,
+    invariants_gpus,
+    invariants_rights,
+    invariants_sleep,
+)
 from tests.simulation.afternoon import afternoon_acts_of
 from tests.simulation.evening import evening_acts_of
+from tests.simulation.night import night_acts_of
 from tests.simulation.parts import draw_parts
 from tests.simulation.planted import BUGS, Bug, bug_named, part_of, planted
 from tests.simulation.run import PARTS_OF_A_DAY, Plan, acts_of, outline_of, run_seed
@@ -29,7 +36,11 @@ from tests.simulation.story import clock_text
 
 _KEPT_IN = Path(__file__).with_name("found_before.json")
 MOST_SEEDS = 200
-NAMES = (*invariants.NAMES, *invariants_rights.NAMES, *invariants_gpus.NAMES, *invariants_fleet.NAMES)
+_ACTS_OF = {"afternoon": afternoon_acts_of, "evening": evening_acts_of, "night": night_acts_of}
+NAMES = (
+    *(*invariants.NAMES, *invariants_rights.NAMES, *invariants_gpus.NAMES, *invariants_fleet.NAMES),
+    *invariants_sleep.NAMES,
+)
 
 
 @dataclass(frozen=True)
@@ -53,7 +64,7 @@ def find(server: Server, bug: Bug, seeds: list[int]) -> Found:
 
 
 def seeds_for(bug: Bug, most: int, *, fresh: bool = False) -> list[int]:
-    """Those that found it before; then those in which most happens that it needs to show. For a bug of afternoons or evenings
+    """Those that found it before; then those in which most happens that it needs to show. For a bug of afternoons, evenings or nights
     without the rest of the days."""
     known = [] if fresh or bug.name not in found_before() else [found_before()[bug.name]]
     part = part_of(bug)
@@ -65,7 +76,7 @@ def seeds_for(bug: Bug, most: int, *, fresh: bool = False) -> list[int]:
 def _promise(bug: Bug, seed: int) -> float:
     """How much of what it needs happens in it, for what the seed costs."""
     if (part := part_of(bug)) is not None:
-        acts = {"afternoon": afternoon_acts_of, "evening": evening_acts_of}[part](seed)
+        acts = _ACTS_OF[part](seed)
         return sum(acts[name] for name in bug.needs) / (10 + acts.total())
     acts, outline = acts_of(seed), outline_of(seed)
     needed = (

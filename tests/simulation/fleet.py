@@ -21,7 +21,7 @@ _COMES_BACK_FOR_S = 240.0
 _NOTICED_AFTER_S = 90.0
 _HUB = f"""
 INSERT INTO tunnel_hubs (id, address, public_key, endpoint, seen_at)
-VALUES ('{GATEWAY}', '10.99.0.1', 'k', '192.0.2.1:51820', '9000-01-01')
+VALUES ('{GATEWAY}', '10.99.0.1', 'k', '192.0.2.1:51820', '9000-01-01') ON CONFLICT DO NOTHING
 """
 
 
@@ -61,10 +61,14 @@ class FleetActs:
 
     async def gather(self) -> None:
         """Two machines beside our own, which has no room for all."""
-        self.world.query(_HUB)
         self.world.machine.gpus = ()
         for _ in range(2):
-            await self.join()
+            await self.join_first()
+
+    async def join_first(self) -> None:
+        """Where nobody has joined before."""
+        self.world.query(_HUB)
+        await self.join()
 
     async def join(self) -> None:
         world = self.world

@@ -12,12 +12,13 @@ _FOR_GOOD = frozenset(
         *("ledger_transactions", "ledger_entries", "hours", "billing_documents", "card_payments"),
         *("leases", "reconciler_status", "gateways", "nodes", "machines", "tunnel_hubs"),
         *DIVIDED_BY_DAYS,
+        *("container_samples", "gateway_reports"),
         *("users", "organizations", "organization_members", "projects", "project_members", "credit_accounts"),
         *("saved_cards", "auto_top_ups", "spending_limits", "billing_details", "webhooks"),
     }
 )
 """Tables that the law keeps (of `hours` those that were paid), those with one row for each machine or process, those whose old
-days the log collector drops, which is not in here, and those with what somebody set and has not taken back."""
+days the log collector drops and those whose old seconds the metrics' keeper does, which are not in here, and those with what somebody set and has not taken back."""
 
 
 def rows_of_tables(world: World) -> dict[str, int]:

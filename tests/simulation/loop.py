@@ -17,6 +17,9 @@ from typing import Any
 
 PROCESS: contextvars.ContextVar["Process | None"] = contextvars.ContextVar("process", default=None)
 
+SOCKET = ".sock"
+"""How the paths of our own sockets end; Postgres's do not."""
+
 
 class NothingLeftToDoError(Exception):
     """Somebody waits for what nobody will ever do."""
@@ -118,6 +121,8 @@ class SimulationLoop(asyncio.SelectorEventLoop):
         self.connect_to_postgres: Connect | None = None
         self.connect_to_address: Callable[[Any, Any, Any], Any] | None = None
         """Both are given by the world: `wire.py` and `network.py`."""
+        self.sockets: Any = None
+        """`pipes.Pipes`, where processes of one machine speak with each other."""
         self.set_task_factory(
             lambda loop, work, **more: NumberedTask(work, loop=self, **more)  # type: ignore[arg-type]
         )
@@ -212,8 +217,13 @@ class SimulationLoop(asyncio.SelectorEventLoop):
         return done
 
     async def create_unix_connection(self, protocol_factory: Any, path: Any = None, **how: Any) -> Any:
+        if str(path).endswith(SOCKET):
+            return self.sockets.connect(protocol_factory, str(path))
         assert self.connect_to_postgres is not None, "the world says how"
         return self.connect_to_postgres(protocol_factory, path)
+
+    async def create_unix_server(self, protocol_factory: Any, path: Any = None, **how: Any) -> Any:
+        return self.sockets.listen(protocol_factory, str(path))
 
     async def create_connection(
         self, protocol_factory: Any, host: Any = None, port: Any = None, **how: Any

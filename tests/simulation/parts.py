@@ -28,6 +28,16 @@ def draw_parts(seed: int) -> frozenset[str]:
     return frozenset(name for name in PARTS if chance.random() < _CHANCE[name])
 
 
-def reconcilers_of(parts: frozenset[str], *, has_fleet: bool) -> frozenset[str]:
-    always = ("renewals", "machines") if has_fleet else ("renewals",)
+SLEEP_DUE = """SELECT min(greatest(c.state_since, (SELECT max(g.since) FROM gateway_reports g),
+        (SELECT max(r.routed_at) FROM replicas r WHERE r.container_id = c.id AND r.state = 'routed'),
+        (SELECT max(s.at) FROM container_samples s WHERE s.container_id = c.id))
+    + make_interval(secs => (c.settings->>'sleep_after_s')::int))
+    FROM containers c WHERE c.settings->>'sleep_after_s' IS NOT NULL AND c.deleted_at IS NULL
+    AND c.state = 'RUNNING' AND c.desired_state = 'running' AND c.failed_generation <> c.generation
+    AND c.asleep_since IS NULL AND c.woken_at IS NULL AND c.trial_settings IS NULL AND c.fallback IS NULL"""
+"""When the next container falls asleep, where they do."""
+
+
+def reconcilers_of(parts: frozenset[str], *, has_fleet: bool, has_sleep: bool) -> frozenset[str]:
+    always = ("renewals", *("machines",) * has_fleet, *("sleep",) * has_sleep)
     return frozenset((*always, *(name for part in parts for name in PARTS[part])))

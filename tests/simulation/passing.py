@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from moorage.reconcile.lease import Lease
-from tests.simulation.parts import DUE
+from tests.simulation.parts import DUE, SLEEP_DUE
+from tests.simulation.tempo import REPORTS_CONTINUE_S
 from tests.simulation.world import World
 
 LOOK_EVERY_S = 6.0
@@ -95,7 +96,7 @@ def _may_skip(world: World) -> bool:
     living = [one for one in world.processes.values() if one.alive]
     moving = not any(one.stopped for one in living)
     waiting = any(engine.under_way for one in living for engine in world.engines.get(one.name, ()))
-    if waiting or world.now_s() < world.noticed_at_s:
+    if waiting or world.is_waited_at() or world.now_s() < world.noticed_at_s:
         return False
     starts_s = world.loop.next_of_nobody_s() - world.now_s() - _MARGIN_S
     return moving and starts_s > _SHORTEST_SKIP_S and world.wire.is_idle() and not world.faults.postgres_away
@@ -115,7 +116,8 @@ def is_led(world: World) -> bool:
 def _next_due_s(world: World) -> tuple[bool, float, float]:
     """Whether no replica is on its way anywhere, and none ended unnoticed; in how many seconds a container and an hour
     are due."""
-    due = ", ".join(f"({DUE[part]})" for part in sorted(world.parts) if part in DUE) or "NULL::timestamptz"
+    parts = [DUE[part] for part in sorted(world.parts) if part in DUE] + [SLEEP_DUE] * world.has_sleep
+    due = ", ".join(f"({part})" for part in parts) or "NULL::timestamptz"
     ((unsettled, container_s, hour_s, routed, other_s),) = world.query(_QUIET.format(due=due))
     running = world.running()
     noticed = set((routed or "").split()) == {one.spec.replica_id for one in running}
@@ -150,6 +152,12 @@ def _skip(world: World, seconds: float, leases: list[Lease], *, looked_at: bool 
         world.query(
             f"""UPDATE containers SET next_look_at = next_look_at + interval '{seconds} seconds'
             WHERE next_look_at < sim.clock_timestamp() + interval '{seconds} seconds'"""
+        )
+    if world.has_sleep and world.processes["gateway"].alive:
+        # It said every second that nothing was asked.
+        world.query(
+            f"""UPDATE gateway_reports SET until = until + interval '{seconds} seconds'
+            WHERE until > sim.clock_timestamp() - interval '{REPORTS_CONTINUE_S} seconds'"""
         )
     for lease in leases:
         lease.deadline_s += seconds

@@ -30,6 +30,7 @@ from tests.simulation.invariants import AT_THE_END, BrokenError, Invariants
 from tests.simulation.invariants_deliveries import DeliveryInvariants
 from tests.simulation.invariants_payments import PaymentInvariants
 from tests.simulation.listeners import Listeners
+from tests.simulation.night import Night, night_of, settings_of_night
 from tests.simulation.parts import draw_parts
 from tests.simulation.passing import pass_time, watched
 from tests.simulation.payers import Payers
@@ -48,13 +49,17 @@ _NIGHTS_S = (4 * 3600.0, 8 * 3600.0, 12 * 3600.0)
 _LOOKS, _BETWEEN_LOOKS_S = 3, 60.0
 """At what has settled: a minute is more than a replica takes to drain, to end and to be replaced."""
 _SETTLES_S = 900.0
-"""For an afternoon or an evening: nothing in them waits for an hour."""
+"""For all but days: nothing in them waits for an hour."""
 _DEPLOYMENTS = 2
 """What the first events are."""
 _OF_OTHERS = 0.4
 """How many of the events are about payments or deliveries, where a seed has them."""
 Acts = Callable[[], list[tuple[int, str, Act]]]
-PARTS_OF_A_DAY: dict[str, Callable[[int], Any]] = {"afternoon": afternoon_of, "evening": evening_of}
+PARTS_OF_A_DAY: dict[str, Callable[[int], Any]] = {
+    "afternoon": afternoon_of,
+    "evening": evening_of,
+    "night": night_of,
+}
 """What only some of the seeds have."""
 PROCESSES = ("api", "gateway", "controller1", "controller2")
 
@@ -80,7 +85,7 @@ class Plan:
     watched: frozenset[str] | None = None
     """The only invariants that count; all unless a certain bug is looked for."""
     only: str | None = None
-    """`afternoon` or `evening`: without the rest of the day, if the seed has one."""
+    """`afternoon`, `evening` or `night`: without the rest of the day, if the seed has one."""
 
     def has(self, part: str) -> bool:
         return self.only in (None, part)
@@ -103,6 +108,7 @@ def _run_seed(server: Server, plan: Plan, look: Callable[[World], None]) -> Outc
     with seeded_secrets(plan.seed), slower(leases), types_learnt_once(), compiled_once():
         parts = draw_parts(plan.seed)
         settings = settings_of(parts) | (EVENING if evening_of(plan.seed) is not None else {})
+        settings |= settings_of_night(plan.seed)
         world = new_world(server, plan.seed, settings)
         world.parts = parts
         bank = Bank(world.loop)
@@ -222,6 +228,11 @@ async def _life(world: World, plan: Plan, leases: list[Lease], bank: Bank) -> No
         await evening.live(plan.left_out, single_faults=plan.single_faults)
         await _converge(world, users, checks, leases, _SETTLES_S)
         await evening.part()
+    if goes_on and plan.has("night") and (outlined := night_of(plan.seed)) is not None:
+        night = Night(world, plan.seed, outlined, users, checks, invariants, let_pass)
+        await night.live(plan.left_out, single_faults=plan.single_faults)
+        await _converge(world, users, checks, leases, _SETTLES_S)
+        await night.part()
     if ends:
         await _years_pass(world)
         invariants.check_kept()
@@ -337,7 +348,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--only",
         choices=sorted(PARTS_OF_A_DAY),
-        help="without the rest of the days: faster, where members, keys and GPUs matter (afternoon), or machines (evening)",
+        help="without the rest of the days: faster, where members, keys and GPUs matter (afternoon), machines (evening), or sleep (night)",
     )
     parser.add_argument("--jobs", type=int, default=1, help="seeds at once, each with a Postgres of its own")
     parser.add_argument(

@@ -12,11 +12,15 @@ from typing import Any
 
 from sqlalchemy import func
 
+from moorage.autoscaling.sleep import idle
+from moorage.autoscaling.sleep import reconciler as sleep_reconciler
 from moorage.containers.reconciler import disk_watch, gpu_watch, sweep
 from moorage.entrypoints import fleet
-from moorage.gateway import agent
+from moorage.gateway import agent, samples
+from moorage.gateway.holding import records
 from moorage.reconcile import driver, lease
 from moorage.telemetry.logs import collector
+from moorage.telemetry.metrics import repository as metrics_repository
 
 LEASE_S = 40.0
 _SLOWER: tuple[tuple[Any, str, float], ...] = (
@@ -41,6 +45,17 @@ GPUS_EVERY_S = 15.0
 FLEET_EVERY_S = 15.0
 """Only in an evening."""
 
+REPORTS_CONTINUE_S, SAMPLES_EVERY_S = 20.0, 6.0
+_WITH_SLEEP: tuple[tuple[Any, str, Any], ...] = (
+    (samples, "EVERY_S", SAMPLES_EVERY_S),
+    (samples, "CONTINUES_WITHIN", timedelta(seconds=REPORTS_CONTINUE_S)),
+    (metrics_repository, "CONTINUES_WITHIN", timedelta(seconds=REPORTS_CONTINUE_S)),
+    (idle, "SILENT_AFTER", timedelta(seconds=REPORTS_CONTINUE_S)),
+    (sleep_reconciler, "EVERY_S", 8.0),
+    (records, "STORE_EVERY_S", 5.0),
+)
+"""Only in a night."""
+
 
 @contextlib.contextmanager
 def slower(leases: list[lease.Lease]) -> Iterator[None]:
@@ -64,6 +79,7 @@ def slower(leases: list[lease.Lease]) -> Iterator[None]:
     before = [(module, name, getattr(module, name)) for module, name, _ in changes]
     before.append((gpu_watch, "EVERY_S", gpu_watch.EVERY_S))
     before.append((fleet, "LOOK_EVERY_S", fleet.LOOK_EVERY_S))
+    before += [(module, name, getattr(module, name)) for module, name, _ in _WITH_SLEEP]
     try:
         for module, name, value in changes:
             setattr(module, name, value)
@@ -81,3 +97,9 @@ def slower_with_gpus() -> None:
 def slower_with_a_fleet() -> None:
     """Until the seed ends. Still often enough to see that a machine is silent for as long as makes it lost."""
     fleet.LOOK_EVERY_S = FLEET_EVERY_S
+
+
+def slower_with_sleep() -> None:
+    """Until the seed ends. A gateway reports often enough not to seem silent, and what is silent is so sooner than anybody is idle."""
+    for module, name, value in _WITH_SLEEP:
+        setattr(module, name, value)

@@ -13,6 +13,7 @@ from tests.simulation.parts import PARTS, reconcilers_of
 from tests.simulation.payers import Payers
 from tests.simulation.people import People
 from tests.simulation.races import Races
+from tests.simulation.sleepers import Sleepers
 
 _CHANGING = {"POST", "PUT", "PATCH", "DELETE"}
 
@@ -41,13 +42,13 @@ def test_every_act_that_is_named_is_somebodys() -> None:
     users = Users(nowhere)
     people = People(nowhere, users, nowhere, nowhere, nowhere)
     doers: list[Any] = [users, Races(users), BadDay(nowhere), people, Gpus(nowhere, users)]
-    doers += [FleetActs(nowhere, nowhere)]
+    doers += [FleetActs(nowhere, nowhere), Sleepers(nowhere, users, nowhere)]
     doers += [Payers(nowhere, users, nowhere, nowhere), Listeners(nowhere, users, nowhere, nowhere)]
     acts = {name for doer in doers for _, name, _ in doer.acts()} | {"somebody founds the team"}
     assert set(USED_BY.values()) - acts == set()
 
 
 def test_every_reconciler_runs_or_says_why_not() -> None:
-    run = {"containers", *reconcilers_of(frozenset(PARTS), has_fleet=True)}
+    run = {"containers", *reconcilers_of(frozenset(PARTS), has_fleet=True, has_sleep=True)}
     assert RECONCILERS.keys() - run - RECONCILERS_UNUSED.keys() == set(), "new: let it run, or say why not"
     assert RECONCILERS_UNUSED.keys() <= RECONCILERS.keys() - run

@@ -20,6 +20,7 @@ from tests.simulation.run import Outcome, Plan, main, run_seed
 from tests.simulation.server import Server, postgres
 
 ROOT = Path(__file__).parents[2]
+NIGHTS = (3, 9)
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +59,14 @@ def test_evenings_with_machines(server: Server) -> None:
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
+def test_nights_with_sleepers(server: Server) -> None:
+    for seed in NIGHTS:
+        outcome = run_seed(server, Plan(seed, only="night"))
+        assert outcome.broken is None, f"seed {seed}\n{told(outcome)}"
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     "seed",
     [
@@ -87,6 +96,7 @@ def test_a_day_that_was_judged_wrongly(server: Server, seed: int) -> None:
         "the removed keep their keys",
         "a GPU in use is free",
         "pauses are not heard",
+        "who waits hears nothing",
     ],
 )
 def test_a_planted_bug_is_found(server: Server, name: str) -> None:
@@ -121,6 +131,18 @@ def test_the_same_story_after_another() -> None:
     """Afternoons, in which most waits for locks: whom a deadlock ended was once a matter of the real clock."""
     alone = told_elsewhere([50], 1, only="afternoon")
     assert list(differences(alone, told_elsewhere([65, 6, 50], 2, only="afternoon"))) == []
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_the_same_night_in_another_process(server: Server) -> None:
+    """Requests, the holder and its sockets have an order of their own."""
+    seed = NIGHTS[0]
+    here = run_seed(server, Plan(seed, only="night")).story.fingerprint()
+    command = [sys.executable, "-m", "tests.simulation.run", f"{seed}-{seed}", "--only", "night"]
+    environment = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
+    there = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600)
+    assert here in there.stdout, there.stdout + there.stderr
 
 
 def test_a_copy_of_the_code_is_told_its_commit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

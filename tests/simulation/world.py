@@ -9,7 +9,7 @@ import json
 import random
 import re
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from pathlib import Path
@@ -29,6 +29,8 @@ from moorage.entrypoints.api import create_app
 from moorage.entrypoints.housekeeping import Housekeeping
 from moorage.entrypoints.reconcilers import Parts, make_reconcilers
 from moorage.gateway.agent import GatewayAgent
+from moorage.gateway.dataplane import Applied
+from moorage.gateway.table import GatewayTable
 from moorage.identity.sessions.repository import create_session
 from moorage.identity.tokens import OPERATOR_KEY_PREFIX, SESSION_PREFIX, new_token
 from moorage.identity.users.repository import create_user, replace_operator_key
@@ -118,6 +120,14 @@ class Question:
         return self.client_waits or (self.process.alive and not self.work.done())
 
 
+@dataclass(frozen=True)
+class GatewayParts:
+    """Of a gateway's process, besides its agent."""
+
+    on_applied: Callable[[GatewayTable, Applied], None] = lambda table, applied: None
+    run: tuple[Callable[[], Coroutine[Any, Any, None]], ...] = ()
+
+
 @dataclass
 class World:
     server: Server
@@ -158,6 +168,14 @@ class World:
     """Machines that were removed, or left."""
     has_fleet: bool = False
     """Controllers that are started from now on look for machines that joined."""
+    has_sleep: bool = False
+    """Controllers that are started from now on let idle containers sleep."""
+    furnish_gateway: Callable[[Database, SimulatedDataPlane, ProcessClock], GatewayParts] = (
+        lambda database, plane, clock: GatewayParts()
+    )
+    """What gateways that are started from now on do besides their agent."""
+    is_waited_at: Callable[[], bool] = lambda: False
+    """Whether a client waits for an answer of a container: no time is skipped meanwhile."""
     engines: dict[str, list[SimulatedClient]] = field(default_factory=dict)
     """By process: the engines as it sees them."""
     crashes: list[str] = field(default_factory=list)
@@ -293,7 +311,7 @@ class World:
         made = make_reconcilers(Parts(database, engines, KEYRING, cards, self.settings, clock))
         containers = made["containers"]
         assert isinstance(containers, ContainersReconciler)
-        wanted = reconcilers_of(self.parts, has_fleet=self.has_fleet)
+        wanted = reconcilers_of(self.parts, has_fleet=self.has_fleet, has_sleep=self.has_sleep)
         reconcilers = (containers, *(one for name, one in made.items() if name in wanted))
         drivers = [Driver(one, database, listener, process.name, clock) for one in reconcilers]
         self.drivers[process.name] = drivers
@@ -315,9 +333,12 @@ class World:
         database = new_database(self.server.dsn, 2)
         listener = Listener(self.server.dsn, clock)
         plane = SimulatedDataPlane(self.haproxy, lambda: False)
-        agent = GatewayAgent(GATEWAY, database, listener, plane, clock)  # type: ignore[arg-type]
+        parts = self.furnish_gateway(database, plane, clock)
+        agent = GatewayAgent(GATEWAY, database, listener, plane, clock, parts.on_applied)  # type: ignore[arg-type]
         async with asyncio.TaskGroup() as group:
             group.create_task(listener.run())
+            for run in parts.run:
+                group.create_task(run())
             group.create_task(agent.run())
 
     async def _housekeeper(self, process: Process) -> None:

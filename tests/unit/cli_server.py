@@ -28,7 +28,31 @@ REQUEST = {
     "key_id": "key_0",
     "status": 503,
     "ended": "queue_timeout",
+    "method": "POST",
+    "path": "/v1/embeddings",
+    "retries": 2,
+    "container": {"id": "ctr_0", "name": "chat", "deleted": False},
+    "key": {"id": "key_0", "name": "mobile-app", "hint": "7q2d", "scope": "inference"},
+    "replica": {"id": "rep_abcdef", "version": 3, "node": "gpu-node-04"},
+    "cost": {"share_microusd": 16_757, "requests": 37},
+    "moments": [{"at": "2026-01-31T12:00:00Z", "teller": "gateway", "what": "POST /v1/embeddings arrived"}],
+    "lines": {
+        "instance_id": "rep_abcdef",
+        "from_time": "2026-01-31T12:00:00Z",
+        "to_time": "2026-01-31T12:01:01Z",
+    },
     "explanation": ["It waited 60.0 s for a free replica.", "All replicas were busy."],
+}
+REQUEST_SUMMARY = {
+    "request_id": "req_seen",
+    "started_at": "2026-01-31T12:00:00Z",
+    "status": 503,
+    "total_ms": 60_000,
+    "ended": "queue_timeout",
+    "method": "POST",
+    "path": "/v1/embeddings",
+    "key_id": "key_0",
+    "key_name": "mobile-app",
 }
 
 
@@ -43,7 +67,7 @@ AUTOSCALING = {
             "replicas": 3,
             "wanted": 5,
             "limited_by": "max_replicas",
-            "reason": "20.0 in flight over the last 6 s need 5. Wants 5, capped by max 3.",
+            "reason": "12.0 in flight over the last 6 s + headroom 6.3 = 18.3, ÷ 4 → 5 replicas. Wants 5, capped by max 3.",
             "inputs": {},
         }
     ],
@@ -235,6 +259,7 @@ class FakeMoorage:
         self.versions: list[dict[str, Any]] = []
         self.sleeps: list[dict[str, Any]] = []
         self.savings: dict[str, Any] = {}
+        self.caches: list[dict[str, Any]] = []
         self.diagnoses: list[dict[str, Any]] = []
 
     def add_container(self, name: str = "chat", **changes: Any) -> dict[str, Any]:
@@ -288,6 +313,7 @@ def container(container_id: str, name: str, url: str) -> dict[str, Any]:
         "infrastructure": "operator",
         "api_path": "/api/v1",
         "sleep_after_s": None,
+        "cache": None,
         "asleep": False,
         "asleep_since": None,
         "woken_at": None,
@@ -417,6 +443,10 @@ class _Handler(BaseHTTPRequestHandler):
                 self._json(200, OPERATOR_STATUS)
             case ["GET", "operator", "health"] if token == OPERATOR_KEY:
                 self._json(200, OPERATOR_HEALTH)
+            case ["GET", "organizations", _, "caches"]:
+                self._page(fake.caches, query)
+            case ["DELETE", "organizations", _, "caches", cache_id]:
+                self._json(202, {"id": cache_id, "deleting": True})
             case ["GET", "templates"]:
                 self._page([TEMPLATE], query)
             case ["POST", "projects", _, "models", "resolve"]:
@@ -609,6 +639,8 @@ class _Handler(BaseHTTPRequestHandler):
                 return self._page([replica(found["generation"])], query)
             case ["GET", "capsules"]:
                 return self._page([CAPSULE] if found["state"] == "FAILED" else [], query)
+            case ["GET", "requests"]:
+                return self._page([] if query.get("failed") == "true" else [REQUEST_SUMMARY], query)
             case ["GET", "activity"]:
                 return self._page(ACTIVITY, query)
             case ["GET", "metrics"]:

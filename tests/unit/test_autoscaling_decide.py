@@ -1,6 +1,9 @@
 """Timelines of one container's demand: how many replicas it is given, when, and what it is told."""
 
+import math
+import re
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from itertools import pairwise
 
 import pytest
@@ -227,3 +230,16 @@ def test_constant_demand_settles(noise: list[float], replicas: int) -> None:
     decisions = play([*noise, *[12.0] * 800], start=replicas)
     assert len(set(counts(decisions)[-60:])) == 1
     assert decisions[-1].replicas >= 3
+
+
+@given(st.floats(0, 500), st.integers(1, 20))
+def test_whoever_adds_the_reason_up_comes_to_the_same(demand: float, target: int) -> None:
+    policy = Policy(min_replicas=1, max_replicas=10, target_concurrency=target)
+    decision = decide(policy, Samples([demand] * 60, demand), Fleet(1), State(1), 0)
+    said = re.match(
+        r"\D*([\d.]+) in flight.* \+ headroom ([\d.]+) = ([\d.]+), ÷ (\d+) → (\d+) ", decision.reason
+    )
+    assert said, decision.reason
+    in_flight, headroom, level = (round(10 * float(said[group])) for group in (1, 2, 3))
+    assert in_flight + headroom == level
+    assert math.ceil(Fraction(level, 10 * int(said[4]))) == int(said[5]) == decision.wanted

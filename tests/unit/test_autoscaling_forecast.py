@@ -110,7 +110,10 @@ def expects(level: float) -> Outlook:
 def test_replicas_are_asked_for_before_they_are_needed_and_the_decision_says_so() -> None:
     decision = decide(POLICY, steady(3), Fleet(2, startup_s=300), State(2), 0, expects(20))
     assert decision.replicas == 7
-    assert decision.reason == "20.0 in flight expected at 09:00 UTC, as on such days before, need 7."
+    assert (
+        decision.reason
+        == "20.0 in flight expected at 09:00 UTC, as on such days before, + headroom 7.4 = 27.4, ÷ 4 → 7 replicas."
+    )
     assert (decision.evidence.foreseen, decision.evidence.pattern) == (20, "workday")
 
 

@@ -315,6 +315,45 @@ def test_explain_a_request(moor: Moor) -> None:
     assert moor("explain", "../me").exit_code == 2
 
 
+def test_explain_names_what_the_request_met(moor: Moor, fake: FakeMoorage) -> None:
+    said = moor("explain", "req_seen")
+    for words in (
+        "POST /v1/embeddings",
+        "chat",
+        "mobile-app",
+        "rep_abcdef, version 3 on gpu-node-04",
+        "37 requests",
+    ):
+        assert words in said.stdout
+    fake.log_lines = [
+        {
+            "time": "2026-01-31T12:00:01Z",
+            "container_id": "ctr_0",
+            "instance_id": "rep_abcdef",
+            "stream": "stdout",
+            "sequence": 0,
+            "text": "busy \x1b]0;title\x07",
+        }
+    ]
+    said = moor("explain", "req_seen", "--lines")
+    assert said.stdout.splitlines()[-2].endswith("gateway      POST /v1/embeddings arrived")
+    assert "rep_abcdef   busy" in said.stdout.splitlines()[-1]
+    assert "\x07" not in said.stdout
+    printed = json.loads(moor("explain", "req_seen", "--lines", "--json").stdout)["printed"]
+    assert printed == fake.log_lines
+
+
+def test_the_requests_of_a_container(moor: Moor, fake: FakeMoorage) -> None:
+    fake.add_container("chat")
+    said = moor("requests", "chat")
+    assert said.exit_code == 0, said.stderr
+    assert said.stdout.splitlines()[1].split()[0] == "req_seen"
+    assert "60.00 s" in said.stdout
+    assert "queue timeout" in said.stdout
+    assert json.loads(moor("requests", "chat", "--json").stdout)[0]["key_name"] == "mobile-app"
+    assert "No request of it has a record" in moor("requests", "chat", "--failed").stderr
+
+
 def test_scale_and_see_why(moor: Moor, fake: FakeMoorage) -> None:
     made = fake.add_container("chat")
     assert moor("scale", "chat").exit_code == 2

@@ -338,6 +338,7 @@ def test_progress_in_words() -> None:
     assert describe(pulling, 3) == "1 MiB of 2 MiB"
     assert describe(starting, 3.4) == "3 s of at most 60 s · listens on 127.0.0.1"
     assert describe({"state": "PENDING", "progress": None}, 0.1) == ""
+
     assert plain_line(starting | {"reason": "listens_on_loopback_only"}) == (
         "STARTING listens_on_loopback_only: listens on 127.0.0.1"
     )
@@ -354,3 +355,19 @@ def test_exit_codes(status: int, wanted: int) -> None:
 def test_every_exit_code_is_explained() -> None:
     assert set(MEANINGS) == set(ExitCode)
     assert all(str(code.value) in exit_codes_text() for code in ExitCode)
+
+
+@pytest.mark.parametrize(
+    ("step", "words"),
+    [
+        (
+            {"step": "download", "cache_bytes": 3 * 2**30, "bytes_per_s": 200 * 2**20},
+            "downloading: 3 GiB so far, 200 MiB/s",
+        ),
+        ({"step": "compile", "cache_bytes": 1}, "compiling"),
+        ({"step": "load", "cache_bytes": 1}, "loading"),
+    ],
+)
+def test_what_a_start_waits_for(step: dict[str, object], words: str) -> None:
+    starting = {"state": "STARTING", "progress": {"phase": "start", "limit_s": 60, **step}}
+    assert describe(starting, 3) == f"3 s of at most 60 s · {words}"

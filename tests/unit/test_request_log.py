@@ -29,8 +29,9 @@ def line(
     route: str = ROUTE,
     began_s: int = 1794718800,
     client: str = "192.0.2.7",
+    asked: str = "0 POST /v1/chat/completions",
 ) -> bytes:
-    return f"req_1 {began_s} 250 0 50 {timers} {status} 210 4700 {state} {server} {key} {route} {client}".encode()
+    return f"req_1 {began_s} 250 0 50 {timers} {status} 210 4700 {state} {server} {key} {route} {client} {asked}".encode()
 
 
 def parsed(**changes: object) -> LoggedRequest:
@@ -93,6 +94,29 @@ def test_a_receipt() -> None:
         "The whole answer was sent.",
         "210 bytes came in, 4,700 bytes went out.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("asked", "known"),
+    [
+        ("0 POST /v1/chat/completions", (0, "POST", "/v1/chat/completions")),
+        ("+2 GET -", (2, "GET", None)),
+        ("- - -", (None, None, None)),
+    ],
+)
+def test_what_was_asked_for_and_how_often(
+    asked: str, known: tuple[int | None, str | None, str | None]
+) -> None:
+    record = parsed(asked=asked).record()
+    assert (record.retries, record.method, record.path) == known
+
+
+def test_a_line_of_the_version_before_is_read() -> None:
+    before = parse(line().removesuffix(b" 0 POST /v1/chat/completions"))
+    assert before is not None
+    assert before.client_address == "192.0.2.7"
+    record = before.record()
+    assert (record.retries, record.method, record.path) == (None, None, None)
 
 
 def test_what_did_not_happen_is_none() -> None:

@@ -3,9 +3,9 @@ import type { ReactNode } from "react";
 
 import type { Token } from "@/theme/tokens";
 
+import { niceMax } from "./chart/scale";
 import classes from "./DayBars.module.css";
 import { dayAndMonth } from "./days";
-import { niceMax } from "./scale";
 
 export interface Part {
   label: string;

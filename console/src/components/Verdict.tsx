@@ -8,14 +8,16 @@ interface VerdictProps {
   /** The server's sentence: what is wrong, and after it what to do. */
   message: string;
   reason: string | null;
-  /** The change of one setting that would likely mend it. */
-  fix?: { field: string; from: string | number; to: string | number } | null;
+  /** The change of one setting that would likely fix it. */
+  fix?: { from: string | number; to: string | number } | null;
+  /** What that change is, in words. */
+  change?: string;
   actions?: ReactNode;
   label?: string;
 }
 
 /** Why a container is not running: the exact sentence as the title, seen against expected where it says both. */
-export function Verdict({ message, reason, fix, actions, label = "Why it is not running" }: VerdictProps) {
+export function Verdict({ message, reason, fix, change, actions, label = "Why it is not running" }: VerdictProps) {
   const { title, advice } = split(message);
   const seen = /^Listens on ([^;]+); expected (\S+)$/.exec(title);
   const answered = /^GET (\S+) answered (\d+); expected 200$/.exec(title);
@@ -33,7 +35,7 @@ export function Verdict({ message, reason, fix, actions, label = "Why it is not 
         {answered ? <Comparison seen={answered[2] ?? ""} expected="200" what={`GET ${answered[1]} answered`} /> : null}
         <div>
           <h3 className={classes.subtitle}>
-            What to do{fix ? `: change the ${fix.field.replaceAll("_", " ").replace(".", " ")}` : ""}
+            What to do{fix && change ? `: ${change}` : ""}
           </h3>
           {fix ? (
             <pre className={classes.diff} tabIndex={0} aria-label="The change">
@@ -41,7 +43,7 @@ export function Verdict({ message, reason, fix, actions, label = "Why it is not 
               <span data-change="to">+ {fix.to}</span>
             </pre>
           ) : (
-            <p className={classes.advice}>{advice || "Mend the settings and start it again."}</p>
+            <p className={classes.advice}>{advice || "Fix the settings and start it again."}</p>
           )}
           {actions ? <div className={classes.actions}>{actions}</div> : null}
         </div>

@@ -1,11 +1,11 @@
 import { useQuery } from "@tanstack/react-query";
 
+import { paths } from "@/addresses/paths";
 import type { Container } from "@/api/queries";
 import { AnsiText } from "@/components/AnsiText";
 import { LinkTo } from "@/components/LinkTo";
 import { Card } from "@/components/Page";
 import { clockTime } from "@/components/times";
-import { paths } from "@/routes/paths";
 
 import classes from "./Activity.module.css";
 import { lastLinesQuery } from "./queries";

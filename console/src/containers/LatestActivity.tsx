@@ -1,11 +1,11 @@
 import { useQuery } from "@tanstack/react-query";
 
+import { paths } from "@/addresses/paths";
 import type { Container } from "@/api/queries";
 import { LinkTo } from "@/components/LinkTo";
 import { Card } from "@/components/Page";
 import { shortTime } from "@/components/times";
 import { useNow } from "@/components/useNow";
-import { paths } from "@/routes/paths";
 
 import { sentenceFor } from "./activities";
 import classes from "./Activity.module.css";

@@ -3,11 +3,11 @@ import { useNavigate } from "@tanstack/react-router";
 import { ChartNoAxesColumn, Copy, Ellipsis, Server, Settings, Shuffle, Stethoscope, Trash2 } from "lucide-react";
 import { useState } from "react";
 
+import { paths } from "@/addresses/paths";
 import type { Container } from "@/api/queries";
 import { ConfirmByTyping } from "@/components/ConfirmByTyping";
 import { isStopped } from "@/components/state";
 import { done } from "@/components/toasts";
-import { paths } from "@/routes/paths";
 
 import { Doctor } from "./Doctor";
 import { useContainerAction } from "./queries";
@@ -31,7 +31,7 @@ export function MoreActions({ container, size }: { container: Container; size: "
   });
   return (
     <>
-      <Menu width={224}>
+      <Menu width={224} returnFocus={dialog === null}>
         <Menu.Target>
           <ActionIcon variant="default" size={size === "xs" ? 28 : 32} aria-label="More actions">
             <Ellipsis {...ICON} />

@@ -2,6 +2,7 @@ import { Button, Modal, Stack } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 
+import { paths } from "@/addresses/paths";
 import { api, body } from "@/api/client";
 import { type Container, instanceTypesQuery } from "@/api/queries";
 import { LinkTo } from "@/components/LinkTo";
@@ -9,7 +10,6 @@ import { dollars } from "@/components/Money";
 import { Waiting } from "@/components/Patterns";
 import { isStopped } from "@/components/state";
 import { done, failed } from "@/components/toasts";
-import { paths } from "@/routes/paths";
 
 import classes from "./Actions.module.css";
 import { fromContainer, toPatch } from "./form/draft";

@@ -7,7 +7,7 @@ import { since } from "@/components/times";
 import { useNow } from "@/components/useNow";
 
 import { type Replica, replicasQuery } from "./queries";
-import { replicaRange } from "./resources";
+import { replicaRange, shortId } from "./resources";
 
 const TONES: Record<string, string> = { ready: "ok", routed: "ok", starting: "accent", requested: "accent" };
 /** A person reads one word for "serves requests". */
@@ -37,10 +37,6 @@ export function ReplicaTable({ container, past = false }: { container: Container
       />
     </Card>
   );
-}
-
-export function shortId(id: string): string {
-  return id.slice(0, 10);
 }
 
 function word(replica: Replica): string {

@@ -3,11 +3,11 @@ import { useQuery } from "@tanstack/react-query";
 import { Pencil } from "lucide-react";
 import type { ReactNode } from "react";
 
+import { paths } from "@/addresses/paths";
 import { type Container, instanceTypesQuery } from "@/api/queries";
 import { LinkTo } from "@/components/LinkTo";
 import { Card, Facts } from "@/components/Page";
 import { isStopped } from "@/components/state";
-import { paths } from "@/routes/paths";
 
 import { hardware, shortDigest } from "./resources";
 import { SleepFact } from "./Sleep";

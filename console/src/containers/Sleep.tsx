@@ -4,7 +4,7 @@ import { api, body } from "@/api/client";
 import { type Container, LIVE_MS } from "@/api/queries";
 import { dollars } from "@/components/Money";
 
-const savingsQuery = (containerId: string) =>
+export const savingsQuery = (containerId: string) =>
   queryOptions({
     queryKey: ["containers", containerId, "savings"],
     queryFn: () =>

@@ -15,6 +15,7 @@ const KINDS: Record<string, string> = {
   "container.draft_apply": "Applying staged changes",
   "container.draft_applied": "Staged changes applied",
   "container.draft_failed": "Staged changes taken back",
+  "container.scale": "Replicas changed",
   "container.rollback": "Rollback asked for",
   "container.sleep": "Fell asleep",
   "container.wake": "Woken",
@@ -31,6 +32,9 @@ export function sentenceFor(activity: Activity): { what: string; detail: string;
   if (activity.kind === "container.state") {
     const state = STATES[details["to"] as State];
     return { what: state?.word ?? String(details["to"]), detail: activity.message ?? "", tone: state?.tone };
+  }
+  if (activity.kind === "container.autoscale") {
+    return { what: `Scaled ${String(details["from"])} → ${String(details["to"])}`, detail: activity.message ?? "" };
   }
   const what = KINDS[activity.kind] ?? activity.kind.replace(/^container\./, "").replaceAll("_", " ");
   return { what, detail: activity.message ?? summary(details) };

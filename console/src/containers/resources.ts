@@ -19,6 +19,11 @@ export function gpuName(model: string): string {
   return model.replace(/^NVIDIA (GeForce )?/, "");
 }
 
+/** As much of a replica's id as tells it from its neighbours. */
+export function shortId(id: string): string {
+  return id.slice(0, 10);
+}
+
 export function shortDigest(digest: string): string {
   return `${digest.slice(0, 11)}…${digest.slice(-4)}`;
 }

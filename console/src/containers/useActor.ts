@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 
+import { useProject } from "@/addresses/useProject";
 import { membersQuery, meQuery } from "@/api/queries";
-import { useProject } from "@/frame/useProject";
 
 /** Who did it, by a name that the reader knows: only admins may know the others'. An id where there is none. */
 export function useActor(): (actor: string) => string {

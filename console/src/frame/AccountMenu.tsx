@@ -3,10 +3,10 @@ import { useSuspenseQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { LogOut, ShieldCheck, UserRound } from "lucide-react";
 
+import { paths } from "@/addresses/paths";
 import { api, body } from "@/api/client";
 import { meQuery, queryClient } from "@/api/queries";
 import { failed } from "@/components/toasts";
-import { paths } from "@/routes/paths";
 
 import classes from "./Frame.module.css";
 

@@ -1,15 +1,15 @@
 import { useQuery } from "@tanstack/react-query";
 import { Clock } from "lucide-react";
 
+import { paths } from "@/addresses/paths";
+import { useProject } from "@/addresses/useProject";
 import { billingQuery } from "@/api/queries";
 import { LinkTo } from "@/components/LinkTo";
 import { dollars, Money } from "@/components/Money";
 import { runOut } from "@/components/runOut";
 import { useNow } from "@/components/useNow";
-import { paths } from "@/routes/paths";
 
 import classes from "./Frame.module.css";
-import { useProject } from "./useProject";
 
 /** Balance, rate and how long it lasts: in view wherever one is. */
 export function Balance() {

@@ -2,10 +2,10 @@ import { Menu } from "@mantine/core";
 import { useQuery, useSuspenseQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 
+import { type DashboardTab, paths } from "@/addresses/paths";
 import { containerQuery, containersQuery } from "@/api/queries";
 import { lookOf } from "@/components/state";
 import { StateIcon } from "@/components/StateIcon";
-import { type DashboardTab, paths } from "@/routes/paths";
 
 import { Switcher, Tick } from "./Switchers";
 

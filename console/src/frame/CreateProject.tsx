@@ -3,9 +3,9 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 
+import { paths } from "@/addresses/paths";
 import { api, body } from "@/api/client";
 import { messageOf } from "@/api/problem";
-import { paths } from "@/routes/paths";
 
 interface CreateProjectProps {
   organizationId: string;
@@ -23,22 +23,28 @@ export function CreateProject({ organizationId, opened, close }: CreateProjectPr
 
 interface ProjectFormProps {
   organizationId: string;
+  /** What the organization is called now, where whoever founded it is to name it too. */
+  organizationName?: string;
   created?: () => void;
   cancel?: () => void;
 }
 
-export function ProjectForm({ organizationId, created, cancel }: ProjectFormProps) {
+export function ProjectForm({ organizationId, organizationName, created, cancel }: ProjectFormProps) {
   const [name, setName] = useState("");
+  const [founded, setFounded] = useState(organizationName ?? "");
+  const rename = useRename(organizationId);
   const navigate = useNavigate();
   const queries = useQueryClient();
   const create = useMutation({
-    mutationFn: () =>
-      body(
+    mutationFn: async () => {
+      if (founded.trim() && founded.trim() !== organizationName) await rename.mutateAsync(founded.trim());
+      return body(
         api.POST("/api/v1/organizations/{organization_id}/projects", {
           params: { path: { organization_id: organizationId } },
           body: { name: name.trim() },
         }),
-      ),
+      );
+    },
     onSuccess: async (project) => {
       await queries.invalidateQueries({ queryKey: ["projects"] });
       created?.();
@@ -53,14 +59,23 @@ export function ProjectForm({ organizationId, created, cancel }: ProjectFormProp
       }}
     >
       <Stack gap={16}>
+        {organizationName === undefined ? null : (
+          <TextInput
+            label="Organization"
+            description="Who pays, and whom you invite. You can rename it later."
+            value={founded}
+            onChange={(event) => setFounded(event.currentTarget.value)}
+            error={rename.isError ? messageOf(rename.error) : null}
+          />
+        )}
         <TextInput
-          label="Name"
+          label={organizationName === undefined ? "Name" : "Name of the project"}
           description="Containers and API keys belong to a project."
           placeholder="production"
           data-autofocus
           value={name}
           onChange={(event) => setName(event.currentTarget.value)}
-          error={create.isError ? messageOf(create.error) : null}
+          error={create.isError && !rename.isError ? messageOf(create.error) : null}
         />
         <Group justify="flex-end" gap={8}>
           {cancel ? (
@@ -75,4 +90,18 @@ export function ProjectForm({ organizationId, created, cancel }: ProjectFormProp
       </Stack>
     </form>
   );
+}
+
+function useRename(organizationId: string) {
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: (name: string) =>
+      body(
+        api.PATCH("/api/v1/organizations/{organization_id}", {
+          params: { path: { organization_id: organizationId } },
+          body: { name },
+        }),
+      ),
+    onSuccess: () => queries.invalidateQueries({ queryKey: ["organizations"] }),
+  });
 }

@@ -1,13 +1,13 @@
 import { useSuspenseQuery } from "@tanstack/react-query";
 import { ArrowLeft } from "lucide-react";
 
+import { dashboardTabs } from "@/addresses/dashboardTabs";
+import { type DashboardTab, paths } from "@/addresses/paths";
 import { containerQuery } from "@/api/queries";
 import { LinkTo } from "@/components/LinkTo";
 import { lookOf } from "@/components/state";
 import { StateBadge } from "@/components/StateBadge";
 import { ContainerActions } from "@/containers/ContainerActions";
-import { dashboardTabs } from "@/routes/dashboardTabs";
-import { type DashboardTab, paths } from "@/routes/paths";
 
 import classes from "./Frame.module.css";
 import { TabRow } from "./TabRow";

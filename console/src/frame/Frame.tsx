@@ -1,9 +1,9 @@
 import { Outlet, useLocation, useParams } from "@tanstack/react-router";
 import { type ReactNode, Suspense, useEffect } from "react";
 
+import { dashboardTab } from "@/addresses/dashboardTabs";
 import { useProjectEvents } from "@/api/live";
 import { Waiting } from "@/components/Patterns";
-import { dashboardTab } from "@/routes/dashboardTabs";
 
 import { DashboardTabs } from "./DashboardTabs";
 import classes from "./Frame.module.css";

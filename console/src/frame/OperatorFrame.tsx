@@ -1,7 +1,7 @@
 import { useLocation } from "@tanstack/react-router";
 
-import { operatorPages } from "@/routes/operatorPages";
-import { paths } from "@/routes/paths";
+import { operatorPages } from "@/addresses/operatorPages";
+import { paths } from "@/addresses/paths";
 
 import { Shell } from "./Frame";
 import { PlainTopBar } from "./PlainTopBar";

@@ -5,12 +5,12 @@ import { useNavigate } from "@tanstack/react-router";
 import { Search } from "lucide-react";
 import { useState } from "react";
 
+import { paths } from "@/addresses/paths";
+import { sections } from "@/addresses/sections";
+import { useProject } from "@/addresses/useProject";
 import { containersQuery, projectsQuery } from "@/api/queries";
-import { paths } from "@/routes/paths";
-import { sections } from "@/routes/sections";
 
 import classes from "./Frame.module.css";
-import { useProject } from "./useProject";
 
 interface Target {
   label: string;
@@ -20,16 +20,19 @@ interface Target {
 
 const MOST = 50;
 
+/** As the key beside K is called here. */
+const SHORTCUT = /Mac|iPhone|iPad/.test(navigator.platform) ? "⌘K" : "Ctrl K";
+
 /** ⌘K: anything of this project by a few letters of its name. */
 export function Palette() {
   const [opened, setOpened] = useState(false);
   useHotkeys([["mod+K", () => setOpened(true)]], []);
   return (
     <>
-      <UnstyledButton className={classes.search} onClick={() => setOpened(true)} aria-label="Search or jump to ⌘K">
+      <UnstyledButton className={classes.search} onClick={() => setOpened(true)} aria-label={`Search or jump to ${SHORTCUT}`}>
         <Search size={16} strokeWidth={1.5} aria-hidden />
         <span>Search or jump to</span>
-        <kbd>⌘K</kbd>
+        <kbd>{SHORTCUT}</kbd>
       </UnstyledButton>
       <Modal
         opened={opened}
@@ -50,7 +53,7 @@ function PaletteBody({ close }: { close: () => void }) {
   const [text, setText] = useState("");
   const [selected, setSelected] = useState(0);
   const navigate = useNavigate();
-  const found = useTargets().filter((one) => one.label.toLowerCase().includes(text.trim().toLowerCase()));
+  const found = [...requestNamed(text), ...useTargets().filter((one) => one.label.toLowerCase().includes(text.trim().toLowerCase()))];
   const shown = found.slice(0, MOST);
   const open = (target: Target | undefined) => {
     if (!target) return;
@@ -71,8 +74,8 @@ function PaletteBody({ close }: { close: () => void }) {
       <TextInput
         className={classes.paletteInput}
         data-autofocus
-        aria-label="Name of a container, project or page"
-        placeholder="Name of a container, project or page"
+        aria-label="Name of a container, project or page, or a request's id"
+        placeholder="Name of a container, project or page, or a request's id"
         value={text}
         onChange={(event) => {
           setText(event.currentTarget.value);
@@ -98,6 +101,12 @@ function PaletteBody({ close }: { close: () => void }) {
       </div>
     </div>
   );
+}
+
+/** A request is not searched for: who has its id goes to its receipt. */
+function requestNamed(text: string): Target[] {
+  const id = /^\s*(req_[0-9A-Za-z-]+)\s*$/.exec(text)?.[1];
+  return id ? [{ label: id, kind: "Request", to: paths.request(id) }] : [];
 }
 
 function useTargets(): Target[] {

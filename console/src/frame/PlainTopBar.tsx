@@ -1,8 +1,8 @@
 import { Button } from "@mantine/core";
 import { ArrowLeft } from "lucide-react";
 
+import { paths } from "@/addresses/paths";
 import { LinkTo } from "@/components/LinkTo";
-import { paths } from "@/routes/paths";
 
 import { AccountMenu } from "./AccountMenu";
 import classes from "./Frame.module.css";

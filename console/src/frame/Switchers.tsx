@@ -4,13 +4,13 @@ import { useNavigate } from "@tanstack/react-router";
 import { Check, ChevronsUpDown, Plus } from "lucide-react";
 import { type ReactNode, useState } from "react";
 
+import { paths } from "@/addresses/paths";
+import { useProject } from "@/addresses/useProject";
 import { organizationsQuery, projectsQuery, queryClient } from "@/api/queries";
 import { failed } from "@/components/toasts";
-import { paths } from "@/routes/paths";
 
 import { CreateProject } from "./CreateProject";
 import classes from "./Frame.module.css";
-import { useProject } from "./useProject";
 
 export function OrganizationSwitcher() {
   const { organization } = useProject();
@@ -19,7 +19,7 @@ export function OrganizationSwitcher() {
   const open = async (organizationId: string) => {
     try {
       const first = (await queryClient.fetchQuery(projectsQuery(organizationId)))[0];
-      await navigate({ to: first ? paths.service(first.id) : paths.home() });
+      await navigate({ to: first ? paths.service(first.id) : paths.organization(organizationId) });
     } catch (error) {
       failed(error);
     }
@@ -47,7 +47,7 @@ export function ProjectSwitcher() {
   const navigate = useNavigate();
   return (
     <>
-      <Switcher kind="Project" name={project.name}>
+      <Switcher kind="Project" name={project.name} inDialog={creating}>
         {projects.map((one) => (
           <Menu.Item
             key={one.id}
@@ -71,9 +71,18 @@ export function ProjectSwitcher() {
   );
 }
 
-export function Switcher(props: { kind: string; name: string; mark?: ReactNode; children: ReactNode }) {
+interface SwitcherProps {
+  kind: string;
+  name: string;
+  mark?: ReactNode;
+  /** Whether a dialog that it opened is there, and has the focus. */
+  inDialog?: boolean;
+  children: ReactNode;
+}
+
+export function Switcher(props: SwitcherProps) {
   return (
-    <Menu position="bottom-start" width={240}>
+    <Menu position="bottom-start" width={240} returnFocus={!props.inDialog}>
       <Menu.Target>
         <UnstyledButton className={classes.switcher} aria-label={`${props.kind}: ${props.name}`}>
           {props.mark}

@@ -1,10 +1,10 @@
 import { useLocation } from "@tanstack/react-router";
 
-import { paths } from "@/routes/paths";
-import { sections } from "@/routes/sections";
+import { paths } from "@/addresses/paths";
+import { sections } from "@/addresses/sections";
+import { useProject } from "@/addresses/useProject";
 
 import { TabRow } from "./TabRow";
-import { useProject } from "./useProject";
 
 export function Tabs() {
   const { project, isAdmin } = useProject();

@@ -1,8 +1,9 @@
 import { useLocation, useParams } from "@tanstack/react-router";
 
+import { dashboardTab } from "@/addresses/dashboardTabs";
+import { paths } from "@/addresses/paths";
+import { useProject } from "@/addresses/useProject";
 import { LinkTo } from "@/components/LinkTo";
-import { dashboardTab } from "@/routes/dashboardTabs";
-import { paths } from "@/routes/paths";
 
 import { AccountMenu } from "./AccountMenu";
 import { Balance } from "./Balance";
@@ -11,7 +12,6 @@ import { Logo } from "./Logo";
 import { Palette } from "./Palette";
 import { ContainerSwitcher } from "./ContainerSwitcher";
 import { OrganizationSwitcher, ProjectSwitcher } from "./Switchers";
-import { useProject } from "./useProject";
 
 export function TopBar() {
   const { project } = useProject();

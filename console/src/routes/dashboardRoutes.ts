@@ -1,7 +1,7 @@
 /** The pages of a container's dashboard, which are not inside the Service tab's two columns. */
 import { type AnyRoute, createRoute, lazyRouteComponent } from "@tanstack/react-router";
 
-import type { DashboardTab } from "./paths";
+import type { DashboardTab } from "@/addresses/paths";
 
 const PAGES: Record<DashboardTab, ReturnType<typeof lazyRouteComponent>> = {
   overview: lazyRouteComponent(() => import("@/pages/overview/Overview"), "Overview"),

@@ -1,10 +1,9 @@
 /** The operator's area; for anybody else there is nothing at its addresses. */
 import { type AnyRoute, createRoute, lazyRouteComponent, notFound, redirect } from "@tanstack/react-router";
 
+import { paths } from "@/addresses/paths";
 import { meQuery, queryClient } from "@/api/queries";
 import { OperatorFrame } from "@/frame/OperatorFrame";
-
-import { paths } from "./paths";
 
 export function operatorRoutes<Parent extends AnyRoute>(parent: Parent) {
   const area = createRoute({

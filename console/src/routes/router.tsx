@@ -1,6 +1,7 @@
 /** Every page is registered here, and loaded when it is first opened. */
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Outlet, redirect } from "@tanstack/react-router";
 
+import { paths } from "@/addresses/paths";
 import { Problem } from "@/api/problem";
 import { meQuery, queryClient } from "@/api/queries";
 import { AccountFrame } from "@/frame/AccountFrame";
@@ -12,7 +13,6 @@ import { PageError } from "@/pages/not-found/PageError";
 
 import { dashboardRoutes } from "./dashboardRoutes";
 import { operatorRoutes } from "./operatorRoutes";
-import { paths } from "./paths";
 
 const root = createRootRoute({
   component: () => (
@@ -51,6 +51,12 @@ const home = createRoute({
   component: lazyRouteComponent(() => import("@/pages/home/Home"), "Home"),
 });
 
+const organization = createRoute({
+  getParentRoute: () => signedIn,
+  path: "/organizations/$organizationId",
+  component: lazyRouteComponent(() => import("@/pages/home/OrganizationHome"), "OrganizationHome"),
+});
+
 /** The top-up that somebody has just paid for. */
 const paidSearch = (search: Record<string, unknown>): { paid?: string } =>
   typeof search.paid === "string" ? { paid: search.paid } : {};
@@ -79,6 +85,13 @@ const account = createRoute({
   getParentRoute: () => accountFrame,
   path: "/",
   component: lazyRouteComponent(() => import("@/pages/account/Account"), "Account"),
+});
+
+/** Of anybody who may see it: it finds out where it belongs, and goes there. */
+const request = createRoute({
+  getParentRoute: () => signedIn,
+  path: "/requests/$requestId",
+  component: lazyRouteComponent(() => import("@/pages/request/FindRequest"), "FindRequest"),
 });
 
 const operator = operatorRoutes(signedIn);
@@ -146,12 +159,22 @@ const audit = createRoute({
   component: lazyRouteComponent(() => import("@/pages/audit/Audit"), "Audit"),
 });
 
+const receipts = ["/containers/$containerId/requests/$requestId", "/requests/$requestId"].map((path) =>
+  createRoute({
+    getParentRoute: () => project,
+    path,
+    component: lazyRouteComponent(() => import("@/pages/request/Request"), "Request"),
+  }),
+);
+
 const routeTree = root.addChildren([
   signIn,
   signedIn.addChildren([
     home,
+    organization,
     afterPayment,
     invitation,
+    request,
     accountFrame.addChildren([account]),
     operator,
     project.addChildren([
@@ -163,6 +186,7 @@ const routeTree = root.addChildren([
       audit,
       webhooks,
       ...dashboardRoutes(() => project),
+      ...receipts,
     ]),
   ]),
 ]);

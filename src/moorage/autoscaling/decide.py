@@ -50,6 +50,8 @@ TREND_FROM_STARTUP_S = 30
 TREND_WINDOW_S = (120, 600)
 TREND_CAP = 0.3
 """A forecast adds at most this share to what is asked for now."""
+_NOISE = 1e-9
+"""Of a replica: what sums of floats are off by must not ask for one more."""
 HISTORY_S = TREND_WINDOW_S[1]
 """How many seconds `decide` looks at one by one."""
 
@@ -148,6 +150,8 @@ class Decision:
 class _Need:
     level: float
     """Demand with its headroom."""
+    demand: float
+    """Without it, as `because` says."""
     because: str
 
 
@@ -191,27 +195,26 @@ def _need_now(
     assert seen.panic_mean is not None, "there are samples"
     stable, panic = seen.stable_mean, seen.panic_mean
     usual = HEADROOM_DEVIATIONS * _swings(seconds)
-    because = f"{stable:.1f} in flight over {policy.stable_window_s} s"
+    demand, because = stable, f"{stable:.1f} in flight over {policy.stable_window_s} s"
     if outlook is not None and max(panic * RISING, outlook.level) < stable:
         # It was foreseen to end: that it does is believed sooner.
         stable = max(panic * RISING, outlook.level)
-        because = f"{panic:.1f} in flight over the last {PANIC_WINDOW_S} s"
-    needs = [_Need(_with_headroom(stable, usual), because)]
+        demand, because = panic, f"{panic:.1f} in flight over the last {PANIC_WINDOW_S} s"
+    needs = [_Need(_with_headroom(stable, usual), demand, because)]
     capacity = state.replicas * policy.target_concurrency
     if panic > capacity:
         deviations = PANIC_DEVIATIONS if panic > stable * RISING else usual
         level = _with_headroom(panic, deviations)
-        needs.append(_Need(level, f"{panic:.1f} in flight over the last {PANIC_WINDOW_S} s"))
+        needs.append(_Need(level, panic, f"{panic:.1f} in flight over the last {PANIC_WINDOW_S} s"))
     jump = min(seconds[-JUMP_WINDOW_S:]) if len(seconds) >= JUMP_WINDOW_S else 0.0
     if jump > max(capacity * JUMP_FACTOR, stable * RISING):
-        needs.append(_Need(_with_headroom(jump, PANIC_DEVIATIONS), f"a jump to {jump:.0f} in flight"))
+        needs.append(_Need(_with_headroom(jump, PANIC_DEVIATIONS), jump, f"a jump to {jump:.1f} in flight"))
     if seen.expected is not None:
         startup = f"when a replica asked for now has started ({fleet.startup_s:.0f} s)"
-        needs.append(
-            _Need(_with_headroom(seen.expected, usual), f"{seen.expected:.1f} in flight expected {startup}")
-        )
+        because = f"{seen.expected:.1f} in flight expected {startup}"
+        needs.append(_Need(_with_headroom(seen.expected, usual), seen.expected, because))
     if outlook is not None:
-        needs.append(_Need(_with_headroom(outlook.level, usual), outlook.because))
+        needs.append(_Need(_with_headroom(outlook.level, usual), outlook.level, outlook.because))
     return max(needs, key=lambda need: need.level)
 
 
@@ -244,7 +247,7 @@ def _expected(seconds: Sequence[float], startup_s: float) -> float:
 def _up(policy: Policy, state: State, fleet: Fleet, need: _Need, wanted: int, now_s: float) -> Decision:
     replicas = _clamped(wanted, policy)
     went_up_at_s = now_s if replicas > state.replicas else state.went_up_at_s
-    reason = f"{_sentence(need.because)} need {wanted}."
+    reason = _sum(need, wanted, policy)
     limit, bound = _bound(policy, fleet, wanted, replicas)
     return Decision(replicas, State(replicas, went_up_at_s), wanted, limit, _joined(reason, bound))
 
@@ -270,7 +273,7 @@ def _down(
     replicas = _clamped(state.replicas, policy) if samples.silent_gateways or resting else floor
     replicas = min(replicas, max(state.replicas, policy.min_replicas))
     after = State(replicas, state.went_up_at_s)
-    reason = f"{_sentence(need.because)} {'needs' if wanted == 1 else 'need'} {wanted}."
+    reason = _sum(need, wanted, policy)
     if ended and replicas < state.replicas:
         reason = f"{reason} {ended}."
     limit: Limit | None
@@ -341,7 +344,7 @@ def _swings(seconds: Sequence[float]) -> float:
 
 
 def _replicas(level: float, policy: Policy, surplus: float = 0.0) -> int:
-    return max(math.ceil(level / policy.target_concurrency + surplus - 1e-9), 0)
+    return max(math.ceil(level / policy.target_concurrency + surplus - _NOISE), 0)
 
 
 def _clamped(replicas: int, policy: Policy) -> int:
@@ -361,8 +364,14 @@ def _weighted_mean(seconds: Sequence[float], window_s: int) -> float:
     return total / sum(weights)
 
 
-def _sentence(text: str) -> str:
-    return text[0].upper() + text[1:]
+def _sum(need: _Need, wanted: int, policy: Policy) -> str:
+    """How the number follows: "12.0 in flight over 60 s + headroom 10.0 = 22.0, ÷ 2 → 11 replicas." """
+    # Of what is shown, so that whoever adds it up comes to the same; a little beyond a whole replica is seen to be beyond.
+    demand = round(need.demand, 1)
+    level = max(math.ceil(10 * (need.level - _NOISE * policy.target_concurrency)), 0) / 10
+    headroom = f"+ headroom {level - demand:.1f} = {level:.1f}, ÷ {policy.target_concurrency}"
+    replicas = "1 replica" if wanted == 1 else f"{wanted} replicas"
+    return f"{need.because[0].upper()}{need.because[1:]} {headroom} → {replicas}."
 
 
 def _joined(reason: str, bound: str) -> str:

@@ -4,7 +4,7 @@ Memory is promised once: a replica that uses all of its limit must find it there
 times over (`cpu_overcommit`), because it can be shared. A GPU belongs to one replica.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
 
@@ -48,6 +48,11 @@ class Placement:
         return MachineKey(self.engine, self.node)
 
 
+def keeps_caches(instance_type: InstanceType) -> bool:
+    """Its machines are the operator's: what a container leaves there is for its next start."""
+    return instance_type.infrastructure == "operator"
+
+
 def room_for(
     instance_type: InstanceType,
     nodes: Sequence[NodeCapacity],
@@ -68,11 +73,12 @@ def place(
     used: Mapping[MachineKey, Used],
     cpu_overcommit: float,
     siblings: Mapping[MachineKey, int] | None = None,
+    having: Collection[MachineKey] = (),
 ) -> Placement | None:
-    """The machine with the fewest of its siblings, so that no machine takes a whole container with it; of several the one
-    with the most room left for this type, so that load spreads; of those that all have plenty the one that was promised the
+    """The machine with the fewest of its siblings, so that no machine takes a whole container with it; of several one that has
+    its cache (`having`); of those the one with the most room left for this type, so that load spreads; of those that all have plenty the one that was promised the
     least, so that none has everything because it says that it is huge. None when nothing fits."""
-    first = best_machines(instance_type, nodes, used, cpu_overcommit, siblings, most=1)
+    first = best_machines(instance_type, nodes, used, cpu_overcommit, siblings, having, most=1)
     if not first:
         return None
     (node,) = first
@@ -86,6 +92,7 @@ def best_machines(
     used: Mapping[MachineKey, Used],
     cpu_overcommit: float,
     siblings: Mapping[MachineKey, int] | None = None,
+    having: Collection[MachineKey] = (),
     *,
     most: int,
 ) -> list[NodeCapacity]:
@@ -101,6 +108,7 @@ def best_machines(
         ((fits, node) for fits, node in candidates if fits > 0),
         key=lambda one: (
             -beside.get(one[1].key, 0),
+            one[1].key in having,
             min(one[0], _PLENTY),
             -used.get(one[1].key, Used()).memory_bytes,
             one[0],

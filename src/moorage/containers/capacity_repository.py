@@ -46,9 +46,14 @@ async def load_room(session: AsyncSession) -> Room:
     return Room(await list_nodes(session), await used_capacity(session))
 
 
-async def load_some_room(session: AsyncSession, instance_type: InstanceType, most: int) -> Room:
-    """Of so many machines at random that may be fit for it."""
+async def load_some_room(
+    session: AsyncSession, instance_type: InstanceType, most: int, having: Collection[MachineKey] = ()
+) -> Room:
+    """Of so many machines at random that may be fit for it, and of those that have its cache."""
     nodes = await some_nodes(session, instance_type, most)
+    if having:
+        missing = set(having) - {node.key for node in nodes}
+        nodes += [node for node in await list_nodes(session) if node.key in missing]
     used = await used_capacity(session, {node.engine for node in nodes})
     return Room(nodes, used, whole=False)
 

@@ -33,6 +33,12 @@ class DiskUse:
     limit_bytes: int
     """Its instance type's disk."""
     written_bytes: int
+    cache_bytes: int = 0
+    """What its cache holds, which has a bound of its own; but whoever fills a disk with it has filled the disk."""
+
+    @property
+    def taken_bytes(self) -> int:
+        return self.written_bytes + self.cache_bytes
 
 
 @dataclass(frozen=True)
@@ -47,7 +53,7 @@ def must_look(last: LastLook | None, space: DiskSpace, now_s: float) -> bool:
     if last is None:
         return True
     passed_s = now_s - last.at_s
-    if passed_s < last.took_s * (REST_PER_LOOK if space.free_bytes >= _reserve_bytes(space) else 1.0):
+    if passed_s < last.took_s * (REST_PER_LOOK if space.free_bytes >= reserve_bytes(space) else 1.0):
         return False
     fallen_bytes = last.free_bytes - space.free_bytes
     fallen = fallen_bytes >= min(FALLEN_BYTES, last.free_bytes * FALLEN_SHARE) and fallen_bytes > 0
@@ -60,16 +66,16 @@ def evictions(uses: Iterable[DiskUse], going: Collection[str], space: DiskSpace)
     coming_bytes = sum(use.written_bytes for use in uses if use.replica_id in going)
     uses = [use for use in uses if use.replica_id not in going]
     over = {use.replica_id: _wrote_too_much(use) for use in uses if use.written_bytes > use.limit_bytes}
-    reserve_bytes = _reserve_bytes(space)
-    if over or space.free_bytes + coming_bytes >= reserve_bytes:
+    reserve = reserve_bytes(space)
+    if over or space.free_bytes + coming_bytes >= reserve:
         return over
-    most = max(uses, key=lambda use: use.written_bytes, default=None)
-    if most is None or most.written_bytes < reserve_bytes * WORTHWHILE_SHARE:
+    most = max(uses, key=lambda use: use.taken_bytes, default=None)
+    if most is None or most.taken_bytes < reserve * WORTHWHILE_SHARE:
         return {}
     return {most.replica_id: _wrote_most(most)}
 
 
-def _reserve_bytes(space: DiskSpace) -> float:
+def reserve_bytes(space: DiskSpace) -> float:
     return min(RESERVE_BYTES, space.total_bytes * RESERVE_SHARE)
 
 
@@ -85,5 +91,5 @@ def _wrote_most(use: DiskUse) -> Verdict:
     return Verdict(
         Reason.DISK_FULL,
         "It was ended because the machine's disk was almost full and it had written the most to it, "
-        f"{size_in_words(use.written_bytes)}. Write less inside the container, or ask the operator for a larger disk.",
+        f"{size_in_words(use.taken_bytes)}. Write less inside the container, or ask the operator for a larger disk.",
     )

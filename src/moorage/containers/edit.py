@@ -55,6 +55,7 @@ def _as_sent(name: str, settings: ContainerSettings, secrets: ContainerSecrets) 
         "infrastructure": settings.infrastructure,
         "api_path": settings.api_path,
         "sleep_after_s": settings.sleep_after_s,
+        "cache": {"size_gib": settings.cache_gib} if settings.cache_gib is not None else None,
     }
 
 

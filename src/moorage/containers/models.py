@@ -206,6 +206,32 @@ class ReplicaRow(Base):
     """Since when another is to take its place, because its machine is to be empty. It serves until then."""
 
 
+class CacheRow(Base):
+    """What a container keeps on a machine between its starts. The row is there before anything is in it, and goes after it."""
+
+    __tablename__ = "container_caches"
+    __table_args__ = (
+        Index("uq_container_caches_container_id_engine", "container_id", "engine", unique=True),
+        Index("ix_container_caches_engine", "engine"),
+        CheckConstraint("size_bytes >= 0 AND compiled_bytes >= 0", name="sizes"),
+    )
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    container_id: Mapped[str] = mapped_column(ForeignKey("containers.id"))
+    engine: Mapped[str]
+    node: Mapped[str]
+    created_at: Mapped[CreatedAt]
+    used_at: Mapped[CreatedAt]
+    """When a replica last had it."""
+    measured_at: Mapped[datetime | None]
+    size_bytes: Mapped[int] = mapped_column(BigInteger, default=0, server_default="0")
+    compiled_bytes: Mapped[int] = mapped_column(BigInteger, default=0, server_default="0")
+    warm_version: Mapped[int] = mapped_column(default=0, server_default="0")
+    """The newest version of the container's settings that became ready with it; 0: nobody knows what is in it."""
+    deleting_at: Mapped[datetime | None]
+    """Since when somebody wants it gone; it goes once no replica has it."""
+
+
 class MachineDoubtRow(Base):
     """So many replicas of a machine are missing at once that its engine is rather wrong than right. Until they are back,
     or the time for that is over, or the operator says that they are gone."""
@@ -241,6 +267,28 @@ class GatewayRow(Base):
     id: Mapped[str] = mapped_column(primary_key=True)
     started_at: Mapped[datetime]
     seen_at: Mapped[datetime]
+    limit_divisor: Mapped[int | None]
+    """It lets in this part of each rate where `limit_shares` says nothing else, or less. Null: of a version that knows nothing of
+    other gateways."""
+    limits_agreed_at: Mapped[datetime | None]
+    """When it last looked what the others let in."""
+
+
+class LimitShareRow(Base):
+    """What a gateway holds of a limit that some gateway uses much of; of any other each has an equal part."""
+
+    __tablename__ = "limit_shares"
+
+    scope: Mapped[str] = mapped_column(primary_key=True)
+    """Whose requests are counted: `rate_rules.Scope`."""
+    subject: Mapped[str] = mapped_column(primary_key=True)
+    """The key or the organization."""
+    gateway_id: Mapped[str] = mapped_column(
+        ForeignKey("gateways.id", ondelete="CASCADE"), primary_key=True, index=True
+    )
+    held: Mapped[int]
+    used: Mapped[int]
+    hungry: Mapped[bool]
 
 
 class ReplicaRouteRow(Base):

@@ -309,7 +309,7 @@ def _deployment_failure(
     served = container.serving_generation == container.generation and not container.waking
     if not served:
         mine = [replica for replica in seen if replica.generation == container.generation]
-        if any(replica.state in LIVE for replica in mine):
+        if any(replica.state in LIVE and not (replica.untried and newest is not None) for replica in mine):
             return None
         if newest is not None and newest.reason in NOT_ITS_FAULT:
             return None

@@ -7,6 +7,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from moorage.containers.spec import (
     DEFAULT_HEALTH_TIMEOUT_S,
+    LARGEST_CACHE_GIB,
     LONGEST_IDLENESS_S,
     MOST_REPLICAS,
     SHORTEST_IDLENESS_S,
@@ -78,6 +79,12 @@ class EndpointLimits(_Strict):
     """Send a request whose connection broke without an answer to another replica. It may then run twice."""
 
 
+class CacheSettings(_Strict):
+    """Room on each of its machines for weights and compiled kernels, which later starts find there."""
+
+    size_gib: int = Field(ge=1, le=LARGEST_CACHE_GIB)
+
+
 class ContainerCreate(_Strict):
     name: str = Field(max_length=200)
     category: Text | None = Field(default=None, max_length=64)
@@ -94,6 +101,8 @@ class ContainerCreate(_Strict):
     infrastructure: Literal["operator", "community", "any"] = "operator"
     sleep_after_s: int | None = Field(default=None, ge=SHORTEST_IDLENESS_S, le=LONGEST_IDLENESS_S)
     """Without a request for so long it sleeps: no replicas, no further hours. The next request wakes it, and waits. Null: never."""
+    cache: CacheSettings | None = None
+    """Shared by its replicas on a machine and by later starts there, and by nobody else. Null: none, and what there was is deleted."""
 
 
 class SettingsPatch(_Strict):
@@ -111,6 +120,7 @@ class SettingsPatch(_Strict):
     api_path: ApiPath = ApiPath.API_V1
     infrastructure: Literal["operator", "community", "any"] = "operator"
     sleep_after_s: int | None = Field(default=None, ge=SHORTEST_IDLENESS_S, le=LONGEST_IDLENESS_S)
+    cache: CacheSettings | None = None
 
 
 class ContainerPatch(SettingsPatch):
@@ -172,7 +182,7 @@ class RestartRequest(_Strict):
 
 
 class FixRead(_Strict):
-    """A change of one setting that would likely mend a failed container."""
+    """A change of one setting that would likely fix a failed container."""
 
     field: str
     before: int | str = Field(alias="from")
@@ -227,7 +237,7 @@ class Container(BaseModel):
     reason: str | None
     message: str | None
     fix: FixRead | None
-    """What `POST …/fix` would change; null where the mend is not a setting."""
+    """What `POST …/fix` would change; null where no setting would fix it."""
     endpoint_url: str
     replicas: ReplicaCounts
     progress: dict[str, Any] | None
@@ -254,6 +264,7 @@ class Container(BaseModel):
     """Null once it has been woken."""
     woken_at: datetime | None
     """While it wakes: since when."""
+    cache: CacheSettings | None
     price_per_hour_microusd: int
     """Of one replica."""
     draft: DraftSummary | None

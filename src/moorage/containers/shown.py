@@ -12,6 +12,7 @@ from moorage.containers.models import ContainerRow
 from moorage.containers.rollout import Rollout
 from moorage.containers.schemas import (
     AutoscalingResources,
+    CacheSettings,
     Container,
     DraftSummary,
     EndpointLimits,
@@ -89,6 +90,7 @@ def container_json(
         asleep=is_asleep(row) and row.state == ContainerState.RUNNING,
         asleep_since=row.asleep_since,
         woken_at=row.woken_at,
+        cache=CacheSettings(size_gib=spec.cache_gib) if spec.cache_gib is not None else None,
         price_per_hour_microusd=price_per_hour_microusd,
         draft=draft_summary(row),
         version=row.version,

@@ -14,6 +14,8 @@ DEFAULT_PORT = 8000
 DEFAULT_HEALTH_TIMEOUT_S = 300
 SHORTEST_IDLENESS_S, LONGEST_IDLENESS_S = 10, 86_400
 """After which a container may sleep: not before all gateways have had the time to say that nothing is asked of it."""
+LARGEST_CACHE_GIB = 4096
+"""That anybody can ask for; the operator may set less (`largest_cache_gib`)."""
 MAX_REPLICAS = 30
 """Of one container, unless the operator has raised its project's limit."""
 MOST_REPLICAS = 1000
@@ -110,6 +112,12 @@ class ContainerSettings:
     api_path: ApiPath = ApiPath.API_V1
     sleep_after_s: int | None = None
     """Of idleness; None: it never sleeps."""
+    cache_gib: int | None = None
+    """Room for its cache on each machine; None: it has none."""
+
+    @property
+    def cache_bytes(self) -> int | None:
+        return self.cache_gib * 2**30 if self.cache_gib is not None else None
 
     @property
     def command(self) -> tuple[str, ...] | None:

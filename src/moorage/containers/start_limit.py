@@ -29,7 +29,7 @@ def start_limit(per_hour: int, until: datetime) -> Verdict:
     return Verdict(
         Reason.START_LIMIT,
         f"It failed to start {per_hour} times within an hour. It may start again at {until:%H:%M:%S} UTC; "
-        "use the time to mend what its logs say.",
+        "use the time to fix what its logs say.",
     )
 
 

@@ -41,6 +41,9 @@ async def validated(
     if wanted.health_check.path is not None:
         path = wanted.health_check.path
         _try(problems, "health_check.path", lambda: checked_health_path(path))
+    if wanted.cache is not None:
+        size_gib = wanted.cache.size_gib
+        _try(problems, "cache", lambda: _check_cache(size_gib, settings))
     problems += await _resource_problems(session, wanted)
     _raise(problems)
     _refuse_private_registry(image, wanted.registry, settings)
@@ -72,6 +75,21 @@ def _refuse_private_registry(image: str, registry: RegistryWrite, settings: Sett
             code="registry_address_not_allowed",
             fields=(FieldError("image", "must be at a public registry"),),
         )
+
+
+def largest_cache_gib(settings: Settings) -> int:
+    """That a container may have here; 0 where none may have one."""
+    in_cluster_only = settings.kubernetes is not None and settings.docker_host is None
+    return 0 if in_cluster_only else settings.largest_cache_gib
+
+
+def _check_cache(size_gib: int, settings: Settings) -> None:
+    if largest_cache_gib(settings) == 0:
+        raise ValueError(
+            "must be left out here: containers of this installation run in a Kubernetes cluster, which keeps no caches"
+        )
+    if size_gib > settings.largest_cache_gib:
+        raise ValueError(f"must have a size_gib of at most {settings.largest_cache_gib}")
 
 
 def _raise(problems: list[FieldError]) -> None:
@@ -119,6 +137,7 @@ def _settings_of(wanted: ContainerCreate, image: str) -> ContainerSettings:
         infrastructure=wanted.infrastructure,
         api_path=wanted.api_path,
         sleep_after_s=wanted.sleep_after_s,
+        cache_gib=wanted.cache.size_gib if wanted.cache is not None else None,
         **scaling,
     )
 

@@ -135,7 +135,7 @@ def verdict_while_unready(
     if probe is not None and probe.failure is ProbeFailure.STATUS:
         return Verdict(
             Reason.HEALTH_CHECK_STATUS,
-            f"GET {health_path} answered {probe.status}; expected 200. Mend the health path or the server.",
+            f"GET {health_path} answered {probe.status}; expected 200. Fix the health path or the server.",
         )
     expected = f"0.0.0.0:{port}"
     on_port = [socket for socket in sockets if socket.port == port]

@@ -161,6 +161,8 @@ class ReplicaView:
     moving: bool = False
     """Its machine is to be empty: it serves until another of its slot does."""
     routed_at: datetime | None = None
+    untried: bool = False
+    """It has not begun, because another fills the cache of its machine first (`caches/turns.py`)."""
     replaced: bool = False
     """It drains because it failed: its successor need not wait for its end, unless another such one drains in its slot."""
 

@@ -77,6 +77,28 @@ class Image:
 
 
 @dataclass(frozen=True)
+class CacheSpec:
+    """Room on its machine for what a container downloads and compiles (docs/caches.md)."""
+
+    size_bytes: int
+    """More than this it must not hold; whoever watches sees to that."""
+    kept: bool = True
+    """For the container's other replicas there and for its later starts. Otherwise it is this replica's alone and ends with it."""
+
+
+@dataclass(frozen=True)
+class HeldCache:
+    container_id: ContainerId
+    replica_id: ReplicaId | None
+    """Of one that is not kept: whose it is."""
+    size_bytes: int
+    compiled_bytes: int
+    """Of that, what compilers wrote; the rest was downloaded."""
+    in_use: bool
+    """A process that has it runs, or is about to."""
+
+
+@dataclass(frozen=True)
 class ReplicaSpec:
     """Everything an engine needs to start one replica; nothing in it is looked up later."""
 
@@ -105,6 +127,7 @@ class ReplicaSpec:
     """Where it must not go, for such an engine."""
     only_node: str | None = None
     """The one place where it may go, for such an engine."""
+    cache: CacheSpec | None = None
 
 
 class ReplicaPhase(StrEnum):
@@ -325,7 +348,24 @@ class Lifecycle(Protocol):
         """Ask the process to end, kill it after `grace_s`; returns when it has ended."""
         ...
 
-    async def remove(self, engine_id: str) -> None: ...
+    async def remove(self, engine_id: str) -> None:
+        """With its cache, unless that is kept."""
+        ...
+
+    async def caches(self) -> list[HeldCache]:
+        """Complete or an error. It may take long: it looks through all of them."""
+        ...
+
+    async def trim_cache(
+        self, container_id: ContainerId, replica_id: ReplicaId | None, to_bytes: int
+    ) -> HeldCache | None:
+        """Take away what was not used for longest, whole models at a time, until it holds no more than that; nothing that a
+        process uses. What it holds then; None where there is no such cache."""
+        ...
+
+    async def remove_cache(self, container_id: ContainerId, replica_id: ReplicaId | None) -> bool:
+        """False where something still uses it; what is gone already is fine."""
+        ...
 
     async def inspect(self, replica_id: ReplicaId) -> ObservedReplica | None: ...
 

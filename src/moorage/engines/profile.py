@@ -5,8 +5,8 @@ function (`docker/create.py`). Nothing else decides what a container may do, so 
 scale cannot differ.
 
 Deliberately allowed, because users' images need them: uid 0 inside the container and a writable root
-filesystem. Deliberately absent: host namespaces, devices and bind mounts other than those of an assigned GPU, the engine's
-socket, added capabilities. There is no field for them, so no caller can ask.
+filesystem. Deliberately absent: host namespaces, devices and bind mounts other than those of an assigned GPU and the container's
+own cache, the engine's socket, added capabilities. There is no field for them, so no caller can ask.
 """
 
 import json
@@ -17,6 +17,7 @@ from importlib import resources
 from typing import Any
 
 from moorage.engines.base import GpuHandover, ReplicaSpec
+from moorage.engines.cache_environment import cache_variables
 from moorage.engines.gpu_environment import DRIVER_CAPABILITIES, ORDERS, VISIBLE_DEVICES, may_order_devices
 
 CPU_PERIOD_US = 100_000
@@ -163,6 +164,7 @@ def profile_for(spec: ReplicaSpec, runtime: str | None = None, gpus: GpuGrant | 
         init=False,
         gpus=gpus,
         environment={
+            **(cache_variables(spec.environment) if spec.cache is not None else {}),
             "PORT": str(spec.port),
             **{name: value for name, value in spec.environment.items() if not may_order_devices(name)},
             **forced,

@@ -6,7 +6,7 @@ that a test chooses.
 
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from moorage.engines.base import (
     IMAGE_GONE,
@@ -14,6 +14,7 @@ from moorage.engines.base import (
     Failure,
     GpuHandover,
     GpuUsage,
+    HeldCache,
     Image,
     ImageRequest,
     ListeningSocket,
@@ -28,6 +29,7 @@ from moorage.engines.base import (
 )
 from moorage.engines.diagnosis import Attempt, NameAnswer, NetworkDiagnosis, NetworkQuestions, Outcome
 from moorage.engines.simulated_machine import (
+    SimulatedCache,
     SimulatedImage,
     SimulatedMachine,
     SimulatedOutput,
@@ -141,6 +143,8 @@ class SimulatedEngine:
             out_of_memory=replica.image.out_of_memory,
         )
         self._machine.put(started)
+        if spec.cache is not None:
+            self._fill_cache(started, starts_at)
         return started.observed(now)
 
     async def stop(self, engine_id: str, grace_s: float) -> None:
@@ -162,6 +166,31 @@ class SimulatedEngine:
         replica = self._own(engine_id)
         if replica is not None:
             self._machine.drop(replica)
+            self._machine.caches.pop((replica.spec.container_id, replica.spec.replica_id), None)
+
+    async def caches(self) -> list[HeldCache]:
+        await self._reach()
+        ours = [key for key in self._machine.caches if self._cache(*key) is not None]
+        return [self._held(*key) for key in ours]
+
+    async def trim_cache(
+        self, container_id: ContainerId, replica_id: ReplicaId | None, to_bytes: int
+    ) -> HeldCache | None:
+        await self._reach()
+        cache = self._cache(container_id, replica_id)
+        if cache is None:
+            return None
+        if not self._held(container_id, replica_id).in_use:
+            cache.size_bytes = min(cache.size_bytes, to_bytes)
+        return self._held(container_id, replica_id)
+
+    async def remove_cache(self, container_id: ContainerId, replica_id: ReplicaId | None) -> bool:
+        await self._reach()
+        if self._cache(container_id, replica_id) is not None:
+            if self._held(container_id, replica_id).in_use:
+                return False
+            del self._machine.caches[container_id, replica_id]
+        return True
 
     async def inspect(self, replica_id: ReplicaId) -> ObservedReplica | None:
         await self._reach()
@@ -321,6 +350,31 @@ class SimulatedEngine:
     def _hear(self) -> None:
         if not self._machine.reachable:
             raise EngineError(f"The engine of {self._machine.name} does not answer.")
+
+    def _fill_cache(self, replica: SimulatedReplica, began_at: datetime) -> None:
+        spec, image = replica.spec, replica.image
+        key = (spec.container_id, None if spec.cache is not None and spec.cache.kept else spec.replica_id)
+        there = self._machine.caches.get(key)
+        if there is None or there.size_bytes < image.cached_bytes or there.whole_at > began_at:
+            self._machine.downloads.append(spec.container_id)
+            whole_at = began_at + timedelta(seconds=image.listens_after_s)
+            size_bytes = max(image.cached_bytes, there.size_bytes if there is not None else 0)
+            self._machine.caches[key] = SimulatedCache(self._installation_id, size_bytes, whole_at)
+
+    def _cache(self, container_id: str, replica_id: str | None) -> SimulatedCache | None:
+        cache = self._machine.caches.get((container_id, replica_id))
+        return cache if cache is not None and cache.installation_id == self._installation_id else None
+
+    def _held(self, container_id: str, replica_id: str | None) -> HeldCache:
+        now, cache = self._clock.now(), self._machine.caches[container_id, replica_id]
+        in_use = any(
+            one.spec.container_id == container_id
+            and one.phase(now) is not ReplicaPhase.EXITED
+            and replica_id in (None, one.spec.replica_id)
+            for one in self._machine.replicas.values()
+        )
+        kept_for = ReplicaId(replica_id) if replica_id is not None else None
+        return HeldCache(ContainerId(container_id), kept_for, cache.size_bytes, 0, in_use)
 
     def _create(self, spec: ReplicaSpec) -> SimulatedReplica:
         image = next(

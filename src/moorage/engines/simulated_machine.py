@@ -57,6 +57,8 @@ class SimulatedImage:
     memory_bytes: int = 1_000_000
     written_bytes: int = 0
     """To its disk."""
+    cached_bytes: int = 0
+    """What it puts into its cache, unless that is there; all of it by the time that it listens."""
     gpu_usage: GpuUsage = field(default_factory=lambda: GpuUsage(0.0, 0, 30.0, 70.0))
     """Of each of its devices."""
     commands: frozenset[str] | None = None
@@ -122,6 +124,13 @@ class SimulatedReplica:
 
 
 @dataclass
+class SimulatedCache:
+    installation_id: InstallationId
+    size_bytes: int
+    whole_at: datetime
+
+
+@dataclass
 class SimulatedMachine:
     """What an engine's daemon would be: it outlives engines, and several installations may share one
     without seeing each other."""
@@ -158,6 +167,10 @@ class SimulatedMachine:
     """Images, by the engine's reference, that were fetched from a registry."""
     pruned: set[str] = field(default_factory=set)
     """Images, by the engine's reference, that were here and are not any more."""
+    caches: dict[tuple[str, str | None], SimulatedCache] = field(default_factory=dict)
+    """By container, and by replica where they are not kept."""
+    downloads: list[str] = field(default_factory=list)
+    """Containers, one of whose replicas began and did not find all of it in its cache."""
     replicas: dict[str, SimulatedReplica] = field(default_factory=dict)
     """By engine id."""
     removals: list[tuple[datetime, SimulatedReplica]] = field(default_factory=list)

@@ -28,6 +28,7 @@ from moorage.containers import endpoints as containers
 from moorage.containers import instance_type_endpoints as instance_types
 from moorage.containers import project_endpoints as projects
 from moorage.containers import suspension_endpoints as suspension
+from moorage.containers.caches import endpoints as caches
 from moorage.containers.canaries import endpoints as canaries
 from moorage.containers.capacity_repository import count_replicas
 from moorage.containers.doctor import endpoints as doctor
@@ -108,6 +109,7 @@ _PARTS = (
     canaries,
     versions,
     sleep,
+    caches,
     doctor,
     events,
     capsules,

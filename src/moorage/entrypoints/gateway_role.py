@@ -19,13 +19,15 @@ from moorage.entrypoints.sockets import (
 from moorage.gateway.agent import GatewayAgent, stable_gateway_id
 from moorage.gateway.config import GatewayConfig
 from moorage.gateway.connection_shares import DESCRIPTORS_MAX, share_connections
-from moorage.gateway.dataplane import DataPlane
+from moorage.gateway.dataplane import Applied, DataPlane
 from moorage.gateway.holding.holder import Holder
 from moorage.gateway.holding.limits import HoldLimits
 from moorage.gateway.holding.records import HeldRecords
 from moorage.gateway.holding.waking import Waker
+from moorage.gateway.limit_shares import LimitShares
 from moorage.gateway.request_reader import RequestReader
 from moorage.gateway.samples import SampleReporter
+from moorage.gateway.table import GatewayTable
 from moorage.gateway.version_figures import VersionFigures
 from moorage.kit.clock import system_clock
 from moorage.kit.database import Database, Listener
@@ -50,7 +52,13 @@ async def serve(settings: Settings) -> None:
     dataplane = create_dataplane(settings)
     gateway_id = stable_gateway_id(settings.home)
     holder = create_holder(settings, gateway_id, database)
-    agent = GatewayAgent(gateway_id, database, listener, dataplane, system_clock, holder.applied)
+    shares = LimitShares(gateway_id, database, listener, dataplane, system_clock)
+
+    def applied(table: GatewayTable, what: Applied) -> None:
+        holder.applied(table, what)
+        shares.applied(table, what)
+
+    agent = GatewayAgent(gateway_id, database, listener, dataplane, system_clock, applied, shares.join)
     samples = SampleReporter(gateway_id, database, dataplane, system_clock)
     figures = VersionFigures(gateway_id, database, dataplane, system_clock)
     requests = RequestReader(
@@ -74,6 +82,7 @@ async def serve(settings: Settings) -> None:
                 "samples": samples.run(),
                 "version figures": figures.run(),
                 "agent": agent.run(),
+                "limit shares": shares.run(),
                 "schema": look_for_good(
                     "schema", partial(tell_of_other_schema, database), _SCHEMA_EVERY_S, asyncio.Event()
                 ),

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from moorage.catalog.handover_words import handover_sentence
+from moorage.containers.caches.repository import CachesOfMachine
 from moorage.containers.operator.endpoints import SILENT_AFTER_S
 from moorage.containers.reconciler.doubt_repository import Doubt
 from moorage.containers.repository import GatewayStatus
@@ -82,6 +83,17 @@ def image_parts(images: Mapping[MachineKey, tuple[int, int]], kept_s: int) -> li
             f"{count} pulled, {size_bytes / 2**30:.1f} GiB; an unused one goes after {kept_s / 3600:g} h.",
         )
         for machine, (count, size_bytes) in images.items()
+    ]
+
+
+def cache_parts(caches: Sequence[CachesOfMachine], kept_s: int) -> list[Part]:
+    return [
+        Part(
+            f"caches {one.node}",
+            State.OK,
+            f"{one.count} of containers, {one.size_bytes / 2**30:.1f} GiB; an unused one goes after {kept_s / 86400:g} days.",
+        )
+        for one in caches
     ]
 
 

@@ -12,7 +12,12 @@ from datetime import timedelta
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.autoscaling.repository import purge_decisions_of_deleted
-from moorage.containers.retention_repository import purge_activities, purge_containers, purge_replicas
+from moorage.containers.retention_repository import (
+    forget_caches_of_gone_machines,
+    purge_activities,
+    purge_containers,
+    purge_replicas,
+)
 from moorage.identity.api_keys.repository import purge_ended_keys, purge_temporary_keys
 from moorage.identity.device.repository import purge_device_logins
 from moorage.identity.providers.repository import purge_attempts
@@ -73,6 +78,7 @@ class Housekeeping:
             await purge_device_logins(session)
             await purge_old_requests(session)
             await purge_deliveries(session)
+            await forget_caches_of_gone_machines(session)
             await purge_held(session, timedelta(days=self.settings.log_retention_days))
         replicas_kept = timedelta(days=self.settings.replica_retention_days)
         await self._purge(lease, (purge_replicas, purge_released_hours), replicas_kept)

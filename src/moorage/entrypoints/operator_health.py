@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.catalog.repository import images_of_nodes, list_nodes, nodes_seen_s_ago
+from moorage.containers.caches.repository import caches_by_machine
 from moorage.containers.reconciler.doubt_repository import list_doubts
 from moorage.containers.repository import list_gateways
 from moorage.entrypoints import health_parts as parts
@@ -77,6 +78,7 @@ async def _of_the_database(session: AsyncSession, settings: Settings) -> list[Pa
         *parts.isolation_parts(await list_nodes(session)),
         *parts.host_parts(await list_nodes(session)),
         *parts.image_parts(await images_of_nodes(session), settings.unused_images_kept_s),
+        *parts.cache_parts(await caches_by_machine(session), settings.unused_caches_kept_s),
         *parts.gateway_parts(await list_gateways(session)),
         *parts.reconciler_parts(tuple(RECONCILERS), await reconciler_statuses(session), now),
         parts.queue_part("mail", mail_queue, now, mails),

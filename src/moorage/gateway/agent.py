@@ -7,7 +7,7 @@ When it fails: it tries again in a moment. When HAProxy dies it is started again
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Awaitable, Callable, Mapping, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -38,6 +38,10 @@ class ForgottenError(MoorageError):
     code = "gateway_forgotten"
 
 
+async def _nothing() -> None:
+    pass
+
+
 @dataclass
 class GatewayAgent:
     gateway_id: GatewayId
@@ -47,6 +51,8 @@ class GatewayAgent:
     clock: Clock
     on_applied: Callable[[GatewayTable, Applied], None] = lambda _table, _applied: None
     """Told what HAProxy serves from now on."""
+    on_registered: Callable[[], Awaitable[None]] = _nothing
+    """Before anything is read: what has to be said of a gateway that was not there before."""
     _changed: asyncio.Event = field(init=False, default_factory=asyncio.Event)
     _named: set[str] = field(init=False, default_factory=set)
     """Containers that are said to have changed."""
@@ -112,6 +118,7 @@ class GatewayAgent:
         if not self._registered:
             async with self.database.transaction() as session:
                 await repository.register_gateway(session, self.gateway_id)
+            await self.on_registered()
             self._registered = True
         async with self.database.transaction() as session:
             # One picture for all reads: the fingerprint must be that of the table beside it, else a change that is

@@ -22,6 +22,7 @@ from moorage.gateway.map_values import (
     route_key,
     route_value,
 )
+from moorage.gateway.rate_rules import LIMITS_MAP
 from moorage.gateway.runtime_socket import HaproxyError
 from moorage.gateway.table import KeyEntry
 from moorage.gateway.workers import AllWorkers, TotalLoad
@@ -65,6 +66,16 @@ class Changes:
         await self._all_workers.change_map(revoked + altered, self._workers)
         await self._map(KEYS_MAP, before, after)
         return replace(live, keys=target.keys)
+
+    async def limit_divisor(self, live: Layout, divisor: int) -> Layout:
+        """In old workers too: on connections that are kept open they let in requests for a while."""
+        target = replace(live, limit_divisor=divisor)
+        before, after = render.limit_entries(live), render.limit_entries(target)
+        path = self._config.map_path(LIMITS_MAP)
+        changed = [commands.set_map(path, key, value) for key, value in after.items() if key in before]
+        await self._all_workers.change_map(changed, self._workers)
+        await self._map(LIMITS_MAP, before, after)
+        return target
 
     async def servers_and_routes(self, live: Layout, target: Layout) -> Layout:
         """Returns what HAProxy holds afterwards."""

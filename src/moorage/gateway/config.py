@@ -65,7 +65,7 @@ class GatewayConfig:
     request_timeout_s: int = 15
     """For a request's head; at the management address also for its body, as far as it fits into a buffer."""
     key_requests_per_s: int = 1000
-    """Of one key at this gateway, over 10 s; beyond, 429."""
+    """Of one key, at all gateways together, over 10 s; beyond, 429."""
     organization_requests_per_s: int = 3000
     keep_alive_timeout_s: int = 20
     """Between two requests of a client. Longer than HTTP libraries keep a connection (5 to 15 s), and shorter than

@@ -36,6 +36,7 @@ from moorage.gateway.layout import (
 from moorage.gateway.liveness import Health, Liveness
 from moorage.gateway.map_values import keys_from, routes_from
 from moorage.gateway.process import HaproxyProcess
+from moorage.gateway.rate_rules import LIMITS_MAP
 from moorage.gateway.runtime_socket import HaproxyError
 from moorage.gateway.statefiles import StateFiles, health_paths_from
 from moorage.gateway.table import GatewayTable
@@ -74,7 +75,7 @@ class DataPlane:
         initial_slots: int = 64,
         clock: Clock = system_clock,
     ) -> None:
-        self._config = config
+        self.config = config
         self._initial_slots = initial_slots
         self._clock = clock
         self._files = StateFiles(config.state_dir)
@@ -129,6 +130,27 @@ class DataPlane:
             slots = sorted({slot for slot, replica_id in live if replica_id in replicas})
             return {slot: slot_answers(await self.process.worker.whole_slot_stat(slot)) for slot in slots}
 
+    async def limit_divisor(self) -> int:
+        """As HAProxy has it."""
+        async with self._lock:
+            self._live = self._live or await self._read_live()
+            return self._live.limit_divisor
+
+    async def knows_no_key(self) -> bool:
+        """So it can let nobody in."""
+        async with self._lock:
+            self._live = self._live or await self._read_live()
+            return not self._live.keys
+
+    async def divide_limits(self, divisor: int) -> None:
+        """Lets in that part of every rate from now on, wherever no other share is set."""
+        async with self._lock:
+            live, self._live = self._live or await self._read_live(), None
+            if divisor != live.limit_divisor:
+                await self._persist(replace(live, limit_divisor=divisor))
+                live = await self._changes(await self.process.master.workers()).limit_divisor(live, divisor)
+            self._live = live
+
     async def usage(self) -> Mapping[ContainerId, ContainerUse]:
         """What each container did since the last call, exact across reloads and changes of owner. From the first call on:
         what was before is not known."""
@@ -140,9 +162,9 @@ class DataPlane:
             self._usage.lost()
             self._persisted = None
             await self._persist(self._files.read(self._initial_slots) or Layout(self._initial_slots))
-        adopted = await self.process.adopt_or_start(self._config.state_dir / render.CONFIG_FILE)
+        adopted = await self.process.adopt_or_start(self.config.state_dir / render.CONFIG_FILE)
         info = await self.process.worker.info()
-        if adopted and info.get("description", "").split(" ")[0] != render.fingerprint(self._config):
+        if adopted and info.get("description", "").split(" ")[0] != render.fingerprint(self.config):
             # It was started with other settings, or by a version with other rules.
             await self._persist(await self._read_live())
             await self._reload()
@@ -259,7 +281,7 @@ class DataPlane:
         return TotalLoad(current, dict(in_flight))
 
     def _changes(self, workers: Workers, *, count: int = 0) -> Changes:
-        changes = Changes(self._config, self.process.worker, self._all_workers, workers, self._clock)
+        changes = Changes(self.config, self.process.worker, self._all_workers, workers, self._clock)
         changes.count = count
         return changes
 
@@ -275,10 +297,10 @@ class DataPlane:
         self._persisted = layout
 
     def _write(self, layout: Layout, keys_text: str | None) -> None:
-        self._files.write(render.render_files(self._config, layout, keys_text=keys_text))
+        self._files.write(render.render_files(self.config, layout, keys_text=keys_text))
 
     async def _read_live(self) -> Layout:
-        worker, path_of = self.process.worker, self._config.map_path
+        worker, path_of = self.process.worker, self.config.map_path
         layout = Layout(
             slots=max((await worker.load()).slots),
             routes=routes_from(
@@ -289,6 +311,9 @@ class DataPlane:
             health_paths=health_paths_from(await worker.map_entries(path_of(HEALTH_MAP))),
             keys=keys_from(await worker.map_entries(path_of(KEYS_MAP))),
             door_authorities=await self._live_authorities(),
+            limit_divisor=render.limit_divisor_from(
+                await worker.map_entries(path_of(LIMITS_MAP), may_be_absent=True)
+            ),
         )
         layout = with_canaries(layout)
         pid = await worker.pid()

@@ -16,12 +16,9 @@ from moorage.gateway.connection_shares import (
     share_tables,
 )
 from moorage.gateway.console_access import console_access
+from moorage.gateway.known_paths import KNOWN_MAP, note_known
 from moorage.gateway.map_values import (
     KEY_EXPIRY,
-    KEY_ID,
-    KEY_LENGTH_WITHOUT_RATE,
-    KEY_ORGANIZATION,
-    KEY_OWN_RATE,
     NO_SLOT,
     PATH_PREFIX,
     PROJECT,
@@ -30,7 +27,8 @@ from moorage.gateway.map_values import (
     ROUTE_SERVES_V1,
     ROUTE_SLOT,
 )
-from moorage.gateway.request_log import LOG_FORMAT
+from moorage.gateway.rate_rules import limit_rates, rate_tables
+from moorage.gateway.request_log import log_format
 from moorage.gateway.table import ID_LENGTH, USUAL_LIMITS
 
 KEYS_MAP = "keys.map"
@@ -52,8 +50,6 @@ _REQUEST_ID = f"req_%Ts-{_RANDOM}{_RANDOM}"
 """A second and 64 random bits: among 10,000 requests of one second no two are alike (1 in 10¹¹). A UUID, which HAProxy
 prints by way of printf, costs eight times as much as a header."""
 _PROMISED, _STOCK = "/api/v1/", "/v1/"
-_RATE_WINDOW_S = 10
-_OWN_RATE_WINDOW_S = 60
 
 
 def endpoint_frontend(config: GatewayConfig) -> str:
@@ -81,7 +77,8 @@ def endpoint_frontend(config: GatewayConfig) -> str:
             ),
             _key(config),
             _container(config),
-            _rate(config),
+            limit_rates(config),
+            _note_as_running(),
             _what_the_container_sees(config),
             f"    use_backend slot_%[var(txn.route),{ROUTE_SLOT}]",
             "    default_backend nowhere",
@@ -90,7 +87,7 @@ def endpoint_frontend(config: GatewayConfig) -> str:
             f"    http-request return status 503 {endpoint_error('container_not_running')} hdr Retry-After 5",
             "",
             share_tables(ENDPOINT_FRONTEND, per_source, speaks_http2=speaks_http2)
-            + _rate_tables()
+            + rate_tables()
             + _running_table(config)
             + canary_table(),
         ]
@@ -165,7 +162,7 @@ def _log_requests(config: GatewayConfig) -> str:
         return ""
     return f"""
     log ring@requests format raw local0
-    log-format "{LOG_FORMAT}\""""
+    log-format "{log_format(config.map_path(KNOWN_MAP))}\""""
 
 
 def _key(config: GatewayConfig) -> str:
@@ -215,40 +212,11 @@ def _container(config: GatewayConfig) -> str:
     http-request return status 503 {endpoint_error("container_not_running")} hdr Retry-After 5 if {{ var(txn.route) -m end :{NO_SLOT} }}"""
 
 
-def _rate(config: GatewayConfig) -> str:
-    of_key, of_organization = (
-        per_s * _RATE_WINDOW_S for per_s in (config.key_requests_per_s, config.organization_requests_per_s)
-    )
+def _note_as_running() -> str:
     return f"""\
-    # 4. Not more than its share. Only what is admitted counts: counting the refused too would lock a client out for good.
-    http-request track-sc0 var(txn.key),{KEY_ID} table key_requests
-    http-request track-sc1 var(txn.key),{KEY_ORGANIZATION} table organization_requests
-    http-request return status 429 {endpoint_error("rate_limited")} hdr Retry-After 1 if {{ sc0_gpc0_rate ge {of_key} }} or {{ sc1_gpc0_rate ge {of_organization} }}
-    # A key may have a limit of its own besides, per minute; it stands last in the map. A share comes free every 60/limit s.
-    http-request set-var(txn.own_rate) var(txn.key),{KEY_OWN_RATE} if {{ var(txn.key) -m len gt {KEY_LENGTH_WITHOUT_RATE} }}
-    acl own_rate var(txn.own_rate) -m found
-    http-request track-sc2 var(txn.key),{KEY_ID} table limited_keys if own_rate
-    http-request return status 429 {endpoint_error("rate_limited")} hdr Retry-After %[int({_OWN_RATE_WINDOW_S}),div(txn.own_rate),add(1)] if {{ sc2_gpc0_rate,sub(txn.own_rate) ge 0 }}
-    http-request sc-inc-gpc0(2)
-    http-request sc-inc-gpc0(0)
-    http-request sc-inc-gpc0(1)
     # It is let in. Which requests run with which key: a request's number is what `show sess all` calls its id.
     http-request set-var-fmt(txn.running) %[var(sess.hash_and_header),bytes(0,{HASH_START_LENGTH})]:%rt
     http-request track-sc{RUNNING_COUNTER} var(txn.running) table {RUNNING_TABLE}"""
-
-
-def _rate_tables() -> str:
-    return "\n".join(
-        f"""\
-backend {name} from base
-    stick-table type string len 24 size 100k expire {3 * window_s}s store gpc0,gpc0_rate({window_s}s)
-"""
-        for name, window_s in (
-            ("key_requests", _RATE_WINDOW_S),
-            ("organization_requests", _RATE_WINDOW_S),
-            ("limited_keys", _OWN_RATE_WINDOW_S),
-        )
-    )
 
 
 def _running_table(config: GatewayConfig) -> str:
@@ -271,5 +239,6 @@ def _what_the_container_sees(config: GatewayConfig) -> str:
     http-request set-uri %[pathq] unless {{ url -m beg / }}
     # The slash is our own, because nothing at all may follow the prefix; behind a prefix there is always one.
     http-request set-path /%[path,bytes({_PREFIX_LENGTH + 1})]{unless_by_host}
+{note_known(config.map_path(KNOWN_MAP)) if config.request_log_socket is not None else ""}
     # Of a server that has its API at /v1, the promised /api/v1/… leads there. Nothing else is changed, of nobody.
     http-request set-path %[path,bytes({len(_PROMISED) - len(_STOCK)})] if {{ {ROUTE_SERVES_V1} }} {{ path -m beg {_PROMISED} }}"""

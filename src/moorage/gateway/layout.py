@@ -28,6 +28,7 @@ ServerKey = tuple[int, ReplicaId]
 """A server is addressed by its slot and its replica's id."""
 
 MAX_SLOTS = 100_000
+MAX_LIMIT_DIVISOR = 1_000_000
 
 
 class ServerState(StrEnum):
@@ -89,11 +90,14 @@ class Layout:
     keys: Mapping[str, KeyEntry] = field(default_factory=dict)
     door_authorities: str = ""
     """As in the table. HAProxy reads them when it starts, and never again: others take a reload."""
+    limit_divisor: int = 1
+    """Which part of a rate this gateway lets in where nothing else was agreed on (`limit_sharing`)."""
 
     def __post_init__(self) -> None:
         check_certificates(self.door_authorities)
         if not 1 <= self.slots <= MAX_SLOTS:
             raise ValueError(f"{self.slots} slots are not between 1 and {MAX_SLOTS}")
+        check_limit_divisor(self.limit_divisor)
         for slot, path in self.health_paths.items():
             check_slot(slot)
             check_health_path(path)
@@ -136,7 +140,9 @@ def place(table: GatewayTable, live: Layout, busy_slots: Set[int]) -> Layout:
     slots = live.slots
     while taken and max(taken) > slots:
         slots *= 2
-    return Layout(slots, routes, servers, health_paths, dict(table.keys), table.door_authorities)
+    return Layout(
+        slots, routes, servers, health_paths, dict(table.keys), table.door_authorities, live.limit_divisor
+    )
 
 
 def place_changed(table: GatewayTable, live: Layout, settled: GatewayTable) -> Layout:
@@ -166,6 +172,7 @@ def place_changed(table: GatewayTable, live: Layout, settled: GatewayTable) -> L
         kept_paths | dict(placed.health_paths),
         placed.keys,
         placed.door_authorities,
+        live.limit_divisor,
     )
 
 
@@ -194,6 +201,12 @@ def check_slot(slot: int) -> int:
     if not isinstance(slot, int) or isinstance(slot, bool) or not 1 <= slot <= MAX_SLOTS:
         raise ValueError(f"{slot!r} is not a slot")
     return slot
+
+
+def check_limit_divisor(value: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MAX_LIMIT_DIVISOR:
+        raise ValueError(f"{value!r} is not a number to divide limits by")
+    return value
 
 
 def _count_up() -> Iterator[int]:

@@ -34,9 +34,11 @@ from moorage.gateway.endpoint_rules import (
     slot_defaults,
 )
 from moorage.gateway.held_rules import RELEASED_CONNECTIONS, held_requests
+from moorage.gateway.known_paths import KNOWN, KNOWN_MAP
 from moorage.gateway.layout import Layout, PlacedServer
 from moorage.gateway.management_pace import limit_pace, pace_tables
 from moorage.gateway.map_values import canary_entries, key_value, map_key_of, route_key, route_value
+from moorage.gateway.rate_rules import DIVISOR_KEY, LIMITS_MAP
 from moorage.gateway.table import KeyEntry
 
 CONFIG_FILE = "haproxy.cfg"
@@ -66,6 +68,8 @@ def render_files(config: GatewayConfig, layout: Layout, *, keys_text: str | None
             for key, name in canary_entries(placed).items()
         ),
         MESSAGES_MAP: _map(f"{code} {message}" for code, message in status_503_by_cause().items()),
+        LIMITS_MAP: _map(f"{key} {value}" for key, value in limit_entries(layout).items()),
+        KNOWN_MAP: _map(f"{word} {word}" for word in KNOWN),
         SERVERS_LIST: _map(server_record(placed) for _, placed in sorted(layout.servers.items())),
         AUTHORITIES_FILE: layout.door_authorities,
     }
@@ -86,6 +90,15 @@ def fingerprint(config: GatewayConfig) -> str:
 def digest_of(authorities: str) -> str:
     """The second word of that description: whom a running HAProxy trusts that a replica is behind its door."""
     return hashlib.sha256(authorities.encode()).hexdigest()[:16] if authorities else _NO_AUTHORITIES
+
+
+def limit_entries(layout: Layout) -> dict[str, str]:
+    """Nothing where no other gateway lets in requests: then the rules have nothing to divide."""
+    return {DIVISOR_KEY: str(layout.limit_divisor)} if layout.limit_divisor > 1 else {}
+
+
+def limit_divisor_from(entries: Mapping[str, str]) -> int:
+    return int(entries.get(DIVISOR_KEY, "1"))
 
 
 def slot_name(slot: int) -> str:

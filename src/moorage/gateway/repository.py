@@ -35,11 +35,12 @@ from moorage.containers.repository import mark_due, marking_due
 from moorage.containers.spec import ApiPath, Limits
 from moorage.containers.states import ReplicaState
 from moorage.containers.versions.repository import HAS_CANARY
+from moorage.gateway.channels import GATEWAYS
 from moorage.gateway.liveness import Health
 from moorage.gateway.table import GatewayTable, KeyEntry, Route, Server, TrafficLimits
 from moorage.identity.api_keys.models import ApiKeyRow
 from moorage.identity.api_keys.repository import LIVE
-from moorage.kit.database import table_of
+from moorage.kit.database import notify, table_of
 from moorage.kit.ids import ContainerId, GatewayId, ProjectId, ReplicaId
 from moorage.organizations.models import ProjectRow
 
@@ -254,6 +255,7 @@ async def register_gateway(session: AsyncSession, gateway_id: GatewayId) -> None
     started = {"started_at": func.now()}
     new = insert(GatewayRow).values(id=gateway_id, seen_at=func.now(), **started)
     await session.execute(new.on_conflict_do_update(index_elements=[GatewayRow.id], set_=started))
+    await notify(session, GATEWAYS)
 
 
 async def note_seen(session: AsyncSession, gateway_id: GatewayId) -> bool:
@@ -271,6 +273,7 @@ async def forget_gateway(session: AsyncSession, gateway_id: GatewayId) -> None:
     await session.execute(delete(GatewayRow).where(GatewayRow.id == gateway_id))
     for some in _batched(containers):
         await mark_due(session, some)
+    await notify(session, GATEWAYS)
 
 
 def _reporting() -> Insert:

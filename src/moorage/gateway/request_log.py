@@ -1,22 +1,32 @@
 """The line that HAProxy logs for each request, and how it is read. Pure.
 
-All that is in it was made by HAProxy or stood in our maps: nothing that a client wrote, such as a path, is logged.
+All that is in it was made by HAProxy or stood in our maps: nothing that a client wrote is logged. A method and a path are
+there because a list of ours has them (`known_paths.py`); any other is `-`.
 """
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from moorage.gateway.known_paths import PATH_IN_LOG, method_in_log
 from moorage.gateway.map_values import owner_of
 from moorage.telemetry.requests.record import Ending, RequestRecord
 
-LOG_FORMAT = "%ID %Ts %ms %Th %Ti %TR %Tw %Tc %Tr %Ta %ST %U %B %ts %s %[var(txn.key)] %[var(txn.route)] %[var(sess.client)]"
-"""Id; when the wait for the request began (s, ms), how long it was (handshake, idle); to its complete head, in the
-queue, to the connection, to the answer's head, in all (ms); status; bytes in and out; how it ended; replica; the
-entries of the maps; the client's address. What did not happen is -1 or `-`."""
+_FORMAT_BEFORE = "%ID %Ts %ms %Th %Ti %TR %Tw %Tc %Tr %Ta %ST %U %B %ts %s %[var(txn.key)] %[var(txn.route)] %[var(sess.client)]"
+"""Of the version before this: what it had logged is read by this one, once, after an upgrade."""
 
-_FIELDS = LOG_FORMAT.count(" ") + 1
+
+def log_format(known_map: str) -> str:
+    """Id; when the wait for the request began (s, ms), how long it was (handshake, idle); to its complete head, in the
+    queue, to the connection, to the answer's head, in all (ms); status; bytes in and out; how it ended; replica; the
+    entries of the maps; the client's address; retries (with a `+` where another replica was chosen); method and path. What
+    did not happen is -1 or `-`."""
+    return f"{_FORMAT_BEFORE} %rc {method_in_log(known_map)} {PATH_IN_LOG}"
+
+
+_FIELDS, _FIELDS_BEFORE = (spelled.count(" ") + 1 for spelled in (log_format(""), _FORMAT_BEFORE))
 _NOTHING = b"-"
 _LONGEST_MS = 2**31 - 1
+_MOST_RETRIES = 2**15 - 1
 
 _ENDINGS = {
     "C": Ending.CLIENT_LEFT,
@@ -92,6 +102,12 @@ class LoggedRequest:
         name = self.fields[14].decode()
         return name if name.startswith("rep_") else None
 
+    @property
+    def retries(self) -> int | None:
+        """How often it was sent again, because a replica could not be connected to, or was asked to by its container's owner."""
+        retries = self.fields[18].lstrip(b"+")
+        return min(int(retries), _MOST_RETRIES) if retries.isdigit() else None
+
     def record(self) -> RequestRecord:
         queue_ms, connect_ms = (_duration(field) for field in self.fields[6:8])
         return RequestRecord(
@@ -109,12 +125,17 @@ class LoggedRequest:
             request_bytes=int(self.fields[11]),
             response_bytes=int(self.fields[12]),
             ended=self.ended,
+            retries=self.retries,
+            method=_known(self.fields[19]),
+            path=_known(self.fields[20]),
         )
 
 
 def parse(line: bytes) -> LoggedRequest | None:
     """None for a request without a valid key: it is nobody's."""
     fields = line.split(b" ")
+    if len(fields) == _FIELDS_BEFORE:
+        fields += [_NOTHING] * (_FIELDS - _FIELDS_BEFORE)
     if len(fields) != _FIELDS:
         raise ValueError(f"{line[:300]!r} is not a request that HAProxy logged")
     key, route = fields[15], fields[16]
@@ -128,6 +149,10 @@ def parse(line: bytes) -> LoggedRequest | None:
             # Somebody else's container, which for this project does not exist.
             container_id = None
     return LoggedRequest(fields, project_id, key_id, container_id)
+
+
+def _known(field: bytes) -> str | None:
+    return field.decode() if field != _NOTHING else None
 
 
 def _duration(field: bytes) -> int | None:

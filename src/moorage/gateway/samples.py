@@ -34,6 +34,8 @@ class SampleReporter:
     _waiting: list[Sample] = field(init=False, default_factory=list)
     _unsaid_since: datetime | None = field(init=False, default=None)
     _last: datetime | None = field(init=False, default=None)
+    _begins: bool = field(init=False, default=True)
+    """Nothing was stored yet. What was asked between the last word of the process before us and our first look is in no sample."""
 
     async def run(self) -> None:
         while True:
@@ -76,8 +78,8 @@ class SampleReporter:
         first = self._unsaid_since or second
         self._unsaid_since = first
         async with asyncio.timeout(_STORE_TIMEOUT_S), self.database.transaction() as session:
-            await store_samples(session, self.gateway_id, self._waiting, first, second)
-        self._waiting, self._unsaid_since = [], None
+            await store_samples(session, self.gateway_id, self._waiting, first, second, begins=self._begins)
+        self._waiting, self._unsaid_since, self._begins = [], None, False
         if second - first > timedelta(seconds=2):
             log.info("samples_caught_up", seconds=(second - first).total_seconds())
 

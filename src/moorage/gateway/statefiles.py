@@ -13,7 +13,8 @@ import structlog
 from moorage.gateway.endpoint_rules import CANARIES_MAP, HEALTH_MAP, KEYS_MAP, ROUTES_MAP
 from moorage.gateway.layout import Layout, PlacedServer, ServerKey, ServerState
 from moorage.gateway.map_values import keys_from, routes_from
-from moorage.gateway.render import AUTHORITIES_FILE, SERVERS_LIST, slot_number
+from moorage.gateway.rate_rules import LIMITS_MAP
+from moorage.gateway.render import AUTHORITIES_FILE, SERVERS_LIST, limit_divisor_from, slot_number
 from moorage.gateway.table import Server, check_certificates
 from moorage.kit.ids import ReplicaId
 
@@ -58,10 +59,11 @@ class StateFiles:
             return None
         try:
             servers = _servers_from(self._lines(SERVERS_LIST))
-            routes = routes_from(dict(self._pairs(ROUTES_MAP)), self._canaries())
+            routes = routes_from(dict(self._pairs(ROUTES_MAP)), self._unless_absent(CANARIES_MAP))
             health_paths = health_paths_from(dict(self._pairs(HEALTH_MAP)))
             keys = keys_from(dict(self._pairs(KEYS_MAP)))
             authorities = check_certificates(self.authorities())
+            divisor = limit_divisor_from(self._unless_absent(LIMITS_MAP))
         except (OSError, ValueError) as exc:
             # What a power cut left half-written is worth nothing; Postgres has it all.
             log.warning("gateway_files_unreadable", error=repr(exc))
@@ -69,17 +71,16 @@ class StateFiles:
         used = {slot for slot, _ in servers} | {placed.slot or 1 for placed in routes.values()}
         while max(used, default=1) > slots:
             slots *= 2
-        return Layout(slots, routes, servers, health_paths, keys, authorities)
+        return Layout(slots, routes, servers, health_paths, keys, authorities, divisor)
 
     def authorities(self) -> str:
         """Of doors, as written last; none in files of a version without doors."""
         path = self._current / AUTHORITIES_FILE
         return path.read_text() if path.exists() else ""
 
-    def _canaries(self) -> dict[str, str]:
-        """None in files of a version without them."""
-        there = (self._current / CANARIES_MAP).exists()
-        return dict(self._pairs(CANARIES_MAP)) if there else {}
+    def _unless_absent(self, name: str) -> dict[str, str]:
+        """Nothing in files of a version without it."""
+        return dict(self._pairs(name)) if (self._current / name).exists() else {}
 
     def _lines(self, name: str) -> list[str]:
         return (self._current / name).read_text().splitlines()

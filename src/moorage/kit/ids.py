@@ -66,6 +66,10 @@ def new_webhook_message_id() -> str:
     return _new("msg")
 
 
+def new_cache_id() -> str:
+    return _new("cch")
+
+
 def new_gateway_id() -> GatewayId:
     return GatewayId(_new("gtw"))
 

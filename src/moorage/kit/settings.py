@@ -220,7 +220,7 @@ class Settings(BaseSettings):
     """Receivers of webhooks (`host:port`) that may be used although they are at a private address."""
 
     key_requests_per_s: int = Field(default=1000, ge=1, le=100_000)
-    """Requests that one API key may send to one gateway, over 10 s; beyond, 429."""
+    """Requests that one API key may send, to all gateways together, over 10 s; beyond, 429."""
     organization_requests_per_s: int = Field(default=3000, ge=1, le=100_000)
     request_records_per_s: int = Field(default=20, ge=0, le=10_000)
     """Of one container at one gateway. Failed requests are always kept, and all are counted."""
@@ -322,6 +322,10 @@ class Settings(BaseSettings):
 
     unused_images_kept_s: int = Field(default=6 * 3600, ge=60)
     """How long an image that was pulled stays on the machine after nothing runs it any more."""
+    largest_cache_gib: int = Field(default=1024, ge=1, le=4096)
+    """That a container may have on each of its machines, for weights and compiled kernels."""
+    unused_caches_kept_s: int = Field(default=14 * 86400, ge=60)
+    """How long a container's cache stays on a machine after its last replica there; less where the disk is almost full."""
     replica_retention_days: int = Field(default=30, ge=2, le=3650)
     """How long a replica that is gone is still listed."""
     history_retention_days: int = Field(default=400, ge=31, le=3650)
@@ -484,9 +488,7 @@ def load_settings(**overrides: Any) -> Settings:
         Settings.toml_file = config_file
         return Settings(**overrides)
     except tomllib.TOMLDecodeError as exc:
-        raise SettingsError(
-            f"{config_file} is not valid TOML: {exc}. Mend the file and start again."
-        ) from exc
+        raise SettingsError(f"{config_file} is not valid TOML: {exc}. Fix the file and start again.") from exc
     except ValidationError as exc:
         problems = "; ".join(f"{_name(problem['loc'])}: {problem['msg']}" for problem in exc.errors())
         where = (

@@ -7,6 +7,7 @@ from moorage.containers import service as containers
 from moorage.containers.schemas import MOST_SETTINGS_BYTES, Container
 from moorage.containers.shown import shown_new
 from moorage.containers.states import Reason
+from moorage.containers.validation import largest_cache_gib
 from moorage.identity.authentication import TheActor
 from moorage.kit.errors import ConflictError, ModelError, NotFoundError, UnavailableError
 from moorage.kit.pagination import Page
@@ -78,7 +79,9 @@ async def deploy_model(
     await session.commit()
     hub = _hub(settings.model_hub)
     facts = await lookups.facts(access.actor.shares_as, hub, reference, body.hub_token, body.file, clock)
-    wanted = service.container_of(body, service.choose(facts, body, offers, hub), offers, hub)
+    wanted = service.container_of(
+        body, service.choose(facts, body, offers, hub), offers, hub, largest_cache_gib(settings)
+    )
     # Seconds have passed: who may do this, and where, is asked again.
     again = await access_project(session, access.actor, access.project.id, Permission.CONTAINER_MANAGE)
     if again is None:

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from moorage.containers.schemas import Resources, Text
+from moorage.containers.schemas import CacheSettings, Resources, Text
 from moorage.containers.spec import LONGEST_IDLENESS_S, SHORTEST_IDLENESS_S, ApiPath, RegistryProvider
 from moorage.models.planning import LEAST_CONTEXT, MOST_CONTEXT
 
@@ -40,6 +40,8 @@ class ModelDeploy(ModelWish):
     """Beside what the template sets, and before it where both name a variable."""
     sleep_after_s: int | None = Field(default=None, ge=SHORTEST_IDLENESS_S, le=LONGEST_IDLENESS_S)
     """So long without a request, and it sleeps and costs nothing; None: never."""
+    cache: CacheSettings | None = None
+    """By default one in which its weights, and what is compiled of them, have room; null: none."""
 
 
 class MemoryRead(BaseModel):

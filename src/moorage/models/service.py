@@ -1,5 +1,6 @@
 """From a model's id to a plan, and from a plan to a container. A model that does not fit is refused before anything is held or made."""
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +11,13 @@ from moorage.catalog.capacity import InstanceType, room_for
 from moorage.catalog.gpu_models import GpuFacts, gpu_facts
 from moorage.catalog.repository import list_instance_types
 from moorage.containers.capacity_repository import Room, load_room
-from moorage.containers.schemas import ContainerCreate, GeneralResources, HealthCheck, RegistryWrite
+from moorage.containers.schemas import (
+    CacheSettings,
+    ContainerCreate,
+    GeneralResources,
+    HealthCheck,
+    RegistryWrite,
+)
 from moorage.containers.spec import ApiPath
 from moorage.kit.errors import FieldError, InvalidInputError, ModelError
 from moorage.models.facts import ModelFacts, NotUsableError
@@ -21,6 +28,8 @@ from moorage.models.schemas import ModelDeploy, ModelWish
 from moorage.models.templates import Template
 
 DOES_NOT_FIT = "model_does_not_fit"
+_CACHE_PER_DOWNLOAD = 1.2
+_COMPILED_GIB = 4
 
 
 @dataclass(frozen=True)
@@ -86,7 +95,9 @@ def choose(facts: ModelFacts, wish: ModelWish, offers: Offers, hub: str) -> Choi
     return Choice(found, fits, best, wish.infrastructure)
 
 
-def container_of(wish: ModelDeploy, choice: Choice, offers: Offers, hub: str) -> ContainerCreate:
+def container_of(
+    wish: ModelDeploy, choice: Choice, offers: Offers, hub: str, largest_cache_gib: int = 0
+) -> ContainerCreate:
     """What is to be made. Raises `ModelError` where it does not fit."""
     fit = _fit_of(wish, choice)
     resources = wish.resources or GeneralResources(instance_type=fit.instance_type.name)
@@ -105,7 +116,15 @@ def container_of(wish: ModelDeploy, choice: Choice, offers: Offers, hub: str) ->
         # As it was said: a type of another infrastructure is refused by whoever makes the container.
         infrastructure=wish.infrastructure,
         sleep_after_s=wish.sleep_after_s,
+        cache=wish.cache if "cache" in wish.model_fields_set else cache_for(choice.plan, largest_cache_gib),
     )
+
+
+def cache_for(plan: ModelPlan, largest_gib: int) -> CacheSettings | None:
+    """Its weights, a part of them a second time while they are exchanged for newer ones, and what is compiled. None where the
+    installation has no room for that: one that is too small would end every start."""
+    size_gib = math.ceil(plan.demand.download_bytes * _CACHE_PER_DOWNLOAD / 2**30) + _COMPILED_GIB
+    return CacheSettings(size_gib=size_gib) if size_gib <= largest_gib else None
 
 
 def environment_of(settings: ServerSettings, wish: ModelDeploy) -> dict[str, str]:

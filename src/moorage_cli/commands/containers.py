@@ -252,6 +252,7 @@ def _description(container: Record) -> list[tuple[str, str | Text]]:
         ),
         ("health check", f"{health['path'] or 'port accepts a connection'}, within {health['timeout_s']} s"),
         ("environment", ", ".join(container["env"])),
+        ("cache", f"{container['cache']['size_gib']} GiB on each machine" if container.get("cache") else ""),
         ("infrastructure", container["infrastructure"]),
         ("category", container["category"] or ""),
         ("project", container["project_id"]),

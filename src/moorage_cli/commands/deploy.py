@@ -75,6 +75,14 @@ def deploy(
             show_default="never",
         ),
     ] = None,
+    cache: Annotated[
+        int | None,
+        typer.Option(
+            metavar="GIB",
+            help="Room on its machines for weights and kernels, so that later starts find them; 0 for none.",
+            show_default="none; with a model, what it needs",
+        ),
+    ] = None,
     infrastructure: Annotated[
         str | None,
         typer.Option(
@@ -128,6 +136,7 @@ def deploy(
         health_timeout_s=health_timeout,
         api_path=api_path,
         sleep_after_s=sleep_after,
+        cache_gib=cache,
         infrastructure=infrastructure,
         as_proposed=as_proposed,
         environment=tuple(env or ()),

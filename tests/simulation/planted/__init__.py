@@ -9,16 +9,18 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from tests.simulation.planted import fleet, gpus, growth, leading, money, passes, people, rights
+from tests.simulation.planted import fleet, gpus, growth, leading, money, passes, people, rights, sleep
 from tests.simulation.planted.bug import Bug
 from tests.simulation.server import Server
 
 OF_AFTERNOONS: tuple[Bug, ...] = (*rights.BUGS, *gpus.BUGS)
 OF_EVENINGS: tuple[Bug, ...] = fleet.BUGS
+OF_NIGHTS: tuple[Bug, ...] = (*sleep.BUGS, *passes.BUGS_OF_NIGHTS)
 BUGS: tuple[Bug, ...] = (
     *(*money.BUGS, *passes.BUGS, *leading.BUGS, *people.BUGS, *growth.BUGS),
     *OF_AFTERNOONS,
     *OF_EVENINGS,
+    *OF_NIGHTS,
 )
 
 
@@ -26,6 +28,8 @@ def part_of(bug: Bug) -> str | None:
     """The part of a day in which it shows, if it needs no other."""
     if bug in OF_AFTERNOONS:
         return "afternoon"
+    if bug in OF_NIGHTS:
+        return "night"
     return "evening" if bug in OF_EVENINGS else None
 
 

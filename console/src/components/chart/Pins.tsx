@@ -1,5 +1,5 @@
-import type { Area } from "../Chart";
-import classes from "../Chart.module.css";
+import classes from "./Chart.module.css";
+import type { Area } from "./drawing";
 
 export interface Pin {
   /** Seconds since 1970. */

@@ -1,7 +1,7 @@
-import type { Area, Cursor } from "../Chart";
-import classes from "../Chart.module.css";
-import { clockTime } from "../times";
-import type { Drawing } from "./plot";
+import { clockTime } from "@/components/times";
+
+import classes from "./Chart.module.css";
+import type { Area, Cursor, Drawing } from "./drawing";
 
 interface ReadingProps extends Drawing {
   area: Area;
@@ -11,7 +11,7 @@ interface ReadingProps extends Drawing {
 }
 
 /** The numbers under the crosshair, on the side where there is room. */
-export function Reading({ area, cursor, times, lines, unit = String, exact = unit, moment = clock }: ReadingProps) {
+export function Reading({ area, cursor, times, lines, exact = String, moment = clock }: ReadingProps) {
   const at = times[cursor.index];
   if (at === undefined) return null;
   const isRight = cursor.left < area.width / 2;

@@ -3,7 +3,7 @@ import uPlot from "uplot";
 
 import type { Token } from "@/theme/tokens";
 
-import type { Drawing } from "./plot";
+import type { Drawing } from "./drawing";
 
 const LABEL_APART = 13;
 

@@ -3,47 +3,12 @@ import uPlot, { type AlignedData, type Options, type Series } from "uplot";
 
 import { type Token, tokens } from "@/theme/tokens";
 
-import { niceMax } from "../scale";
+import type { Drawing, Line, Values } from "./drawing";
 import { drawLabels, drawLevels } from "./marks";
+import { niceMax } from "./scale";
+import { tick } from "./ticks";
 
-export type Values = (number | null)[];
 export type Scheme = "light" | "dark";
-
-export interface Line {
-  label: string;
-  color: Token;
-  values: Values;
-  /** Filled to zero: one line per chart at most. */
-  filled?: boolean;
-  dashed?: boolean;
-  stepped?: boolean;
-  /** Bars that stand on those of the lines before it. */
-  stacked?: boolean;
-  /** Its name stands at its end. */
-  named?: boolean;
-  /** Half as strong: what explains the others. */
-  thin?: boolean;
-}
-
-export interface Drawing {
-  /** Seconds since 1970, ascending. */
-  times: number[];
-  lines: Line[];
-  height: number;
-  /** From and to, where they are not the first and the last of the times. */
-  range?: [number, number];
-  unit?: (value: number) => string;
-  /** How a time is written below; hours and minutes unless said. */
-  time?: (seconds: number) => string;
-  /** Charts of the same name share one crosshair. */
-  sync?: string;
-  /** Only whole numbers mean something. */
-  whole?: boolean;
-  /** Values with a name, as a limit: a dashed line through the chart. */
-  levels?: { value: number; label: string; below?: boolean }[];
-  /** Room above for what stands there. */
-  above?: number;
-}
 
 export function colorIn(scheme: Scheme): (name: Token) => string {
   return (name) => tokens[name][scheme === "light" ? 0 : 1];
@@ -122,8 +87,8 @@ function axesOf(drawing: Drawing, latest: () => Drawing, color: (name: Token) =>
       size: (_, values) => Math.max(16, ...(values ?? []).map((value) => value.length * 6.5 + 8)),
       gap: 8,
       space: drawing.whole ? 24 : 32,
-      ...(drawing.whole ? { incrs: [1, 2, 5, 10, 20, 50, 100] } : {}),
-      values: (_, values) => values.map((value) => latest().unit?.(value) ?? String(value)),
+      ...(drawing.whole ? { incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000] } : {}),
+      values: (_, values, __, ___, step) => values.map((value) => (latest().axis ?? tick)(value, step)),
     },
   ];
 }

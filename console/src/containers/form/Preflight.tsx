@@ -1,7 +1,7 @@
 import { Button } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { keepPreviousData, queryOptions, useQuery } from "@tanstack/react-query";
-import { Check, CircleAlert } from "lucide-react";
+import { Check, CircleAlert, CircleDashed } from "lucide-react";
 import { type ReactNode, useState } from "react";
 
 import { api, body, type Schemas } from "@/api/client";
@@ -58,9 +58,10 @@ export function Preflight({ projectId, draft, change }: PreflightProps) {
     ...(found.size_bytes ? ([[size(found.size_bytes), "to pull"]] as [string, string][]) : []),
   ];
   return (
-    <section className={classes.preflight} data-ok aria-label="Pre-flight">
+    <section className={classes.preflight} data-ok={found.digest ? true : undefined} data-unchecked={found.digest ? undefined : true} aria-label="Pre-flight">
       <header>
-        <Check size={16} strokeWidth={2} aria-hidden /> <strong>{found.digest ? "Pre-flight passed" : found.message}</strong>
+        {found.digest ? <Check size={16} strokeWidth={2} aria-hidden /> : <CircleDashed size={16} strokeWidth={1.5} aria-hidden />}{" "}
+        <strong>{found.digest ? "Pre-flight passed" : found.message}</strong>
         {found.digest ? <code>{`${found.digest.slice(0, 11)}…${found.digest.slice(-4)}`}</code> : null}
       </header>
       {found.digest ? (

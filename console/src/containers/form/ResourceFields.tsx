@@ -76,13 +76,13 @@ function Replicas({ draft, change, errors }: FieldsProps) {
           value={draft.mode}
           onChange={(value) => change({ mode: value as Draft["mode"] })}
           data={[
-            { value: "general", label: "General" },
+            { value: "general", label: "Fixed, one replica" },
             { value: "autoscaling", label: "Autoscaling" },
           ]}
         />
         <span className={classes.hint}>
           {draft.mode === "general"
-            ? "One replica, always."
+            ? "The price does not change."
             : "Follows the requests in flight, between a minimum and a maximum."}
         </span>
       </div>

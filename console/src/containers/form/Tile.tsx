@@ -2,8 +2,8 @@ import { Clock, X } from "lucide-react";
 
 import type { InstanceType } from "@/api/queries";
 import { dollars } from "@/components/Money";
+import { gpuName } from "@/containers/resources";
 
-import { gpuName } from "../resources";
 import classes from "./Form.module.css";
 
 const MOST_PIPS = 8;

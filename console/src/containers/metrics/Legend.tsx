@@ -1,4 +1,4 @@
-import type { Line } from "@/components/Chart";
+import type { Line } from "@/components/chart/drawing";
 
 import classes from "./Metrics.module.css";
 

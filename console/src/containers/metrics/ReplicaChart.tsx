@@ -1,9 +1,11 @@
-import { Chart, type Line } from "@/components/Chart";
+import { Chart } from "@/components/chart/Chart";
+import type { Line } from "@/components/chart/drawing";
 import { Card } from "@/components/Page";
 
 import { demandOver, type Numbered, pinLabel, wantedOver } from "./decisions";
 import { Legend } from "./Legend";
-import type { Autoscaling, Measured } from "./queries";
+import type { Measured } from "./measured";
+import type { Autoscaling } from "./queries";
 import { axisTime, exactTime, type Span } from "./range";
 
 interface ReplicaChartProps {
@@ -31,7 +33,7 @@ export function ReplicaChart({ measured, autoscaling, decisions, selected, selec
         lines={lines}
         height={height}
         sync="metrics"
-        time={axisTime(span)}
+        time={axisTime({ seconds: measured.range[1] - measured.range[0] })}
         moment={exactTime(span)}
         exact={(value) => String(Math.round(value * 100) / 100)}
         whole

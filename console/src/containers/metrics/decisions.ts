@@ -1,7 +1,8 @@
-import type { Values } from "@/components/chart/plot";
+import type { Values } from "@/components/chart/drawing";
 import { clockTime } from "@/components/times";
 
-import type { Autoscaling, Decision, Measured } from "./queries";
+import type { Measured } from "./measured";
+import type { Autoscaling, Decision } from "./queries";
 
 export interface Numbered {
   number: number;

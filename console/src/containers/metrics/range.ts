@@ -21,10 +21,19 @@ export function inWords({ seconds, until }: Span): string {
   return range && until === null ? `in the last ${range.words}` : "in that time";
 }
 
-const DAY_S = 86_400;
+/** From when until when the span is, in milliseconds since 1970, without what was before the container. */
+export function existingIn({ seconds, until }: Span, created: number, now: number): [from: number, to: number] {
+  const to = until ?? now;
+  const from = to - seconds * 1000;
+  return [created < to ? Math.max(from, created) : from, to];
+}
 
-/** What stands below a chart: hours and minutes, and the day where they alone would not say when. */
-export function axisTime(span: Span): (seconds: number) => string {
+const DAY_S = 86_400;
+const SECONDS_MATTER_S = 300;
+
+/** What stands below a chart: hours and minutes, and seconds or the day where they alone would not say when. */
+export function axisTime(span: Pick<Span, "seconds">): (seconds: number) => string {
+  if (span.seconds < SECONDS_MATTER_S) return (seconds) => new Date(seconds * 1000).toLocaleTimeString("en-GB");
   if (span.seconds <= DAY_S) return (seconds) => hourAndMinute(new Date(seconds * 1000));
   return (seconds) => {
     const time = new Date(seconds * 1000);

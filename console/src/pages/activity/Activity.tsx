@@ -1,6 +1,7 @@
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { Button } from "@mantine/core";
 
+import { useContainer } from "@/addresses/useContainer";
 import { api, body } from "@/api/client";
 import { Card, Page } from "@/components/Page";
 import { ErrorNotice, Waiting } from "@/components/Patterns";
@@ -8,7 +9,6 @@ import { Table } from "@/components/Table";
 import { clockTime, zone } from "@/components/times";
 import { sentenceFor } from "@/containers/activities";
 import { useActor } from "@/containers/useActor";
-import { useContainer } from "@/frame/useContainer";
 
 const PAGE = 100;
 

@@ -3,12 +3,12 @@ import { useSuspenseQuery } from "@tanstack/react-query";
 import { Plus } from "lucide-react";
 import { useState } from "react";
 
+import { useProject } from "@/addresses/useProject";
 import { Card, Page } from "@/components/Page";
 import { Empty } from "@/components/Patterns";
 import { Table } from "@/components/Table";
 import { longDate, since } from "@/components/times";
 import { useNow } from "@/components/useNow";
-import { useProject } from "@/frame/useProject";
 
 import classes from "./ApiKeys.module.css";
 import { CreateKey } from "./CreateKey";
@@ -38,7 +38,7 @@ export function ApiKeys() {
     </Button>
   );
   return (
-    <Page title="API keys" hint={`Of ${project.name}: they open its containers and no others.`} actions={create}>
+    <Page title="API keys" hint={`Each opens every container of ${project.name}, and no other.`} actions={create}>
       {keys.length === 0 ? (
         <Card label="API keys">
           <Empty command="moor keys create --name my-app">
@@ -61,7 +61,7 @@ export function ApiKeys() {
             />
           }
         >
-          <KeyTable keys={shown === "usable" ? usable : keys} rotate={setRotating} />
+          <KeyTable keys={shown === "usable" ? usable : keys} rotating={rotating} rotate={setRotating} />
         </Card>
       )}
       {creating ? <CreateKey projectId={project.id} close={() => setCreating(false)} /> : null}
@@ -70,7 +70,13 @@ export function ApiKeys() {
   );
 }
 
-function KeyTable({ keys, rotate }: { keys: ApiKey[]; rotate: (key: ApiKey) => void }) {
+interface KeyTableProps {
+  keys: ApiKey[];
+  rotating: ApiKey | null;
+  rotate: (key: ApiKey) => void;
+}
+
+function KeyTable({ keys, rotating, rotate }: KeyTableProps) {
   const now = useNow(60_000);
   return (
     <Table
@@ -98,7 +104,11 @@ function KeyTable({ keys, rotate }: { keys: ApiKey[]; rotate: (key: ApiKey) => v
         { head: "Requests/min", right: true, wide: true, cell: (key) => key.requests_per_minute?.toLocaleString("en-US") ?? "no limit" },
         { head: "Created", wide: true, cell: (key) => longDate(key.created_at, now) },
         { head: "Expires", wide: true, cell: (key) => (key.expires_at ? longDate(key.expires_at, now) : "Never") },
-        { head: "Actions", right: true, cell: (key) => <KeyActions apiKey={key} rotate={() => rotate(key)} /> },
+        {
+          head: "Actions",
+          right: true,
+          cell: (key) => <KeyActions apiKey={key} rotating={key.id === rotating?.id} rotate={() => rotate(key)} />,
+        },
       ]}
     />
   );

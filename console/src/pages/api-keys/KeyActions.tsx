@@ -1,15 +1,22 @@
-import { ActionIcon, Menu } from "@mantine/core";
-import { Ban, MoreHorizontal, Play, RefreshCw, Trash2 } from "lucide-react";
+import { Menu } from "@mantine/core";
+import { Ban, Play, RefreshCw, Trash2 } from "lucide-react";
 import { useState } from "react";
 
+import { ActionMenu } from "@/components/ActionMenu";
 import { Confirm } from "@/components/Confirm";
 
 import { type ApiKey, useDisableKey, useRevokeKey } from "./queries";
 
 const ICON = { size: 16, strokeWidth: 1.5 };
 
+interface KeyActionsProps {
+  apiKey: ApiKey;
+  rotate: () => void;
+  rotating: boolean;
+}
+
 /** What can still be done with a key; nothing with one that has ended. */
-export function KeyActions({ apiKey, rotate }: { apiKey: ApiKey; rotate: () => void }) {
+export function KeyActions({ apiKey, rotate, rotating }: KeyActionsProps) {
   const [revoking, setRevoking] = useState(false);
   const close = () => setRevoking(false);
   const disable = useDisableKey(apiKey);
@@ -18,30 +25,23 @@ export function KeyActions({ apiKey, rotate }: { apiKey: ApiKey; rotate: () => v
   const isActive = apiKey.status === "active";
   return (
     <>
-      <Menu width={200}>
-        <Menu.Target>
-          <ActionIcon aria-label={`Actions of ${apiKey.name}`} loading={disable.isPending}>
-            <MoreHorizontal {...ICON} />
-          </ActionIcon>
-        </Menu.Target>
-        <Menu.Dropdown>
-          {isActive ? (
-            <Menu.Item leftSection={<RefreshCw {...ICON} />} onClick={rotate}>
-              Rotate
-            </Menu.Item>
-          ) : null}
-          <Menu.Item
-            leftSection={isActive ? <Ban {...ICON} /> : <Play {...ICON} />}
-            onClick={() => disable.mutate(isActive)}
-          >
-            {isActive ? "Disable" : "Enable"}
+      <ActionMenu label={`Actions of ${apiKey.name}`} busy={disable.isPending} inDialog={revoking || rotating}>
+        {isActive ? (
+          <Menu.Item leftSection={<RefreshCw {...ICON} />} onClick={rotate}>
+            Rotate
           </Menu.Item>
-          <Menu.Divider />
-          <Menu.Item color="var(--m-bad)" leftSection={<Trash2 {...ICON} />} onClick={() => setRevoking(true)}>
-            Revoke
-          </Menu.Item>
-        </Menu.Dropdown>
-      </Menu>
+        ) : null}
+        <Menu.Item
+          leftSection={isActive ? <Ban {...ICON} /> : <Play {...ICON} />}
+          onClick={() => disable.mutate(isActive)}
+        >
+          {isActive ? "Disable" : "Enable"}
+        </Menu.Item>
+        <Menu.Divider />
+        <Menu.Item color="var(--m-bad)" leftSection={<Trash2 {...ICON} />} onClick={() => setRevoking(true)}>
+          Revoke
+        </Menu.Item>
+      </ActionMenu>
       <Confirm
         opened={revoking}
         close={close}

@@ -2,6 +2,7 @@ import { Button } from "@mantine/core";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { Download } from "lucide-react";
 
+import { useProject } from "@/addresses/useProject";
 import { api, body, type Schemas } from "@/api/client";
 import { dollars } from "@/components/Money";
 import { Card, Page } from "@/components/Page";
@@ -9,7 +10,6 @@ import { Empty, ErrorNotice, Waiting } from "@/components/Patterns";
 import { Table } from "@/components/Table";
 import { clockTime, longDate, zone } from "@/components/times";
 import { useNow } from "@/components/useNow";
-import { useProject } from "@/frame/useProject";
 
 import classes from "./Audit.module.css";
 

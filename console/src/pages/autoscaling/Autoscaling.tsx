@@ -1,6 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 
+import { useContainer } from "@/addresses/useContainer";
 import { Card, Page } from "@/components/Page";
 import { ErrorNotice, Waiting } from "@/components/Patterns";
 import { DecisionList } from "@/containers/metrics/DecisionList";
@@ -9,7 +10,6 @@ import { autoscalingQuery, metricsQuery } from "@/containers/metrics/queries";
 import { LAST_HOUR, type Span } from "@/containers/metrics/range";
 import { RangePicker } from "@/containers/metrics/RangePicker";
 import { ReplicaChart } from "@/containers/metrics/ReplicaChart";
-import { useContainer } from "@/frame/useContainer";
 
 import classes from "./Autoscaling.module.css";
 import { PolicyCard } from "./PolicyCard";
@@ -23,7 +23,7 @@ export function Autoscaling() {
   const [span, setSpan] = useState<Span>(LAST_HOUR);
   const [selected, setSelected] = useState<number | null>(null);
   const { data: autoscaling, error, refetch } = useQuery(autoscalingQuery(container.id));
-  const { data: measured } = useQuery(metricsQuery(container.id, span));
+  const { data: measured } = useQuery(metricsQuery(container, span));
   const decisions = autoscaling?.policy && measured ? numbered(autoscaling.items, measured.range) : [];
   const select = (number: number) => setSelected(number === selected ? null : number);
   return (

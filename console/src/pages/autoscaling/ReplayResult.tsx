@@ -1,4 +1,5 @@
-import { Chart, type Line } from "@/components/Chart";
+import { Chart } from "@/components/chart/Chart";
+import type { Line } from "@/components/chart/drawing";
 import { dollars } from "@/components/Money";
 import { Table } from "@/components/Table";
 import { axisTime, exactTime } from "@/containers/metrics/range";

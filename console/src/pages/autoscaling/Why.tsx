@@ -1,4 +1,4 @@
-import { Check, TriangleAlert } from "lucide-react";
+import { Check, Info, TriangleAlert } from "lucide-react";
 
 import type { Container } from "@/api/queries";
 import { isStopped } from "@/components/state";
@@ -18,7 +18,7 @@ export function Why({ container, autoscaling }: { container: Container; autoscal
   const [newest] = autoscaling.items;
   const { ready, desired, coming } = autoscaling.replicas;
   if (!autoscaling.policy) {
-    return <Sentence title="One replica, always">Give it a maximum below to let it follow the requests in flight.</Sentence>;
+    return <Sentence title="Fixed, one replica">Give it a maximum below to let it follow the requests in flight.</Sentence>;
   }
   if (isStopped(container.state)) {
     return <Sentence title="Not running">Nothing is decided while it is stopped. The policy below holds from its next start.</Sentence>;
@@ -41,9 +41,10 @@ interface SentenceProps {
 }
 
 function Sentence({ title, children, since, warns = false }: SentenceProps) {
-  const Icon = warns ? TriangleAlert : Check;
+  // A tick is for what was looked at.
+  const Icon = warns ? TriangleAlert : since ? Check : Info;
   return (
-    <section className={classes.why} data-warns={warns || undefined} aria-label="Why this many">
+    <section className={classes.why} data-warns={warns || undefined} data-checked={since ? true : undefined} aria-label="Why this many">
       <Icon size={16} strokeWidth={1.5} aria-hidden />
       <p role="status">
         <strong>{title}.</strong> {children}

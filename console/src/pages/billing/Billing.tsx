@@ -1,12 +1,12 @@
 import { useSuspenseQuery } from "@tanstack/react-query";
 import { useState } from "react";
 
+import { useProject } from "@/addresses/useProject";
 import { billingQuery } from "@/api/queries";
 import { lastDays } from "@/components/days";
 import { LastDays, USUAL_DAYS } from "@/components/LastDays";
 import { Page } from "@/components/Page";
 import { zone } from "@/components/times";
-import { useProject } from "@/frame/useProject";
 
 import { AutoTopUp } from "./AutoTopUp";
 import { Balance } from "./Balance";

@@ -25,7 +25,7 @@ export function Limits({ organizationId }: { organizationId: string }) {
   if (!limits) return null;
   const all = { ...limits.organization, name: "All projects" };
   return (
-    <Card title="Monthly limits" hint={`from anew on ${longDate(limits.resets_on, now)}`}>
+    <Card title="Monthly limits" hint={`resets ${longDate(limits.resets_on, now)}`}>
       <ul className={classes.limits}>
         {[all, ...limits.projects].map((one) => (
           <li key={one.scope_id}>

@@ -1,16 +1,18 @@
 import { Button } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 
-import type { Container } from "@/api/queries";
+import { paths } from "@/addresses/paths";
+import { type Container, instanceTypesQuery } from "@/api/queries";
 import { AnsiText } from "@/components/AnsiText";
 import { Copy } from "@/components/Copy";
 import { LinkTo } from "@/components/LinkTo";
 import { Card, Facts } from "@/components/Page";
 import { clockTime, duration } from "@/components/times";
 import { Verdict } from "@/components/Verdict";
+import { fixInWords } from "@/containers/fixWords";
 import { useFix } from "@/containers/queries";
 import { gpuName, shortDigest } from "@/containers/resources";
-import { paths } from "@/routes/paths";
 
 import classes from "./Capsules.module.css";
 import { Probes } from "./Probes";
@@ -25,6 +27,7 @@ interface CapsuleDetailProps {
 
 export function CapsuleDetail({ container, capsule, isNewest }: CapsuleDetailProps) {
   const fix = useFix(container);
+  const types = useQuery(instanceTypesQuery).data ?? [];
   // The fix is of the failure that the container is in now; an older crash may have had another.
   const offered = isNewest && container.state === "FAILED" && container.reason === capsule.reason ? container.fix : null;
   return (
@@ -34,6 +37,7 @@ export function CapsuleDetail({ container, capsule, isNewest }: CapsuleDetailPro
         reason={capsule.reason}
         label="Why it ended"
         fix={offered}
+        change={offered ? fixInWords(offered, types) : undefined}
         actions={
           offered ? (
             <Button loading={fix.isPending} onClick={() => fix.mutate()}>

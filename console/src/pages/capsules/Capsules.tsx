@@ -2,12 +2,12 @@ import { Button, UnstyledButton } from "@mantine/core";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { useState } from "react";
 
+import { useContainer } from "@/addresses/useContainer";
 import { Card, Page } from "@/components/Page";
 import { Empty, ErrorNotice, Waiting } from "@/components/Patterns";
 import { clockTime, longDate, zone } from "@/components/times";
 import { useNow } from "@/components/useNow";
-import { shortId } from "@/containers/ReplicaTable";
-import { useContainer } from "@/frame/useContainer";
+import { shortId } from "@/containers/resources";
 
 import { CapsuleDetail } from "./CapsuleDetail";
 import classes from "./Capsules.module.css";
@@ -23,11 +23,11 @@ export function Capsules() {
   const newest = capsules[0];
   const shown = capsules.find((one) => one.replica_id === chosen) ?? newest;
   return (
-    <Page title="Crash capsules" hint={capsules.length > 0 ? `Written once, when a replica ended badly. Times in ${zone}.` : undefined}>
+    <Page title="Crash reports" hint={capsules.length > 0 ? `Written once, when a replica ended badly. Times in ${zone}.` : undefined}>
       {found.error && !newest ? <ErrorNotice error={found.error} retry={found.refetch} /> : null}
       {found.isPending ? <Waiting /> : null}
       {found.data && !newest ? (
-        <Card label="Crash capsules" flush>
+        <Card label="Crash reports" flush>
           <Empty command={`moor capsules ${container.name}`}>
             No replica ended badly. One that does leaves its last 200 lines, its health checks and its exit code here.
           </Empty>
@@ -35,7 +35,7 @@ export function Capsules() {
       ) : null}
       {shown ? (
         <div className={classes.columns}>
-          <Card label="Capsules" flush>
+          <Card label="Reports" flush>
             <ul className={classes.list}>
               {capsules.map((one) => (
                 <Entry key={one.replica_id} capsule={one} selected={one === shown} select={() => setChosen(one.replica_id)} />

@@ -1,11 +1,11 @@
 import { useQuery } from "@tanstack/react-query";
 
+import { useProject } from "@/addresses/useProject";
 import { billingQuery } from "@/api/queries";
 import { dollars } from "@/components/Money";
 import { dayAndTime, duration } from "@/components/times";
 import { useNow } from "@/components/useNow";
 import type { Draft } from "@/containers/form/draft";
-import { useProject } from "@/frame/useProject";
 
 import classes from "./Create.module.css";
 import { usePrice } from "./PricePanel";

@@ -1,10 +1,10 @@
 import { useQuery } from "@tanstack/react-query";
 import { useSearch } from "@tanstack/react-router";
 
+import { useProject } from "@/addresses/useProject";
 import { containerQuery } from "@/api/queries";
 import { ErrorNotice, Waiting } from "@/components/Patterns";
 import { type Draft, EMPTY, fromContainer } from "@/containers/form/draft";
-import { useProject } from "@/frame/useProject";
 
 import { CreateFlow } from "./CreateFlow";
 import { keptDraft } from "./keptDraft";

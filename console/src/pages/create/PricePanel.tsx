@@ -6,8 +6,8 @@ import { priceRange } from "@/components/PriceRange";
 import type { Draft } from "@/containers/form/draft";
 
 import classes from "./Create.module.css";
+import { countsBetween } from "./priceSteps";
 
-const MOST_BARS = 8;
 const HOURS_A_DAY = 24;
 
 /** What it will cost, as soon as an instance type is chosen. */
@@ -72,14 +72,13 @@ export function PricePanel({ draft, isCheapest = false, hint = "Choose an instan
 }
 
 function Bars({ each, min, max }: { each: number; min: number; max: number }) {
-  const counts = Array.from({ length: max - min + 1 }, (_, index) => min + index).slice(0, MOST_BARS);
-  const highest = counts.at(-1) ?? 1;
+  const counts = countsBetween(min, max);
   return (
     <figure className={classes.bars} aria-label="Price by number of replicas">
       {counts.map((count) => (
         <div key={count} data-first={count === min || undefined}>
           <span>{counts.length <= 5 ? dollars(each * count) : ""}</span>
-          <i style={{ height: Math.max(4, (count / highest) * 56) }} />
+          <i style={{ height: Math.max(4, (count / max) * 56) }} />
           <small>{count}</small>
         </div>
       ))}

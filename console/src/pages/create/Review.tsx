@@ -44,7 +44,7 @@ export function Review({ draft, go, filled, preset }: ReviewProps) {
       </Section>
       <Section title="Resources" edit={() => go("resources")}>
         <Line name="Instance type">{type ? `${type.name} · ${hardware(type)}` : draft.instanceType}</Line>
-        <Line name="Replicas">{draft.mode === "general" ? "One, always" : scaling}</Line>
+        <Line name="Replicas">{draft.mode === "general" ? "Fixed, one replica" : scaling}</Line>
       </Section>
       <Section title="Advanced" edit={() => go("advanced")}>
         <Line name="Start command">{draft.startCommand ? <code>{draft.startCommand}</code> : "from the image"}</Line>

@@ -2,8 +2,8 @@ import { UnstyledButton } from "@mantine/core";
 import { Check, X } from "lucide-react";
 import { Fragment } from "react";
 
+import { paths } from "@/addresses/paths";
 import { LinkTo } from "@/components/LinkTo";
-import { paths } from "@/routes/paths";
 
 import classes from "./Create.module.css";
 import { CREATE_STEPS, type CreateStep, STEP_TITLES } from "./steps";

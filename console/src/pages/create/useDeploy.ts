@@ -1,11 +1,11 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 
+import { paths } from "@/addresses/paths";
 import { api, body, type Schemas } from "@/api/client";
 import { Problem } from "@/api/problem";
 import { failed } from "@/components/toasts";
 import { type Draft, type Errors, resourcesOf, toCreate } from "@/containers/form/draft";
-import { paths } from "@/routes/paths";
 
 import { dropDraft } from "./keptDraft";
 import { type Filled, isAsFilled, presetVariables } from "./start/origin";

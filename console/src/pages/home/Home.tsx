@@ -1,9 +1,9 @@
 import { useSuspenseQuery } from "@tanstack/react-query";
 import { Navigate } from "@tanstack/react-router";
 
+import { paths } from "@/addresses/paths";
 import { organizationsQuery, projectsQuery, queryClient } from "@/api/queries";
 import { lastProject } from "@/frame/lastProject";
-import { paths } from "@/routes/paths";
 
 import { Welcome } from "./Welcome";
 
@@ -20,5 +20,5 @@ export function Home() {
   const last = lastProject();
   const project = data.projects.find((one) => one.id === last) ?? data.projects[0];
   if (project) return <Navigate to={paths.service(project.id)} replace />;
-  return <Welcome organization={data.organizations.find((one) => one.role === "admin")} />;
+  return <Welcome organization={data.organizations.find((one) => one.role === "admin") ?? data.organizations[0]} />;
 }

@@ -1,4 +1,8 @@
+import { ArrowLeft } from "lucide-react";
+
+import { paths } from "@/addresses/paths";
 import type { Organization } from "@/api/queries";
+import { LinkTo } from "@/components/LinkTo";
 import { ProjectForm } from "@/frame/CreateProject";
 import { Logo } from "@/frame/Logo";
 
@@ -10,13 +14,19 @@ const STEPS = [
   ["Call its endpoint", "With any OpenAI client, or here in the playground."],
 ] as const;
 
-/** The first page of a new account; it leads to the first deployment. */
-export function Welcome({ organization }: { organization: Organization | undefined }) {
+interface WelcomeProps {
+  organization: Organization | undefined;
+  /** Whether there are other organizations to go back to. */
+  hasOthers?: boolean;
+}
+
+/** The first page of a new account or organization; it leads to the first deployment. */
+export function Welcome({ organization, hasOthers = false }: WelcomeProps) {
   return (
     <main className={classes.page}>
       <Logo size={32} />
-      <h1 className={classes.title}>Welcome to Moorage</h1>
-      {organization ? (
+      <h1 className={classes.title}>{hasOthers ? organization?.name : "Welcome to Moorage"}</h1>
+      {organization?.role === "admin" ? (
         <>
           <ol className={classes.steps}>
             {STEPS.map(([title, text], index) => (
@@ -29,13 +39,19 @@ export function Welcome({ organization }: { organization: Organization | undefin
               </li>
             ))}
           </ol>
-          <ProjectForm organizationId={organization.id} />
+          <ProjectForm organizationId={organization.id} organizationName={organization.name} />
         </>
       ) : (
         <p className={classes.text}>
-          You have not joined a project yet. Ask an admin of your organization to add you to one, then reload this page.
+          You have not joined a project yet. Ask an admin of {organization?.name ?? "your organization"} to add you to one,
+          then reload this page.
         </p>
       )}
+      {hasOthers ? (
+        <LinkTo to={paths.home()} className={classes.back}>
+          <ArrowLeft size={16} strokeWidth={1.5} aria-hidden /> Back to your other projects
+        </LinkTo>
+      ) : null}
     </main>
   );
 }

@@ -2,13 +2,13 @@ import { Button } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient, useSuspenseQuery } from "@tanstack/react-query";
 import { useNavigate, useParams } from "@tanstack/react-router";
 
+import { paths } from "@/addresses/paths";
 import { api, body } from "@/api/client";
 import { Problem } from "@/api/problem";
 import { meQuery, queryClient } from "@/api/queries";
 import { ErrorNotice, Waiting } from "@/components/Patterns";
 import { failed } from "@/components/toasts";
 import { Logo } from "@/frame/Logo";
-import { paths } from "@/routes/paths";
 
 import classes from "./Invitation.module.css";
 

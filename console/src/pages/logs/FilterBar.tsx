@@ -5,11 +5,15 @@ import { Download, Search } from "lucide-react";
 import { useRef } from "react";
 
 import type { Container } from "@/api/queries";
+import { lineTime } from "@/components/times";
 import { replicasQuery } from "@/containers/queries";
-import { shortId } from "@/containers/ReplicaTable";
+import { shortId } from "@/containers/resources";
 
 import { address, type Filter, type Range, RANGES } from "./filter";
 import classes from "./Logs.module.css";
+
+/** Of the time ranges: the one that somebody came with. */
+const ENDED = "ended";
 
 interface FilterBarProps {
   container: Container;
@@ -21,6 +25,8 @@ interface FilterBarProps {
 
 export function FilterBar({ container, filter, change, live, setLive }: FilterBarProps) {
   const replicas = useQuery(replicasQuery(container.id)).data ?? [];
+  // One that a request leads to may have ended long ago.
+  const instances = [...new Set([...replicas.map((one) => one.id), ...(filter.instance ? [filter.instance] : [])])];
   const text = useRef<HTMLInputElement>(null);
   useHotkeys([["/", () => text.current?.focus()]]);
   return (
@@ -40,16 +46,19 @@ export function FilterBar({ container, filter, change, live, setLive }: FilterBa
       <Select
         className={classes.select}
         aria-label="Time range"
-        data={Object.entries(RANGES).map(([value, { label }]) => ({ value, label }))}
-        value={filter.range}
-        onChange={(value) => value && change({ range: value as Range })}
+        data={[
+          ...(filter.ended ? [{ value: ENDED, label: `Until ${lineTime(new Date(filter.chosenAt).toISOString())}` }] : []),
+          ...Object.entries(RANGES).map(([value, { label }]) => ({ value, label })),
+        ]}
+        value={filter.ended ? ENDED : filter.range}
+        onChange={(value) => value && value !== ENDED && change({ range: value as Range, ended: false })}
       />
       <Select
         className={classes.select}
         aria-label="Instance"
         data={[
           { value: "", label: `All instances ${replicas.length || ""}` },
-          ...replicas.map((one) => ({ value: one.id, label: shortId(one.id) })),
+          ...instances.map((id) => ({ value: id, label: shortId(id) })),
         ]}
         value={filter.instance}
         onChange={(value) => change({ instance: value ?? "" })}
@@ -72,7 +81,7 @@ export function FilterBar({ container, filter, change, live, setLive }: FilterBa
           checked={live}
           onChange={(event) => {
             // Again from now, so that no line between the pause and here is missing.
-            if (event.currentTarget.checked) change({});
+            if (event.currentTarget.checked) change({ ended: false });
             setLive(event.currentTarget.checked);
           }}
         />

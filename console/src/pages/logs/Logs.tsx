@@ -1,11 +1,12 @@
 import { useDebouncedValue } from "@mantine/hooks";
+import { useSearch } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
 
+import { useContainer } from "@/addresses/useContainer";
 import { ErrorNotice, Waiting } from "@/components/Patterns";
 import { zone } from "@/components/times";
-import { useContainer } from "@/frame/useContainer";
 
-import { EVERYTHING, type Filter, RANGES } from "./filter";
+import { aroundIn, EVERYTHING, type Filter, whenOf } from "./filter";
 import { FilterBar } from "./FilterBar";
 import { Histogram } from "./Histogram";
 import classes from "./Logs.module.css";
@@ -15,15 +16,23 @@ import { MOST_LINES, useLines } from "./useLines";
 const TYPING_PAUSE_MS = 300;
 
 export function Logs() {
+  const around = aroundIn(useSearch({ strict: false }));
+  // Whoever comes from another request, or from none, begins anew.
+  return <LogsFrom key={around?.chosenAt} around={around} />;
+}
+
+function LogsFrom({ around }: { around: Filter | null }) {
   const container = useContainer();
-  const [wanted, setWanted] = useState<Filter>(() => ({ ...EVERYTHING, chosenAt: Date.now() }));
-  const [live, setLive] = useState(true);
+  const [wanted, setWanted] = useState<Filter>(() => around ?? { ...EVERYTHING, chosenAt: Date.now() });
+  const [live, setLive] = useState(!wanted.ended);
   const [place, setPlace] = useState<Place | null>(null);
   const [text] = useDebouncedValue(wanted.text, TYPING_PAUSE_MS);
   const filter = useMemo(() => ({ ...wanted, text: text.trim() }), [wanted, text]);
   const { lines, total, more, error, retry, isPending } = useLines(container.id, filter, live);
   const change = (changes: Partial<Filter>) => {
-    setWanted({ ...wanted, ...changes, chosenAt: Date.now() });
+    const next = { ...wanted, ...changes };
+    setWanted({ ...next, chosenAt: next.ended ? wanted.chosenAt : Date.now() });
+    if (wanted.ended && !next.ended) setLive(true);
     setPlace(null);
   };
   return (
@@ -44,12 +53,13 @@ export function Logs() {
         {!isPending && !error && lines.length === 0 ? (
           <p className={classes.nothing}>
             {filter.text || filter.instance || filter.stream
-              ? `No such line in the ${RANGES[filter.range].label.toLowerCase()}.`
-              : `Nothing was printed in the ${RANGES[filter.range].label.toLowerCase()}.`}
+              ? `No such line ${whenOf(filter)}.`
+              : `Nothing was printed ${whenOf(filter)}.`}
           </p>
         ) : null}
         {lines.length > 0 ? (
           <Rows
+            projectId={container.project_id}
             lines={lines}
             count={Math.min(total, MOST_LINES)}
             more={more}

@@ -4,6 +4,7 @@ import { AnsiText } from "@/components/AnsiText";
 import { Copy } from "@/components/Copy";
 import { lineTime } from "@/components/times";
 
+import { LineRequests } from "./LineRequests";
 import classes from "./Logs.module.css";
 import type { Line } from "./queries";
 
@@ -17,12 +18,13 @@ const STREAM_LABELS: Record<Line["stream"], string> = { stdout: "out", stderr: "
 
 interface RowProps {
   line: Line;
+  projectId: string;
   color: number;
   open: boolean;
   toggle: (line: Line) => void;
 }
 
-export const Row = memo(function Row({ line, color, open, toggle }: RowProps) {
+export const Row = memo(function Row({ line, projectId, color, open, toggle }: RowProps) {
   return (
     <>
       <button
@@ -54,6 +56,7 @@ export const Row = memo(function Row({ line, color, open, toggle }: RowProps) {
           <span>
             Line <code>{line.sequence}</code>
           </span>
+          <LineRequests line={line} projectId={projectId} />
           <Copy text={line.text} label="Copy line" withLabel />
         </div>
       ) : null}

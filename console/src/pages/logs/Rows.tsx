@@ -23,6 +23,7 @@ export interface Place {
 }
 
 interface RowsProps {
+  projectId: string;
   lines: Line[];
   /** With those that are still to come. */
   count: number;
@@ -31,7 +32,7 @@ interface RowsProps {
   scrolledAway: () => void;
 }
 
-export function Rows({ lines, count, more, place, scrolledAway }: RowsProps) {
+export function Rows({ projectId, lines, count, more, place, scrolledAway }: RowsProps) {
   const scroller = useRef<HTMLDivElement>(null);
   const height = useMediaQuery("(max-width: 767px)") ? PHONE_ROW_HEIGHT : ROW_HEIGHT;
   const opened = useOpened(lines);
@@ -72,7 +73,7 @@ export function Rows({ lines, count, more, place, scrolledAway }: RowsProps) {
               style={{ transform: `translateY(${start}px)`, height: isOpen ? undefined : size }}
             >
               {line ? (
-                <Row line={line} color={colors(line.instance_id)} open={isOpen} toggle={opened.toggle} />
+                <Row line={line} projectId={projectId} color={colors(line.instance_id)} open={isOpen} toggle={opened.toggle} />
               ) : (
                 <i className={classes.coming} />
               )}

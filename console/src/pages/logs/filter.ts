@@ -16,14 +16,32 @@ export interface Filter {
   stream: "" | "stdout" | "stderr" | "moorage";
   /** When the range was chosen; it ends there, and Live goes on from it. */
   chosenAt: number;
+  /** It ends there for good: somebody came from a request of that time, and nothing arrives. */
+  ended: boolean;
 }
 
-export const EVERYTHING: Filter = { text: "", range: "1h", instance: "", stream: "", chosenAt: 0 };
+export const EVERYTHING: Filter = { text: "", range: "1h", instance: "", stream: "", chosenAt: 0, ended: false };
+
+const INSTANCE = /^rep_[a-z2-7]{20}$/;
+
+/** What `paths.logsAround` asks for; null where the address asks for nothing that there could be. */
+export function aroundIn(search: { instance?: unknown; until?: unknown }): Filter | null {
+  const until = typeof search.until === "string" ? Date.parse(search.until) : NaN;
+  if (Number.isNaN(until)) return null;
+  const instance = typeof search.instance === "string" && INSTANCE.test(search.instance) ? search.instance : "";
+  return { ...EVERYTHING, range: "15m", instance, chosenAt: until, ended: true };
+}
+
+/** "in the last hour". */
+export function whenOf(filter: Filter): string {
+  return filter.ended ? "in that time" : `in the ${RANGES[filter.range].label.toLowerCase()}`;
+}
 
 interface Asked {
   text?: string;
   instance?: string;
   stream?: "stdout" | "stderr" | "moorage";
+  to?: string;
 }
 
 export function asked(filter: Filter): Asked {
@@ -31,6 +49,7 @@ export function asked(filter: Filter): Asked {
     ...(filter.text ? { text: filter.text } : {}),
     ...(filter.instance ? { instance: filter.instance } : {}),
     ...(filter.stream ? { stream: filter.stream } : {}),
+    ...(filter.ended ? { to: new Date(filter.chosenAt).toISOString() } : {}),
   };
 }
 

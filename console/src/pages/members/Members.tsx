@@ -3,13 +3,13 @@ import { useSuspenseQuery } from "@tanstack/react-query";
 import { UserPlus } from "lucide-react";
 import { useState } from "react";
 
+import { useProject } from "@/addresses/useProject";
 import { membersQuery, meQuery, projectsQuery } from "@/api/queries";
 import { Card, Page } from "@/components/Page";
 import { Empty } from "@/components/Patterns";
 import { Table } from "@/components/Table";
 import { longDate } from "@/components/times";
 import { useNow } from "@/components/useNow";
-import { useProject } from "@/frame/useProject";
 
 import { Invitations } from "./Invitations";
 import { Invite } from "./Invite";

@@ -2,8 +2,8 @@ import { Button, Checkbox, Stack } from "@mantine/core";
 import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 
+import { paths } from "@/addresses/paths";
 import { Confirm } from "@/components/Confirm";
-import { paths } from "@/routes/paths";
 
 import { type Member, useRemoveMember } from "./queries";
 

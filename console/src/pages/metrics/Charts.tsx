@@ -1,15 +1,16 @@
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 
+import { paths } from "@/addresses/paths";
 import type { Container } from "@/api/queries";
 import { LinkTo } from "@/components/LinkTo";
 import { Card } from "@/components/Page";
 import { DecisionList } from "@/containers/metrics/DecisionList";
 import { numbered } from "@/containers/metrics/decisions";
-import { autoscalingQuery, type Measured } from "@/containers/metrics/queries";
+import type { Measured } from "@/containers/metrics/measured";
+import { autoscalingQuery } from "@/containers/metrics/queries";
 import type { Span } from "@/containers/metrics/range";
 import { ReplicaChart } from "@/containers/metrics/ReplicaChart";
-import { paths } from "@/routes/paths";
 
 import classes from "./Metrics.module.css";
 import { Panel } from "./Panel";

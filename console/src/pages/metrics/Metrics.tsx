@@ -3,21 +3,23 @@ import { useQuery } from "@tanstack/react-query";
 import { ChartLine, Download, Table2 } from "lucide-react";
 import { useState } from "react";
 
+import { useContainer } from "@/addresses/useContainer";
 import type { Container } from "@/api/queries";
 import { Card, Page } from "@/components/Page";
 import { Empty, ErrorNotice, Waiting } from "@/components/Patterns";
 import { isDeploying, isStopped, STATES } from "@/components/state";
 import { zone } from "@/components/times";
-import { type Measured, metricsQuery } from "@/containers/metrics/queries";
+import type { Measured } from "@/containers/metrics/measured";
+import { metricsQuery } from "@/containers/metrics/queries";
 import { inWords, LAST_HOUR, type Span } from "@/containers/metrics/range";
 import { RangePicker } from "@/containers/metrics/RangePicker";
 import { useContainerAction } from "@/containers/queries";
-import { useContainer } from "@/frame/useContainer";
 
 import { Charts } from "./Charts";
 import { csvOf } from "./csv";
 import classes from "./Metrics.module.css";
 import { Numbers } from "./Numbers";
+import { Requests } from "./Requests";
 
 const ICON = { size: 16, strokeWidth: 1.5 };
 
@@ -26,7 +28,7 @@ export function Metrics() {
   const container = useContainer();
   const [span, setSpan] = useState<Span>(LAST_HOUR);
   const [asTable, setAsTable] = useState(false);
-  const { data, error, refetch } = useQuery(metricsQuery(container.id, span));
+  const { data, error, refetch } = useQuery(metricsQuery(container, span));
   const hasData = data !== undefined && isAnything(data);
   return (
     <Page
@@ -65,6 +67,7 @@ export function Metrics() {
       {data && !hasData ? <NotRunning container={container} span={span} /> : null}
       {data && hasData && asTable ? <Numbers measured={data} span={span} /> : null}
       {data && hasData && !asTable ? <Charts container={container} measured={data} span={span} /> : null}
+      {data && hasData ? <Requests container={container} span={span} /> : null}
       {data && hasData ? (
         <p className={classes.foot}>
           Times in {zone}. One point every {data.stepS < 120 ? `${data.stepS} s` : `${data.stepS / 60} min`}.

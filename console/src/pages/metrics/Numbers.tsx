@@ -1,6 +1,6 @@
 import { Card } from "@/components/Page";
 import { type Column, Table } from "@/components/Table";
-import type { Measured } from "@/containers/metrics/queries";
+import type { Measured } from "@/containers/metrics/measured";
 import { exactTime, type Span } from "@/containers/metrics/range";
 
 const NAMES: Record<string, string> = {

@@ -1,7 +1,7 @@
-import { Chart } from "@/components/Chart";
+import { Chart } from "@/components/chart/Chart";
 import { Card } from "@/components/Page";
 import { Legend } from "@/containers/metrics/Legend";
-import type { Measured } from "@/containers/metrics/queries";
+import type { Measured } from "@/containers/metrics/measured";
 import { axisTime, exactTime, type Span } from "@/containers/metrics/range";
 
 import classes from "./Metrics.module.css";
@@ -50,9 +50,9 @@ export function Panel({ panel, measured, span, wide }: PanelProps) {
             lines={lines}
             height={HEIGHT}
             sync="metrics"
-            unit={panel.axis}
+            axis={panel.axis}
             exact={panel.exact}
-            time={axisTime(span)}
+            time={axisTime({ seconds: measured.range[1] - measured.range[0] })}
             moment={exactTime(span)}
           />
         )}

@@ -1,5 +1,5 @@
-import type { Values } from "@/components/chart/plot";
-import type { Measured } from "@/containers/metrics/queries";
+import type { Values } from "@/components/chart/drawing";
+import type { Measured } from "@/containers/metrics/measured";
 
 /** A line for each step, a column for each series; what is not known is empty. */
 export function csvOf({ times, settled, series, replicas }: Measured): string {

@@ -1,7 +1,9 @@
 /** Which charts there are below the replicas, made of the series that the API has for this range. */
-import type { Line, Values } from "@/components/chart/plot";
-import { latestOf, type Measured, type Used } from "@/containers/metrics/queries";
-import { shortId } from "@/containers/ReplicaTable";
+import type { Line, Values } from "@/components/chart/drawing";
+import { tick } from "@/components/chart/ticks";
+import { binaryUnit } from "@/components/sizes";
+import { latestOf, type Measured, type Used } from "@/containers/metrics/measured";
+import { shortId } from "@/containers/resources";
 
 export interface PanelOf {
   title: string;
@@ -10,7 +12,7 @@ export interface PanelOf {
   lines: Line[];
   /** Where they are others than those of the page. */
   times?: number[];
-  axis?: (value: number) => string;
+  axis?: (value: number, step: number) => string;
   exact?: (value: number) => string;
   nothing?: string;
   /** A line for each replica, however many there are. */
@@ -18,7 +20,6 @@ export interface PanelOf {
 }
 
 const BARS = 60;
-const GIB = 2 ** 30;
 const COLORS = ["series-1", "series-2", "series-3", "series-4", "series-5"] as const;
 const NO_REQUESTS = "No request ended in this time.";
 
@@ -38,7 +39,6 @@ function requestRate(values: Values): PanelOf {
     unit: "per second",
     now: figure(latestOf(values)),
     lines: [{ label: "requests/s", color: "series-1", values, filled: true }],
-    axis: short,
     exact: (value) => figure(value) ?? "",
   };
 }
@@ -53,7 +53,10 @@ function responseTime({ series }: Measured): PanelOf {
   return {
     title: "Response time",
     lines: [line("p50"), line("p95"), line("p99")],
-    axis: (value) => (value >= 1000 ? `${short(value / 1000)} s` : value === 0 ? "0" : `${short(value)} ms`),
+    axis: (value, step) => {
+      if (value === 0) return "0";
+      return value >= 1000 ? `${tick(value / 1000, step / 1000)} s` : `${tick(value, step)} ms`;
+    },
     exact: (value) => `${Math.round(value).toLocaleString("en-US")} ms`,
     nothing: NO_REQUESTS,
   };
@@ -82,7 +85,6 @@ function statuses({ series, times, stepS }: Measured): PanelOf {
     times: times.filter((_, index) => index % each === 0),
     // The usual ones are always named; the others where there are some.
     lines: lines.filter((line) => ["2xx", "4xx", "5xx"].includes(line.label) || isSeen(line)),
-    axis: short,
     exact: (value) => figure(value) ?? "",
     nothing: NO_REQUESTS,
   };
@@ -96,28 +98,31 @@ function inFlight({ series }: Measured): PanelOf {
       { label: "in flight", color: "series-1", values: series["in_flight"] ?? [], filled: true },
       { label: "queued", color: "series-3", values: series["queued"] ?? [] },
     ],
-    axis: short,
     exact: (value) => figure(value) ?? "",
   };
 }
 
+/** Its name, and what a value is divided by to be in it. */
+type Unit = [name: string, divisor: number];
+
 /** A line for each replica. */
 function used({ replicas }: Measured): PanelOf[] {
-  const panel = (title: string, unit: string, divisor: number, pick: (one: Used) => Values | null): PanelOf | null => {
+  const panel = (title: string, unitOf: (most: number) => Unit, pick: (one: Used) => Values | null): PanelOf | null => {
     const known = replicas.filter((one) => pick(one)?.some((value) => value !== null));
     if (known.length === 0) return null;
+    const [unit, divisor] = unitOf(Math.max(...known.flatMap((one) => pick(one) ?? []).map((value) => value ?? 0)));
     const lines = known.map((one, index) => ({
       label: shortId(one.id),
       color: COLORS[index % COLORS.length] ?? "series-5",
       values: (pick(one) ?? []).map((value) => (value === null ? null : value / divisor)),
     }));
-    return { title, unit, lines, axis: short, exact: (value) => `${figure(value)} ${unit}`, ofReplicas: true };
+    return { title, unit, lines, exact: (value) => `${figure(value)} ${unit}`, ofReplicas: true };
   };
   return [
-    panel("CPU", "vCPU", 1000, (one) => one.cpuMillis),
-    panel("Memory", "GiB", GIB, (one) => one.memoryBytes),
-    panel("GPU", "%", 1, (one) => one.gpuPercent),
-    panel("GPU memory", "GiB", GIB, (one) => one.gpuMemoryBytes),
+    panel("CPU", () => ["vCPU", 1000], (one) => one.cpuMillis),
+    panel("Memory", binaryUnit, (one) => one.memoryBytes),
+    panel("GPU", () => ["%", 1], (one) => one.gpuPercent),
+    panel("GPU memory", binaryUnit, (one) => one.gpuMemoryBytes),
   ].filter((one) => one !== null);
 }
 
@@ -132,9 +137,7 @@ function meansOf(values: Values, each: number): Values {
 
 function figure(value: number | null | undefined): string | undefined {
   if (typeof value !== "number") return undefined;
+  // What is small is not nothing.
+  if (value < 0.1) return value.toLocaleString("en-US", { maximumSignificantDigits: 2 });
   return value.toLocaleString("en-US", { maximumFractionDigits: value < 10 ? 2 : value < 100 ? 1 : 0 });
-}
-
-function short(value: number): string {
-  return value >= 1e4 ? `${Math.round(value / 100) / 10}k` : String(Math.round(value * 1000) / 1000);
 }

@@ -1,7 +1,7 @@
 import { Button } from "@mantine/core";
 
+import { paths } from "@/addresses/paths";
 import { LinkTo } from "@/components/LinkTo";
-import { paths } from "@/routes/paths";
 
 import classes from "./NotFound.module.css";
 

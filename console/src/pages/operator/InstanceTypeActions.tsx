@@ -1,9 +1,10 @@
-import { ActionIcon, Menu } from "@mantine/core";
-import { Eye, EyeOff, MoreHorizontal, Tag, Trash2 } from "lucide-react";
+import { Menu } from "@mantine/core";
+import { Eye, EyeOff, Tag, Trash2 } from "lucide-react";
 import { useState } from "react";
 
 import { messageOf } from "@/api/problem";
 import type { InstanceType } from "@/api/queries";
+import { ActionMenu } from "@/components/ActionMenu";
 import { Confirm } from "@/components/Confirm";
 import { FormDialog } from "@/components/FormDialog";
 import { dollars } from "@/components/Money";
@@ -26,28 +27,21 @@ export function InstanceTypeActions({ type }: { type: InstanceType }) {
   const remove = useDecision(() => decisions.removeType(type), `${type.name} is deleted.`, close);
   return (
     <>
-      <Menu width={200}>
-        <Menu.Target>
-          <ActionIcon aria-label={`Actions of ${type.name}`} loading={offer.isPending}>
-            <MoreHorizontal {...ICON} />
-          </ActionIcon>
-        </Menu.Target>
-        <Menu.Dropdown>
-          <Menu.Item leftSection={<Tag {...ICON} />} onClick={() => setAsking("price")}>
-            Change price
-          </Menu.Item>
-          <Menu.Item
-            leftSection={type.enabled ? <EyeOff {...ICON} /> : <Eye {...ICON} />}
-            onClick={() => offer.mutate(!type.enabled, { onError: failed })}
-          >
-            {type.enabled ? "Stop offering" : "Offer"}
-          </Menu.Item>
-          <Menu.Divider />
-          <Menu.Item color="var(--m-bad)" leftSection={<Trash2 {...ICON} />} onClick={() => setAsking("remove")}>
-            Delete
-          </Menu.Item>
-        </Menu.Dropdown>
-      </Menu>
+      <ActionMenu label={`Actions of ${type.name}`} busy={offer.isPending} inDialog={asking !== null}>
+        <Menu.Item leftSection={<Tag {...ICON} />} onClick={() => setAsking("price")}>
+          Change price
+        </Menu.Item>
+        <Menu.Item
+          leftSection={type.enabled ? <EyeOff {...ICON} /> : <Eye {...ICON} />}
+          onClick={() => offer.mutate(!type.enabled, { onError: failed })}
+        >
+          {type.enabled ? "Stop offering" : "Offer"}
+        </Menu.Item>
+        <Menu.Divider />
+        <Menu.Item color="var(--m-bad)" leftSection={<Trash2 {...ICON} />} onClick={() => setAsking("remove")}>
+          Delete
+        </Menu.Item>
+      </ActionMenu>
       {asking === "price" ? <ChangePrice type={type} close={close} /> : null}
       <Confirm
         opened={asking === "remove"}

@@ -1,7 +1,8 @@
-import { ActionIcon, Menu } from "@mantine/core";
-import { LogOut, MoreHorizontal, Pause, Play, Terminal, Trash2 } from "lucide-react";
+import { Menu } from "@mantine/core";
+import { LogOut, Pause, Play, Terminal, Trash2 } from "lucide-react";
 import { useState } from "react";
 
+import { ActionMenu } from "@/components/ActionMenu";
 import { failed } from "@/components/toasts";
 
 import { RenewCommand } from "./AddMachine";
@@ -25,43 +26,36 @@ export function MachineActions({ one, all }: { one: Listed; all: Listed[] }) {
   const wish = wishOf(one);
   return (
     <>
-      <Menu width={200}>
-        <Menu.Target>
-          <ActionIcon aria-label={`Actions of ${one.name}`} loading={pause.isPending || resume.isPending}>
-            <MoreHorizontal {...ICON} />
-          </ActionIcon>
-        </Menu.Target>
-        <Menu.Dropdown>
-          {machine?.joins_until ? (
-            <Menu.Item leftSection={<Terminal {...ICON} />} onClick={() => setAsking("command")}>
-              Another command
+      <ActionMenu label={`Actions of ${one.name}`} busy={pause.isPending || resume.isPending} inDialog={asking !== null}>
+        {machine?.joins_until ? (
+          <Menu.Item leftSection={<Terminal {...ICON} />} onClick={() => setAsking("command")}>
+            Another command
+          </Menu.Item>
+        ) : null}
+        {wish && wish !== "open" ? (
+          <Menu.Item leftSection={<Play {...ICON} />} onClick={() => resume.mutate(undefined, { onError: failed })}>
+            Resume
+          </Menu.Item>
+        ) : null}
+        {wish && wish !== "cordoned" ? (
+          <Menu.Item leftSection={<Pause {...ICON} />} onClick={() => pause.mutate(undefined, { onError: failed })}>
+            Pause
+          </Menu.Item>
+        ) : null}
+        {wish && wish !== "draining" ? (
+          <Menu.Item leftSection={<LogOut {...ICON} />} onClick={() => setAsking("drain")}>
+            Drain
+          </Menu.Item>
+        ) : null}
+        {machine ? (
+          <>
+            {wish || machine.joins_until ? <Menu.Divider /> : null}
+            <Menu.Item color="var(--m-bad)" leftSection={<Trash2 {...ICON} />} onClick={() => setAsking("remove")}>
+              Remove
             </Menu.Item>
-          ) : null}
-          {wish && wish !== "open" ? (
-            <Menu.Item leftSection={<Play {...ICON} />} onClick={() => resume.mutate(undefined, { onError: failed })}>
-              Resume
-            </Menu.Item>
-          ) : null}
-          {wish && wish !== "cordoned" ? (
-            <Menu.Item leftSection={<Pause {...ICON} />} onClick={() => pause.mutate(undefined, { onError: failed })}>
-              Pause
-            </Menu.Item>
-          ) : null}
-          {wish && wish !== "draining" ? (
-            <Menu.Item leftSection={<LogOut {...ICON} />} onClick={() => setAsking("drain")}>
-              Drain
-            </Menu.Item>
-          ) : null}
-          {machine ? (
-            <>
-              {wish || machine.joins_until ? <Menu.Divider /> : null}
-              <Menu.Item color="var(--m-bad)" leftSection={<Trash2 {...ICON} />} onClick={() => setAsking("remove")}>
-                Remove
-              </Menu.Item>
-            </>
-          ) : null}
-        </Menu.Dropdown>
-      </Menu>
+          </>
+        ) : null}
+      </ActionMenu>
       {asking === "drain" ? (
         <DrainMachine
           one={one}

@@ -1,8 +1,9 @@
-import { ActionIcon, Menu, TextInput } from "@mantine/core";
-import { Ban, Gift, MoreHorizontal, Play } from "lucide-react";
+import { Menu, TextInput } from "@mantine/core";
+import { Ban, Gift, Play } from "lucide-react";
 import { useState } from "react";
 
 import { messageOf, Problem } from "@/api/problem";
+import { ActionMenu } from "@/components/ActionMenu";
 import { FormDialog } from "@/components/FormDialog";
 import { dollars } from "@/components/Money";
 import { MoneyInput } from "@/components/MoneyInput";
@@ -18,28 +19,21 @@ export function OrganizationActions({ organization }: { organization: Organizati
   const resume = useDecision(() => decisions.resume(organization), `${organization.name} works again.`, close);
   return (
     <>
-      <Menu width={200}>
-        <Menu.Target>
-          <ActionIcon aria-label={`Actions of ${organization.name}`} loading={resume.isPending}>
-            <MoreHorizontal {...ICON} />
-          </ActionIcon>
-        </Menu.Target>
-        <Menu.Dropdown>
-          <Menu.Item leftSection={<Gift {...ICON} />} onClick={() => setAsking("credit")}>
-            Grant credit
+      <ActionMenu label={`Actions of ${organization.name}`} busy={resume.isPending} inDialog={asking !== null}>
+        <Menu.Item leftSection={<Gift {...ICON} />} onClick={() => setAsking("credit")}>
+          Grant credit
+        </Menu.Item>
+        <Menu.Divider />
+        {organization.suspended_at ? (
+          <Menu.Item leftSection={<Play {...ICON} />} onClick={() => resume.mutate(undefined, { onError: failed })}>
+            Resume
           </Menu.Item>
-          <Menu.Divider />
-          {organization.suspended_at ? (
-            <Menu.Item leftSection={<Play {...ICON} />} onClick={() => resume.mutate(undefined, { onError: failed })}>
-              Resume
-            </Menu.Item>
-          ) : (
-            <Menu.Item color="var(--m-bad)" leftSection={<Ban {...ICON} />} onClick={() => setAsking("suspend")}>
-              Suspend
-            </Menu.Item>
-          )}
-        </Menu.Dropdown>
-      </Menu>
+        ) : (
+          <Menu.Item color="var(--m-bad)" leftSection={<Ban {...ICON} />} onClick={() => setAsking("suspend")}>
+            Suspend
+          </Menu.Item>
+        )}
+      </ActionMenu>
       {asking === "credit" ? <GrantCredit organization={organization} close={close} /> : null}
       {asking === "suspend" ? <Suspend organization={organization} close={close} /> : null}
     </>

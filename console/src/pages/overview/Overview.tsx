@@ -1,10 +1,10 @@
+import { useContainer } from "@/addresses/useContainer";
 import { Page } from "@/components/Page";
-import { Verdict } from "@/components/Verdict";
+import { FailedVerdict } from "@/containers/FailedVerdict";
 import { LastLines } from "@/containers/LastLines";
 import { LatestActivity } from "@/containers/LatestActivity";
 import { ReplicaTable } from "@/containers/ReplicaTable";
 import { SettingsCard } from "@/containers/SettingsCard";
-import { useContainer } from "@/frame/useContainer";
 
 import classes from "./Overview.module.css";
 import { StateTimeline } from "./StateTimeline";
@@ -13,7 +13,7 @@ export function Overview() {
   const container = useContainer();
   return (
     <Page title="Overview" hint={<code>{container.id}</code>}>
-      {container.state === "FAILED" ? <Verdict message={container.message ?? "It failed."} reason={container.reason} /> : null}
+      {container.state === "FAILED" ? <FailedVerdict container={container} /> : null}
       <StateTimeline container={container} />
       <div className={classes.columns}>
         <div className={classes.column}>

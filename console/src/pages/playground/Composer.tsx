@@ -6,11 +6,13 @@ import classes from "./Playground.module.css";
 
 interface ComposerProps {
   busy: boolean;
+  /** Somebody is about to write. */
+  begun: () => void;
   send: (question: string) => void;
   stop: () => void;
 }
 
-export function Composer({ busy, send, stop }: ComposerProps) {
+export function Composer({ busy, begun, send, stop }: ComposerProps) {
   const [text, setText] = useState("");
   const submit = () => {
     if (busy || !text.trim()) return;
@@ -27,6 +29,7 @@ export function Composer({ busy, send, stop }: ComposerProps) {
         maxRows={8}
         variant="unstyled"
         value={text}
+        onFocus={begun}
         onChange={(event) => setText(event.currentTarget.value)}
         onKeyDown={(event) => {
           if (event.key === "Enter" && !event.shiftKey && !event.nativeEvent.isComposing) {

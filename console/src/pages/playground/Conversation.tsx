@@ -2,6 +2,7 @@ import { Check, TriangleAlert } from "lucide-react";
 import { useEffect, useRef } from "react";
 
 import { Copy } from "@/components/Copy";
+import { LinkTo } from "@/components/LinkTo";
 
 import type { Timings } from "./chat";
 import classes from "./Playground.module.css";
@@ -16,7 +17,13 @@ export interface Turn {
   error: string | null;
 }
 
-export function Conversation({ turns }: { turns: Turn[] }) {
+interface ConversationProps {
+  turns: Turn[];
+  /** The address of a request's receipt. */
+  receiptAt: (requestId: string) => string;
+}
+
+export function Conversation({ turns, receiptAt }: ConversationProps) {
   const end = useRef<HTMLDivElement>(null);
   const length = turns.reduce((all, turn) => all + turn.answer.length, turns.length);
   useEffect(() => {
@@ -37,7 +44,12 @@ export function Conversation({ turns }: { turns: Turn[] }) {
               </p>
             ) : null}
           </div>
-          {turn.state === "done" ? <Receipt turn={turn} /> : null}
+          {turn.state === "done" ? <Receipt turn={turn} receiptAt={receiptAt} /> : null}
+          {turn.state === "failed" && turn.timings.requestId ? (
+            <p className={classes.receipt}>
+              <LinkTo to={receiptAt(turn.timings.requestId)}>What happened to this request</LinkTo>
+            </p>
+          ) : null}
         </article>
       ))}
       <div ref={end} />
@@ -45,17 +57,17 @@ export function Conversation({ turns }: { turns: Turn[] }) {
   );
 }
 
-function Receipt({ turn }: { turn: Turn }) {
+function Receipt({ turn, receiptAt }: { turn: Turn; receiptAt: (requestId: string) => string }) {
   const { status, firstTokenMs, totalMs, requestId } = turn.timings;
   return (
     <p className={classes.receipt}>
       <span className={classes.ok}>
         <Check size={14} strokeWidth={2} aria-hidden /> {status}
       </span>
-      <span>First token {ms(firstTokenMs)}</span>
+      {firstTokenMs === null ? null : <span>First token {ms(firstTokenMs)}</span>}
       <span>{ms(totalMs)}</span>
-      <span>{speed(turn.timings)}</span>
-      {requestId ? <code>{requestId}</code> : null}
+      {firstTokenMs === null ? null : <span>{speed(turn.timings)}</span>}
+      {requestId ? <LinkTo to={receiptAt(requestId)}><code>{requestId}</code></LinkTo> : null}
       <Copy text={turn.answer} label="Copy answer" />
     </p>
   );

@@ -1,19 +1,23 @@
 import { useReducer, useRef, useState } from "react";
 
+import { paths } from "@/addresses/paths";
+import { useContainer } from "@/addresses/useContainer";
 import { messageOf } from "@/api/problem";
 import { Empty } from "@/components/Patterns";
-import { useContainer } from "@/frame/useContainer";
 
 import { ask, type Message, type Parameters, type Timings } from "./chat";
 import { Composer } from "./Composer";
 import { Conversation, type Turn } from "./Conversation";
 import { Head } from "./Head";
+import { OneRequest } from "./OneRequest";
+import type { Kind } from "./oneRequest";
 import classes from "./Playground.module.css";
 import { RequestPanel } from "./RequestPanel";
+import { useServer } from "./useServer";
 import { useSessionKey } from "./useSessionKey";
 
 const BEGIN: Parameters = { model: "", system: "", temperature: 0.7, maxTokens: 512, stream: true };
-const NO_TIMINGS: Timings = { status: null, requestId: null, firstTokenMs: null, totalMs: null, tokens: 0 };
+const NO_TIMINGS: Timings = { status: null, requestId: null, firstTokenMs: null, totalMs: null, tokens: 0, pieces: 0 };
 
 type Change = { kind: "ask"; question: string } | { kind: "last"; update: (turn: Turn) => Turn } | { kind: "clear" };
 
@@ -25,15 +29,19 @@ function turnsAfter(turns: Turn[], change: Change): Turn[] {
   return turns.map((turn, index) => (index === turns.length - 1 ? change.update(turn) : turn));
 }
 
-/** A chat against the running container, through the gateway like any other client, with its timings. */
+/** The running container, asked through the gateway like by any other client: a chat with its timings, or one request. */
 export function Playground() {
   const container = useContainer();
   const [parameters, setParameters] = useState(BEGIN);
+  const [kind, setKind] = useState<"chat" | Kind>("chat");
   const [turns, dispatch] = useReducer(turnsAfter, []);
   const { obtain, endsAt } = useSessionKey(container.project_id);
+  const { served, find } = useServer(container, obtain);
   const abort = useRef<AbortController | null>(null);
   const busy = turns.at(-1)?.state === "asking";
   const last = (update: (turn: Turn) => Turn) => dispatch({ kind: "last", update });
+
+  const receiptAt = (requestId: string) => paths.receipt(container.project_id, container.id, requestId);
 
   const send = async (question: string) => {
     const before: Message[] = turns
@@ -45,11 +53,13 @@ export function Playground() {
     dispatch({ kind: "ask", question });
     abort.current = new AbortController();
     try {
+      const key = await obtain();
+      const { base, models } = await find();
       await ask({
-        url: container.endpoint_url,
-        key: await obtain(),
+        url: `${container.endpoint_url}${base}`,
+        key,
         messages: [...before, { role: "user", content: question }],
-        parameters,
+        parameters: { ...parameters, model: parameters.model || models[0] || "" },
         signal: abort.current.signal,
         onText: (text) => last((turn) => ({ ...turn, answer: turn.answer + text })),
         onTimings: (some) => last((turn) => ({ ...turn, timings: { ...turn.timings, ...some } })),
@@ -71,11 +81,34 @@ export function Playground() {
   return (
     <div className={classes.playground}>
       <main className={classes.chat}>
-        <Head container={container} parameters={parameters} turns={turns} clear={() => dispatch({ kind: "clear" })} />
-        <Conversation turns={turns} />
-        <Composer busy={busy} send={send} stop={() => abort.current?.abort()} />
+        <Head container={container} served={served} parameters={parameters} turns={turns} clear={() => dispatch({ kind: "clear" })} kind={kind} setKind={setKind} />
+        {kind === "chat" ? (
+          <>
+            <Conversation turns={turns} receiptAt={receiptAt} />
+            <Composer busy={busy} begun={() => void find()} send={send} stop={() => abort.current?.abort()} />
+          </>
+        ) : (
+          <OneRequest
+            key={kind}
+            kind={kind}
+            container={container}
+            model={parameters.model}
+            obtainKey={obtain}
+            find={find}
+            receiptAt={receiptAt}
+          />
+        )}
       </main>
-      <RequestPanel turn={turns.at(-1)} parameters={parameters} setParameters={setParameters} keyEndsAt={endsAt} />
+      <RequestPanel
+        turn={turns.at(-1)}
+        kind={kind}
+        receiptAt={receiptAt}
+        models={served.models}
+        find={() => void find()}
+        parameters={parameters}
+        setParameters={setParameters}
+        keyEndsAt={endsAt}
+      />
     </div>
   );
 }

@@ -1,4 +1,6 @@
 /** One question to a container, as any client would ask it: its words as they come, and when they came. */
+import { sent } from "./sent";
+
 export interface Message {
   role: "system" | "user" | "assistant";
   content: string;
@@ -19,9 +21,12 @@ export interface Timings {
   totalMs: number | null;
   /** As the container counted them, else the pieces that arrived. */
   tokens: number;
+  /** In how many pieces the answer came. In one, nothing is known of when its first token was there. */
+  pieces: number;
 }
 
 interface Asked {
+  /** Where the container's API begins. */
   url: string;
   key: string;
   messages: Message[];
@@ -56,7 +61,7 @@ export function requestBody(messages: Message[], parameters: Parameters) {
 export async function ask({ url, key, messages, parameters, signal, onText, onTimings }: Asked): Promise<void> {
   const began = performance.now();
   const response = await sent(() =>
-    fetch(`${url}/api/v1/chat/completions`, {
+    fetch(`${url}/chat/completions`, {
       method: "POST",
       headers: { Authorization: `Bearer ${key}`, "Content-Type": "application/json" },
       body: JSON.stringify(requestBody(messages, parameters)),
@@ -65,19 +70,22 @@ export async function ask({ url, key, messages, parameters, signal, onText, onTi
   );
   onTimings({ status: response.status, requestId: response.headers.get("X-Request-ID") });
   if (!response.ok) throw new Error(await refusal(response));
+  const isStream = response.headers.get("content-type")?.includes("text/event-stream") ?? false;
   let tokens = 0;
+  let pieces = 0;
   const take = (answer: Answer) => {
     if (answer.error) throw new Error(answer.error.message ?? "The container reported an error in its stream.");
     const text = answer.choices?.[0]?.delta?.content ?? answer.choices?.[0]?.message?.content ?? "";
     if (text) {
-      if (tokens === 0) onTimings({ firstTokenMs: performance.now() - began });
+      if (pieces === 0 && isStream) onTimings({ firstTokenMs: performance.now() - began });
+      pieces += 1;
       tokens += 1;
       onText(text);
     }
     tokens = answer.usage?.completion_tokens ?? tokens;
-    onTimings({ totalMs: performance.now() - began, tokens });
+    onTimings({ totalMs: performance.now() - began, tokens, pieces });
   };
-  if (response.headers.get("content-type")?.includes("text/event-stream")) {
+  if (isStream) {
     for await (const data of events(response)) {
       if (data === "[DONE]") break;
       take(JSON.parse(data) as Answer);
@@ -85,20 +93,7 @@ export async function ask({ url, key, messages, parameters, signal, onText, onTi
   } else {
     take((await response.json()) as Answer);
   }
-  onTimings({ totalMs: performance.now() - began, tokens });
-}
-
-const KEY_ARRIVES_WITHIN_MS = 5_000;
-const KEY_PAUSE_MS = 250;
-
-/** The page's key was made a moment ago, and a gateway may hear of it a moment later: until then it answers 401. */
-async function sent(request: () => Promise<Response>): Promise<Response> {
-  const until = performance.now() + KEY_ARRIVES_WITHIN_MS;
-  for (;;) {
-    const response = await request();
-    if (response.status !== 401 || performance.now() > until) return response;
-    await new Promise((resume) => window.setTimeout(resume, KEY_PAUSE_MS));
-  }
+  onTimings({ totalMs: performance.now() - began, tokens, pieces });
 }
 
 async function refusal(response: Response): Promise<string> {

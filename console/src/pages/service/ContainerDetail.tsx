@@ -3,23 +3,24 @@ import { useSuspenseQuery } from "@tanstack/react-query";
 import { useParams } from "@tanstack/react-router";
 import { ArrowLeft, ChartLine } from "lucide-react";
 
+import { paths } from "@/addresses/paths";
 import { type Container, containerQuery } from "@/api/queries";
 import { LinkTo } from "@/components/LinkTo";
 import { PriceRange } from "@/components/PriceRange";
-import { StateBadge } from "@/components/StateBadge";
 import { isStopped, lookOf, STATES } from "@/components/state";
+import { StateBadge } from "@/components/StateBadge";
 import { since } from "@/components/times";
 import { useNow } from "@/components/useNow";
 import { ContainerActions } from "@/containers/ContainerActions";
+import { FailedVerdict } from "@/containers/FailedVerdict";
+import { LastLines } from "@/containers/LastLines";
 import { LatestActivity } from "@/containers/LatestActivity";
 import { ReplicaTable } from "@/containers/ReplicaTable";
-import { SettingsCard } from "@/containers/SettingsCard";
 import { replicaRange } from "@/containers/resources";
-import { paths } from "@/routes/paths";
+import { SettingsCard } from "@/containers/SettingsCard";
 
 import classes from "./ContainerDetail.module.css";
 import { Endpoint } from "./Endpoint";
-import { FailedDetail } from "./FailedDetail";
 import { LastHour } from "./LastHour";
 import { Progress } from "./Progress";
 import { Trouble } from "./Trouble";
@@ -30,7 +31,12 @@ export function ContainerDetail() {
   return (
     <div className={classes.detail}>
       <Head container={container} />
-      {container.state === "FAILED" ? <FailedDetail container={container} /> : null}
+      {container.state === "FAILED" ? (
+        <>
+          <FailedVerdict container={container} />
+          <LastLines container={container} />
+        </>
+      ) : null}
       <Progress container={container} />
       <Trouble container={container} />
       {container.state === "FAILED" ? null : <Endpoint container={container} />}

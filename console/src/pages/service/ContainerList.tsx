@@ -6,11 +6,11 @@ import { useVirtualizer } from "@tanstack/react-virtual";
 import { Plus, Search } from "lucide-react";
 import { useRef, useState } from "react";
 
+import { paths } from "@/addresses/paths";
+import { useProject } from "@/addresses/useProject";
 import { type Container, containersQuery } from "@/api/queries";
 import { LinkTo } from "@/components/LinkTo";
 import { Empty, ErrorNotice, Waiting } from "@/components/Patterns";
-import { useProject } from "@/frame/useProject";
-import { paths } from "@/routes/paths";
 
 import { ContainerRow, ROW_HEIGHT } from "./ContainerRow";
 import { Kinds } from "./Kinds";

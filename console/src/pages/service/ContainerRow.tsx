@@ -1,10 +1,10 @@
+import { paths } from "@/addresses/paths";
 import type { Container } from "@/api/queries";
 import { LinkTo } from "@/components/LinkTo";
 import { dollars } from "@/components/Money";
 import { isDeploying, lookOf, STATES } from "@/components/state";
 import { StateIcon } from "@/components/StateIcon";
 import { useNow } from "@/components/useNow";
-import { paths } from "@/routes/paths";
 
 import { progressOf } from "./progress";
 import classes from "./Service.module.css";
@@ -47,7 +47,7 @@ export function ContainerRow({ container, selected }: { container: Container; se
 function detail(container: Container): string {
   if (container.asleep) return container.woken_at ? "wakes now" : "wakes on a request";
   if (container.state === "RUNNING") return container.resources.instance_type;
-  if (container.state === "STOPPED" && container.reason === "stopped_by_user") return "by you";
+  if (container.state === "STOPPED" && container.reason === "stopped_by_user") return "by hand";
   const words = (container.reason ?? "").replaceAll("_", " ");
   return words || container.resources.instance_type;
 }

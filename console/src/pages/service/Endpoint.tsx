@@ -3,6 +3,7 @@ import { useState } from "react";
 
 import type { Container } from "@/api/queries";
 import { Copy } from "@/components/Copy";
+import { useServed } from "@/containers/served";
 
 import { Code } from "./Code";
 import classes from "./ContainerDetail.module.css";
@@ -11,7 +12,7 @@ import { type Language, LANGUAGES, snippet } from "./snippets";
 /** The endpoint first: it is what a container is for. */
 export function Endpoint({ container }: { container: Container }) {
   const [language, setLanguage] = useState<Language>("curl");
-  const text = snippet(language, container.endpoint_url);
+  const text = snippet(language, container.endpoint_url, useServed(container));
   return (
     <section className={classes.endpoint} aria-label="Endpoint">
       <div className={classes.url}>

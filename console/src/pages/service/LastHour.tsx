@@ -1,20 +1,23 @@
 import { useQuery } from "@tanstack/react-query";
 
+import { paths } from "@/addresses/paths";
 import type { Container } from "@/api/queries";
+import type { Values } from "@/components/chart/drawing";
 import { LinkTo } from "@/components/LinkTo";
 import { Card } from "@/components/Page";
 import { Sparkline } from "@/components/Sparkline";
-import { latestOf, type Measured, metricsQuery } from "@/containers/metrics/queries";
+import { latestOf, type Measured } from "@/containers/metrics/measured";
+import { metricsQuery } from "@/containers/metrics/queries";
 import { LAST_HOUR } from "@/containers/metrics/range";
-import { paths } from "@/routes/paths";
 
 import classes from "./LastHour.module.css";
 
 const STEP_S = 60;
+const STEPS = LAST_HOUR.seconds / STEP_S;
 
 /** Whether it is used, how fast it answers, with how many: three figures with their shapes. */
 export function LastHour({ container }: { container: Container }) {
-  const { data } = useQuery(metricsQuery(container.id, LAST_HOUR, STEP_S));
+  const { data } = useQuery(metricsQuery(container, LAST_HOUR, STEP_S));
   const replicas = data?.series["replica_count"] ?? [];
   // What did not run has no last hour; what just started has.
   if (container.replicas.ready === 0 && !replicas.some((count) => count !== null && count > 0)) return null;
@@ -28,26 +31,31 @@ export function LastHour({ container }: { container: Container }) {
           <dt>Requests</dt>
           <dd>{data ? rate(data) : "…"}</dd>
           <dd>
-            <Sparkline values={data?.series["request_rate"] ?? []} color="series-1" />
+            <Sparkline values={wholeHour(data?.series["request_rate"])} color="series-1" />
           </dd>
         </div>
         <div>
           <dt>Response p95</dt>
           <dd>{data ? responseTime(data) : "…"}</dd>
           <dd>
-            <Sparkline values={data?.series["response_time_p95_ms"] ?? []} color="series-2" />
+            <Sparkline values={wholeHour(data?.series["response_time_p95_ms"])} color="series-2" />
           </dd>
         </div>
         <div>
           <dt>Replicas</dt>
           <dd>{container.replicas.ready} ready</dd>
           <dd>
-            <Sparkline values={replicas} color="series-4" stepped />
+            <Sparkline values={wholeHour(replicas)} color="series-4" stepped />
           </dd>
         </div>
       </dl>
     </Card>
   );
+}
+
+/** Of one that is younger, what was before it stays empty. */
+function wholeHour(values: Values = []): Values {
+  return [...Array<null>(Math.max(0, STEPS - values.length)).fill(null), ...values];
 }
 
 function rate({ series }: Measured): string {

@@ -4,10 +4,10 @@ import { useQuery } from "@tanstack/react-query";
 import { Navigate } from "@tanstack/react-router";
 import { Plus } from "lucide-react";
 
+import { paths } from "@/addresses/paths";
+import { useProject } from "@/addresses/useProject";
 import { containersQuery } from "@/api/queries";
 import { LinkTo } from "@/components/LinkTo";
-import { useProject } from "@/frame/useProject";
-import { paths } from "@/routes/paths";
 
 import classes from "./Service.module.css";
 

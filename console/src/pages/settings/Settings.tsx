@@ -1,11 +1,11 @@
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 
+import { useContainer } from "@/addresses/useContainer";
 import type { Container } from "@/api/queries";
 import { Page } from "@/components/Page";
 import { isStopped } from "@/components/state";
 import { SettingsCard } from "@/containers/SettingsCard";
-import { useContainer } from "@/frame/useContainer";
 
 import { DraftCard } from "./DraftCard";
 import { draftQuery } from "./queries";

@@ -1,20 +1,15 @@
 import { Button } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 
-import { api, body } from "@/api/client";
-
 import { GitHubMark, GoogleMark } from "./marks";
+import { providersQuery } from "./queries";
 import classes from "./SignIn.module.css";
 
 const MARKS: Record<string, () => React.ReactNode> = { google: GoogleMark, github: GitHubMark };
 
 /** The other ways in, where the operator has set them up; otherwise nothing. */
 export function Providers({ next }: { next: string | undefined }) {
-  const providers = useQuery({
-    queryKey: ["providers"],
-    queryFn: async () => (await body(api.GET("/api/v1/auth/providers"))).items,
-    staleTime: Infinity,
-  }).data;
+  const providers = useQuery(providersQuery).data?.items;
   if (!providers || providers.length === 0) return null;
   const back = next ? `?return_to=${encodeURIComponent(next)}` : "";
   return (

@@ -2,6 +2,7 @@ import { Button } from "@mantine/core";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { useState } from "react";
 
+import { useContainer } from "@/addresses/useContainer";
 import type { Container } from "@/api/queries";
 import { Confirm } from "@/components/Confirm";
 import { Card, Page } from "@/components/Page";
@@ -10,7 +11,6 @@ import { Table } from "@/components/Table";
 import { duration, shortTime, zone } from "@/components/times";
 import { useNow } from "@/components/useNow";
 import { useActor } from "@/containers/useActor";
-import { useContainer } from "@/frame/useContainer";
 
 import { Canary } from "./Canary";
 import { Changes } from "./Changes";

@@ -1,7 +1,8 @@
-import { ActionIcon, Menu } from "@mantine/core";
-import { Ban, MoreHorizontal, Play, Send, Trash2 } from "lucide-react";
+import { Menu } from "@mantine/core";
+import { Ban, Play, Send, Trash2 } from "lucide-react";
 import { useState } from "react";
 
+import { ActionMenu } from "@/components/ActionMenu";
 import { Confirm } from "@/components/Confirm";
 
 import { useWebhookAction, type Webhook } from "./queries";
@@ -13,28 +14,21 @@ export function WebhookActions({ organizationId, webhook }: { organizationId: st
   const act = useWebhookAction(organizationId, webhook, () => setRemoving(false));
   return (
     <>
-      <Menu width={200}>
-        <Menu.Target>
-          <ActionIcon aria-label={`Actions of ${webhook.url}`} loading={act.isPending && !removing}>
-            <MoreHorizontal {...ICON} />
-          </ActionIcon>
-        </Menu.Target>
-        <Menu.Dropdown>
-          <Menu.Item leftSection={<Send {...ICON} />} disabled={!webhook.enabled} onClick={() => act.mutate("test")}>
-            Send a test
-          </Menu.Item>
-          <Menu.Item
-            leftSection={webhook.enabled ? <Ban {...ICON} /> : <Play {...ICON} />}
-            onClick={() => act.mutate(webhook.enabled ? "disable" : "enable")}
-          >
-            {webhook.enabled ? "Disable" : "Enable"}
-          </Menu.Item>
-          <Menu.Divider />
-          <Menu.Item color="var(--m-bad)" leftSection={<Trash2 {...ICON} />} onClick={() => setRemoving(true)}>
-            Delete
-          </Menu.Item>
-        </Menu.Dropdown>
-      </Menu>
+      <ActionMenu label={`Actions of ${webhook.url}`} busy={act.isPending && !removing} inDialog={removing}>
+        <Menu.Item leftSection={<Send {...ICON} />} disabled={!webhook.enabled} onClick={() => act.mutate("test")}>
+          Send a test
+        </Menu.Item>
+        <Menu.Item
+          leftSection={webhook.enabled ? <Ban {...ICON} /> : <Play {...ICON} />}
+          onClick={() => act.mutate(webhook.enabled ? "disable" : "enable")}
+        >
+          {webhook.enabled ? "Disable" : "Enable"}
+        </Menu.Item>
+        <Menu.Divider />
+        <Menu.Item color="var(--m-bad)" leftSection={<Trash2 {...ICON} />} onClick={() => setRemoving(true)}>
+          Delete
+        </Menu.Item>
+      </ActionMenu>
       <Confirm
         opened={removing}
         close={() => setRemoving(false)}

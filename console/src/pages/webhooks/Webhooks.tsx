@@ -3,12 +3,12 @@ import { useSuspenseQuery } from "@tanstack/react-query";
 import { Plus } from "lucide-react";
 import { useState } from "react";
 
+import { useProject } from "@/addresses/useProject";
 import { Card, Page } from "@/components/Page";
 import { Empty } from "@/components/Patterns";
 import { Table } from "@/components/Table";
 import { longDate } from "@/components/times";
 import { useNow } from "@/components/useNow";
-import { useProject } from "@/frame/useProject";
 
 import { CreateWebhook } from "./CreateWebhook";
 import { Deliveries } from "./Deliveries";

@@ -60,6 +60,7 @@ def _flat(settings: ContainerSettings, secrets: ContainerSecrets) -> dict[str, V
         "api_path": settings.api_path,
         "infrastructure": settings.infrastructure,
         "sleep_after_s": settings.sleep_after_s,
+        "cache.size_gib": settings.cache_gib,
     }
 
 

@@ -33,6 +33,8 @@ class DiskWatch:
     ask: Callable[[str], None]
     """For a pass over a container."""
     pulse: Pulse
+    cache_bytes: Callable[[str, str], int] = lambda _engine, _container_id: 0
+    """By engine and container: what its cache there held a moment ago."""
     _evicted: dict[str, Mapping[str, Verdict]] = field(init=False, default_factory=dict)
     """By engine: replicas that have to go, until nothing of them is left."""
     _last: dict[str, LastLook] = field(init=False, default_factory=dict)
@@ -62,7 +64,12 @@ class DiskWatch:
             {engine_id: one.disk_bytes for engine_id, one in replicas.items()}
         )
         uses = [
-            DiskUse(one.replica_id, one.disk_bytes, written[engine_id])
+            DiskUse(
+                one.replica_id,
+                one.disk_bytes,
+                written[engine_id],
+                0 if one.ended else self.cache_bytes(name, one.container_id),
+            )
             for engine_id, one in replicas.items()
             if engine_id in written
         ]

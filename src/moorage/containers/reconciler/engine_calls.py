@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 
+from moorage.catalog.capacity import keeps_caches
 from moorage.catalog.driver_fit import why_no_driver
 from moorage.catalog.repository import find_instance_type, list_nodes
 from moorage.containers.avoidance import Avoidance, avoided_nodes
@@ -26,6 +27,7 @@ from moorage.containers.states import Reason
 from moorage.containers.verdict import Verdict
 from moorage.engines.base import (
     IMAGE_GONE,
+    CacheSpec,
     Engine,
     Image,
     ImageRequest,
@@ -322,7 +324,15 @@ class EngineCalls:
             gpu_device_ids=tuple(replica.gpu_device_ids),
             gpu_model=loaded.instance_type.gpu_model,
             avoided_nodes=avoided,
+            cache=_cache(loaded, settings),
         )
 
     def _secrets(self, row: ContainerRow) -> ContainerSecrets:
         return unseal(self.keyring, row.id, row.secrets)
+
+
+def _cache(loaded: Loaded, settings: ContainerSettings) -> CacheSpec | None:
+    """On machines of strangers nothing of it stays behind: they could read it, and change what the next start runs."""
+    if settings.cache_bytes is None:
+        return None
+    return CacheSpec(settings.cache_bytes, kept=keeps_caches(loaded.instance_type))

@@ -76,10 +76,11 @@ class GpuWatch:
         broken = [user for user in users if not problems.keys().isdisjoint(user.device_ids)]
         before = self._evicted.get(name, {})
         new = [user for user in broken if user.replica_id not in before]
+        # Whoever is known is not asked about again: so it is known only once it is written and asked about.
+        await self._tell(name, new, problems, lease)
         self._evicted[name] = {
             user.replica_id: before.get(user.replica_id) or _lost(user, problems) for user in broken
         }
-        await self._tell(name, new, problems, lease)
         for user in new:
             self.ask(user.container_id)
 

@@ -11,7 +11,8 @@ from moorage.catalog.capacity import InstanceType
 from moorage.catalog.models import InstanceTypeRow
 from moorage.catalog.repository import find_instance_type
 from moorage.containers.attention import watched_since
-from moorage.containers.models import ContainerRow, GatewayRow, ReplicaRouteRow, ReplicaRow
+from moorage.containers.caches.repository import caches_of
+from moorage.containers.models import CacheRow, ContainerRow, GatewayRow, ReplicaRouteRow, ReplicaRow
 from moorage.containers.paying import wanted
 from moorage.containers.reconciler.canary_row import canary_row
 from moorage.containers.replica_limits.approval import awaiting, refused
@@ -85,6 +86,8 @@ class Loaded:
     """Where this is what is loaded of a canary: the row of the container, with the version that serves."""
     first_slot: int = 0
     canary_failures: Sequence[Failure] = ()
+    caches: Sequence[CacheRow] = ()
+    """What it keeps on machines."""
     figures: Mapping[int, Figures] = field(default_factory=dict)
     """By version, of two that serve beside each other: what they answered since then."""
 
@@ -199,8 +202,15 @@ async def load(session: AsyncSession, container_id: str) -> Loaded | None:
         unpaid_starts_microusd=unpaid_starts,
         canary=canary,
         canary_failures=canary_failures,
+        caches=await caches_of(session, container_id) if _may_have_caches(container) else (),
         figures=await read_figures(session, container_id) if container.rollout is not None else {},
     )
+
+
+def _may_have_caches(container: ContainerRow) -> bool:
+    both = (container.settings, container.trial_settings or {})
+    # One that is asked to go may have had some under settings from before.
+    return any(one.get("cache_gib") for one in both) or container.desired_state == DesiredState.DELETED
 
 
 def _starts_something(container: ContainerRow, replicas: Sequence[ReplicaRow], now: datetime) -> bool:

@@ -6,12 +6,13 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from moorage.catalog.capacity import Used, best_machines, place, room_for
+from moorage.catalog.capacity import Used, best_machines, keeps_caches, place, room_for
 from moorage.catalog.driver_fit import too_old_for
 from moorage.catalog.repository import list_instance_types
 from moorage.catalog.shortage import why_waiting, why_waiting_for_image
 from moorage.containers import capacity_repository
 from moorage.containers.avoidance import Avoidance, avoided_nodes, why_no_other_room
+from moorage.containers.caches.repository import note_use
 from moorage.containers.capacity_repository import Room
 from moorage.containers.fixes import next_larger
 from moorage.containers.models import ReplicaRow
@@ -46,7 +47,9 @@ class Placing:
         most = self.looks_at + replicas
         if len(self.engines) > most:
             async with self.database.reading() as session:
-                some = await capacity_repository.load_some_room(session, loaded.instance_type, most)
+                some = await capacity_repository.load_some_room(
+                    session, loaded.instance_type, most, _having(loaded)
+                )
             some = await self._open_to(loaded, some)
             if self.room_for(loaded, some) >= replicas:
                 return some
@@ -65,6 +68,8 @@ class Placing:
             for node in self.gpu_watch.with_broken(room.nodes)
             if node.name not in avoided and node.engine in known
         ]
+        if loaded.container.settings.get("cache_gib"):
+            there = [node for node in there if not self.engines.places(node.engine)]
         unfit = self.calls.unfit.of(loaded.container)
         # Where nothing else is left, it fails there, and says why.
         there = [node for node in there if node.engine not in unfit] or there
@@ -123,8 +128,9 @@ class Placing:
             return names[0]
         room = room if room.nodes else await self.room(loaded)
         overcommit = self.settings.cpu_overcommit
-        first = place(loaded.instance_type, room.nodes, room.used, overcommit) or place(
-            loaded.instance_type, room.nodes, {}, overcommit
+        having = _having(loaded)
+        first = place(loaded.instance_type, room.nodes, room.used, overcommit, having=having) or place(
+            loaded.instance_type, room.nodes, {}, overcommit, having=having
         )
         if first is not None:
             return first.engine
@@ -142,6 +148,7 @@ class Placing:
             room.used,
             self.settings.cpu_overcommit,
             _siblings(loaded),
+            _having(loaded),
             most=loaded.container.desired_replicas + _MORE_CHOICES,
         )
         return {node.key for node in best}
@@ -161,15 +168,20 @@ class Placing:
             return []
         used = await capacity_repository.used_capacity(session, {machine.engine for machine in choices})
         nodes = [node for node in room.nodes if node.key in choices]
-        siblings = _siblings(loaded)
+        siblings, having = _siblings(loaded), _having(loaded)
+        with_cache = ContainerSettings.from_json(loaded.container.settings).cache_gib is not None
         created = []
         for slot in slots:
-            placement = place(loaded.instance_type, nodes, used, self.settings.cpu_overcommit, siblings)
+            placement = place(
+                loaded.instance_type, nodes, used, self.settings.cpu_overcommit, siblings, having
+            )
             if placement is None:
                 break
             ports = None if self.engines.places(placement.engine) else self.settings.replica_port_range
             row = await capacity_repository.insert_replica(session, loaded.container, slot, placement, ports)
             created.append(row)
+            if with_cache and keeps_caches(loaded.instance_type):
+                await note_use(session, loaded.container.id, placement.engine, placement.node)
             siblings[placement.machine] += 1
             held = used.get(placement.machine, Used())
             used[placement.machine] = replace(
@@ -182,9 +194,21 @@ class Placing:
 
 
 def _siblings(loaded: Loaded) -> Counter[MachineKey]:
-    """How many of its replicas each machine has."""
+    """How many of its replicas each machine has. Of those that are to take over from others, only of their own: they
+    begin where the others have filled a cache."""
     return Counter(
         MachineKey(row.engine, row.node)
         for row in loaded.replicas
-        if row.state in LIVE and row.moving_since is None
+        if row.state in LIVE
+        and row.moving_since is None
+        and (not loaded.caches or row.generation == loaded.container.generation)
+    )
+
+
+def _having(loaded: Loaded) -> frozenset[MachineKey]:
+    """Machines that keep a cache for it, with something in it."""
+    return frozenset(
+        MachineKey(one.engine, one.node)
+        for one in loaded.caches
+        if one.deleting_at is None and (one.warm_version or one.size_bytes)
     )

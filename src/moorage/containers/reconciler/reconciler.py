@@ -19,12 +19,15 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.catalog.repository import list_nodes
 from moorage.containers import capacity_repository
+from moorage.containers.caches.turns import not_their_turn, untried
 from moorage.containers.canary_plan import plan_canary
 from moorage.containers.capacity_repository import Room
 from moorage.containers.channels import CONTAINERS
 from moorage.containers.models import ContainerRow, ReplicaRow
 from moorage.containers.plan import make_plan
 from moorage.containers.reconciler import repository, trials
+from moorage.containers.reconciler.cache_turns import record_warm, turns_of, warm_versions
+from moorage.containers.reconciler.cache_watch import CacheWatch
 from moorage.containers.reconciler.canary import (
     canary_view,
     funded_slots,
@@ -89,6 +92,7 @@ class ContainersReconciler:
     _doubts: Doubts = field(init=False)
     _sweep: Sweep = field(init=False)
     _disk_watch: DiskWatch = field(init=False)
+    _cache_watch: CacheWatch = field(init=False)
     _gpu_watch: GpuWatch = field(init=False)
     _image_cleaning: ImageCleaning = field(init=False)
     _observer: Observer = field(init=False)
@@ -103,8 +107,21 @@ class ContainersReconciler:
         self._doubts = Doubts(self.database, self.engines, self.keyring, self.settings)
         self._sweep = Sweep(self.database, self.engines, self.clock, self._doubts, self._operations.fit_to)
         self._pulse = Pulse(self.database, self.engines, self.clock, self._sweep.hurry)
+        self._cache_watch = CacheWatch(
+            self.database,
+            self.engines,
+            self.settings,
+            self.clock,
+            lambda container_id: self.ask(container_id),
+            self._pulse,
+        )
         self._disk_watch = DiskWatch(
-            self.database, self.engines, self.clock, lambda container_id: self.ask(container_id), self._pulse
+            self.database,
+            self.engines,
+            self.clock,
+            lambda container_id: self.ask(container_id),
+            self._pulse,
+            self._cache_watch.size_bytes,
         )
         self._gpu_watch = GpuWatch(
             self.database,
@@ -171,6 +188,7 @@ class ContainersReconciler:
             funded = await self._funding.fund(session, loaded, both, as_asked=as_asked)
             await record_outages(session, loaded, both, funded, self.settings)
             await repository.move_replicas(session, both, funded, probes)
+            await record_warm(session, loaded, both, funded)
             created = await self._placing.admit(session, loaded, room, choices, funded_slots(funded, plan))
             if canary is not None and tried is not None:
                 slots = funded_slots(funded, tried.plan)
@@ -187,6 +205,9 @@ class ContainersReconciler:
             # The next pass, once a gateway has it, makes it RUNNING.
             if move.to is ReplicaState.READY and move.replica_id not in funded.kept_back:
                 self._calls.fresh.put(key, seen.engine[move.replica_id], words)
+        for cache in loaded.caches:
+            if plan.gone or cache.deleting_at is not None:
+                self._cache_watch.hurry(cache.engine)
         if plan.gone:
             self._forget(key)
         await self._begin_operations(loaded, seen, plan, room, created, lease)
@@ -241,6 +262,7 @@ class ContainersReconciler:
         of_what_answers: Watches = {
             "sweep": partial(self._sweep.run, name, lease),
             "disk": partial(self._disk_watch.run, name, lease),
+            "caches": partial(self._cache_watch.run, name, lease),
             "gpus": partial(self._gpu_watch.run, name, lease),
             "images": partial(self._image_cleaning.run, name, lease),
             "events": partial(self._watch, name, engine),
@@ -414,6 +436,7 @@ class ContainersReconciler:
         doubted: Doubted,
         machines: Silences,
     ) -> list[ReplicaView]:
+        behind_cache = untried(turns_of(rows, seen), warm_versions(loaded))
         return [
             ReplicaView(
                 id=ReplicaId(row.id),
@@ -438,6 +461,7 @@ class ContainersReconciler:
                 failing=loaded.routes.get(row.id, NO_ROUTE).failing,
                 unfunded=row.unfunded_at is not None,
                 evicted=self._disk_watch.why_evicted(row.engine, row.id)
+                or self._cache_watch.why_evicted(row.engine, row.id)
                 or self._gpu_watch.why_evicted(row.engine, row.id)
                 or seen.lost_gpus.get(row.id),
                 probing=row.id in seen.probing,
@@ -448,6 +472,7 @@ class ContainersReconciler:
                 machine_left=row.id in seen.unreachable and machines.left(row.engine),
                 moving=row.moving_since is not None,
                 routed_at=row.routed_at,
+                untried=row.id in behind_cache,
             )
             for row in rows
         ]
@@ -470,8 +495,14 @@ class ContainersReconciler:
         requested = {row.id for row in loaded.replicas if row.state == ReplicaState.REQUESTED}
         calls.starts.keep_only(container_id, requested)
         rows = {row.id: row for row in (*loaded.replicas, *created)}
+        turns = turns_of((*loaded.replicas, *created), seen, self._operations.busy_keys())
+        waiting = not_their_turn(turns, warm_versions(loaded, created))
         for replica_id in (*plan.start, *(row.id for row in created)):
             row = rows[replica_id]
+            if replica_id in waiting:
+                continue  # Another fills the cache of its machine; the pass after that one is ready begins it.
+            if ContainerSettings.from_json(loaded.container.settings).cache_gib is not None:
+                self._cache_watch.hurry(row.engine)
             if calls.starts.lacks_image(row):
                 begin(replica_id, Kind.PULL, row.engine, partial(calls.bring_image, loaded, row, lease))
             else:
@@ -498,8 +529,14 @@ class ContainersReconciler:
             started = [row.started_at for row in loaded.replicas if row.started_at and row.state in LIVE]
             limit_s = ContainerSettings.from_json(loaded.container.settings).health_timeout_s
             since = min(started).isoformat() if started else None
-            return {"phase": "start", "started_at": since, "limit_s": limit_s}
+            return {"phase": "start", "started_at": since, "limit_s": limit_s, **self._step(loaded)}
         return None
+
+    def _step(self, loaded: Loaded) -> dict[str, Any]:
+        """Of the replica that has been starting for longest."""
+        starting = [row for row in loaded.replicas if row.state == ReplicaState.STARTING]
+        first = min(starting, key=lambda row: row.created_at, default=None)
+        return self._cache_watch.step(first.engine, loaded.container.id) if first is not None else {}
 
     async def close(self) -> None:
         await self._operations.cancel_all()

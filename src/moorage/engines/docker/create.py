@@ -5,6 +5,7 @@ import json
 from typing import Any
 
 from moorage.engines.base import GpuHandover, ReplicaSpec
+from moorage.engines.cache_environment import CACHE_FOLDER
 from moorage.engines.profile import GpuGrant, Profile, profile_for
 from moorage.kit.ids import InstallationId
 
@@ -16,6 +17,8 @@ LABEL_REPLICA = "moorage.replica"
 LABEL_SLOT = "moorage.slot"
 LABEL_GENERATION = "moorage.generation"
 
+CACHE_PREFIX = "moor-cache-"
+"""Of the names of volumes that are caches. An image that declares a volume gets one with a random name."""
 HOST_ADDRESS = "127.0.0.1"
 """Replicas are published on loopback, or on a machine's address in the tunnel: whoever wants to reach one goes through the
 gateway."""
@@ -37,8 +40,9 @@ def create_body(
     bounds_disk: bool = False,
     gpus: GpuGrant | None = None,
     published_on: str = HOST_ADDRESS,
+    image_user: str = "",
 ) -> dict[str, Any]:
-    """`bounds_disk`: the engine's storage can."""
+    """`bounds_disk`: the engine's storage can. `image_user`: whom the image says that it runs as."""
     profile = profile_for(spec, runtime, gpus)
     body: dict[str, Any] = {
         "Image": spec.image,
@@ -61,6 +65,8 @@ def create_body(
             "PortBindings": {_port(spec): [{"HostIp": published_on, "HostPort": str(spec.host_port)}]},
         },
     }
+    if spec.cache is not None:
+        body["HostConfig"].setdefault("Mounts", []).append(cache_mount(spec, installation_id, image_user))
     if bounds_disk:
         body["HostConfig"]["StorageOpt"] = {"size": str(profile.disk_bytes)}
     if spec.command is not None:
@@ -130,6 +136,28 @@ def _gpus(grant: GpuGrant) -> dict[str, Any]:
                 ],
             }
     raise ValueError(f"no GPU is handed over by way of {grant.way}")
+
+
+def cache_mount(spec: ReplicaSpec, installation_id: InstallationId, image_user: str) -> dict[str, Any]:
+    """A volume of the engine's: nobody inside can name another. One for each user that an image runs as, because without
+    capabilities not even uid 0 may write to what another user made."""
+    assert spec.cache is not None
+    kept = spec.cache.kept
+    whose = f"{installation_id}/{spec.container_id if kept else spec.replica_id}/{image_user}"
+    its_labels = {
+        LABEL_INSTALLATION: installation_id,
+        LABEL_ORGANIZATION: spec.organization_id,
+        LABEL_PROJECT: spec.project_id,
+        LABEL_CONTAINER: spec.container_id,
+        **({} if kept else {LABEL_REPLICA: spec.replica_id}),
+    }
+    return {
+        "Type": "volume",
+        "Source": f"{CACHE_PREFIX}{hashlib.sha256(whose.encode()).hexdigest()[:32]}",
+        "Target": CACHE_FOLDER,
+        # What the image has there is not copied: it would be a copy for each cache.
+        "VolumeOptions": {"NoCopy": True, "Labels": its_labels, "DriverConfig": {"Name": "local"}},
+    }
 
 
 def labels(spec: ReplicaSpec, installation_id: InstallationId) -> dict[str, str]:

@@ -14,7 +14,9 @@ from stat import S_ISREG
 from typing import Any
 
 from moorage.engines.base import DiskSpace
+from moorage.engines.docker.cache_folder import Inode
 from moorage.engines.docker.cgroups import CGROUPS, folder_of, memberships_of
+from moorage.engines.docker.create import CACHE_PREFIX
 from moorage.engines.docker.folder_walk import entries_below
 
 LEAST_BYTES = 4096
@@ -55,7 +57,12 @@ def writable_places_of(inspected: Mapping[str, Any]) -> WritablePlaces | None:
     """None where they are not on this machine."""
     upper = ((inspected.get("GraphDriver") or {}).get("Data") or {}).get("UpperDir")
     others = [inspected[name] for name in ("HostsPath", "HostnamePath", "ResolvConfPath")]
-    others += [mount["Source"] for mount in inspected.get("Mounts") or [] if mount["Type"] == "volume"]
+    others += [
+        mount["Source"]
+        for mount in inspected.get("Mounts") or []
+        # A cache has a bound of its own.
+        if mount["Type"] == "volume" and not str(mount.get("Name")).startswith(CACHE_PREFIX)
+    ]
     if not os.access(upper or others[0], os.R_OK):
         return None
     layer = Path(upper) if upper is not None else None
@@ -121,6 +128,26 @@ def _deleted_bytes(places: WritablePlaces, proc: Path = Path("/proc"), cgroups: 
                         if found.st_dev in disks and S_ISREG(found.st_mode) and found.st_nlink == 0:
                             sizes[found.st_dev, found.st_ino] = found.st_blocks * _BLOCK_BYTES
     return sum(sizes.values())
+
+
+def opened_inodes(
+    pid: int, engine_id: str, proc: Path = Path("/proc"), cgroups: Path = CGROUPS
+) -> set[Inode]:
+    """Files that the processes of a container have open or mapped, wherever these are."""
+    memberships = memberships_of(pid, engine_id, proc) if pid > 0 else None
+    group = folder_of("pids", memberships, cgroups) if memberships is not None else None
+    found = set[Inode]()
+    if group is None:
+        return found
+    with contextlib.suppress(OSError):
+        for one in (group / "cgroup.procs").read_text().split():
+            for opened in _opened_by(proc / one):
+                if len(found) >= MANY:
+                    return found
+                with contextlib.suppress(OSError):
+                    seen = os.stat(opened)
+                    found.add(Inode(seen.st_dev, seen.st_ino))
+    return found
 
 
 def _opened_by(process: Path) -> Iterator[str]:

@@ -13,6 +13,7 @@ from aiodocker.exceptions import DockerError
 from moorage.engines.base import (
     DiskSpace,
     GpuUsage,
+    HeldCache,
     Image,
     ImageRequest,
     ListeningSocket,
@@ -27,6 +28,7 @@ from moorage.engines.base import (
 )
 from moorage.engines.diagnosis import NetworkDiagnosis, NetworkQuestions
 from moorage.engines.docker import images
+from moorage.engines.docker.caches import Caches, open_up
 from moorage.engines.docker.connection import CALL_TIMEOUT_S, UNIX_PREFIX, DockerConnection, json_messages
 from moorage.engines.docker.create import (
     HOST_ADDRESS,
@@ -100,6 +102,7 @@ class DockerEngine:
         self._published_on = published_on
         self._network = BridgeNetwork(installation_id)
         self._isolation = Isolation(self._network, clock, local_use, pulls, required=isolation_required)
+        self._caches = Caches(self._connection, installation_id)
         self._usage_files: dict[str, UsageFiles] = {}
         self._storage: Storage | None = None
         self._writable_places: dict[str, WritablePlaces] = {}
@@ -140,6 +143,8 @@ class DockerEngine:
             return adopted  # an earlier call started it; nothing is ever started twice
         if spec.gpu_device_ids:
             await self._gpus.wait_until_free(spec.gpu_device_ids)
+        if spec.cache is not None and (created := await self._inspect_own(engine_id)) is not None:
+            open_up(created)
         async with self._connection.call(f"start replica {spec.replica_id}", _START_TIMEOUT_S) as docker:
             try:
                 await docker.containers.container(engine_id).start()
@@ -172,7 +177,8 @@ class DockerEngine:
                     raise
 
     async def remove(self, engine_id: str) -> None:
-        if await self._inspect_own(engine_id) is None:
+        inspected = await self._inspect_own(engine_id)
+        if inspected is None:
             return
         async with self._connection.call(f"remove {engine_id[:12]}", _START_TIMEOUT_S) as docker:
             try:
@@ -181,6 +187,18 @@ class DockerEngine:
                 # 409: somebody else's removal is under way, which is as good.
                 if exc.status not in (404, 409):
                     raise
+        await self._caches.wipe(inspected)
+
+    async def caches(self) -> list[HeldCache]:
+        return await self._caches.held()
+
+    async def trim_cache(
+        self, container_id: ContainerId, replica_id: ReplicaId | None, to_bytes: int
+    ) -> HeldCache | None:
+        return await self._caches.trim(container_id, replica_id, to_bytes)
+
+    async def remove_cache(self, container_id: ContainerId, replica_id: ReplicaId | None) -> bool:
+        return await self._caches.remove(container_id, replica_id)
 
     async def inspect(self, replica_id: ReplicaId) -> ObservedReplica | None:
         inspected = await self._inspect_replica(replica_id)
@@ -310,7 +328,9 @@ class DockerEngine:
         ]
 
     async def dismantle(self) -> None:
-        """Take back what `prepare` made, once the last replica is removed."""
+        """Take back what `prepare` made, once the last replica is removed; the caches too."""
+        for cache in await self.caches():
+            await self.remove_cache(cache.container_id, cache.replica_id)
         await self._network.dismantle(self._connection)
 
     async def close(self) -> None:
@@ -334,11 +354,14 @@ class DockerEngine:
         if spec.gpu_device_ids and (started := await self.inspect(spec.replica_id)) is not None:
             return started.engine_id, started
         grant = await self._gpus.grant(spec) if spec.gpu_device_ids else None
+        image_user = await self._caches.image_user(spec.image) if spec.cache is not None else ""
         deadline = self._clock.monotonic() + _NAME_TIMEOUT_S
         while self._clock.monotonic() < deadline:
             async with self._connection.call(what) as docker:
                 try:
-                    body = self._create_body(spec, grant, bounds_disk=storage.bounds_disk)
+                    body = self._create_body(
+                        spec, grant, bounds_disk=storage.bounds_disk, image_user=image_user
+                    )
                     created = await docker.containers.create(body, name=name_of(spec.replica_id))
                     return str(created.id), None
                 except DockerError as exc:
@@ -364,7 +387,9 @@ class DockerEngine:
                 self._storage = storage_of(await docker.system.info())
         return self._storage
 
-    def _create_body(self, spec: ReplicaSpec, grant: GpuGrant | None, *, bounds_disk: bool) -> dict[str, Any]:
+    def _create_body(
+        self, spec: ReplicaSpec, grant: GpuGrant | None, *, bounds_disk: bool, image_user: str
+    ) -> dict[str, Any]:
         return create_body(
             spec,
             installation_id=self._installation_id,
@@ -374,6 +399,7 @@ class DockerEngine:
             bounds_disk=bounds_disk,
             gpus=grant,
             published_on=self._published_on,
+            image_user=image_user,
         )
 
     async def _find_usage_files(self, engine_id: str) -> UsageFiles | None:

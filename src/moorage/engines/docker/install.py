@@ -35,7 +35,7 @@ async def install_engine(settings: Settings, progress: Callable[[str], None], se
     if present is not None:
         raise SetupError(
             f"The package {present} is installed, but its engine does not answer and there is no dockerd to "
-            f"start. Mend it (e.g. apt-get install --reinstall {present}), start it, and start Moorage again."
+            f"start. Fix it (e.g. apt-get install --reinstall {present}), start it, and start Moorage again."
         )
     log_file = settings.log_dir.absolute() / "install-engine.log"
     progress("No Docker engine found: installing Debian's docker.io (about 65 MB) …")

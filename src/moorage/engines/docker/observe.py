@@ -37,8 +37,8 @@ def observed_replica(inspected: Mapping[str, Any]) -> ObservedReplica:
         phase=phase,
         host=host,
         host_port=host_port,
-        started_at=_time(state["StartedAt"]) if phase is not ReplicaPhase.CREATED else None,
-        ended_at=_time(state["FinishedAt"]) if phase is ReplicaPhase.EXITED else None,
+        started_at=moment_of(state["StartedAt"]) if phase is not ReplicaPhase.CREATED else None,
+        ended_at=moment_of(state["FinishedAt"]) if phase is ReplicaPhase.EXITED else None,
         exit_code=int(state["ExitCode"]) if phase is ReplicaPhase.EXITED else None,
         out_of_memory=bool(state["OOMKilled"]),
     )
@@ -50,7 +50,7 @@ def _published_on(host_config: Mapping[str, Any]) -> tuple[str, int]:
     return str(binding["HostIp"]), int(binding["HostPort"])
 
 
-def _time(text: str) -> datetime | None:
+def moment_of(text: str) -> datetime | None:
     # Docker's year 1 stands for "never". Python reads at most microseconds.
     if text.startswith("0001-"):
         return None

@@ -18,6 +18,7 @@ from moorage.engines.base import (
     IMAGE_GONE,
     DiskSpace,
     GpuUsage,
+    HeldCache,
     Image,
     ImageRequest,
     ListeningSocket,
@@ -171,7 +172,21 @@ class KubernetesEngine:
         async with self._starting.setdefault(spec.replica_id, asyncio.Lock()):
             return await self._start(spec)
 
+    async def caches(self) -> list[HeldCache]:
+        return []
+
+    async def trim_cache(
+        self, container_id: ContainerId, replica_id: ReplicaId | None, to_bytes: int
+    ) -> HeldCache | None:
+        return None
+
+    async def remove_cache(self, container_id: ContainerId, replica_id: ReplicaId | None) -> bool:
+        return True
+
     async def _start(self, spec: ReplicaSpec) -> ObservedReplica:
+        # No volume of a cluster is at once its container's alone, on the node's own disk, and there after the Pod has gone:
+        # docs/decisions/0075. The API refuses the setting, and what has it is placed on other machines.
+        assert spec.cache is None, "what has a cache is not placed in a cluster"
         if (pod := await self._pods.of(spec.replica_id, spec.organization_id)) is None:
             spec = await self._kept_from_closed(spec)
             image = await self._image_for(spec)

@@ -17,6 +17,7 @@ import structlog
 from moorage.engines.base import (
     DiskSpace,
     GpuUsage,
+    HeldCache,
     Image,
     ImageRequest,
     ListeningSocket,
@@ -52,6 +53,9 @@ TIMEOUTS_S: dict[str, float] = {
     "remove": 150.0,
     "diagnose_network": 60.0,
     "written_bytes": 600.0,
+    "caches": 600.0,
+    "trim_cache": 900.0,
+    "remove_cache": 900.0,
     "usage": 15.0,
     "disk_space": 15.0,
     "gpu_usage": 15.0,
@@ -63,7 +67,10 @@ _TIMEOUT_S = 75.0
 _MOST_BYTES = 2**20
 _FEW_BYTES = 16 * 2**10
 _MOST_BYTES_OF = dict.fromkeys(
-    ("prepare", "start", "stop", "remove", "inspect", "disk_space", "process_limit_reached", "remove_image"),
+    (
+        *("prepare", "start", "stop", "remove", "inspect", "disk_space", "process_limit_reached"),
+        *("remove_image", "trim_cache", "remove_cache"),
+    ),
     _FEW_BYTES,
 ) | {"list_replicas": 2 * 2**20}
 """Whatever else it says beside its answer has to be read as well."""
@@ -132,6 +139,29 @@ class RemoteEngine:
     async def remove(self, engine_id: str) -> None:
         if (there := self._there(engine_id)) is not None:
             await self._ask("remove", engine_id=there)
+
+    async def caches(self) -> list[HeldCache]:
+        held: list[HeldCache] = (await self._ask("caches")).answer
+        with self._connection.failing_in_words("caches"):
+            if len({(one.container_id, one.replica_id) for one in held}) < len(held):
+                raise WireError("it lists a cache twice")
+        return held
+
+    async def trim_cache(
+        self, container_id: ContainerId, replica_id: ReplicaId | None, to_bytes: int
+    ) -> HeldCache | None:
+        envelope = await self._ask(
+            "trim_cache", container_id=container_id, replica_id=replica_id, to_bytes=to_bytes
+        )
+        held: HeldCache | None = envelope.answer
+        with self._connection.failing_in_words("trim_cache"):
+            if held is not None and (held.container_id, held.replica_id) != (container_id, replica_id):
+                raise WireError("it speaks of another cache")
+        return held
+
+    async def remove_cache(self, container_id: ContainerId, replica_id: ReplicaId | None) -> bool:
+        envelope = await self._ask("remove_cache", container_id=container_id, replica_id=replica_id)
+        return bool(envelope.answer)
 
     async def inspect(self, replica_id: ReplicaId) -> ObservedReplica | None:
         envelope = await self._ask("inspect", replica_id=replica_id)

@@ -20,6 +20,7 @@ CALLS = (
     *("listening_sockets", "process_limit_reached", "diagnose_network", "last_lines"),
     *("usage", "disk_space", "written_bytes", "gpu_usage", "gpu_problems"),
     *("pulled_images", "remove_image"),
+    *("caches", "trim_cache", "remove_cache"),
 )
 """Those that have one answer; `ensure_image`, `logs` and `watch` are streams."""
 

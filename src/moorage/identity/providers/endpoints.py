@@ -31,6 +31,8 @@ class ProviderRead(BaseModel):
 
 class Providers(BaseModel):
     items: list[ProviderRead]
+    mails_codes: bool
+    """Without a mail server, codes are in the operator's outbox, and whoever signs in has to ask for theirs."""
 
 
 class Identity(BaseModel):
@@ -63,7 +65,8 @@ async def list_providers(settings: TheSettings, clock: TheClock) -> Providers:
         items=[
             ProviderRead(name=one.name, title=one.title, login_url=f"/api/v1/auth/{one.name}/login")
             for one in found
-        ]
+        ],
+        mails_codes=settings.smtp_host is not None,
     )
 
 

@@ -11,7 +11,7 @@ STOP_GRACE_S = 10.0
 
 
 async def end_containers(docker_host: str, installation_id: InstallationId) -> int:
-    """Containers with the secrets in their environment, the images that were pulled for them, their network and its firewall
+    """Containers with the secrets in their environment, their caches, the images that were pulled for them, their network and its firewall
     rules; how many containers there were. Safe to repeat, and whatever else runs on the engine is not touched.
 
     Raises `SetupError` where the engine does not answer: then they are still there.

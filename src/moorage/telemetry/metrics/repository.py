@@ -32,9 +32,16 @@ class Report:
 
 
 async def store_samples(
-    session: AsyncSession, gateway_id: str, samples: Sequence[Sample], first: datetime, last: datetime
+    session: AsyncSession,
+    gateway_id: str,
+    samples: Sequence[Sample],
+    first: datetime,
+    last: datetime,
+    *,
+    begins: bool = False,
 ) -> None:
-    """All that this gateway has to say about the seconds from `first` to `last`. Twice is as good as once."""
+    """All that this gateway has to say about the seconds from `first` to `last`. Twice is as good as once. `begins`: of what was
+    before, nobody there knows, however short ago that is."""
     # A crash of Postgres may take the last moment: nothing is charged by samples.
     await session.execute(select(func.set_config("synchronous_commit", "off", True)))
     for begin in range(0, len(samples), _ROWS_PER_STATEMENT):
@@ -52,9 +59,10 @@ async def store_samples(
         .values(until=last)
         .returning(GatewayReportRow.since)
     )
-    if (await session.execute(continued)).scalar_one_or_none() is None:
+    if begins or (await session.execute(continued)).scalar_one_or_none() is None:
         begun = insert(GatewayReportRow).values(gateway_id=gateway_id, since=first, until=last)
-        await session.execute(begun.on_conflict_do_nothing())
+        said = {"until": begun.excluded.until}
+        await session.execute(begun.on_conflict_do_update(index_elements=("gateway_id", "since"), set_=said))
 
 
 async def _take_back(session: AsyncSession, gateway_id: str, last: datetime) -> None:

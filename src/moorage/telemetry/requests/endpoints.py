@@ -1,41 +1,77 @@
-from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Annotated
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends, Query
+from pydantic import AwareDatetime
 
+from moorage.containers.access import ContainerAccess, readable_container
 from moorage.identity.authentication import TheActor
-from moorage.kit.errors import NotFoundError
-from moorage.kit.web import TheSession
+from moorage.kit.database import database_now
+from moorage.kit.errors import InvalidInputError, NotFoundError
+from moorage.kit.pagination import Page, PageRequest, Position, page_of, page_request
+from moorage.kit.web import TheSession, TheSettings
 from moorage.organizations.access import access_project
 from moorage.organizations.permissions import Permission
-from moorage.telemetry.requests.held import phases, told, with_replica
-from moorage.telemetry.requests.held_repository import find_held
-from moorage.telemetry.requests.record import receipt
+from moorage.telemetry.requests.list_repository import LONGEST_BEFORE, RequestFilter, list_requests
 from moorage.telemetry.requests.repository import find_record
-from moorage.telemetry.requests.schemas import Request
+from moorage.telemetry.requests.schemas import Request, RequestSummary
+from moorage.telemetry.requests.service import receipt_of
 
 router = APIRouter(tags=["requests"])
 
+_Time = Annotated[AwareDatetime | None, Query()]
+
 
 @router.get("/requests/{request_id}")
-async def get_request(request_id: str, actor: TheActor, session: TheSession) -> Request:
-    """A request to an endpoint, by the id that its answer had in `X-Request-ID`."""
-    record = await find_record(session, request_id)
+async def get_request(
+    request_id: str, actor: TheActor, session: TheSession, settings: TheSettings
+) -> Request:
+    """A request to an endpoint, by the id that its answer had in `X-Request-ID`. For whoever may see its container."""
+    found = await find_record(session, request_id)
     access = None
-    if record is not None:
-        access = await access_project(session, actor, record.project_id, Permission.CONTAINER_VIEW)
-    if record is None or access is None:
+    if found is not None:
+        access = await access_project(session, actor, found[0].project_id, Permission.CONTAINER_VIEW)
+    if found is None or access is None:
         raise NotFoundError(
             "There is no record of this request. One appears a few seconds after the request has ended; of a busy "
             "container all failed requests are kept, but not all others."
         )
-    found = await find_held(session, request_id)
-    if found is None:
-        return Request(**asdict(record), explanation=receipt(record))
-    held, wake = found
-    record = with_replica(record, held)
-    return Request(
-        **asdict(record),
-        explanation=told(record, held, wake, receipt(record)),
-        held_ms=held.held_ms,
-        phases=phases(record, held, wake),
-    )
+    record, gateway_id = found
+    now = await database_now(session)
+    return await receipt_of(session, record, gateway_id, kept_days=settings.log_retention_days, now=now)
+
+
+async def _wanted(
+    instance: Annotated[str | None, Query(pattern="^rep_[a-z2-7]{20}$")] = None,
+    failed: bool = False,
+    from_time: Annotated[_Time, Query(alias="from")] = None,
+    to_time: Annotated[_Time, Query(alias="to")] = None,
+    at: _Time = None,
+) -> RequestFilter:
+    try:
+        return RequestFilter(_utc(from_time), _utc(to_time), _utc(at), instance, failed)
+    except OverflowError as exc:  # the first or last day there is, or in a far time zone
+        raise InvalidInputError("from, to or at is out of range.") from exc
+
+
+@router.get("/containers/{container_id}/requests")
+async def list_container_requests(
+    access: Annotated[ContainerAccess, Depends(readable_container)],
+    session: TheSession,
+    wanted: Annotated[RequestFilter, Depends(_wanted)],
+    paging: Annotated[PageRequest, Depends(page_request)],
+) -> Page[RequestSummary]:
+    """Those that have a record, by when they began, newest first: all that failed, and of a busy container some of the others.
+
+    `from` is inclusive, `to` exclusive; `at` finds those that were under way at a moment, or had ended in the second before,
+    as of a line of the log.
+    """
+    found = await list_requests(session, access.container.id, wanted, paging)
+    return page_of(found, paging, lambda one: Position(one.started_at, one.request_id))
+
+
+def _utc(time: datetime | None) -> datetime | None:
+    if time is None:
+        return None
+    # Beyond what is subtracted from it later.
+    return (time.astimezone(UTC) - LONGEST_BEFORE) + LONGEST_BEFORE

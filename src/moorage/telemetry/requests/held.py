@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from moorage.telemetry.requests.phases import Phase
 from moorage.telemetry.requests.record import RequestRecord
 
 _MS = timedelta(milliseconds=1)
@@ -31,14 +32,8 @@ class Wake:
     requested_at: datetime | None = None
     started_at: datetime | None = None
     ready_at: datetime | None = None
-
-
-@dataclass(frozen=True)
-class Phase:
-    name: str
-    """`queued`, `woken.placed`, `woken.started`, `woken.loaded`, `woken.routed`, `to_first_byte`, `answering`."""
-    duration_ms: int
-    what: str
+    replica_id: str | None = None
+    """The first that served again."""
 
 
 def phases(record: RequestRecord, held: Held, wake: Wake | None) -> list[Phase]:
@@ -93,8 +88,9 @@ def told(record: RequestRecord, held: Held, wake: Wake | None, explanation: Sequ
 
 
 def with_replica(record: RequestRecord, held: Held) -> RequestRecord:
-    """The gateway's log names whoever held it; the replica that answered is known to that one."""
-    return replace(record, replica_id=record.replica_id or held.replica_id)
+    """The gateway's log names whoever held it; the replica that answered is known to that one. How often it was sent again
+    from there nobody noted."""
+    return replace(record, replica_id=record.replica_id or held.replica_id, retries=None)
 
 
 def _span(asleep: timedelta) -> str:

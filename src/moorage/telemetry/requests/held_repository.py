@@ -23,7 +23,8 @@ async def find_held(session: AsyncSession, request_id: str) -> tuple[Held, Wake 
     replica = await session.get(ReplicaRow, slept.replica_id) if slept.replica_id is not None else None
     wake = Wake(slept.asleep_at, slept.woken_at)
     if replica is not None and slept.woken_at is not None and replica.created_at >= slept.woken_at:
-        wake = Wake(slept.asleep_at, slept.woken_at, replica.created_at, replica.started_at, replica.ready_at)
+        moments = (replica.created_at, replica.started_at, replica.ready_at)
+        wake = Wake(slept.asleep_at, slept.woken_at, *moments, replica.id)
     return held, wake
 
 

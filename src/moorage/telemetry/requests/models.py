@@ -4,7 +4,7 @@ commit was not confirmed cannot be written twice."""
 
 from datetime import datetime
 
-from sqlalchemy import BigInteger, SmallInteger
+from sqlalchemy import BigInteger, Index, SmallInteger
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Mapped, mapped_column
 
@@ -15,7 +15,10 @@ class RequestRecordRow(Base):
     """`record.RequestRecord`, of the errors and of as many others as are kept."""
 
     __tablename__ = "request_records"
-    __table_args__ = ({"postgresql_partition_by": "RANGE (written_at)"},)
+    __table_args__ = (
+        Index("ix_request_records_container_id_started_at", "container_id", "started_at", "request_id"),
+        {"postgresql_partition_by": "RANGE (written_at)"},
+    )
 
     request_id: Mapped[str] = mapped_column(primary_key=True)
     written_at: Mapped[datetime] = mapped_column(primary_key=True)
@@ -33,6 +36,9 @@ class RequestRecordRow(Base):
     request_bytes: Mapped[int] = mapped_column(BigInteger)
     response_bytes: Mapped[int] = mapped_column(BigInteger)
     ended: Mapped[str]
+    retries: Mapped[int | None] = mapped_column(SmallInteger)
+    method: Mapped[str | None]
+    path: Mapped[str | None]
 
 
 class RequestHistogramRow(Base):

@@ -43,6 +43,12 @@ class RequestRecord:
     request_bytes: int
     response_bytes: int
     ended: Ending
+    retries: int | None = None
+    """How often it was sent again before there was an answer. None: nobody noted it."""
+    method: str | None = None
+    path: str | None = None
+    """Below the endpoint's URL, as the client asked for it. Both are None where they are not among those that gateways know
+    by name: what a client may have written is not kept."""
 
 
 def is_error(status: int | None, ended: Ending) -> bool:

@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.kit.database import copy_rows
 from moorage.kit.portions import portions
-from moorage.telemetry.requests.figures import STATUS_CLASSES, Figures
+from moorage.telemetry.requests.figures import STATUS_CLASSES, STEP_S, Figures
 from moorage.telemetry.requests.models import RequestHistogramRow, RequestRecordRow
 from moorage.telemetry.requests.record import Ending, RequestRecord
 from moorage.telemetry.steps import Steps
@@ -57,13 +57,33 @@ async def store(
         await copy_rows(session, RequestHistogramRow, _HISTOGRAM_COLUMNS, steps)
 
 
-async def find_record(session: AsyncSession, request_id: str) -> RequestRecord | None:
+async def find_record(session: AsyncSession, request_id: str) -> tuple[RequestRecord, str] | None:
+    """With the gateway that it came through."""
     query = select(RequestRecordRow).where(RequestRecordRow.request_id == request_id).limit(1)
     row = (await session.execute(query)).scalar_one_or_none()
     if row is None:
         return None
     values = {name: getattr(row, name) for name in _FIELDS if name != "ended"}
-    return RequestRecord(**values, ended=Ending(row.ended))
+    return RequestRecord(**values, ended=Ending(row.ended)), row.gateway_id
+
+
+async def count_requests(
+    session: AsyncSession, container_id: str, from_time: datetime, to_time: datetime
+) -> int:
+    """Those that ended in that time, with all of the step of 10 s that it begins in."""
+    row = RequestHistogramRow
+    statuses = (
+        select(func.unnest(row.statuses).label("requests"))
+        .where(
+            row.container_id == container_id,
+            row.time > from_time - timedelta(seconds=STEP_S),
+            row.time < to_time,
+            row.written_at >= from_time,
+        )
+        .subquery()
+    )
+    total = select(cast(func.coalesce(func.sum(statuses.c.requests), 0), BigInteger))
+    return int((await session.execute(total)).scalar_one())
 
 
 async def list_merged_figures(

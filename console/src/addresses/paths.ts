@@ -2,6 +2,8 @@
 export const paths = {
   home: () => "/",
   signIn: (next?: string) => (next && next !== "/" ? `/login?next=${encodeURIComponent(next)}` : "/login"),
+  /** An organization that has no project yet, or none for the reader. */
+  organization: (organizationId: string) => `/organizations/${organizationId}`,
   service: (projectId: string) => `/projects/${projectId}/containers`,
   container: (projectId: string, containerId: string) => `/projects/${projectId}/containers/${containerId}`,
   create: (projectId: string, copyOf?: string) =>
@@ -9,6 +11,14 @@ export const paths = {
   /** A page of a container's dashboard. */
   dashboard: (projectId: string, containerId: string, tab: DashboardTab = "overview") =>
     `/projects/${projectId}/containers/${containerId}/${tab}`,
+  /** A request's receipt, whoever's it is: what is handed around. It leads on to the one below. */
+  request: (requestId: string) => `/requests/${encodeURIComponent(requestId)}`,
+  /** The same among its container's pages, or where that is gone, its project's. */
+  receipt: (projectId: string, containerId: string | null, requestId: string) =>
+    `/projects/${projectId}${containerId ? `/containers/${containerId}` : ""}/requests/${encodeURIComponent(requestId)}`,
+  /** A container's log around a moment, of one of its instances. */
+  logsAround: (projectId: string, containerId: string, around: { instance: string; until: string }) =>
+    `/projects/${projectId}/containers/${containerId}/logs?${new URLSearchParams(around)}`,
   /** A section beside Service: its path is its name. */
   section: (projectId: string, section: Section) => `/projects/${projectId}/${section}`,
   /** What the link in an invitation opens. */

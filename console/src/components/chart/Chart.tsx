@@ -4,16 +4,15 @@ import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 
 import classes from "./Chart.module.css";
-import { type Pin, Pins } from "./chart/Pins";
-import { dataOf, type Drawing, optionsOf } from "./chart/plot";
-import { Reading } from "./chart/Reading";
-
-export type { Line } from "./chart/plot";
+import type { Area, Cursor, Drawing } from "./drawing";
+import { type Pin, Pins } from "./Pins";
+import { dataOf, optionsOf } from "./plot";
+import { Reading } from "./Reading";
 
 interface ChartProps extends Drawing {
   /** For those who do not see it; the page offers the numbers as a table. */
   label: string;
-  /** How a value is written beside the crosshair; as on the axis unless said. */
+  /** How a value is written beside the crosshair. */
   exact?: (value: number) => string;
   /** How the time beside the crosshair is written. */
   moment?: (seconds: number) => string;
@@ -22,21 +21,6 @@ interface ChartProps extends Drawing {
 }
 
 const PINS_HEIGHT = 28;
-
-/** Where the lines are within the chart, in CSS pixels, and which times its edges are. */
-export interface Area {
-  left: number;
-  top: number;
-  width: number;
-  height: number;
-  from: number;
-  to: number;
-}
-
-export interface Cursor {
-  index: number;
-  left: number;
-}
 
 export function Chart(props: ChartProps) {
   const host = useRef<HTMLDivElement>(null);

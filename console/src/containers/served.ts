@@ -1,0 +1,19 @@
+import { skipToken, useQuery } from "@tanstack/react-query";
+
+import type { Container } from "@/api/queries";
+
+export interface Served {
+  /** Where its API begins, below the endpoint's URL. */
+  base: Container["api_path"];
+  /** By its own list; empty where it has none. */
+  models: string[];
+}
+
+export const servedKey = (containerId: string) => ["containers", containerId, "served"];
+
+/** What the container's server was found to serve, once somebody asked it. Nobody asks for this alone: the question would wake a
+ * container that sleeps, and is a request like any other. */
+export function useServed(container: Container): Served {
+  const found = useQuery<Served>({ queryKey: servedKey(container.id), queryFn: skipToken, staleTime: Infinity }).data;
+  return found ?? { base: container.api_path, models: [] };
+}

@@ -1,0 +1,92 @@
+/** A container's settings on their way from the form to the API and back. */
+import { expect, test } from "vitest";
+
+import type { Container } from "@/api/queries";
+import { type Draft, EMPTY, fromContainer, mistakes, stepOf, toCreate, toPatch } from "@/containers/form/draft";
+import { merged, parseEnvFile } from "@/containers/form/envFile";
+
+const DRAFT: Draft = { ...EMPTY, name: " chat ", image: "acme/chat:1", instanceType: "cpu-nano" };
+
+const CONTAINER = {
+  name: "chat",
+  category: null,
+  image: "acme/chat:1",
+  registry: { provider: "docker-hub", username: "acme", has_password: true },
+  resources: { mode: "autoscaling", instance_type: "cpu-nano", min_replicas: 1, max_replicas: 4, target_concurrency: 4, scale_down_delay_s: 300 },
+  start_command: null,
+  port: 8080,
+  health_check: { path: "/health", timeout_s: 300 },
+  api_path: "/api/v1",
+  sleep_after_s: null,
+  infrastructure: "operator",
+  env: { HF_TOKEN: null, LOG_LEVEL: null },
+} as unknown as Container;
+
+test("what was not written is not sent as something", () => {
+  expect(toCreate(DRAFT)).toMatchObject({
+    name: "chat",
+    category: null,
+    start_command: null,
+    port: null,
+    health_check: { path: null, timeout_s: 300 },
+    resources: { mode: "general", instance_type: "cpu-nano" },
+    registry: { provider: "docker-hub" },
+    env: {},
+  });
+});
+
+test("a form that nobody touched changes nothing", () => {
+  expect(toPatch(fromContainer(CONTAINER), CONTAINER)).toEqual({});
+});
+
+test("only what differs is sent", () => {
+  const draft = { ...fromContainer(CONTAINER), port: 9090, max: 6 };
+  expect(toPatch(draft, CONTAINER)).toEqual({ port: 9090, resources: { ...CONTAINER.resources, max_replicas: 6 } });
+});
+
+test("variables are kept, written anew or removed, each by its name", () => {
+  const env = [{ name: "LOG_LEVEL", value: "debug" }, { name: "NEW", value: "" }];
+  expect(toPatch({ ...fromContainer(CONTAINER), env }, CONTAINER)).toEqual({ env: { HF_TOKEN: null, LOG_LEVEL: "debug", NEW: "" } });
+});
+
+test("credentials that stay are not sent, and new ones whole", () => {
+  const draft = { ...fromContainer(CONTAINER), provider: "github" as const };
+  expect(toPatch({ ...draft, password: "new" }, CONTAINER).registry).toEqual({ provider: "github", username: "acme", password: "new" });
+  expect(toPatch({ ...draft, provider: "docker-hub" }, CONTAINER).registry).toBeUndefined();
+});
+
+test.each([
+  ["base", { name: " " }, ["name"]],
+  ["base", { image: "" }, ["image"]],
+  ["base", { isPrivate: true, username: "" }, ["registry.username"]],
+  ["resources", { instanceType: "" }, ["resources.instance_type"]],
+  ["resources", { mode: "autoscaling", min: 3, max: 2 }, ["resources.max_replicas"]],
+  ["advanced", { healthPath: "health" }, ["health_check.path"]],
+  ["advanced", { env: [{ name: "A", value: "" }, { name: "A", value: "" }] }, ["env"]],
+  ["base", {}, []],
+] as const)("at the step %s with %j", (step, changes, fields) => {
+  expect(Object.keys(mistakes({ ...DRAFT, ...changes } as Draft, step))).toEqual(fields);
+});
+
+test.each([
+  ["resources.max_replicas", "resources"],
+  ["health_check.path", "advanced"],
+  ["env.HF_TOKEN", "advanced"],
+  ["image", "base"],
+])("an error of %s opens the step %s", (field, step) => {
+  expect(stepOf(field)).toBe(step);
+});
+
+test("a .env file as people write them", () => {
+  const text = ["# comment", "", "A=1", 'export B="two\\nlines" # why', "C='as $is'", "D = spaced # comment", "no line"].join("\n");
+  expect(parseEnvFile(text)).toEqual([
+    { name: "A", value: "1" },
+    { name: "B", value: "two\nlines" },
+    { name: "C", value: "as $is" },
+    { name: "D", value: "spaced" },
+  ]);
+  expect(merged([{ name: "A", value: null }, { name: "B", value: null }], [{ name: "A", value: "1" }])).toEqual([
+    { name: "A", value: "1" },
+    { name: "B", value: null },
+  ]);
+});

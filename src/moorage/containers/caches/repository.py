@@ -1,0 +1,188 @@
+"""SQL of containers' caches."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Row, Select, delete, exists, func, select, tuple_, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from moorage.containers.models import CacheRow, ContainerRow, ReplicaRow
+from moorage.containers.spec import ContainerSettings
+from moorage.containers.states import DesiredState, ReplicaState
+from moorage.engines.base import HeldCache
+from moorage.kit.database import table_of
+from moorage.kit.ids import new_cache_id
+from moorage.kit.pagination import PageRequest
+from moorage.organizations.models import ProjectRow
+
+_ENDED = (ReplicaState.STOPPED, ReplicaState.COLLECTED, ReplicaState.REMOVED)
+_its_replicas = (
+    (ReplicaRow.container_id == CacheRow.container_id)
+    & (ReplicaRow.engine == CacheRow.engine)
+    & ReplicaRow.state.not_in(_ENDED)
+)
+IN_USE = exists().where(_its_replicas).correlate(CacheRow)
+
+
+@dataclass(frozen=True)
+class KnownCache:
+    row: CacheRow
+    project_id: str
+    limit_bytes: int | None
+    """None: it is to go."""
+    in_use: bool
+
+
+@dataclass(frozen=True)
+class User:
+    """A replica that has a cache on a machine, or is to have one."""
+
+    replica_id: str
+    container_id: str
+    state: str
+    limit_bytes: int
+    created_at: datetime
+
+
+@dataclass(frozen=True)
+class ShownCache:
+    row: CacheRow
+    project_id: str
+    container_name: str
+    limit_gib: int | None
+    in_use: bool
+
+
+@dataclass(frozen=True)
+class CachesOfMachine:
+    node: str
+    count: int
+    size_bytes: int
+
+
+async def note_use(session: AsyncSession, container_id: str, engine: str, node: str) -> None:
+    """Before anything of it is on the machine."""
+    new = insert(table_of(CacheRow)).values(
+        id=new_cache_id(), container_id=container_id, engine=engine, node=node
+    )
+    used = {"used_at": func.now(), "node": new.excluded.node}
+    await session.execute(new.on_conflict_do_update(index_elements=["container_id", "engine"], set_=used))
+
+
+async def caches_of(session: AsyncSession, container_id: str) -> list[CacheRow]:
+    query = select(CacheRow).where(CacheRow.container_id == container_id)
+    return list((await session.execute(query)).scalars())
+
+
+async def note_warm(session: AsyncSession, container_id: str, versions: Mapping[str, int]) -> None:
+    """By engine: a replica of that version became ready there."""
+    for engine, version in versions.items():
+        its = (CacheRow.container_id == container_id) & (CacheRow.engine == engine)
+        await session.execute(
+            update(CacheRow)
+            .where(its)
+            .values(warm_version=func.greatest(CacheRow.warm_version, version), used_at=func.now())
+        )
+
+
+async def known_on(session: AsyncSession, engine: str) -> list[KnownCache]:
+    query = (
+        select(CacheRow, ContainerRow, IN_USE)
+        .join(ContainerRow, ContainerRow.id == CacheRow.container_id)
+        .where(CacheRow.engine == engine)
+    )
+    return [
+        KnownCache(row, container.project_id, _limit(row, container), in_use)
+        for row, container, in_use in await session.execute(query)
+    ]
+
+
+def _limit(row: CacheRow, container: ContainerRow) -> int | None:
+    if row.deleting_at is not None or container.deleted_at is not None:
+        return None
+    if container.desired_state == DesiredState.DELETED:
+        return None
+    return ContainerSettings.from_json(container.settings).cache_bytes
+
+
+async def users_on(session: AsyncSession, engine: str) -> list[User]:
+    """Newest first."""
+    query = (
+        select(ReplicaRow, ContainerRow.settings)
+        .join(ContainerRow, ContainerRow.id == ReplicaRow.container_id)
+        .where(ReplicaRow.engine == engine, ReplicaRow.state.not_in(_ENDED))
+        .order_by(ReplicaRow.created_at.desc(), ReplicaRow.id.desc())
+    )
+    found = []
+    for row, settings in await session.execute(query):
+        limit_bytes = ContainerSettings.from_json(settings).cache_bytes
+        if limit_bytes is not None:
+            found.append(User(row.id, row.container_id, row.state, limit_bytes, row.created_at))
+    return found
+
+
+async def write_sizes(session: AsyncSession, engine: str, held: Sequence[HeldCache]) -> None:
+    for one in held:
+        its = (CacheRow.engine == engine) & (CacheRow.container_id == one.container_id)
+        sizes = {"size_bytes": one.size_bytes, "compiled_bytes": one.compiled_bytes}
+        used = {"used_at": func.now()} if one.in_use else {}
+        await session.execute(update(CacheRow).where(its).values(measured_at=func.now(), **sizes, **used))
+
+
+async def forget(session: AsyncSession, engine: str, container_ids: Collection[str]) -> None:
+    """What was in them is gone. What a replica has begun to use meanwhile is a new one."""
+    its = (CacheRow.engine == engine) & CacheRow.container_id.in_(container_ids)
+    await session.execute(delete(CacheRow).where(its, ~IN_USE))
+    emptied = {"size_bytes": 0, "compiled_bytes": 0, "warm_version": 0, "deleting_at": None}
+    await session.execute(update(CacheRow).where(its).values(emptied))
+
+
+def _shown(organization_id: str) -> Select[Any]:
+    return (
+        select(
+            CacheRow,
+            ContainerRow.project_id,
+            ContainerRow.name,
+            ContainerRow.settings,
+            IN_USE.label("in_use"),
+        )
+        .join(ContainerRow, ContainerRow.id == CacheRow.container_id)
+        .join(ProjectRow, ProjectRow.id == ContainerRow.project_id)
+        .where(ProjectRow.organization_id == organization_id)
+    )
+
+
+async def list_caches(
+    session: AsyncSession, organization_id: str, project_ids: Collection[str] | None, page: PageRequest
+) -> list[ShownCache]:
+    """Newest first; of these projects, or of all."""
+    query = _shown(organization_id)
+    if project_ids is not None:
+        query = query.where(ContainerRow.project_id.in_(project_ids))
+    if page.after is not None:
+        query = query.where(tuple_(CacheRow.created_at, CacheRow.id) < (page.after.time, page.after.id))
+    newest_first = query.order_by(CacheRow.created_at.desc(), CacheRow.id.desc()).limit(page.limit + 1)
+    return [_as_shown(found) for found in await session.execute(newest_first)]
+
+
+async def find_cache(session: AsyncSession, organization_id: str, cache_id: str) -> ShownCache | None:
+    query = _shown(organization_id).where(CacheRow.id == cache_id)
+    found = (await session.execute(query.execution_options(populate_existing=True))).one_or_none()
+    return _as_shown(found) if found is not None else None
+
+
+def _as_shown(found: Row[Any]) -> ShownCache:
+    settings = ContainerSettings.from_json(found.settings)
+    return ShownCache(found.CacheRow, found.project_id, found.name, settings.cache_gib, found.in_use)
+
+
+async def caches_by_machine(session: AsyncSession) -> list[CachesOfMachine]:
+    query = (
+        select(CacheRow.node, func.count(), func.sum(CacheRow.size_bytes))
+        .group_by(CacheRow.node)
+        .order_by(CacheRow.node)
+    )
+    return [CachesOfMachine(node, count, int(size)) for node, count, size in await session.execute(query)]

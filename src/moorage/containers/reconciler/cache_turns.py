@@ -1,0 +1,49 @@
+"""Whose turn it is to fill a cache, from rows and from what the engines say; and when one is full of what a version needs."""
+
+from collections.abc import Collection, Sequence
+
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from moorage.catalog.capacity import keeps_caches
+from moorage.containers.caches.repository import note_warm
+from moorage.containers.caches.turns import Turn
+from moorage.containers.models import ReplicaRow
+from moorage.containers.reconciler.funding import Funded
+from moorage.containers.reconciler.loading_repository import Loaded
+from moorage.containers.reconciler.observation import Seen
+from moorage.containers.states import ReplicaState
+from moorage.containers.views import Plan
+
+
+def turns_of(rows: Sequence[ReplicaRow], seen: Seen, busy: Collection[str] = ()) -> list[Turn]:
+    return [
+        Turn(
+            row.id,
+            row.slot,
+            row.engine,
+            row.version,
+            ReplicaState(row.state),
+            row.id in seen.engine or row.id in seen.busy or row.id in busy,
+        )
+        for row in rows
+    ]
+
+
+def warm_versions(loaded: Loaded, created: Sequence[ReplicaRow] = ()) -> dict[str, int]:
+    """By engine. One that was chosen in this pass has an empty cache for now."""
+    if loaded.container.settings.get("cache_gib") is None or not keeps_caches(loaded.instance_type):
+        return {}
+    return {row.engine: 0 for row in created} | {one.engine: one.warm_version for one in loaded.caches}
+
+
+async def record_warm(session: AsyncSession, loaded: Loaded, plan: Plan, funded: Funded) -> None:
+    if not loaded.caches:
+        return
+    rows = {row.id: row for row in loaded.replicas}
+    ready = [
+        rows[move.replica_id]
+        for move in plan.transitions
+        if move.to is ReplicaState.READY and move.replica_id not in funded.kept_back
+    ]
+    versions = {row.engine: max(row.version, 0) for row in sorted(ready, key=lambda row: row.version)}
+    await note_warm(session, loaded.container.id, versions)

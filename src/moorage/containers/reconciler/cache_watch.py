@@ -1,0 +1,251 @@
+"""Keeps the caches of each machine within their bounds, and takes away those that nobody wants. Each machine by itself.
+
+Purpose: rows say what is on the machines; a cache holds no more than its container's setting; what is deleted, unused for too long
+or in the way of a disk that fills goes, and never while a replica has it.
+When it fails: nothing is decided from a look that failed, and the next one begins anew. Who has to go is lost with the process, and
+found again.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import structlog
+
+from moorage.containers.activity import SYSTEM, record_activity
+from moorage.containers.caches import repository
+from moorage.containers.caches.filling import Sample, step_of, with_sample
+from moorage.containers.caches.fullness import Idle, cache_full, outdated
+from moorage.containers.caches.repository import KnownCache, User
+from moorage.containers.disk import LastLook, must_look
+from moorage.containers.reconciler.pulse import Pulse
+from moorage.containers.states import ReplicaState
+from moorage.containers.verdict import Verdict, size_in_words
+from moorage.engines.base import DiskSpace, Engine, HeldCache
+from moorage.engines.engines import Engines
+from moorage.kit.clock import Clock
+from moorage.kit.database import Database, database_now
+from moorage.kit.errors import EngineError
+from moorage.kit.ids import ContainerId
+from moorage.kit.settings import Settings
+from moorage.reconcile.lease import Lease
+
+log = structlog.get_logger()
+
+EVERY_S = 1.0
+_WHILE_FILLING_S = 2.0
+_FILLING = (ReplicaState.REQUESTED, ReplicaState.STARTING)
+
+
+@dataclass(frozen=True)
+class _Machine:
+    """At one moment."""
+
+    name: str
+    engine: Engine
+    space: DiskSpace | None
+    known: Mapping[str, KnownCache]
+    """By container."""
+    users: Sequence[User]
+
+
+@dataclass
+class CacheWatch:
+    database: Database
+    engines: Engines
+    settings: Settings
+    clock: Clock
+    ask: Callable[[str], None]
+    """For a pass over a container."""
+    pulse: Pulse
+    _evicted: dict[str, dict[str, Verdict]] = field(init=False, default_factory=dict)
+    """By engine and replica: who has to go."""
+    _sizes: dict[tuple[str, str], int] = field(init=False, default_factory=dict)
+    """By engine and container."""
+    _samples: dict[tuple[str, str], tuple[Sample, ...]] = field(init=False, default_factory=dict)
+    """Likewise, while something of the container starts there."""
+    _last: dict[str, LastLook] = field(init=False, default_factory=dict)
+    _filling: set[str] = field(init=False, default_factory=set)
+    """Engines on which something with a cache starts."""
+    _hurried: set[str] = field(init=False, default_factory=set)
+
+    def why_evicted(self, engine: str, replica_id: str) -> Verdict | None:
+        return self._evicted.get(engine, {}).get(replica_id)
+
+    def size_bytes(self, engine: str, container_id: str) -> int:
+        return self._sizes.get((engine, container_id), 0)
+
+    def step(self, engine: str, container_id: str) -> dict[str, Any]:
+        """What a start there waits for; empty where that is not known."""
+        return step_of(self._samples.get((engine, container_id), ()))
+
+    def hurry(self, engine: str) -> None:
+        """Something with a cache starts there, or is to be deleted."""
+        self._hurried.add(engine)
+
+    async def run(self, name: str, lease: Lease) -> None:
+        """Of one engine."""
+        if self.engines.places(name):
+            return  # A cluster keeps none.
+        while True:
+            lease.check()
+            await self.pulse.until_it_answers(name)
+            try:
+                space = await self.engines.of(name).disk_space()
+                if self._is_due(name, space):
+                    await self.look(name, space, lease)
+            except EngineError as exc:
+                log.warning("caches_not_seen", engine=name, error=str(exc))
+            await self.clock.sleep(EVERY_S)
+
+    def _is_due(self, name: str, space: DiskSpace | None) -> bool:
+        last, now_s = self._last.get(name), self.clock.monotonic()
+        if last is None or name in self._hurried:
+            return True
+        rested = now_s - last.at_s >= max(_WHILE_FILLING_S, last.took_s * 2)
+        if name in self._filling and rested:
+            return True
+        return must_look(last, space or DiskSpace(1, 1), now_s)
+
+    async def look(self, name: str, space: DiskSpace | None, lease: Lease) -> None:
+        self._hurried.discard(name)
+        began_s, engine = self.clock.monotonic(), self.engines.of(name)
+        held = await engine.caches()
+        # After the list: what was admitted since has a row, and is not taken for unknown.
+        async with self.database.reading() as session:
+            known = {one.row.container_id: one for one in await repository.known_on(session, name)}
+            users = await repository.users_on(session, name)
+            now = await database_now(session)
+        machine = _Machine(name, engine, space, known, users)
+        kept = [one for one in held if one.replica_id is None]
+        removed = await self._remove_unwanted(machine, held, lease)
+        there = [one for one in kept if one.container_id not in removed]
+        idle = [
+            Idle(one.container_id, one.size_bytes, known[one.container_id].row.used_at)
+            for one in there
+            if not one.in_use and not known[one.container_id].in_use
+        ]
+        kept_for = timedelta(seconds=self.settings.unused_caches_kept_s)
+        for one in outdated(idle, space, kept_for, now):
+            if await self._remove(machine, one.container_id, lease):
+                removed.add(one.container_id)
+                await self._record(machine, one.container_id, "cache.evict", one.size_bytes, lease)
+        bounded = await self._within_bounds(
+            machine, [one for one in held if one.container_id not in removed], lease
+        )
+        vanished = {
+            container_id
+            for container_id, one in known.items()
+            if not one.in_use and container_id not in {cache.container_id for cache in kept}
+        }
+        async with self.database.transaction() as session:
+            await lease.guard(session)
+            await repository.forget(session, name, removed | vanished)
+            await repository.write_sizes(session, name, [one for one in bounded if one.replica_id is None])
+        self._note(machine, bounded)
+        ended_s = self.clock.monotonic()
+        free_bytes = space.free_bytes if space is not None else 1
+        self._last[name] = LastLook(ended_s, ended_s - began_s, free_bytes)
+
+    async def _remove_unwanted(self, machine: _Machine, held: Sequence[HeldCache], lease: Lease) -> set[str]:
+        """What nobody knows, what is deleted, and what was a replica's that is gone. Of containers, those whose kept one went."""
+        present = {user.replica_id for user in machine.users}
+        removed = set[str]()
+        for one in held:
+            if one.replica_id is not None:
+                if one.replica_id not in present and not one.in_use:
+                    lease.check()
+                    await machine.engine.remove_cache(one.container_id, one.replica_id)
+                continue
+            known = machine.known.get(one.container_id)
+            if known is not None and known.limit_bytes is not None:
+                continue
+            wanted = known is not None and (one.in_use or known.in_use)
+            if not wanted and (await self._remove(machine, one.container_id, lease) or known is None):
+                removed.add(one.container_id)
+        return removed
+
+    async def _remove(self, machine: _Machine, container_id: str, lease: Lease) -> bool:
+        lease.check()
+        removed = await machine.engine.remove_cache(ContainerId(container_id), None)
+        if removed:
+            log.info("cache_removed", engine=machine.name, container_id=container_id)
+        return removed
+
+    async def _within_bounds(
+        self, machine: _Machine, held: Sequence[HeldCache], lease: Lease
+    ) -> list[HeldCache]:
+        bounded, evicted = [], dict[str, Verdict]()
+        for one in held:
+            users = [
+                user
+                for user in machine.users
+                if user.container_id == one.container_id and one.replica_id in (None, user.replica_id)
+            ]
+            known = machine.known.get(one.container_id)
+            limit_bytes = (
+                known.limit_bytes
+                if one.replica_id is None and known is not None
+                else next((user.limit_bytes for user in users), None)
+            )
+            if limit_bytes is None or one.size_bytes <= limit_bytes:
+                bounded.append(one)
+                continue
+            lease.check()
+            trimmed = await machine.engine.trim_cache(one.container_id, one.replica_id, limit_bytes) or one
+            bounded.append(trimmed)
+            if trimmed.size_bytes < one.size_bytes:
+                freed_bytes = one.size_bytes - trimmed.size_bytes
+                await self._record(machine, one.container_id, "cache.trim", freed_bytes, lease)
+            if trimmed.size_bytes > limit_bytes and users:
+                # The newest: the others served before it was full.
+                evicted[users[0].replica_id] = cache_full(trimmed.size_bytes, limit_bytes)
+        before = self._evicted.get(machine.name, {})
+        present = {user.replica_id for user in machine.users}
+        self._evicted[machine.name] = {
+            **{one: verdict for one, verdict in before.items() if one in present},
+            **evicted,
+        }
+        for user in machine.users:
+            if user.replica_id in evicted and user.replica_id not in before:
+                log.warning("cache_full", replica_id=user.replica_id, container_id=user.container_id)
+                self.ask(user.container_id)
+        return bounded
+
+    async def _record(
+        self, machine: _Machine, container_id: str, kind: str, freed_bytes: int, lease: Lease
+    ) -> None:
+        known = machine.known.get(container_id)
+        if known is None:
+            return
+        words = {
+            "cache.evict": "Its cache was not used for longest, and was removed",
+            "cache.trim": "Its cache was full, and what was not used for longest was removed",
+        }[kind]
+        async with self.database.transaction() as session:
+            await lease.guard(session)
+            record_activity(
+                session,
+                project_id=known.project_id,
+                container_id=container_id,
+                actor=SYSTEM,
+                kind=kind,
+                message=f"{words}: {size_in_words(freed_bytes)} on {known.row.node}.",
+                details={"node": known.row.node, "freed_bytes": freed_bytes},
+            )
+
+    def _note(self, machine: _Machine, held: Sequence[HeldCache]) -> None:
+        """For progress, and for whoever asks how much a replica takes of the disk."""
+        name, now_s = machine.name, self.clock.monotonic()
+        starting = {user.container_id for user in machine.users if user.state in _FILLING}
+        sizes, samples = dict[tuple[str, str], int](), dict[tuple[str, str], tuple[Sample, ...]]()
+        for one in held:
+            key = (name, one.container_id)
+            sizes[key] = sizes.get(key, 0) + one.size_bytes
+            if one.container_id in starting:
+                sample = Sample(now_s, one.size_bytes, one.compiled_bytes)
+                samples[key] = with_sample(self._samples.get(key, ()), sample)
+        self._sizes = {key: size for key, size in self._sizes.items() if key[0] != name} | sizes
+        self._samples = {key: some for key, some in self._samples.items() if key[0] != name} | samples
+        (self._filling.add if starting else self._filling.discard)(name)

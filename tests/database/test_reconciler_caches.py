@@ -1,0 +1,257 @@
+"""Caches of containers: filled once, found again, bounded, and gone with what they were for."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from machines_support import SECOND, Fleet, change, leading, new_fleet, rounds, serving
+from reconciler_support import SETTINGS, Life, WatchedEngine, World, life, new_world
+from sqlalchemy import select
+
+from moorage.containers import service
+from moorage.containers.models import ActivityRow, CacheRow
+from moorage.containers.service import delete_container, restart_container, stop_container
+from moorage.engines.base import LOCAL_ENGINE, DiskSpace
+from moorage.kit.database import Database
+
+GIB = 2**30
+MODEL = "local/model:latest"
+CACHE = {"size_gib": 20}
+PLENTY = DiskSpace(1000 * GIB, 500 * GIB)
+LITTLE = DiskSpace(1000 * GIB, 5 * GIB)
+
+
+@pytest.fixture
+async def world(database: Database) -> World:
+    return await new_world(database)
+
+
+async def caches(world: World) -> list[CacheRow]:
+    async with world.database.reading() as session:
+        return list((await session.execute(select(CacheRow).order_by(CacheRow.engine))).scalars())
+
+
+async def kinds(world: World) -> list[str]:
+    async with world.database.reading() as session:
+        found = await session.execute(select(ActivityRow.kind).where(ActivityRow.kind.like("cache.%")))
+        return list(found.scalars())
+
+
+async def look(alive: Life, space: DiskSpace | None = PLENTY, engine: str = LOCAL_ENGINE) -> None:
+    await alive.reconciler._cache_watch.look(engine, space, alive.lease)
+
+
+async def stopped(alive: Life, container_id: str) -> None:
+    await alive.world.ask(stop_container, container_id)
+    for _ in range(12):
+        await alive.round(container_id)
+        if await alive.world.nothing_left(container_id):
+            return
+    raise AssertionError("it did not stop")
+
+
+async def test_twenty_replicas_download_once(world: World) -> None:
+    world.machine.health_status = 503
+    async with life(world, WatchedEngine(world.machine)) as alive:
+        container_id = await world.create(MODEL, replicas=20, cache=CACHE)
+        await rounds(alive, container_id, 5)
+        assert len(world.machine.running()) == 1, "the others wait for what it downloads"
+        assert len(await world.replicas(container_id, "requested")) == 19
+        world.machine.health_status = 200
+        await serving(alive, container_id, 20)
+        assert world.machine.downloads == [container_id]
+        await world.ask(restart_container, container_id)
+        await serving(alive, container_id, 20)
+        assert world.machine.downloads == [container_id], "nor does a restart download"
+
+
+async def test_who_fills_it_fails_and_so_does_the_deployment_at_once(world: World) -> None:
+    """Not twenty times, one after the other."""
+    async with life(world, WatchedEngine(world.machine)) as alive:
+        container_id = await world.create("local/crash:latest", replicas=20, cache=CACHE)
+        await rounds(alive, container_id, 8)
+        row = await world.container(container_id)
+        assert (row.state, row.reason) == ("FAILED", "exited")
+        assert world.machine.started_count == 1
+
+
+@pytest.mark.long
+async def test_a_container_without_one_starts_all_at_once(world: World) -> None:
+    world.machine.health_status = 503
+    async with life(world, WatchedEngine(world.machine)) as alive:
+        container_id = await world.create(MODEL, replicas=3)
+        await rounds(alive, container_id, 4)
+        assert len(world.machine.running()) == 3
+        assert world.machine.caches == {}
+        assert await caches(world) == []
+
+
+async def test_its_size_is_shown_and_it_stays_when_the_container_stops(world: World) -> None:
+    async with life(world, WatchedEngine(world.machine)) as alive:
+        container_id = await world.create(MODEL, cache=CACHE)
+        await serving(alive, container_id, 1)
+        await look(alive)
+        (row,) = await caches(world)
+        assert (row.container_id, row.node, row.size_bytes) == (container_id, "simulated", 15 * GIB)
+        assert row.warm_version == 1
+        await stopped(alive, container_id)
+        await look(alive)
+        assert [one.container_id for one in await caches(world)] == [container_id]
+        assert world.machine.caches
+
+
+_LONG = pytest.mark.long
+
+
+@pytest.mark.parametrize(
+    "how", ["deleted", pytest.param("unset", marks=_LONG), pytest.param("by hand", marks=_LONG)]
+)
+async def test_it_goes_with_what_it_was_for(world: World, how: str) -> None:
+    async with life(world, WatchedEngine(world.machine)) as alive:
+        container_id, other = await world.create(MODEL, cache=CACHE), await world.create(MODEL, cache=CACHE)
+        for one in (container_id, other):
+            await serving(alive, one, 1)
+        if how == "by hand":
+            await change(
+                world,
+                f"UPDATE container_caches SET deleting_at = now() WHERE container_id = '{container_id}'",
+            )
+            await look(alive)
+            assert len(world.machine.caches) == 2, "a replica has it"
+        if how == "deleted":
+            await world.ask(delete_container, container_id)
+            await rounds(alive, container_id, 12)
+            assert LOCAL_ENGINE in alive.reconciler._cache_watch._hurried
+        else:
+            await stopped(alive, container_id)
+        if how == "unset":
+            await change(
+                world, f"UPDATE containers SET settings = settings - 'cache_gib' WHERE id = '{container_id}'"
+            )
+        await look(alive)
+        assert [key for key, _ in world.machine.caches] == [other]
+        assert [one.container_id for one in await caches(world)] == [other]
+
+
+@pytest.mark.long
+async def test_what_nobody_knows_is_taken_away(world: World) -> None:
+    async with life(world, WatchedEngine(world.machine)) as alive:
+        container_id = await world.create(MODEL, cache=CACHE)
+        await serving(alive, container_id, 1)
+        await stopped(alive, container_id)
+        await change(world, "DELETE FROM container_caches")
+        await look(alive)
+        assert world.machine.caches == {}
+
+
+async def test_unused_for_too_long_it_goes(world: World) -> None:
+    async with life(world, WatchedEngine(world.machine)) as alive:
+        container_id = await world.create(MODEL, cache=CACHE)
+        await serving(alive, container_id, 1)
+        too_long = timedelta(seconds=SETTINGS.unused_caches_kept_s + 60)
+        age = f"UPDATE container_caches SET used_at = now() - interval '{too_long.total_seconds()} s'"
+        await change(world, age)
+        await look(alive)
+        assert world.machine.caches, "it is in use"
+        await stopped(alive, container_id)
+        await change(world, age)
+        await look(alive)
+        assert (world.machine.caches, await caches(world)) == ({}, [])
+        assert await kinds(world) == ["cache.evict"]
+
+
+@pytest.mark.long
+async def test_where_the_disk_is_almost_full_the_longest_unused_goes_first(world: World) -> None:
+    async with life(world, WatchedEngine(world.machine)) as alive:
+        older, newer = await world.create(MODEL, cache=CACHE), await world.create(MODEL, cache=CACHE)
+        for one in (older, newer):
+            await serving(alive, one, 1)
+            await stopped(alive, one)
+        await change(
+            world,
+            f"UPDATE container_caches SET used_at = now() - interval '1 h' WHERE container_id = '{older}'",
+        )
+        await look(alive, LITTLE)
+        assert [key for key, _ in world.machine.caches] == [newer]
+
+
+async def test_one_that_is_full_of_what_is_in_use_ends_its_newest_replica_and_nobody_else(
+    world: World,
+) -> None:
+    async with life(world, WatchedEngine(world.machine)) as alive:
+        container_id, other = await world.create(MODEL, cache={"size_gib": 10}), await world.create(MODEL)
+        for one in (container_id, other):
+            await serving(alive, one, 1)
+        (first,) = await world.replicas(container_id)
+        await look(alive)
+        await rounds(alive, container_id, 2)
+        rows = {one.id: one for one in await world.replicas(container_id)}
+        assert (rows[first.id].reason, rows[first.id].ended_badly) == ("disk_full", True)
+        assert "its cache holds 15 GiB where it has room for 10 GiB" in (rows[first.id].message or "")
+        assert [one.state for one in await world.replicas(other)] == ["routed"]
+
+
+async def test_a_start_says_that_it_downloads_and_how_fast(world: World) -> None:
+    world.machine.health_status = 503
+    async with life(world, WatchedEngine(world.machine)) as alive:
+        container_id = await world.create(MODEL, cache=CACHE)
+        await rounds(alive, container_id, 3)
+
+        async def progress_at(size_bytes: int) -> dict[str, Any]:
+            world.machine.caches[container_id, None].size_bytes = size_bytes
+            await look(alive)
+            await alive.round(container_id)
+            progress = (await world.container(container_id)).progress
+            assert progress is not None
+            return progress
+
+        await progress_at(1 * GIB)
+        await alive.clock.advance(2)
+        progress = await progress_at(3 * GIB)
+        assert (progress["phase"], progress["step"]) == ("start", "download")
+        assert (progress["cache_bytes"], progress["bytes_per_s"]) == (3 * GIB, GIB)
+        for _ in range(3):
+            await alive.clock.advance(8)
+            progress = await progress_at(3 * GIB)
+        assert progress["step"] == "load"
+
+
+@pytest.fixture
+async def fleet(database: Database) -> Fleet:
+    return await new_fleet(database)
+
+
+async def test_it_starts_where_its_cache_is(fleet: Fleet) -> None:
+    """Also when it takes over from a version that serves there, and that machine has the least room."""
+    world = fleet.world
+    async with leading(fleet) as alive:
+        container_id = await world.create(MODEL, cache=CACHE)
+        (first,) = await serving(alive, container_id, 1)
+        for number in range(3):
+            filler = await world.create()
+            await change(world, f"UPDATE nodes SET cordoned_at = now() WHERE engine <> '{first.engine}'")
+            await serving(alive, filler, 1)
+            await change(world, "UPDATE nodes SET cordoned_at = NULL")
+            await world.ask(restart_container if number else stop_container, container_id)
+            await rounds(alive, container_id, 10)
+            if not number:
+                await world.ask(service.start_container, container_id)
+            (again,) = await serving(alive, container_id, 1)
+            assert (again.engine, again.id != first.id) == (first.engine, True)
+        assert [len(machine.downloads) for machine in fleet.machines.values()] in ([1, 0], [0, 1])
+
+
+async def test_on_machines_of_strangers_it_ends_with_its_replica(fleet: Fleet) -> None:
+    world = fleet.world
+    await change(world, "UPDATE nodes SET infrastructure = 'community'")
+    await change(world, "UPDATE instance_types SET infrastructure = 'community'")
+    async with leading(fleet) as alive:
+        container_id = await world.create(MODEL, cache=CACHE, infrastructure="community")
+        (row,) = await serving(alive, container_id, 1)
+        machine = fleet.machines[row.engine]
+        assert list(machine.caches) == [(container_id, row.id)]
+        assert await caches(world) == []
+        await look(alive, engine=row.engine)
+        await stopped(alive, container_id)
+        assert machine.caches == {}
+        assert SECOND in fleet.machines

@@ -1,0 +1,96 @@
+"""Folders of caches: what is counted, what goes first, and where a link does not lead."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from moorage.engines.docker.cache_folder import Held, Inode, entries_of, held_by, trim
+
+MEBIBYTE = 2**20
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    data = tmp_path / "volume" / "_data"
+    data.mkdir(parents=True)
+    return data
+
+
+def put(folder: Path, path: str, *, mebibytes: int = 1, used_at: float = 1000.0) -> Path:
+    file = folder / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(b"x" * mebibytes * MEBIBYTE)
+    os.utime(file, (used_at, used_at))
+    for parent in file.relative_to(folder).parents:
+        os.utime(folder / parent, (used_at, used_at))
+    return file
+
+
+def names(folder: Path) -> set[str]:
+    return {"/".join((*one.parents, one.name)) for one in entries_of(folder)}
+
+
+def test_a_model_is_one_entry_and_so_is_a_graph_of_a_compiler(folder: Path) -> None:
+    put(folder, "huggingface/hub/models--a/blobs/1")
+    put(folder, "huggingface/hub/models--a/blobs/2")
+    put(folder, "huggingface/token")
+    put(folder, "triton/graph/kernel.so", mebibytes=2)
+    put(folder, "loose")
+    assert names(folder) == {"huggingface/hub/models--a", "huggingface/token", "triton/graph", "loose"}
+    held = held_by(entries_of(folder))
+    assert 6 * MEBIBYTE <= held.size_bytes < 7 * MEBIBYTE
+    assert 2 * MEBIBYTE <= held.compiled_bytes < 3 * MEBIBYTE
+
+
+def test_a_file_with_two_names_counts_once(folder: Path) -> None:
+    first = put(folder, "huggingface/hub/models--a/blobs/1", mebibytes=4)
+    (folder / "huggingface/hub/models--b").mkdir()
+    os.link(first, folder / "huggingface/hub/models--b/same")
+    assert held_by(entries_of(folder)).size_bytes < 5 * MEBIBYTE
+
+
+def test_what_was_not_used_for_longest_goes_until_it_fits(folder: Path) -> None:
+    for name, used_at in (("a", 300.0), ("b", 100.0), ("c", 200.0)):
+        put(folder, f"huggingface/hub/models--{name}/w", used_at=used_at)
+    left = trim(folder, int(2.5 * MEBIBYTE), (), None)
+    assert names(folder) == {"huggingface/hub/models--a", "huggingface/hub/models--c"}
+    assert left == held_by(entries_of(folder))
+    assert not (folder.parent / "moor-going").exists()
+
+
+def test_what_is_open_or_was_used_since_the_oldest_start_stays(folder: Path) -> None:
+    opened = put(folder, "huggingface/hub/models--opened/w", used_at=100.0).stat()
+    put(folder, "huggingface/hub/models--used/w", used_at=500.0)
+    put(folder, "huggingface/hub/models--idle/w", used_at=499.0)
+    left = trim(folder, 0, {Inode(opened.st_dev, opened.st_ino)}, 500.0)
+    assert names(folder) == {"huggingface/hub/models--opened", "huggingface/hub/models--used"}
+    assert left.size_bytes > 0
+
+
+def test_a_link_leads_nowhere(folder: Path, tmp_path: Path) -> None:
+    """A tenant may put one anywhere, also where a folder was a moment ago."""
+    precious = put(tmp_path, "precious/models--x/w", mebibytes=8)
+    (folder / "huggingface").mkdir()
+    (folder / "huggingface" / "hub").symlink_to(tmp_path / "precious")
+    (folder / "triton").symlink_to(tmp_path / "precious")
+    (folder / "huggingface" / "models--y").symlink_to(tmp_path / "precious")
+    assert held_by(entries_of(folder)).size_bytes < MEBIBYTE
+    assert trim(folder, 0, (), None) == Held(0, 0)
+    assert precious.exists()
+
+
+def test_a_tree_deeper_than_python_goes_is_taken_away(folder: Path) -> None:
+    here = os.open(folder, os.O_RDONLY)
+    try:
+        for _ in range(3000):
+            os.mkdir("d", dir_fd=here)
+            below = os.open("d", os.O_RDONLY, dir_fd=here)
+            os.close(here)
+            here = below
+    finally:
+        os.close(here)
+    (entry,) = entries_of(folder)
+    assert entry.size_bytes >= 2999 * 4096
+    trim(folder, 0, (), None)
+    assert list((folder / "d").iterdir()) == []
