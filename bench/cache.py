@@ -31,7 +31,8 @@ from cache_hub import MODEL, OUTSIDE, URL, Repository, forget_served, hub_outsid
 from deploy_stack import HEALTH_PATH, IMAGE, Stack, running_stack
 
 TARGET_RATIO = 1.1
-INSTANCE_TYPE, MANY_INSTANCE_TYPE = "cpu-small", "cpu-nano"
+INSTANCE_TYPE, MANY_INSTANCE_TYPE = "cpu-medium", "cpu-nano"
+"""The first has memory for the weights: files that a container reads are in its memory, and those of an image, which the engine wrote, are not."""
 BAKED_IMAGE = "local/cache-bench-baked:latest"
 BAKED_FOLDER = "/weights/hub"
 IMAGE_USER = 65534

@@ -48,6 +48,7 @@ class Caches:
     def __init__(self, connection: DockerConnection, installation_id: InstallationId) -> None:
         self._connection = connection
         self._installation_id = installation_id
+        self._image_users: dict[str, str] = {}
 
     async def held(self) -> list[HeldCache]:
         found = await self._found()
@@ -82,13 +83,18 @@ class Caches:
                 await self._remove_volume(mount["Name"])
 
     async def image_user(self, image: str) -> str:
+        """Asked once for each: a reference pins the content."""
+        if image in self._image_users:
+            return self._image_users[image]
         async with self._connection.call("ask whom an image runs as") as docker:
             try:
-                return str((await docker.images.inspect(image))["Config"].get("User") or "")
+                user = str((await docker.images.inspect(image))["Config"].get("User") or "")
             except DockerError as exc:
                 if exc.status == 404:
                     return ""  # The create says what is wrong.
                 raise
+        self._image_users[image] = user
+        return user
 
     async def _found(self) -> dict[_Key, _Volumes]:
         ours = {"label": [f"{LABEL_INSTALLATION}={self._installation_id}"]}
