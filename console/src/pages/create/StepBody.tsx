@@ -10,7 +10,8 @@ import { ResourceFields } from "@/containers/form/ResourceFields";
 import classes from "./Create.module.css";
 import { Review } from "./Review";
 import { type ModelPlan, presetVariables } from "./start/origin";
-import { Start, type StartProps } from "./start/Start";
+import type { StartProps } from "./start/props";
+import { Start } from "./start/Start";
 import type { CreateStep } from "./steps";
 
 interface StepBodyProps extends StartProps {

@@ -9,7 +9,7 @@ import { Load } from "./Load";
 import { ModelFacts } from "./ModelFacts";
 import { ModelField } from "./ModelField";
 import { chosenFit } from "./origin";
-import type { StartProps } from "./Start";
+import type { StartProps } from "./props";
 import classes from "./Start.module.css";
 
 /** A model: what the hub says of it, where it fits, and what that fills in. */

@@ -2,21 +2,13 @@ import { Button, TextInput } from "@mantine/core";
 import { type ReactNode, useId } from "react";
 
 import { providerOf } from "@/containers/form/BaseFields";
-import { EXAMPLE, type FieldsProps } from "@/containers/form/draft";
+import { EXAMPLE } from "@/containers/form/draft";
 
 import { Gallery } from "./Gallery";
 import { ModelPanel } from "./ModelPanel";
 import { ANEW, type Origin } from "./origin";
+import type { StartProps } from "./props";
 import classes from "./Start.module.css";
-import type { Asked } from "./useModelPlan";
-
-export interface StartProps extends FieldsProps {
-  origin: Origin;
-  changeOrigin: (changes: Partial<Origin>) => void;
-  asked: Asked;
-  token: string;
-  setToken: (token: string) => void;
-}
 
 /** The first step: from a model, from a template, or an image of one's own. */
 export function Start(props: StartProps) {
