@@ -471,6 +471,9 @@ def test_a_restart_that_fails_leaves_the_old_replica_serving() -> None:
     assert plan.verdict is not None
     assert "still serve" in plan.verdict.message
     assert "rep_0" not in moves(plan)
+    # The next pass reads what this one wrote.
+    later = replace(restarted, failed_generation=2, last_failure=plan.verdict)
+    assert make_plan(later, [old], NOW).verdict == plan.verdict
 
 
 def test_without_room_for_both_an_old_replica_goes_first_one_at_a_time() -> None:

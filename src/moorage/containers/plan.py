@@ -53,6 +53,7 @@ REPLACE_AFTER = timedelta(seconds=60)
 LOOK_INSIDE_AFTER = timedelta(seconds=1)
 """A server that is not up by then gets looked at from inside, to say why."""
 WAITS_FOR_A_MACHINE = "No machine has room for it yet. It starts as soon as one has."
+_RESTART_FAILED = "The restart failed and the replicas from before it still serve."
 LOOK_AGAIN_S = 5.0
 """For waits that somebody else ends and that a lost notification must not make endless."""
 
@@ -533,10 +534,7 @@ def _describe(
         verdict = failure or container.last_failure
         if not routed:
             return replace(plan, state=ContainerState.FAILED, verdict=verdict)
-        message = f"The restart failed and the replicas from before it still serve. {verdict.message if verdict else ''}"
-        return replace(
-            plan, state=ContainerState.RUNNING, verdict=verdict and replace(verdict, message=message.strip())
-        )
+        return replace(plan, state=ContainerState.RUNNING, verdict=verdict and _of_a_restart(verdict))
     went_back = _went_back(container.trial_failure) if container.trial_failure is not None else None
     if container.asleep:
         return replace(plan, state=ContainerState.RUNNING, verdict=went_back)
@@ -591,6 +589,13 @@ def _why_not_elsewhere(container: ContainerView, seen: Sequence[ReplicaView]) ->
     if not waits or moved >= set(container.slots):
         return None
     return Verdict(Reason.NO_CAPACITY, container.no_room_message)
+
+
+def _of_a_restart(verdict: Verdict) -> Verdict:
+    """What an earlier pass wrote down says so already."""
+    if verdict.message.startswith(_RESTART_FAILED):
+        return verdict
+    return replace(verdict, message=f"{_RESTART_FAILED} {verdict.message}".strip())
 
 
 def _went_back(failure: Verdict) -> Verdict:
