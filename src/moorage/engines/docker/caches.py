@@ -16,7 +16,7 @@ from typing import Any
 from aiodocker.exceptions import DockerError
 
 from moorage.engines.base import HeldCache
-from moorage.engines.docker.cache_folder import Held, entries_of, held_by, trim
+from moorage.engines.docker.cache_folder import Held, contents_of, trim
 from moorage.engines.docker.connection import DockerConnection
 from moorage.engines.docker.create import CACHE_PREFIX, LABEL_CONTAINER, LABEL_INSTALLATION, LABEL_REPLICA
 from moorage.engines.docker.disk import opened_inodes
@@ -172,7 +172,7 @@ def open_up(inspected: Mapping[str, Any]) -> None:
 
 
 def _measured(folders: Sequence[Path]) -> Held:
-    return sum((held_by(entries_of(folder)) for folder in folders), Held())
+    return sum((contents_of(folder).held for folder in folders), Held())
 
 
 def _trimmed(
@@ -184,9 +184,9 @@ def _trimmed(
     for folder in folders:
         if total.size_bytes <= to_bytes:
             break
-        before = held_by(entries_of(folder))
+        before = contents_of(folder).held
         after = trim(folder, before.size_bytes - (total.size_bytes - to_bytes), busy, since)
-        total += Held(after.size_bytes - before.size_bytes, after.compiled_bytes - before.compiled_bytes)
+        total += after - before
     return total
 
 
