@@ -1,7 +1,11 @@
 """Caches on a real Docker engine: what stays, whose it is, how much, and what goes first."""
 
 import asyncio
+import hashlib
+import io
+import json
 import os
+import tarfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -198,3 +202,34 @@ async def test_what_a_killed_replica_left_half_done_the_next_one_continues(docke
     again, lines = await said(docker_world, await of_container(docker_world, container_id), rest)
     assert lines == ("first", "second", "done")
     await docker_world.engine.remove(again.engine_id)
+
+
+async def test_an_image_without_settings_of_its_own_has_a_cache_too(docker_world: DockerWorld) -> None:
+    """Whoever builds images by hand can leave them out, and the engine then says that they are null."""
+    layer = io.BytesIO()
+    with tarfile.open(fileobj=layer, mode="w") as archive:
+        archive.addfile(tarfile.TarInfo("empty"))
+    digest = hashlib.sha256(layer.getvalue()).hexdigest()
+    config = {
+        "architecture": "amd64",
+        "os": "linux",
+        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
+    }
+    name = f"bare-{digest[:12]}:latest"
+    manifest = [{"Config": "config.json", "RepoTags": [name], "Layers": ["layer.tar"]}]
+    image = io.BytesIO()
+    with tarfile.open(fileobj=image, mode="w") as archive:
+        for path, data in (
+            ("config.json", json.dumps(config).encode()),
+            ("layer.tar", layer.getvalue()),
+            ("manifest.json", json.dumps(manifest).encode()),
+        ):
+            member = tarfile.TarInfo(path)
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
+    docker = docker_world.engine._connection.docker
+    await docker.images.import_image(image.getvalue())
+    try:
+        assert await docker_world.engine._caches.image_user(name) == ""
+    finally:
+        await docker.images.delete(name, force=True)

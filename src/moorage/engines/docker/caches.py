@@ -88,13 +88,14 @@ class Caches:
             return self._image_users[image]
         async with self._connection.call("ask whom an image runs as") as docker:
             try:
-                user = str((await docker.images.inspect(image))["Config"].get("User") or "")
+                # Null in an image that was put together by hand.
+                config = (await docker.images.inspect(image)).get("Config") or {}
             except DockerError as exc:
                 if exc.status == 404:
                     return ""  # The create says what is wrong.
                 raise
-        self._image_users[image] = user
-        return user
+        self._image_users[image] = str(config.get("User") or "")
+        return self._image_users[image]
 
     async def _found(self) -> dict[_Key, _Volumes]:
         ours = {"label": [f"{LABEL_INSTALLATION}={self._installation_id}"]}
