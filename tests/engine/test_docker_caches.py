@@ -5,6 +5,7 @@ import hashlib
 import io
 import json
 import os
+import resource
 import tarfile
 from dataclasses import replace
 from pathlib import Path
@@ -233,3 +234,32 @@ async def test_an_image_without_settings_of_its_own_has_a_cache_too(docker_world
         assert await docker_world.engine._caches.image_user(name) == ""
     finally:
         await docker.images.delete(name, force=True)
+
+
+@pytest.mark.long
+async def test_one_that_is_deeper_than_the_engine_has_descriptors_goes_as_well(
+    docker_world: DockerWorld, docker_root: str
+) -> None:
+    container_id = new_container_id()
+    spec = await of_container(docker_world, container_id)
+    started, _ = await said(docker_world, spec, "echo done")
+    await docker_world.engine.remove(started.engine_id)
+    here = os.open(folder_of(docker_world, spec, docker_root), os.O_RDONLY)
+    try:
+        for _ in range(_engines_descriptors() + 100):
+            os.mkdir("d", dir_fd=here)
+            below = os.open("d", os.O_RDONLY, dir_fd=here)
+            os.close(here)
+            here = below
+    finally:
+        os.close(here)
+    assert await docker_world.engine.remove_cache(container_id, None)
+    assert await docker_world.engine.caches() == []
+
+
+def _engines_descriptors() -> int:
+    """Such as this process may have as well: it started the engine."""
+    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if most > 30_000:
+        pytest.skip(f"a tree of {most} folders takes too long to make")
+    return most

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from moorage.engines.docker import cache_folder
-from moorage.engines.docker.cache_folder import Held, Inode, contents_of, trim
+from moorage.engines.docker.cache_folder import Held, Inode, contents_of, delete_what_is_deep, trim
 
 MEBIBYTE = 2**20
 
@@ -169,3 +169,15 @@ def test_whoever_goes_on_writing_to_what_was_moved_out_stops_nobody_and_is_count
     assert contents_of(folder).held.size_bytes >= MEBIBYTE
     trim(folder, 0, (), None)
     assert not left.exists()
+
+
+def test_only_what_is_deeper_than_anything_honest_is_taken_away_before_the_engine_deletes(
+    folder: Path,
+) -> None:
+    deep = folder.joinpath(*["d"] * 300)
+    deep.mkdir(parents=True)
+    kept = put(folder, "huggingface/hub/models--a/snapshots/1/onnx/w")
+    delete_what_is_deep(folder)
+    assert kept.exists()
+    assert not deep.exists()
+    assert folder.joinpath(*["d"] * 200).exists()

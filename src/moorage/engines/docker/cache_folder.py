@@ -30,6 +30,8 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _BLOCK_BYTES = 512
 _LEAST_BYTES = 4096
 _LONGEST_DELETION_S = 600
+_DEEPEST = 256
+"""No download and no compiler makes folders within folders as deep as that."""
 
 
 class Inode(NamedTuple):
@@ -117,6 +119,13 @@ def delete_what_goes(folder: Path) -> None:
         # However deep the tree is: Python's own way down is a recursion.
         with contextlib.suppress(subprocess.TimeoutExpired):
             subprocess.run(["rm", "-rf", "--", str(going)], capture_output=True, timeout=_LONGEST_DELETION_S)
+
+
+def delete_what_is_deep(folder: Path) -> None:
+    """Before the engine deletes the rest: it holds a descriptor for each level, and has to answer others meanwhile."""
+    deep = ["find", str(folder.parent), "-xdev", "-mindepth", str(_DEEPEST), "-delete"]
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        subprocess.run(deep, capture_output=True, timeout=_LONGEST_DELETION_S)
 
 
 def _shelves(folder: Path) -> Iterator[tuple[int, tuple[str, ...]]]:

@@ -16,7 +16,7 @@ from typing import Any
 from aiodocker.exceptions import DockerError
 
 from moorage.engines.base import HeldCache
-from moorage.engines.docker.cache_folder import Held, contents_of, trim
+from moorage.engines.docker.cache_folder import Held, contents_of, delete_what_is_deep, trim
 from moorage.engines.docker.connection import DockerConnection
 from moorage.engines.docker.create import CACHE_PREFIX, LABEL_CONTAINER, LABEL_INSTALLATION, LABEL_REPLICA
 from moorage.engines.docker.disk import opened_inodes
@@ -73,14 +73,16 @@ class Caches:
         if one is None:
             return True
         # All of them are tried: one may be of a user that nothing runs as any more.
-        return all([await self._remove_volume(name) for name in one.names])
+        return all(
+            [await self._remove_volume(*volume) for volume in zip(one.names, one.folders, strict=True)]
+        )
 
     async def wipe(self, inspected: Mapping[str, Any]) -> None:
         """The cache of a replica that was removed, unless it is kept."""
         for mount in _cache_mounts(inspected):
             volume = await self._volume(mount["Name"])
             if volume is not None and LABEL_REPLICA in (volume.get("Labels") or {}):
-                await self._remove_volume(mount["Name"])
+                await self._remove_volume(mount["Name"], Path(mount["Source"]))
 
     async def image_user(self, image: str) -> str:
         """Asked once for each: a reference pins the content."""
@@ -140,7 +142,8 @@ class Caches:
                     return None
                 raise
 
-    async def _remove_volume(self, name: str) -> bool:
+    async def _remove_volume(self, name: str, folder: Path) -> bool:
+        await asyncio.to_thread(delete_what_is_deep, folder)
         async with self._connection.call(f"remove the cache {name}", _REMOVAL_TIMEOUT_S) as docker:
             try:
                 async with docker._query(f"volumes/{name}", method="DELETE"):
