@@ -11,6 +11,7 @@ import pytest
 
 from moorage.engines.docker import cache_folder
 from moorage.engines.docker.cache_folder import Held, Inode, contents_of, delete_what_is_deep, trim
+from moorage.engines.docker.disk import _opened_by
 
 MEBIBYTE = 2**20
 
@@ -181,3 +182,9 @@ def test_only_what_is_deeper_than_anything_honest_is_taken_away_before_the_engin
     assert kept.exists()
     assert not deep.exists()
     assert folder.joinpath(*["d"] * 200).exists()
+
+
+def test_the_folder_that_a_process_works_in_is_in_use(folder: Path) -> None:
+    with subprocess.Popen(["cat"], cwd=folder, stdin=subprocess.PIPE) as working:
+        opened = {os.path.realpath(one) for one in _opened_by(Path("/proc") / str(working.pid))}
+    assert str(folder.resolve()) in opened
