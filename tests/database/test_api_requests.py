@@ -2,10 +2,13 @@
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from api_support import Api, Asker, assert_problem, bearer, new_home
 from api_support import api_fixture as api_fixture
+from sqlalchemy import text
 
 from moorage.kit.ids import new_container_id, new_replica_id
+from moorage.telemetry.requests import list_repository
 from tests.database.request_support import LINES, new_waking_request
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -256,3 +259,17 @@ async def test_the_requests_of_a_container(api: Api) -> None:
     for wrong in ({"at": "0001-01-01T00:00:00Z"}, {"instance": "rep_1"}, {"from": "yesterday"}):
         answer = await api.get(home.admin, f"/containers/{container_id}/requests", params=wrong)
         assert answer.status_code == 422, wrong
+
+
+async def test_a_search_that_takes_too_long_is_a_clear_refusal(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of a replica that answered nothing looks through all records that there are."""
+    home = await new_home(api)
+    container_id = await api.new_container(home.project_id, "busy")
+    monkeypatch.setattr(list_repository, "LONGEST_SEARCH_S", 0.5)
+    async with api.database.transaction() as other:
+        # However fast the machine searches, it does not find anything before this ends.
+        await other.execute(text("LOCK TABLE request_records IN ACCESS EXCLUSIVE MODE"))
+        answer = await api.get(home.admin, f"/containers/{container_id}/requests?instance={new_replica_id()}")
+    assert_problem(answer, 422, "request_search_too_broad")

@@ -9,10 +9,13 @@ from reconciler_support import SETTINGS, Life, WatchedEngine, World, life, new_w
 from sqlalchemy import select
 
 from moorage.containers import service
+from moorage.containers.disk import LastLook
 from moorage.containers.models import ActivityRow, CacheRow
 from moorage.containers.service import delete_container, restart_container, stop_container
-from moorage.engines.base import LOCAL_ENGINE, DiskSpace
+from moorage.engines.base import LOCAL_ENGINE, DiskSpace, HeldCache
 from moorage.kit.database import Database
+from moorage.kit.errors import EngineError
+from moorage.kit.ids import ContainerId, ReplicaId
 
 GIB = 2**30
 MODEL = "local/model:latest"
@@ -189,6 +192,60 @@ async def test_one_that_is_full_of_what_is_in_use_ends_its_newest_replica_and_no
         assert (rows[first.id].reason, rows[first.id].ended_badly) == ("disk_full", True)
         assert "its cache holds 15 GiB where it has room for 10 GiB" in (rows[first.id].message or "")
         assert [one.state for one in await world.replicas(other)] == ["routed"]
+
+
+class StubbornEngine(WatchedEngine):
+    """One of its caches can be neither removed nor trimmed."""
+
+    stubborn = ""
+
+    async def remove_cache(self, container_id: ContainerId, replica_id: ReplicaId | None) -> bool:
+        self._refuse(container_id)
+        return await super().remove_cache(container_id, replica_id)
+
+    async def trim_cache(
+        self, container_id: ContainerId, replica_id: ReplicaId | None, to_bytes: int
+    ) -> HeldCache | None:
+        self._refuse(container_id)
+        return await super().trim_cache(container_id, replica_id, to_bytes)
+
+    def _refuse(self, container_id: str) -> None:
+        if container_id == self.stubborn:
+            raise EngineError("too many open files")
+
+
+@pytest.mark.parametrize("how", ["removed", "trimmed"])
+async def test_one_that_cannot_be_removed_or_trimmed_does_not_keep_the_others(world: World, how: str) -> None:
+    engine = StubbornEngine(world.machine)
+    async with life(world, engine) as alive:
+        ids = sorted([await world.create(MODEL, cache=CACHE), await world.create(MODEL, cache=CACHE)])
+        for one in ids:
+            await serving(alive, one, 1)
+            await stopped(alive, one)
+        # The engine lists it first.
+        engine.stubborn = next(iter(world.machine.caches))[0]
+        if how == "removed":
+            await change(world, "UPDATE container_caches SET deleting_at = now()")
+        else:
+            shrunk = "jsonb_set(settings, '{cache_gib}', '10')"
+            await change(world, f"UPDATE containers SET settings = {shrunk}")
+        await look(alive)
+        (other,) = set(ids) - {engine.stubborn}
+        left = {key: cache.size_bytes for (key, _), cache in world.machine.caches.items()}
+        kept = {engine.stubborn: 15 * GIB}
+        assert left == (kept if how == "removed" else {**kept, other: 10 * GIB})
+
+
+async def test_whoever_makes_looks_long_does_not_make_them_endless(world: World) -> None:
+    """Each start asks for one."""
+    async with life(world, WatchedEngine(world.machine)) as alive:
+        watch = alive.reconciler._cache_watch
+        now_s = alive.clock.monotonic()
+        watch._last[LOCAL_ENGINE] = LastLook(now_s, 30.0, PLENTY.free_bytes)
+        watch.hurry(LOCAL_ENGINE)
+        assert not watch._is_due(LOCAL_ENGINE, PLENTY)
+        watch._last[LOCAL_ENGINE] = LastLook(now_s, 0.0, PLENTY.free_bytes)
+        assert watch._is_due(LOCAL_ENGINE, PLENTY)
 
 
 async def test_a_start_says_that_it_downloads_and_how_fast(world: World) -> None:

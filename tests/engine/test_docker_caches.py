@@ -1,7 +1,12 @@
 """Caches on a real Docker engine: what stays, whose it is, how much, and what goes first."""
 
 import asyncio
+import hashlib
+import io
+import json
 import os
+import resource
+import tarfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -198,3 +203,63 @@ async def test_what_a_killed_replica_left_half_done_the_next_one_continues(docke
     again, lines = await said(docker_world, await of_container(docker_world, container_id), rest)
     assert lines == ("first", "second", "done")
     await docker_world.engine.remove(again.engine_id)
+
+
+async def test_an_image_without_settings_of_its_own_has_a_cache_too(docker_world: DockerWorld) -> None:
+    """Whoever builds images by hand can leave them out, and the engine then says that they are null."""
+    layer = io.BytesIO()
+    with tarfile.open(fileobj=layer, mode="w") as archive:
+        archive.addfile(tarfile.TarInfo("empty"))
+    digest = hashlib.sha256(layer.getvalue()).hexdigest()
+    config = {
+        "architecture": "amd64",
+        "os": "linux",
+        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
+    }
+    name = f"bare-{digest[:12]}:latest"
+    manifest = [{"Config": "config.json", "RepoTags": [name], "Layers": ["layer.tar"]}]
+    image = io.BytesIO()
+    with tarfile.open(fileobj=image, mode="w") as archive:
+        for path, data in (
+            ("config.json", json.dumps(config).encode()),
+            ("layer.tar", layer.getvalue()),
+            ("manifest.json", json.dumps(manifest).encode()),
+        ):
+            member = tarfile.TarInfo(path)
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
+    docker = docker_world.engine._connection.docker
+    await docker.images.import_image(image.getvalue())
+    try:
+        assert await docker_world.engine._caches.image_user(name) == ""
+    finally:
+        await docker.images.delete(name, force=True)
+
+
+@pytest.mark.long
+async def test_one_that_is_deeper_than_the_engine_has_descriptors_goes_as_well(
+    docker_world: DockerWorld, docker_root: str
+) -> None:
+    container_id = new_container_id()
+    spec = await of_container(docker_world, container_id)
+    started, _ = await said(docker_world, spec, "echo done")
+    await docker_world.engine.remove(started.engine_id)
+    here = os.open(folder_of(docker_world, spec, docker_root), os.O_RDONLY)
+    try:
+        for _ in range(_engines_descriptors() + 100):
+            os.mkdir("d", dir_fd=here)
+            below = os.open("d", os.O_RDONLY, dir_fd=here)
+            os.close(here)
+            here = below
+    finally:
+        os.close(here)
+    assert await docker_world.engine.remove_cache(container_id, None)
+    assert await docker_world.engine.caches() == []
+
+
+def _engines_descriptors() -> int:
+    """Such as this process may have as well: it started the engine."""
+    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if most > 30_000:
+        pytest.skip(f"a tree of {most} folders takes too long to make")
+    return most

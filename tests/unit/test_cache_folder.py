@@ -1,11 +1,17 @@
 """Folders of caches: what is counted, what goes first, and where a link does not lead."""
 
 import os
+import subprocess
+import sys
+import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from moorage.engines.docker.cache_folder import Held, Inode, entries_of, held_by, trim
+from moorage.engines.docker import cache_folder
+from moorage.engines.docker.cache_folder import Held, Inode, contents_of, delete_what_is_deep, trim
+from moorage.engines.docker.disk import _opened_by
 
 MEBIBYTE = 2**20
 
@@ -28,7 +34,7 @@ def put(folder: Path, path: str, *, mebibytes: int = 1, used_at: float = 1000.0)
 
 
 def names(folder: Path) -> set[str]:
-    return {"/".join((*one.parents, one.name)) for one in entries_of(folder)}
+    return {"/".join((*one.parents, one.name)) for one in contents_of(folder).entries}
 
 
 def test_a_model_is_one_entry_and_so_is_a_graph_of_a_compiler(folder: Path) -> None:
@@ -38,7 +44,7 @@ def test_a_model_is_one_entry_and_so_is_a_graph_of_a_compiler(folder: Path) -> N
     put(folder, "triton/graph/kernel.so", mebibytes=2)
     put(folder, "loose")
     assert names(folder) == {"huggingface/hub/models--a", "huggingface/token", "triton/graph", "loose"}
-    held = held_by(entries_of(folder))
+    held = contents_of(folder).held
     assert 6 * MEBIBYTE <= held.size_bytes < 7 * MEBIBYTE
     assert 2 * MEBIBYTE <= held.compiled_bytes < 3 * MEBIBYTE
 
@@ -47,7 +53,7 @@ def test_a_file_with_two_names_counts_once(folder: Path) -> None:
     first = put(folder, "huggingface/hub/models--a/blobs/1", mebibytes=4)
     (folder / "huggingface/hub/models--b").mkdir()
     os.link(first, folder / "huggingface/hub/models--b/same")
-    assert held_by(entries_of(folder)).size_bytes < 5 * MEBIBYTE
+    assert contents_of(folder).held.size_bytes < 5 * MEBIBYTE
 
 
 def test_what_was_not_used_for_longest_goes_until_it_fits(folder: Path) -> None:
@@ -55,7 +61,7 @@ def test_what_was_not_used_for_longest_goes_until_it_fits(folder: Path) -> None:
         put(folder, f"huggingface/hub/models--{name}/w", used_at=used_at)
     left = trim(folder, int(2.5 * MEBIBYTE), (), None)
     assert names(folder) == {"huggingface/hub/models--a", "huggingface/hub/models--c"}
-    assert left == held_by(entries_of(folder))
+    assert left == contents_of(folder).held
     assert not (folder.parent / "moor-going").exists()
 
 
@@ -75,7 +81,7 @@ def test_a_link_leads_nowhere(folder: Path, tmp_path: Path) -> None:
     (folder / "huggingface" / "hub").symlink_to(tmp_path / "precious")
     (folder / "triton").symlink_to(tmp_path / "precious")
     (folder / "huggingface" / "models--y").symlink_to(tmp_path / "precious")
-    assert held_by(entries_of(folder)).size_bytes < MEBIBYTE
+    assert contents_of(folder).held.size_bytes < MEBIBYTE
     assert trim(folder, 0, (), None) == Held(0, 0)
     assert precious.exists()
 
@@ -90,7 +96,95 @@ def test_a_tree_deeper_than_python_goes_is_taken_away(folder: Path) -> None:
             here = below
     finally:
         os.close(here)
-    (entry,) = entries_of(folder)
+    (entry,) = contents_of(folder).entries
     assert entry.size_bytes >= 2999 * 4096
     trim(folder, 0, (), None)
     assert list((folder / "d").iterdir()) == []
+
+
+def test_what_is_beyond_the_entries_that_are_told_apart_counts_too(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else whoever makes enough empty files has a cache without a bound, and somebody else is ended for the full disk."""
+    monkeypatch.setattr(cache_folder, "MOST_ENTRIES", 20)
+    put(folder, "weights/w", mebibytes=8)
+    for shelf in ("a", "x"):
+        (folder / shelf).mkdir()
+        for number in range(21):
+            (folder / shelf / str(number)).touch()
+    contents = contents_of(folder)
+    assert len(contents.entries) == 20
+    assert contents.held.size_bytes >= 8 * MEBIBYTE + 42 * 4096
+
+
+def test_hundreds_of_folders_take_a_handful_of_descriptors(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process that looks serves others meanwhile, and has only so many."""
+    for number in range(200):
+        put(folder, f"{number}/w", mebibytes=0)
+    most, plain_open = 0, os.open
+
+    def counting(*args: Any, **options: Any) -> int:
+        nonlocal most
+        descriptor: int = plain_open(*args, **options)
+        most = max(most, descriptor)
+        return descriptor
+
+    monkeypatch.setattr(os, "open", counting)
+    before = max(int(name) for name in os.listdir("/proc/self/fd"))
+    assert len(contents_of(folder).entries) == 200
+    assert most <= before + 10
+
+
+def test_files_take_no_memory(folder: Path) -> None:
+    """A cache may hold millions."""
+    (folder / "a" / "b").mkdir(parents=True)
+    for number in range(2000):
+        (folder / "a" / "b" / str(number)).touch()
+    tracemalloc.start()
+    try:
+        contents_of(folder)
+        _, most_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most_bytes < 2000 * 60
+
+
+def test_whoever_goes_on_writing_to_what_was_moved_out_stops_nobody_and_is_counted(folder: Path) -> None:
+    put(folder, "huggingface/hub/models--a/w")
+    inside = folder / "huggingface" / "hub" / "models--a"
+    # As a process of a tenant whose working folder it is.
+    endless = "import os\nprint(flush=True)\nn = 0\nwhile True:\n  n += 1\n  open(f'{n:050}', 'w').close()"
+    with subprocess.Popen([sys.executable, "-c", endless], cwd=inside, stdout=subprocess.PIPE) as writer:
+        try:
+            assert writer.stdout is not None
+            assert writer.stdout.readline()
+            trim(folder, 0, (), None)
+        finally:
+            writer.kill()
+    assert not inside.exists()
+    left = folder.parent / "moor-going" / "left"
+    left.mkdir(parents=True, exist_ok=True)
+    (left / "w").write_bytes(b"x" * MEBIBYTE)
+    assert contents_of(folder).held.size_bytes >= MEBIBYTE
+    trim(folder, 0, (), None)
+    assert not left.exists()
+
+
+def test_only_what_is_deeper_than_anything_honest_is_taken_away_before_the_engine_deletes(
+    folder: Path,
+) -> None:
+    deep = folder.joinpath(*["d"] * 300)
+    deep.mkdir(parents=True)
+    kept = put(folder, "huggingface/hub/models--a/snapshots/1/onnx/w")
+    delete_what_is_deep(folder)
+    assert kept.exists()
+    assert not deep.exists()
+    assert folder.joinpath(*["d"] * 200).exists()
+
+
+def test_the_folder_that_a_process_works_in_is_in_use(folder: Path) -> None:
+    with subprocess.Popen(["cat"], cwd=folder, stdin=subprocess.PIPE) as working:
+        opened = {os.path.realpath(one) for one in _opened_by(Path("/proc") / str(working.pid))}
+    assert str(folder.resolve()) in opened

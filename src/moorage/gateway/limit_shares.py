@@ -7,7 +7,8 @@ When it fails: shares stay as they are for a moment, then go back to equal parts
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import structlog
@@ -41,6 +42,9 @@ EVERY_S_WHILE_SHARING = 0.5
 EVERY_S_BY_ITSELF = 60.0
 """In case a notification of another gateway was lost."""
 _TIMEOUT_S = 5.0
+MOST_SHARED = 1000
+"""Of each scope. Whoever has ten thousand keys with small limits would keep all gateways busy with them; of those beyond this, each
+lets in an equal part."""
 _UNUSED = Counted(0, None, fades_soon=False)
 
 
@@ -162,7 +166,7 @@ class LimitShares:
         divisor_falls: bool,
     ) -> dict[LimitName, Decision]:
         decisions = {}
-        for name in counted.keys() | standing.parts.keys() | standing.own.keys():
+        for name in names_to_decide(counted, standing, self._used_share):
             limit, here = self._limit(name), counted.get(name, _UNUSED)
             if limit is None:
                 decisions[name] = Decision(None, None)
@@ -189,6 +193,10 @@ class LimitShares:
                 changed.append((name, share))
         await set_shares(self.dataplane.process.worker, changed)
 
+    def _used_share(self, name: LimitName, used: int) -> float:
+        limit = self._limit(name)
+        return used / limit.requests if limit is not None else 0.0
+
     def _limit(self, name: LimitName) -> Limit | None:
         """None: of a key or an organization that has none, or that this gateway does not know."""
         if self._indexed is not self._keys:
@@ -201,3 +209,21 @@ class LimitShares:
         usual = usual_limits(self.dataplane.config)
         most = usual[name.scope] if name.scope in usual else self._own_limits[name.subject]
         return Limit(most, RATE_TABLES[name.scope].window_s) if most else None
+
+
+def names_to_decide(
+    counted: Mapping[LimitName, Counted], standing: Standing, used_share: Callable[[LimitName, int], float]
+) -> set[LimitName]:
+    """Those of which something was said or enforced, and as many others as there is room for, those who use most of theirs first.
+    Of one that is left out no gateway holds more than an equal part, so nothing has to be said of it."""
+    enforced = {name for name, one in counted.items() if one.share is not None}
+    names = standing.parts.keys() | standing.own.keys() | enforced
+    there = Counter(name.scope for name in names)
+    others = sorted(
+        counted.keys() - names, key=lambda name: used_share(name, counted[name].used), reverse=True
+    )
+    for name in others:
+        if there[name.scope] < MOST_SHARED:
+            there[name.scope] += 1
+            names.add(name)
+    return names

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sqlalchemy import Float, case, cast, delete, func, select, true, tuple_, update
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import Float, String, bindparam, case, cast, delete, func, select, true, tuple_, update
+from sqlalchemy.dialects.postgresql import ARRAY, insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.containers.models import GatewayRow, LimitShareRow
@@ -88,7 +88,11 @@ async def say(
     gone = sorted(before.keys() - after.keys())
     if gone:
         row = LimitShareRow
-        those = tuple_(row.scope, row.subject).in_(gone)
+        # As two arrays: Postgres makes a condition of its own of each pair in a list, and does not take thousands.
+        scopes, subjects = (
+            func.unnest(bindparam(None, list(column), ARRAY(String))) for column in zip(*gone, strict=True)
+        )
+        those = tuple_(row.scope, row.subject).in_(select(scopes, subjects))
         await session.execute(delete(row).where(row.gateway_id == gateway_id, those))
     said = insert(table_of(LimitShareRow))
     values = [

@@ -18,7 +18,7 @@ from moorage.containers.caches import repository
 from moorage.containers.caches.filling import Sample, step_of, with_sample
 from moorage.containers.caches.fullness import Idle, cache_full, outdated
 from moorage.containers.caches.repository import KnownCache, User
-from moorage.containers.disk import LastLook, must_look
+from moorage.containers.disk import REST_PER_LOOK, LastLook, must_look
 from moorage.containers.reconciler.pulse import Pulse
 from moorage.containers.states import ReplicaState
 from moorage.containers.verdict import Verdict, size_in_words
@@ -27,7 +27,7 @@ from moorage.engines.engines import Engines
 from moorage.kit.clock import Clock
 from moorage.kit.database import Database, database_now
 from moorage.kit.errors import EngineError
-from moorage.kit.ids import ContainerId
+from moorage.kit.ids import ContainerId, ReplicaId
 from moorage.kit.settings import Settings
 from moorage.reconcile.lease import Lease
 
@@ -101,16 +101,31 @@ class CacheWatch:
 
     def _is_due(self, name: str, space: DiskSpace | None) -> bool:
         last, now_s = self._last.get(name), self.clock.monotonic()
-        if last is None or name in self._hurried:
+        if last is None:
             return True
-        rested = now_s - last.at_s >= max(_WHILE_FILLING_S, last.took_s * 2)
-        if name in self._filling and rested:
+        passed_s, rest_s = now_s - last.at_s, last.took_s * REST_PER_LOOK
+        if name in self._hurried and passed_s >= rest_s:
+            return True
+        if name in self._filling and passed_s >= max(_WHILE_FILLING_S, rest_s):
             return True
         return must_look(last, space or DiskSpace(1, 1), now_s)
 
     async def look(self, name: str, space: DiskSpace | None, lease: Lease) -> None:
         self._hurried.discard(name)
-        began_s, engine = self.clock.monotonic(), self.engines.of(name)
+        began_s = self.clock.monotonic()
+        try:
+            await self._look(name, space, lease)
+        except Exception:
+            self._hurried.add(name)
+            raise
+        finally:
+            # Also after one that failed there is a rest: it may have taken long.
+            ended_s = self.clock.monotonic()
+            free_bytes = space.free_bytes if space is not None else 1
+            self._last[name] = LastLook(ended_s, ended_s - began_s, free_bytes)
+
+    async def _look(self, name: str, space: DiskSpace | None, lease: Lease) -> None:
+        engine = self.engines.of(name)
         held = await engine.caches()
         # After the list: what was admitted since has a row, and is not taken for unknown.
         async with self.database.reading() as session:
@@ -144,9 +159,6 @@ class CacheWatch:
             await repository.forget(session, name, removed | vanished)
             await repository.write_sizes(session, name, [one for one in bounded if one.replica_id is None])
         self._note(machine, bounded)
-        ended_s = self.clock.monotonic()
-        free_bytes = space.free_bytes if space is not None else 1
-        self._last[name] = LastLook(ended_s, ended_s - began_s, free_bytes)
 
     async def _remove_unwanted(self, machine: _Machine, held: Sequence[HeldCache], lease: Lease) -> set[str]:
         """What nobody knows, what is deleted, and what was a replica's that is gone. Of containers, those whose kept one went."""
@@ -155,8 +167,7 @@ class CacheWatch:
         for one in held:
             if one.replica_id is not None:
                 if one.replica_id not in present and not one.in_use:
-                    lease.check()
-                    await machine.engine.remove_cache(one.container_id, one.replica_id)
+                    await self._remove(machine, one.container_id, lease, one.replica_id)
                 continue
             known = machine.known.get(one.container_id)
             if known is not None and known.limit_bytes is not None:
@@ -166,12 +177,29 @@ class CacheWatch:
                 removed.add(one.container_id)
         return removed
 
-    async def _remove(self, machine: _Machine, container_id: str, lease: Lease) -> bool:
+    async def _remove(
+        self, machine: _Machine, container_id: str, lease: Lease, replica_id: ReplicaId | None = None
+    ) -> bool:
+        """False where something has it, or where it cannot be removed: the others on the machine are looked at all the same."""
         lease.check()
-        removed = await machine.engine.remove_cache(ContainerId(container_id), None)
+        try:
+            removed = await machine.engine.remove_cache(ContainerId(container_id), replica_id)
+        except EngineError as exc:
+            log.warning("cache_not_removed", engine=machine.name, container_id=container_id, error=str(exc))
+            return False
         if removed:
             log.info("cache_removed", engine=machine.name, container_id=container_id)
         return removed
+
+    async def _trimmed(self, machine: _Machine, one: HeldCache, limit_bytes: int, lease: Lease) -> HeldCache:
+        lease.check()
+        try:
+            return await machine.engine.trim_cache(one.container_id, one.replica_id, limit_bytes) or one
+        except EngineError as exc:
+            log.warning(
+                "cache_not_trimmed", engine=machine.name, container_id=one.container_id, error=str(exc)
+            )
+            return one
 
     async def _within_bounds(
         self, machine: _Machine, held: Sequence[HeldCache], lease: Lease
@@ -192,8 +220,7 @@ class CacheWatch:
             if limit_bytes is None or one.size_bytes <= limit_bytes:
                 bounded.append(one)
                 continue
-            lease.check()
-            trimmed = await machine.engine.trim_cache(one.container_id, one.replica_id, limit_bytes) or one
+            trimmed = await self._trimmed(machine, one, limit_bytes, lease)
             bounded.append(trimmed)
             if trimmed.size_bytes < one.size_bytes:
                 freed_bytes = one.size_bytes - trimmed.size_bytes

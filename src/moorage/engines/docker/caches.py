@@ -16,7 +16,7 @@ from typing import Any
 from aiodocker.exceptions import DockerError
 
 from moorage.engines.base import HeldCache
-from moorage.engines.docker.cache_folder import Held, entries_of, held_by, trim
+from moorage.engines.docker.cache_folder import Held, contents_of, delete_what_is_deep, trim
 from moorage.engines.docker.connection import DockerConnection
 from moorage.engines.docker.create import CACHE_PREFIX, LABEL_CONTAINER, LABEL_INSTALLATION, LABEL_REPLICA
 from moorage.engines.docker.disk import opened_inodes
@@ -73,14 +73,16 @@ class Caches:
         if one is None:
             return True
         # All of them are tried: one may be of a user that nothing runs as any more.
-        return all([await self._remove_volume(name) for name in one.names])
+        return all(
+            [await self._remove_volume(*volume) for volume in zip(one.names, one.folders, strict=True)]
+        )
 
     async def wipe(self, inspected: Mapping[str, Any]) -> None:
         """The cache of a replica that was removed, unless it is kept."""
         for mount in _cache_mounts(inspected):
             volume = await self._volume(mount["Name"])
             if volume is not None and LABEL_REPLICA in (volume.get("Labels") or {}):
-                await self._remove_volume(mount["Name"])
+                await self._remove_volume(mount["Name"], Path(mount["Source"]))
 
     async def image_user(self, image: str) -> str:
         """Asked once for each: a reference pins the content."""
@@ -88,13 +90,14 @@ class Caches:
             return self._image_users[image]
         async with self._connection.call("ask whom an image runs as") as docker:
             try:
-                user = str((await docker.images.inspect(image))["Config"].get("User") or "")
+                # Null in an image that was put together by hand.
+                config = (await docker.images.inspect(image)).get("Config") or {}
             except DockerError as exc:
                 if exc.status == 404:
                     return ""  # The create says what is wrong.
                 raise
-        self._image_users[image] = user
-        return user
+        self._image_users[image] = str(config.get("User") or "")
+        return self._image_users[image]
 
     async def _found(self) -> dict[_Key, _Volumes]:
         ours = {"label": [f"{LABEL_INSTALLATION}={self._installation_id}"]}
@@ -139,7 +142,8 @@ class Caches:
                     return None
                 raise
 
-    async def _remove_volume(self, name: str) -> bool:
+    async def _remove_volume(self, name: str, folder: Path) -> bool:
+        await asyncio.to_thread(delete_what_is_deep, folder)
         async with self._connection.call(f"remove the cache {name}", _REMOVAL_TIMEOUT_S) as docker:
             try:
                 async with docker._query(f"volumes/{name}", method="DELETE"):
@@ -172,7 +176,7 @@ def open_up(inspected: Mapping[str, Any]) -> None:
 
 
 def _measured(folders: Sequence[Path]) -> Held:
-    return sum((held_by(entries_of(folder)) for folder in folders), Held())
+    return sum((contents_of(folder).held for folder in folders), Held())
 
 
 def _trimmed(
@@ -184,9 +188,9 @@ def _trimmed(
     for folder in folders:
         if total.size_bytes <= to_bytes:
             break
-        before = held_by(entries_of(folder))
+        before = contents_of(folder).held
         after = trim(folder, before.size_bytes - (total.size_bytes - to_bytes), busy, since)
-        total += Held(after.size_bytes - before.size_bytes, after.compiled_bytes - before.compiled_bytes)
+        total += after - before
     return total
 
 

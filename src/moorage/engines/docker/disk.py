@@ -133,7 +133,7 @@ def _deleted_bytes(places: WritablePlaces, proc: Path = Path("/proc"), cgroups: 
 def opened_inodes(
     pid: int, engine_id: str, proc: Path = Path("/proc"), cgroups: Path = CGROUPS
 ) -> set[Inode]:
-    """Files that the processes of a container have open or mapped, wherever these are."""
+    """What the processes of a container have open or mapped or work in, wherever that is."""
     memberships = memberships_of(pid, engine_id, proc) if pid > 0 else None
     group = folder_of("pids", memberships, cgroups) if memberships is not None else None
     found = set[Inode]()
@@ -151,7 +151,8 @@ def opened_inodes(
 
 
 def _opened_by(process: Path) -> Iterator[str]:
-    """Open, or mapped into memory."""
+    """Open, or mapped into memory; and the folder that it works in, where it can go on writing whatever that is called."""
+    yield str(process / "cwd")
     for folder in ("fd", "map_files"):
         with contextlib.suppress(OSError), os.scandir(process / folder) as listed:
             for entry in listed:

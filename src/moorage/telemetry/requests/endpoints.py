@@ -9,7 +9,7 @@ from moorage.identity.authentication import TheActor
 from moorage.kit.database import database_now
 from moorage.kit.errors import InvalidInputError, NotFoundError
 from moorage.kit.pagination import Page, PageRequest, Position, page_of, page_request
-from moorage.kit.web import TheSession, TheSettings
+from moorage.kit.web import TheDatabase, TheSession, TheSettings
 from moorage.organizations.access import access_project
 from moorage.organizations.permissions import Permission
 from moorage.telemetry.requests.list_repository import LONGEST_BEFORE, RequestFilter, list_requests
@@ -58,15 +58,18 @@ async def _wanted(
 async def list_container_requests(
     access: Annotated[ContainerAccess, Depends(readable_container)],
     session: TheSession,
+    database: TheDatabase,
     wanted: Annotated[RequestFilter, Depends(_wanted)],
     paging: Annotated[PageRequest, Depends(page_request)],
 ) -> Page[RequestSummary]:
     """Those that have a record, by when they began, newest first: all that failed, and of a busy container some of the others.
 
     `from` is inclusive, `to` exclusive; `at` finds those that were under way at a moment, or had ended in the second before,
-    as of a line of the log.
+    as of a line of the log. 422 `request_search_too_broad` where it would take too long.
     """
-    found = await list_requests(session, access.container.id, wanted, paging)
+    await session.commit()  # gives the connection back
+    async with database.transaction() as searching:
+        found = await list_requests(searching, access.container.id, wanted, paging)
     return page_of(found, paging, lambda one: Position(one.started_at, one.request_id))
 
 

@@ -7,7 +7,9 @@ from sqlalchemy import func, or_, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.identity.api_keys.models import ApiKeyRow
+from moorage.kit.errors import InvalidInputError
 from moorage.kit.pagination import PageRequest
+from moorage.telemetry.bounded_search import bounded_search
 from moorage.telemetry.requests.held_models import HeldRequestRow
 from moorage.telemetry.requests.models import RequestRecordRow
 from moorage.telemetry.requests.record import Ending
@@ -15,6 +17,8 @@ from moorage.telemetry.requests.schemas import RequestSummary
 
 LONGEST_BEFORE = timedelta(minutes=10)
 """Of those that were under way at a moment, one that had begun earlier is not looked for: it would be a look at all records."""
+LONGEST_SEARCH_S = 5
+"""Through all records of a container, which may be tens of millions."""
 PRINTED_AFTER = timedelta(seconds=1)
 """Servers print the line about a request once they have answered it."""
 
@@ -33,7 +37,7 @@ class RequestFilter:
 async def list_requests(
     session: AsyncSession, container_id: str, wanted: RequestFilter, page: PageRequest
 ) -> list[RequestSummary]:
-    """One more than the limit where there are more."""
+    """One more than the limit where there are more. Within a transaction."""
     row, held = RequestRecordRow, HeldRequestRow
     # The gateway's log names whoever held it; the replica that answered is known to that one.
     replica_id = func.coalesce(row.replica_id, held.replica_id)
@@ -77,10 +81,11 @@ async def list_requests(
         query = query.where(tuple_(row.started_at, row.request_id) < (page.after.time, page.after.id))
     newest_first = query.order_by(row.started_at.desc(), row.request_id.desc()).limit(page.limit + 1)
     names = [field.name for field in fields(RequestSummary)]
-    return [
-        replace(summary, ended=Ending(summary.ended))
-        for summary in (
-            RequestSummary(**dict(zip(names, found, strict=True)))
-            for found in await session.execute(newest_first)
-        )
-    ]
+    refusal = InvalidInputError(
+        f"The search did not end within {LONGEST_SEARCH_S} s. Narrow it with from or at.",
+        code="request_search_too_broad",
+    )
+    async with bounded_search(session, LONGEST_SEARCH_S, refusal):
+        rows = (await session.execute(newest_first)).all()
+    summaries = (RequestSummary(**dict(zip(names, found, strict=True))) for found in rows)
+    return [replace(summary, ended=Ending(summary.ended)) for summary in summaries]

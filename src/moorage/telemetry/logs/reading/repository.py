@@ -1,18 +1,18 @@
 """SQL of reading logs."""
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any
 
 from sqlalchemy import CTE, ColumnElement, Select, func, literal_column, or_, select, true, tuple_
-from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.containers.models import ContainerRow
 from moorage.kit.errors import InvalidInputError
+from moorage.telemetry.bounded_search import bounded_search
 from moorage.telemetry.logs.models import LogCursorRow, LogLineRow
 from moorage.telemetry.logs.reading.positions import LinePosition
 from moorage.telemetry.logs.streams import STREAM_OF, LineStream, number_of
@@ -22,7 +22,6 @@ SEARCH_TIMEOUT_S = 5
 MOST_BYTES = 2 * 2**20
 """Of the lines that are read at once: each may have 16 KiB, and what is read is made into an answer at a stretch, on the
 loop that serves everybody."""
-_QUERY_CANCELED = "57014"
 _COLUMNS = (
     LogLineRow.time,
     LogLineRow.container_id,
@@ -258,17 +257,9 @@ async def _fetch(
     return Lines(lines[:-1] if more and len(lines) > 1 else lines, more)
 
 
-@asynccontextmanager
-async def _bounded_search(session: AsyncSession) -> AsyncIterator[None]:
-    """A rare word in millions of lines takes long: better a clear answer than a busy database. The limit holds
-    for the rest of the transaction, so there must be one."""
-    await session.execute(select(func.set_config("statement_timeout", f"{SEARCH_TIMEOUT_S}s", True)))
-    try:
-        yield
-    except DBAPIError as exc:
-        if getattr(exc.orig, "sqlstate", None) != _QUERY_CANCELED:
-            raise
-        raise InvalidInputError(
-            f"The search did not end within {SEARCH_TIMEOUT_S} s. Narrow it with from, to, instance or stream.",
-            code="log_search_too_broad",
-        ) from exc
+def _bounded_search(session: AsyncSession) -> AbstractAsyncContextManager[None]:
+    refusal = InvalidInputError(
+        f"The search did not end within {SEARCH_TIMEOUT_S} s. Narrow it with from, to, instance or stream.",
+        code="log_search_too_broad",
+    )
+    return bounded_search(session, SEARCH_TIMEOUT_S, refusal)
