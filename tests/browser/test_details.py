@@ -73,8 +73,12 @@ def test_a_wrong_field_has_a_red_border_and_the_composer_one_ring(browser: Brows
     container = world.container(home, "chat-of-ours", "RUNNING", ready=1)
     with browsing(browser, world, home.token) as page:
         page.goto(f"{world.url}/projects/{home.project_id}/create")
-        page.get_by_role("button", name="Next: Resources").click()
+        page.get_by_role("radio", name="Your own image").check()
+        page.get_by_role("button", name="Use the example").click()
+        page.get_by_role("button", name="Next: Base settings").click()
         name = page.get_by_label("Name", exact=True)
+        name.fill("")
+        page.get_by_role("button", name="Next: Resources").click()
         expect(name).to_have_css("border-color", BAD)
         expect(name).to_have_css("color", INK)
         page.goto(f"{world.url}/projects/{home.project_id}/containers/{container}/playground")

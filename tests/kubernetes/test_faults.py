@@ -122,8 +122,14 @@ class TestAnswersThatAreLostOrRefused:
             await other.start(spec)
         finally:
             await other.close()
-        started = await start(world, spec)
-        assert started.phase is ReplicaPhase.RUNNING
+        await world.engine.start(spec)
+
+        async def runs() -> bool:
+            """The first engine may not have heard yet of what the other did."""
+            seen = await world.engine.inspect(spec.replica_id)
+            return seen is not None and seen.phase is ReplicaPhase.RUNNING
+
+        await world.until(runs)
         (pod,) = pods_of(world)
         container = world.nodes.containers[pod["metadata"]["uid"]]
         assert container.environment["GREETING"] == "canary-value-4711"

@@ -81,6 +81,7 @@ UNUSED: dict[str, str] = {
     "POST /containers/{container_id}/autoscaling/replay": _READS,
     "POST /containers/{container_id}/fix": "an edit with the values of a proposal: as `edit`",
     "DELETE /containers/{container_id}/draft": "what is dropped was never applied, so nothing runs by it",
+    "DELETE /organizations/{organization_id}/caches/{cache_id}": "nobody has a cache here; tests/database/test_reconciler_caches.py",
     "POST /containers/{container_id}/doctor": "the doctor does not run: it asks the engine only for what the engine's tests cover",
     "POST /projects/{project_id}/replica-limit-requests": _OPERATOR,
     "POST /operator/replica-limit-requests/{approval_id}/approve": _OPERATOR,
