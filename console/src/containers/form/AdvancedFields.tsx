@@ -83,8 +83,8 @@ export function AdvancedFields({ draft, change, errors }: FieldsProps) {
       <NumberInput
         label="Cache"
         description={
-          "Room on each machine for weights and compiled kernels, which later starts find there. Free of charge. " +
-          "Empty: none, and what it held is deleted. Kubernetes clusters keep none and refuse it."
+          "Room on each machine for weights and kernels that later starts find there. " +
+          "Empty: none, and what it held goes. Refused where there is only a Kubernetes cluster."
         }
         placeholder="none"
         min={1}
