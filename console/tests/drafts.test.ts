@@ -2,8 +2,10 @@
 import { expect, test } from "vitest";
 
 import type { Container } from "@/api/queries";
+import { fieldName } from "@/containers/fieldNames";
 import { type Draft, EMPTY, fromContainer, mistakes, stepOf, toCreate, toPatch } from "@/containers/form/draft";
 import { merged, parseEnvFile } from "@/containers/form/envFile";
+import { withChanges } from "@/pages/settings/staged";
 
 const DRAFT: Draft = { ...EMPTY, name: " chat ", image: "acme/chat:1", instanceType: "cpu-nano" };
 
@@ -18,6 +20,7 @@ const CONTAINER = {
   health_check: { path: "/health", timeout_s: 300 },
   api_path: "/api/v1",
   sleep_after_s: null,
+  cache: { size_gib: 40 },
   infrastructure: "operator",
   env: { HF_TOKEN: null, LOG_LEVEL: null },
 } as unknown as Container;
@@ -31,6 +34,7 @@ test("what was not written is not sent as something", () => {
     health_check: { path: null, timeout_s: 300 },
     resources: { mode: "general", instance_type: "cpu-nano" },
     registry: { provider: "docker-hub" },
+    cache: null,
     env: {},
   });
 });
@@ -42,6 +46,24 @@ test("a form that nobody touched changes nothing", () => {
 test("only what differs is sent", () => {
   const draft = { ...fromContainer(CONTAINER), port: 9090, max: 6 };
   expect(toPatch(draft, CONTAINER)).toEqual({ port: 9090, resources: { ...CONTAINER.resources, max_replicas: 6 } });
+});
+
+test("a cache is sent with its size, and as nothing where it is taken away", () => {
+  expect(toCreate({ ...DRAFT, cacheGib: 22 }).cache).toEqual({ size_gib: 22 });
+  expect(toPatch({ ...fromContainer(CONTAINER), cacheGib: 60 }, CONTAINER)).toEqual({ cache: { size_gib: 60 } });
+  expect(toPatch({ ...fromContainer(CONTAINER), cacheGib: null }, CONTAINER)).toEqual({ cache: null });
+});
+
+test("a staged draft is gone on with as it was staged", () => {
+  const changes = [
+    { field: "cache.size_gib", from: 40, to: null },
+    { field: "sleep_after_s", from: null, to: 600 },
+    { field: "api_path", from: "/api/v1", to: "/v1" },
+    { field: "port", from: 8080, to: null },
+  ];
+  const form = withChanges(fromContainer(CONTAINER), changes);
+  expect(toPatch(form, CONTAINER)).toEqual({ cache: null, sleep_after_s: 600, api_path: "/v1", port: null });
+  expect(fieldName("cache.size_gib")).toBe("Cache, GiB");
 });
 
 test("variables are kept, written anew or removed, each by its name", () => {
@@ -72,6 +94,8 @@ test.each([
   ["resources.max_replicas", "resources"],
   ["health_check.path", "advanced"],
   ["env.HF_TOKEN", "advanced"],
+  ["cache", "advanced"],
+  ["cache.size_gib", "advanced"],
   ["image", "base"],
 ])("an error of %s opens the step %s", (field, step) => {
   expect(stepOf(field)).toBe(step);

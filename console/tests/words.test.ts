@@ -28,5 +28,7 @@ test("an activity says what happened, then why", () => {
   expect(sentenceFor(scaled)).toMatchObject({ what: "Scaled 1 → 5", detail: scaled.message });
   expect(sentenceFor(activity("container.state", { to: "RUNNING" }))).toEqual({ what: "Running", detail: "", tone: "ok" });
   expect(sentenceFor(activity("container.edit", { fields: ["image", "port"] })).detail).toBe("image, port");
+  const removed = activity("cache.delete", { node: "machine-1", size_bytes: 15 });
+  expect(sentenceFor(removed)).toMatchObject({ what: "Delete of a cache asked for", detail: "on machine-1" });
   expect(sentenceFor(activity("container.of_tomorrow", {})).what).toBe("of tomorrow");
 });

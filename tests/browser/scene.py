@@ -55,6 +55,7 @@ class Scene:
     running: str
     failed: str
     pulling: str
+    starting: str
     stopped: str
     invitation: str = ""
     """The token of one to another organization, for the same person, who also runs the installation."""
@@ -76,8 +77,9 @@ def paint(world: World) -> Scene:
         "STOPPED",
         reason="stopped_by_user",
         message="Stopped.",
-        settings={"image": "ghcr.io/northwind/mistral:1", "registry_provider": "github"},
+        settings={"image": "ghcr.io/northwind/mistral:1", "registry_provider": "github", "cache_gib": 34},
     )
+    world.do(world.api.new_cache(stopped, "gpu-node-03", size_bytes=int(26.4 * 2**30)))
     failed = world.container(
         home,
         "whisper-large-v3",
@@ -101,9 +103,16 @@ def paint(world: World) -> Scene:
         reason="no_capacity",
         message="Waits for an H200.",
     )
+    downloads = {"step": "download", "cache_bytes": 9_300_000_000, "bytes_per_s": 212_000_000, "waiting": 1}
     started = {"phase": "start", "started_at": (now - timedelta(seconds=42)).isoformat(), "limit_s": 300}
-    world.container(
-        home, "flux-schnell", "STARTING", progress=started, state_since=now - timedelta(seconds=42)
+    starting = world.container(
+        home,
+        "flux-schnell",
+        "STARTING",
+        desired_replicas=2,
+        progress=started | downloads,
+        state_since=now - timedelta(seconds=42),
+        settings={"cache_gib": 40},
     )
     pulled = {"phase": "pull", "done_bytes": 5_100_000_000, "total_bytes": 8_200_000_000}
     pulling = world.container(
@@ -148,7 +157,7 @@ def paint(world: World) -> Scene:
     requests = add_requests(world, home, running, now)
     other = world.home("lea@harbour.example", "Harbour Labs", "research")
     _, invitation = world.do(world.api.new_invitation(other.organization_id, "mara@northwind.example"))
-    return Scene(home, running, failed, pulling, stopped, invitation, requests)
+    return Scene(home, running, failed, pulling, starting, stopped, invitation, requests)
 
 
 async def _machines(api: Api) -> None:

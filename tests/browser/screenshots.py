@@ -27,6 +27,7 @@ def addresses(scene: Scene) -> dict[str, str]:
         "service-running": running,
         "service-failed": f"{scene.project}/containers/{scene.failed}",
         "service-pulling": f"{scene.project}/containers/{scene.pulling}",
+        "service-starting": f"{scene.project}/containers/{scene.starting}",
         "list": f"{scene.project}/containers",
         "create": f"{scene.project}/create?copy={scene.running}",
         "create-start": f"{scene.project}/create",

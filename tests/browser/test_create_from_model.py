@@ -58,6 +58,7 @@ def test_what_fits_is_chosen_and_deployed(browser: Browser, world: World, scene:
         expect(price).to_contain_text("The cheapest type that fits.")
         expect(price).to_contain_text("15.2 GB and the image")
         assert widths(page, "l40s-48gb") == shares(world, home)
+        expect(page.get_by_text("cache 22 GiB")).to_be_visible()
 
         # What is short names the context with which it fits, and takes it at a press.
         short.get_by_role("button", name="fits at").click()
@@ -85,6 +86,15 @@ def test_what_fits_is_chosen_and_deployed(browser: Browser, world: World, scene:
         page.get_by_role("button", name="Next: Advanced").click()
         expect(page.get_by_label("Start command")).to_have_value(re.compile("--max-num-seqs 8"))
         expect(page.get_by_text("vLLM is also given HF_ENDPOINT.")).to_be_visible()
+        # Another cache than the plan's is still the plan's deployment, and a refused one is said where it stands.
+        cache = page.get_by_role("textbox", name="Cache", exact=True)
+        expect(cache).to_have_value("22 GiB")
+        cache.fill("2000")
+        page.get_by_role("button", name="Next: Review").click()
+        page.get_by_role("button", name="Deploy for $1.55/h").click()
+        expect(page.get_by_text("must have a size_gib of at most 1024")).to_be_visible()
+        expect(cache).to_be_focused()
+        cache.fill("40")
         page.get_by_role("button", name="Next: Review").click()
         expect(page.get_by_role("region", name="Model", exact=True)).to_contain_text(f"hf:{QWEN}@v1.0")
         with page.expect_request("**/models/deploy") as sent:
@@ -96,6 +106,7 @@ def test_what_fits_is_chosen_and_deployed(browser: Browser, world: World, scene:
         assert (made["name"], made["resources"]["instance_type"]) == ("qwen", "l40s-48gb")
         assert page.url.endswith(made["id"])
         assert "--revision v1.0" in made["start_command"]
+        assert made["cache"] == {"size_gib": 40}
 
 
 def widths(page: Page, instance_type: str) -> list[int]:

@@ -81,7 +81,7 @@ def test_a_thousand_containers_are_a_few_rows(browser: Browser, world: World) ->
         )
 
     world.do(copies())
-    page, complaints = open_page(browser, world, Scene(home, first, first, first, first))
+    page, complaints = open_page(browser, world, Scene(home, first, first, first, first, first))
     page.goto(f"{world.url}/projects/{home.project_id}/containers/{first}")
     expect(page.get_by_placeholder("Filter 1000 containers")).to_be_visible()
     assert page.get_by_role("region", name="Containers").get_by_role("link").count() < 60
@@ -103,7 +103,9 @@ def test_hostile_names_and_lines_stay_text(browser: Browser, world: World) -> No
         "x" * 10_000_000,
     ]
     container = world.container(home, name, "RUNNING", ready=1, logs=lines)
-    page, complaints = open_page(browser, world, Scene(home, container, container, container, container))
+    page, complaints = open_page(
+        browser, world, Scene(home, container, container, container, container, container)
+    )
     page.on("dialog", lambda dialog: complaints.append(f"a dialog: {dialog.message}"))
     page.add_init_script(
         "window.violations = 0; document.addEventListener('securitypolicyviolation', () => window.violations++)"

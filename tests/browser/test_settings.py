@@ -87,6 +87,64 @@ def test_what_a_known_server_wants_is_offered_and_taken_by_a_press(browser: Brow
     assert (saved["api_path"], saved["port"], saved["health_check"]["path"]) == ("/v1", 8000, "/health")
 
 
+def test_caches_are_seen_to_fill_listed_bounded_and_deleted(browser: Browser, world: World) -> None:
+    home = world.home("cacher@example.com", "Icehouse", "production")
+    progress = {
+        "phase": "start",
+        "started_at": system_clock.now().isoformat(),
+        "limit_s": 1200,
+        "step": "download",
+        "cache_bytes": 3_200_000_000,
+        "bytes_per_s": 112_000_000,
+        "waiting": 2,
+    }
+    container = world.container(
+        home, "llm", "STARTING", ready=1, progress=progress, settings={"cache_gib": 22}
+    )
+    cache = world.do(world.api.new_cache(container, "node-03", size_bytes=int(14.8 * 2**30)))
+    other = world.do(world.api.new_cache(container, "node-04", engine="second", size_bytes=2**30))
+    world.do(world.api.new_cache(world.container(home, "else", "STOPPED"), "node-05"))
+    address = f"{world.url}/projects/{home.project_id}/containers/{container}"
+    with browsing(browser, world, home.token) as page:
+        page.goto(address)
+        shown = page.get_by_role("region", name="Progress")
+        expect(shown).to_contain_text("Starting downloads weights: 3.2 GB in its cache, 112 MB/s")
+        expect(shown).to_contain_text(
+            "2 more replicas wait until the first has filled the cache of its machine."
+        )
+        expect(page.get_by_role("region", name="Settings")).to_contain_text("22 GiB on each machine")
+
+        page.goto(f"{address}/settings")
+        rows = page.get_by_role("region", name="Caches").locator("tbody tr")
+        expect(rows).to_have_count(2)
+        used, idle = rows.filter(has_text="node-03"), rows.filter(has_text="node-04")
+        expect(used).to_contain_text("14.8 GiB of 22 GiB")
+        expect(used).to_contain_text("in use")
+        expect(used.get_by_role("button")).to_have_count(0)
+        idle.get_by_role("button", name="Delete the cache on node-04").click()
+        dialog = page.get_by_role("dialog", name="Delete the cache on node-04")
+        expect(dialog).to_contain_text("The next start of llm there downloads and compiles anew.")
+        dialog.get_by_role("button", name="Delete cache").click()
+        expect(idle).to_contain_text("being deleted")
+        expect(dialog).to_have_count(0)
+
+        page.get_by_role("textbox", name="Cache", exact=True).fill("30")
+        page.get_by_role("button", name="Stage changes").click()
+        staged = page.get_by_role("region", name="Staged changes")
+        expect(staged).to_contain_text("Cache, GiB")
+        staged.get_by_role("button", name="Edit").click()
+        expect(page.get_by_role("textbox", name="Cache", exact=True)).to_have_value("30 GiB")
+    caches = world.do(world.api.get(home.admin, f"/organizations/{home.organization_id}/caches")).json()[
+        "items"
+    ]
+    assert {one["id"]: one["deleting"] for one in caches if one["container_id"] == container} == {
+        cache: False,
+        other: True,
+    }
+    (change,) = world.do(world.api.get(home.admin, f"/containers/{container}/draft")).json()["changes"]
+    assert (change["field"], change["from"], change["to"]) == ("cache.size_gib", 22, 30)
+
+
 async def as_the_controller_gives_up(world: World, container_id: str) -> None:
     failure = {
         "reason": "exited",

@@ -213,14 +213,18 @@ class Api:
             session.add(row)
         return webhook_id
 
-    async def new_cache(self, container_id: str, node: str = "machine-1") -> str:
+    async def new_cache(
+        self, container_id: str, node: str = "machine-1", *, engine: str = "local", size_bytes: int = 15
+    ) -> str:
         cache_id = new_cache_id()
         await self.execute(
-            "INSERT INTO container_caches (id, container_id, engine, node, size_bytes)"
-            " VALUES (:id, :container_id, 'local', :node, 15)",
+            "INSERT INTO container_caches (id, container_id, engine, node, size_bytes, measured_at)"
+            " VALUES (:id, :container_id, :engine, :node, :size_bytes, now())",
             id=cache_id,
             container_id=container_id,
+            engine=engine,
             node=node,
+            size_bytes=size_bytes,
         )
         return cache_id
 

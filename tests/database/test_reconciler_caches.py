@@ -60,6 +60,9 @@ async def test_twenty_replicas_download_once(world: World) -> None:
         await rounds(alive, container_id, 5)
         assert len(world.machine.running()) == 1, "the others wait for what it downloads"
         assert len(await world.replicas(container_id, "requested")) == 19
+        progress = (await world.container(container_id)).progress
+        assert progress is not None
+        assert progress["waiting"] == 19, "and that is said"
         world.machine.health_status = 200
         await serving(alive, container_id, 20)
         assert world.machine.downloads == [container_id]

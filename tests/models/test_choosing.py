@@ -100,6 +100,9 @@ def test_it_has_a_cache_in_which_it_fits(
     offers, wanted = offered(OURS), ModelDeploy(model=MODEL, **wish)
     choice = service.choose(facts_of_private_model(), wanted, offers, PUBLIC_HUB)
     made = service.container_of(wanted, choice, offers, PUBLIC_HUB, largest_gib)
+    if not wish:
+        # Whoever looks at the plan first is told what a deployment would have.
+        assert plan_json(choice, offers, PUBLIC_HUB, largest_gib).cache == made.cache
     assert (made.cache.size_gib if made.cache is not None else None) == size_gib
 
 

@@ -10,6 +10,12 @@ const BINARY: [name: string, bytes: number][] = [
   ["KiB", 2 ** 10],
 ];
 
+/** "14.8 GiB", "22 GiB": as disks are bounded. */
+export function binarySize(bytes: number): string {
+  const [name, one] = binaryUnit(bytes);
+  return `${Math.round((bytes / one) * 10) / 10} ${name}`;
+}
+
 /** The unit in which so many bytes are at least one, and how many of them it has. */
 export function binaryUnit(bytes: number): [name: string, bytes: number] {
   return BINARY.find(([, one]) => bytes >= one) ?? BINARY[2]!;

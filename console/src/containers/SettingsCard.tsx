@@ -57,6 +57,7 @@ function useFacts(container: Container): [string, ReactNode][] {
     ],
     ["Start command", container.start_command ? <code key="start">{container.start_command}</code> : "from the image"],
     ["Sleeps", <SleepFact key="sleeps" container={container} />],
+    ["Cache", container.cache ? `${container.cache.size_gib} GiB on each machine` : "none"],
     ["Environment", variables === 1 ? "1 variable" : `${variables} variables`],
     ["Infrastructure", container.infrastructure.charAt(0).toUpperCase() + container.infrastructure.slice(1)],
   ];
@@ -67,7 +68,7 @@ function useFacts(container: Container): [string, ReactNode][] {
   if (resources.mode === "autoscaling") {
     const { min_replicas, max_replicas, target_concurrency, scale_down_delay_s } = resources;
     const text = `${min_replicas} to ${max_replicas}, target ${target_concurrency}, down after ${scale_down_delay_s} s`;
-    facts.splice(-6, 0, ["Autoscaling", text]);
+    facts.splice(-7, 0, ["Autoscaling", text]);
   }
   return facts;
 }

@@ -24,6 +24,9 @@ const KINDS: Record<string, string> = {
   "container.canary_promote": "Promotion of the canary asked for",
   "container.canary_promoted": "Canary promoted",
   "container.canary_abort": "Abort of the canary asked for",
+  "cache.delete": "Delete of a cache asked for",
+  "cache.evict": "Cache removed",
+  "cache.trim": "Cache made smaller",
 };
 
 /** An activity as a person would say it: what happened, then why or by how much. */
@@ -43,6 +46,7 @@ export function sentenceFor(activity: Activity): { what: string; detail: string;
 function summary(details: Record<string, unknown>): string {
   if (Array.isArray(details["fields"])) return details["fields"].join(", ");
   if (typeof details["image"] === "string") return details["image"];
+  if (typeof details["node"] === "string") return `on ${details["node"]}`;
   if (typeof details["generation"] === "number") return `generation ${details["generation"]}`;
   return "";
 }

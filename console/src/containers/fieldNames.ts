@@ -12,6 +12,7 @@ const NAMES: Record<string, string> = {
   "health_check.path": "Health path",
   "health_check.timeout_s": "Health timeout, s",
   sleep_after_s: "Sleeps after, s",
+  "cache.size_gib": "Cache, GiB",
 };
 
 export function fieldName(field: string): string {

@@ -56,7 +56,7 @@ async def resolve_model(
     try:
         hub = _hub(settings.model_hub)
         facts = await lookups.facts(access.actor.shares_as, hub, reference, body.hub_token, body.file, clock)
-        return plan_json(service.choose(facts, body, offers, hub), offers, hub)
+        return plan_json(service.choose(facts, body, offers, hub), offers, hub, largest_cache_gib(settings))
     except (ModelError, UnavailableError, ConflictError) as exc:
         return refused_json(exc.code, exc.message)
 

@@ -146,6 +146,8 @@ class ModelPlanRead(BaseModel):
     """The cheapest that fits, of the infrastructure that was asked for and of those that have room now where there are any."""
     settings: ServerSettingsRead | None = None
     """For that type."""
+    cache: CacheSettings | None = None
+    """That `deploy` gives it where nothing is said; null: none."""
 
 
 class TemplateRead(BaseModel):

@@ -15,14 +15,14 @@ from moorage.models.schemas import (
     TemplateRead,
     TemplateSummary,
 )
-from moorage.models.service import Choice, Offers, cheapest_for, nothing_fits
+from moorage.models.service import Choice, Offers, cache_for, cheapest_for, nothing_fits
 from moorage.models.templates import Template
 
 _MOST_TAGS = 50
 """Real repositories have thirty or so; another may have as many files as an answer of megabytes."""
 
 
-def plan_json(choice: Choice, offers: Offers, hub: str) -> ModelPlanRead:
+def plan_json(choice: Choice, offers: Offers, hub: str, largest_cache_gib: int = 0) -> ModelPlanRead:
     found, best = choice.plan, choice.best
     memory = memory_of(found.weights.gpu_bytes, found.shape, found.load, found.template.server_memory)
     keeps_context = found.shape is not None and found.template.reserves_context
@@ -53,6 +53,7 @@ def plan_json(choice: Choice, offers: Offers, hub: str) -> ModelPlanRead:
         instance_types=[_fit_json(one, choice, offers, hub) for one in choice.fits],
         instance_type=best.instance_type.name if best is not None else None,
         settings=_settings_on(best, choice, offers, hub) if best is not None else None,
+        cache=cache_for(found, largest_cache_gib),
     )
 
 

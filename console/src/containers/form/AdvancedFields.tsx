@@ -6,6 +6,9 @@ import classes from "./Form.module.css";
 
 const MONO = { input: { fontFamily: "var(--mantine-font-family-monospace)", fontSize: 12 } };
 
+/** That anybody can ask for; an operator may allow less, and the API then says how much. */
+const LARGEST_CACHE_GIB = 4096;
+
 export function AdvancedFields({ draft, change, errors }: FieldsProps) {
   return (
     <div className={classes.fields}>
@@ -76,6 +79,21 @@ export function AdvancedFields({ draft, change, errors }: FieldsProps) {
         value={draft.sleepAfter ?? ""}
         error={errors["sleep_after_s"]}
         onChange={(value) => change({ sleepAfter: typeof value === "number" ? value : null })}
+      />
+      <NumberInput
+        label="Cache"
+        description={
+          "Room on each machine for weights and kernels that later starts find there. " +
+          "Empty: none, and what it held goes. Refused where there is only a Kubernetes cluster."
+        }
+        placeholder="none"
+        min={1}
+        max={LARGEST_CACHE_GIB}
+        allowDecimal={false}
+        suffix=" GiB"
+        value={draft.cacheGib ?? ""}
+        error={errors["cache"] ?? errors["cache.size_gib"]}
+        onChange={(value) => change({ cacheGib: typeof value === "number" ? value : null })}
       />
       <EnvEditor env={draft.env} change={(env) => change({ env })} error={errors["env"]} />
     </div>

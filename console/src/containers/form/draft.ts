@@ -33,6 +33,8 @@ export interface Draft {
   apiPath: ApiPath;
   /** Seconds without a request; null: never. */
   sleepAfter: number | null;
+  /** On each machine, for what later starts find there; null: none. */
+  cacheGib: number | null;
   env: Variable[];
 }
 
@@ -57,6 +59,7 @@ export const EMPTY: Draft = {
   healthTimeout: 300,
   apiPath: "/api/v1",
   sleepAfter: null,
+  cacheGib: null,
   env: [],
 };
 
@@ -99,6 +102,10 @@ export function resourcesOf(draft: Draft): Schemas["ContainerCreate"]["resources
   };
 }
 
+export function cacheOf({ cacheGib }: Draft): Schemas["CacheSettings"] | null {
+  return cacheGib === null ? null : { size_gib: cacheGib };
+}
+
 /** What the form does not have is not sent, and keeps the API's default. */
 export function toCreate(draft: Draft): Schemas["ContainerCreate"] {
   const body: Omit<Schemas["ContainerCreate"], "limits"> = {
@@ -114,6 +121,7 @@ export function toCreate(draft: Draft): Schemas["ContainerCreate"] {
     infrastructure: draft.infrastructure,
     api_path: draft.apiPath,
     sleep_after_s: draft.sleepAfter,
+    cache: cacheOf(draft),
   };
   return body as Schemas["ContainerCreate"];
 }
@@ -166,6 +174,7 @@ export function fromContainer(container: Container): Draft {
     healthTimeout: health.timeout_s,
     apiPath: container.api_path,
     sleepAfter: container.sleep_after_s,
+    cacheGib: container.cache?.size_gib ?? null,
     env: Object.keys(container.env).map((name) => ({ name, value: null })),
   };
 }
@@ -176,7 +185,7 @@ export type Step = (typeof STEPS)[number];
 /** Where an error of the API belongs, so that the form opens at the right place. */
 export function stepOf(field: string): Step {
   if (/^(resources|infrastructure)/.test(field)) return "resources";
-  if (/^(start_command|port|health_check|api_path|sleep_after_s|env)/.test(field)) return "advanced";
+  if (/^(start_command|port|health_check|api_path|sleep_after_s|cache|env)/.test(field)) return "advanced";
   return "base";
 }
 

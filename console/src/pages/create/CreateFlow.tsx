@@ -47,7 +47,7 @@ export function CreateFlow({ projectId, begin }: { projectId: string; begin: Kep
     const next = { ...origin, ...changes };
     if (next.kind !== "image" || !next.filled) return keep({ draft, origin: next });
     const isTemplates = isAsFilled(draft, next.filled);
-    return keep({ draft: isTemplates ? cleared(draft) : draft, origin: { ...next, filled: null } });
+    return keep({ draft: isTemplates ? cleared(draft, next.filled) : draft, origin: { ...next, filled: null } });
   };
   /** What the plan says, in the fields of the other steps. */
   const filledIn = (into: Draft, from: Origin): Kept => {

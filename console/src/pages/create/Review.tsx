@@ -57,6 +57,7 @@ export function Review({ draft, go, filled, preset }: ReviewProps) {
           <code>{draft.apiPath}</code>
           {draft.apiPath === "/v1" ? ", reached at /api/v1" : null}
         </Line>
+        <Line name="Cache">{draft.cacheGib ? `${draft.cacheGib} GiB on each machine` : "none"}</Line>
         <Line name="Environment">{names.length ? <code>{names.join(", ")}</code> : "none"}</Line>
       </Section>
     </>

@@ -5,7 +5,7 @@ import { paths } from "@/addresses/paths";
 import { api, body, type Schemas } from "@/api/client";
 import { Problem } from "@/api/problem";
 import { failed } from "@/components/toasts";
-import { type Draft, type Errors, resourcesOf, toCreate } from "@/containers/form/draft";
+import { cacheOf, type Draft, type Errors, resourcesOf, toCreate } from "@/containers/form/draft";
 
 import { dropDraft } from "./keptDraft";
 import { type Filled, isAsFilled, presetVariables } from "./start/origin";
@@ -58,6 +58,7 @@ function modelOf(draft: Draft, filled: Filled, token: string): Schemas["ModelDep
     resources: resourcesOf(draft),
     env: env ?? {},
     sleep_after_s: draft.sleepAfter,
+    cache: cacheOf(draft),
   };
 }
 

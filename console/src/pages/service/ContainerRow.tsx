@@ -32,7 +32,7 @@ export function ContainerRow({ container, selected }: { container: Container; se
         <span data-tone={tone} className={classes.rowWord}>
           {word}
         </span>
-        {` · ${progress?.text ?? detail(container)}`}
+        {` · ${progress?.doing?.words ?? progress?.text ?? detail(container)}`}
       </span>
       <span className={classes.rowPrice} data-figures>{price(container)}</span>
       {progress?.fraction !== undefined ? (

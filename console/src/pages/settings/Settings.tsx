@@ -7,6 +7,7 @@ import { Page } from "@/components/Page";
 import { isStopped } from "@/components/state";
 import { SettingsCard } from "@/containers/SettingsCard";
 
+import { CachesCard } from "./CachesCard";
 import { DraftCard } from "./DraftCard";
 import { draftQuery } from "./queries";
 import classes from "./Settings.module.css";
@@ -37,6 +38,7 @@ function Shown({ container, edit }: { container: Container; edit?: () => void })
         {container.draft ? <DraftCard container={container} {...(edit ? { edit } : {})} /> : null}
         <SettingsCard container={container} isHere />
       </div>
+      <CachesCard container={container} />
     </Page>
   );
 }

@@ -8,6 +8,7 @@ import { done } from "@/components/toasts";
 import { fromContainer } from "@/containers/form/draft";
 import { useContainerAction } from "@/containers/queries";
 
+import { CachesCard } from "./CachesCard";
 import { DraftCard } from "./DraftCard";
 import { SettingsFields } from "./SettingsFields";
 import { useSettings } from "./useSettings";
@@ -57,6 +58,7 @@ export function SettingsForm({ container }: { container: Container }) {
     >
       {container.draft ? <DraftCard container={container} /> : null}
       <SettingsFields container={container} draft={form.draft} change={form.change} errors={form.errors} />
+      <CachesCard container={container} />
     </Page>
   );
 }

@@ -4,6 +4,7 @@ import type { Container } from "@/api/queries";
 import { Page } from "@/components/Page";
 import { fromContainer } from "@/containers/form/draft";
 
+import { CachesCard } from "./CachesCard";
 import { type StagedDraft, useStage } from "./queries";
 import classes from "./Settings.module.css";
 import { SettingsFields } from "./SettingsFields";
@@ -56,6 +57,7 @@ export function StageForm({ container, staged, leave }: StageFormProps) {
         errors={form.errors}
         isNameFixed
       />
+      <CachesCard container={container} />
     </Page>
   );
 }

@@ -11,7 +11,10 @@ export function withChanges(form: Draft, changes: Change[]): Draft {
   const to = new Map(changes.map((one) => [one.field, one.to]));
   const text = (field: string, before: string) => (to.has(field) ? String(to.get(field) ?? "") : before);
   const number = (field: string, before: number) => (to.has(field) ? Number(to.get(field) ?? before) : before);
-  const port = to.has("port") ? to.get("port") : form.port;
+  const numberOrNone = (field: string, before: number | null) => {
+    const after = to.has(field) ? to.get(field) : before;
+    return typeof after === "number" ? after : null;
+  };
   return {
     ...form,
     category: text("category", form.category),
@@ -26,9 +29,12 @@ export function withChanges(form: Draft, changes: Change[]): Draft {
     target: number("resources.target_concurrency", form.target),
     delay: number("resources.scale_down_delay_s", form.delay),
     startCommand: text("start_command", form.startCommand),
-    port: typeof port === "number" ? port : null,
+    port: numberOrNone("port", form.port),
     healthPath: text("health_check.path", form.healthPath),
     healthTimeout: number("health_check.timeout_s", form.healthTimeout),
+    apiPath: text("api_path", form.apiPath) as Draft["apiPath"],
+    sleepAfter: numberOrNone("sleep_after_s", form.sleepAfter),
+    cacheGib: numberOrNone("cache.size_gib", form.cacheGib),
     env: form.env.filter((one) => to.get(`env.${one.name}`) !== null),
   };
 }

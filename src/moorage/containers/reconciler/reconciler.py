@@ -174,7 +174,7 @@ class ContainersReconciler:
         created: list[ReplicaRow] = []
         created_on_trial: list[ReplicaRow] = []
         async with self._guarded(lease) as session:
-            progress = self._progress(loaded, plan)
+            progress = self._progress(loaded, plan, seen)
             as_asked = await repository.write_container(session, loaded, plan, progress, image)
             # Before the money: what is missing is not paid for, and what came back is.
             await record_presence(session, loaded, missing=doubted.replica_ids, there=seen.engine.keys())
@@ -520,7 +520,7 @@ class ContainersReconciler:
             first = await self._placing.first_engine(loaded, room)
             begin(container_id, Kind.PULL, first, partial(fetch, loaded, first, lease))
 
-    def _progress(self, loaded: Loaded, plan: Plan) -> dict[str, Any] | None:
+    def _progress(self, loaded: Loaded, plan: Plan, seen: Seen) -> dict[str, Any] | None:
         if plan.state is ContainerState.PULLING:
             pulled = self._calls.pull_progress.get(loaded.container.id)
             done, total = (pulled.done_bytes, pulled.total_bytes) if pulled else (0, 0)
@@ -529,7 +529,8 @@ class ContainersReconciler:
             started = [row.started_at for row in loaded.replicas if row.started_at and row.state in LIVE]
             limit_s = ContainerSettings.from_json(loaded.container.settings).health_timeout_s
             since = min(started).isoformat() if started else None
-            return {"phase": "start", "started_at": since, "limit_s": limit_s, **self._step(loaded)}
+            known = self._step(loaded) | self._waiting(loaded, seen)
+            return {"phase": "start", "started_at": since, "limit_s": limit_s, **known}
         return None
 
     def _step(self, loaded: Loaded) -> dict[str, Any]:
@@ -537,6 +538,12 @@ class ContainersReconciler:
         starting = [row for row in loaded.replicas if row.state == ReplicaState.STARTING]
         first = min(starting, key=lambda row: row.created_at, default=None)
         return self._cache_watch.step(first.engine, loaded.container.id) if first is not None else {}
+
+    def _waiting(self, loaded: Loaded, seen: Seen) -> dict[str, int]:
+        """How many replicas begin only once another has filled the cache of their machine."""
+        turns = turns_of(loaded.replicas, seen, self._operations.busy_keys())
+        waiting = not_their_turn(turns, warm_versions(loaded))
+        return {"waiting": len(waiting)} if waiting else {}
 
     async def close(self) -> None:
         await self._operations.cancel_all()

@@ -63,6 +63,11 @@ export function ModelPanel({ origin, changeOrigin, draft, change, asked, token, 
           <span>
             API path <code>{settings.api_path}</code>
           </span>
+          {plan?.cache ? (
+            <span>
+              cache <code>{plan.cache.size_gib} GiB</code>
+            </span>
+          ) : null}
           <span className={classes.fillsNote}>Shown again in the next steps.</span>
         </p>
       ) : null}

@@ -29,6 +29,8 @@ export interface Filled {
   file: string | null;
   name: string;
   category: string;
+  /** Beside the settings: with another one, or none, the model fits as before. */
+  cacheGib: number | null;
   settings: ServerSettings;
 }
 
@@ -73,6 +75,7 @@ export function filledFrom(plan: ModelPlan, fit: Fit, origin: Origin): Filled | 
     file: origin.file,
     name: (model.repository.split("/")[1] ?? "").replace(/[^\w.-]/g, "-").slice(0, 63),
     category: CATEGORIES[model.kind] ?? "",
+    cacheGib: plan.cache?.size_gib ?? null,
     settings: fit.settings,
   };
 }
@@ -87,15 +90,18 @@ export function fill(draft: Draft, before: Filled | null, now: Filled, instanceT
     ...draft,
     name: follows(draft.name, before?.name) ? now.name : draft.name,
     category: follows(draft.category, before?.category) ? now.category : draft.category,
+    // A draft that was kept before there were caches has none.
+    cacheGib: draft.cacheGib === (before?.cacheGib ?? null) ? now.cacheGib : draft.cacheGib,
     instanceType,
     ...(isSame ? {} : shown(now.settings)),
   };
 }
 
 /** Of a template and nobody's own any more. */
-export function cleared(draft: Draft): Draft {
+export function cleared(draft: Draft, filled: Filled): Draft {
   const { image, provider, startCommand, port, healthPath, healthTimeout, apiPath } = EMPTY;
-  return { ...draft, image, provider, startCommand, port, healthPath, healthTimeout, apiPath };
+  const cacheGib = draft.cacheGib === filled.cacheGib ? EMPTY.cacheGib : draft.cacheGib;
+  return { ...draft, image, provider, startCommand, port, healthPath, healthTimeout, apiPath, cacheGib };
 }
 
 /** False where somebody has changed what the template says: then it is their image, and its memory is their matter. */
