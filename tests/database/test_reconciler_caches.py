@@ -7,6 +7,8 @@ import pytest
 from machines_support import SECOND, Fleet, change, leading, new_fleet, rounds, serving
 from reconciler_support import SETTINGS, Life, WatchedEngine, World, life, new_world
 from sqlalchemy import select
+from test_reconciler_canary import canary
+from test_reconciler_drafts import draft
 
 from moorage.containers import service
 from moorage.containers.disk import LastLook
@@ -81,6 +83,21 @@ async def test_who_fills_it_fails_and_so_does_the_deployment_at_once(world: Worl
         assert world.machine.started_count == 1
 
 
+async def test_a_restart_does_not_wait_for_a_first_one_that_hangs(world: World) -> None:
+    """That one has an hour to become ready, and is why somebody restarts it. What waited behind it gives its room back."""
+    world.machine.health_status = 503
+    async with life(world, WatchedEngine(world.machine)) as alive:
+        container_id = await world.create(MODEL, replicas=3, cache=CACHE, health_timeout_s=3600)
+        await rounds(alive, container_id, 4)
+        assert [one.generation for one in world.machine.running()] == [1]
+        await world.ask(restart_container, container_id)
+        await rounds(alive, container_id, 6)
+        assert sorted(one.generation for one in world.machine.running()) == [1, 2]
+        assert {one.generation for one in await world.replicas(container_id, "requested")} == {2}
+        world.machine.health_status = 200
+        await serving(alive, container_id, 3)
+
+
 @pytest.mark.long
 async def test_a_container_without_one_starts_all_at_once(world: World) -> None:
     world.machine.health_status = 503
@@ -139,6 +156,26 @@ async def test_it_goes_with_what_it_was_for(world: World, how: str) -> None:
         assert [one.container_id for one in await caches(world)] == [other]
 
 
+async def test_the_next_start_does_not_find_what_was_deleted(world: World) -> None:
+    """However soon it is: what was in it may be broken. Unless it cannot be removed."""
+    async with life(world, WatchedEngine(world.machine)) as alive:
+        container_id = await world.create(MODEL, cache=CACHE)
+        for downloads, late, there in ((2, False, True), (2, True, True), (3, False, False)):
+            await serving(alive, container_id, 1)
+            await stopped(alive, container_id)
+            if not there:
+                world.machine.caches.clear()
+            asked = "now() - interval '2 min'" if late else "now()"
+            await change(world, f"UPDATE container_caches SET deleting_at = {asked}")
+            await world.ask(service.start_container, container_id)
+            await rounds(alive, container_id, 3)
+            assert bool(world.machine.running()) is late
+            if not late:
+                await look(alive)
+            await serving(alive, container_id, 1)
+            assert len(world.machine.downloads) == downloads
+
+
 @pytest.mark.long
 async def test_what_nobody_knows_is_taken_away(world: World) -> None:
     async with life(world, WatchedEngine(world.machine)) as alive:
@@ -179,6 +216,23 @@ async def test_where_the_disk_is_almost_full_the_longest_unused_goes_first(world
         )
         await look(alive, LITTLE)
         assert [key for key, _ in world.machine.caches] == [newer]
+
+
+async def test_a_disk_that_fills_is_looked_at_before_replicas_have_to_go(world: World) -> None:
+    """Also where a look takes long, and rests for ten times as long otherwise."""
+    async with life(world, WatchedEngine(world.machine)) as alive:
+        container_id, watch = await world.create(MODEL, cache=CACHE), alive.reconciler._cache_watch
+        await serving(alive, container_id, 1)
+        due = []
+        for stop in (False, True):
+            if stop:
+                await stopped(alive, container_id)
+            await look(alive)
+            watch._filling.clear()
+            watch._last[LOCAL_ENGINE] = LastLook(alive.clock.monotonic(), 30.0, LITTLE.free_bytes)
+            await alive.clock.advance(61)
+            due.append(watch._is_due(LOCAL_ENGINE, LITTLE))
+        assert due == [False, True], "only where there is something that nobody uses"
 
 
 async def test_one_that_is_full_of_what_is_in_use_ends_its_newest_replica_and_nobody_else(
@@ -249,6 +303,60 @@ async def test_whoever_makes_looks_long_does_not_make_them_endless(world: World)
         assert not watch._is_due(LOCAL_ENGINE, PLENTY)
         watch._last[LOCAL_ENGINE] = LastLook(now_s, 0.0, PLENTY.free_bytes)
         assert watch._is_due(LOCAL_ENGINE, PLENTY)
+
+
+async def test_where_it_fills_the_disk_one_replica_ends_and_not_all_that_share_it(world: World) -> None:
+    async with life(world, WatchedEngine(world.machine)) as alive:
+        container_id = await world.create(MODEL, replicas=3, cache=CACHE)
+        routed = await serving(alive, container_id, 3)
+        await look(alive)
+        watch = alive.reconciler._disk_watch
+        for _ in range(3):
+            await watch._look(LOCAL_ENGINE, DiskSpace(1000 * GIB, GIB))
+        newest = max(routed, key=lambda one: (one.created_at, one.id))
+        evicted = [one.id for one in routed if watch.why_evicted(LOCAL_ENGINE, one.id) is not None]
+        assert evicted == [newest.id], "that of the others gives nothing back"
+
+
+async def test_whoever_fills_it_beyond_its_bound_ends_and_not_one_that_waits(world: World) -> None:
+    world.machine.health_status = 503
+    async with life(world, WatchedEngine(world.machine)) as alive:
+        container_id = await world.create(MODEL, replicas=3, cache={"size_gib": 10})
+        await rounds(alive, container_id, 4)
+        (first,) = await world.replicas(container_id, "starting")
+        await look(alive)
+        await rounds(alive, container_id, 8)
+        reasons = {one.id: one.reason for one in await world.replicas(container_id)}
+        assert (reasons[first.id], (await world.container(container_id)).state) == ("disk_full", "FAILED")
+        assert world.machine.started_count == 1
+
+
+async def test_a_version_on_trial_has_the_room_that_it_asks_for(world: World) -> None:
+    async with life(world, WatchedEngine(world.machine)) as alive:
+        container_id = await world.create(cache={"size_gib": 1})
+        await serving(alive, container_id, 1)
+        await draft(world, container_id, image=MODEL, cache=CACHE)
+        await world.ask(canary, container_id)
+        await serving(alive, container_id, 2)
+        await look(alive)
+        await rounds(alive, container_id, 2)
+        assert [one.version for one in await world.replicas(container_id, "routed")] == [1, 2]
+        world.machine.caches[container_id, None].size_bytes = 21 * GIB
+        await look(alive)
+        await rounds(alive, container_id, 2)
+        assert [one.version for one in await world.replicas(container_id, "routed")] == [1]
+
+
+@pytest.mark.long
+async def test_one_that_is_to_go_is_filled_no_further_by_whoever_still_has_it(world: World) -> None:
+    async with life(world, WatchedEngine(world.machine)) as alive:
+        container_id = await world.create(MODEL, cache={"size_gib": 10})
+        (first,) = await serving(alive, container_id, 1)
+        await change(world, "UPDATE container_caches SET deleting_at = now()")
+        await look(alive)
+        await rounds(alive, container_id, 2)
+        reasons = {one.id: one.reason for one in await world.replicas(container_id)}
+        assert reasons[first.id] == "disk_full"
 
 
 async def test_a_start_says_that_it_downloads_and_how_fast(world: World) -> None:

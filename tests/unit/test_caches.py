@@ -24,8 +24,9 @@ def turn(
     engine: str = "a",
     version: int = 1,
     begun: bool = False,
+    generation: int = 1,
 ) -> Turn:
-    return Turn(f"rep_{number}", number, engine, version, state, begun)
+    return Turn(f"rep_{number}", number, engine, generation, version, state, begun)
 
 
 def test_one_goes_first_on_each_machine() -> None:
@@ -49,6 +50,12 @@ def test_nobody_waits_where_the_cache_is_full_of_what_this_version_needs() -> No
     assert not_their_turn(turns, {}) == frozenset()
 
 
+def test_nobody_waits_for_one_of_another_generation() -> None:
+    hangs = turn(0, ReplicaState.STARTING)
+    turns = [hangs, turn(1), turn(2, generation=2), turn(3, generation=2)]
+    assert not_their_turn(turns, {"a": 0}) == {"rep_1", "rep_3"}
+
+
 def test_who_has_not_begun_shows_nothing_about_the_container() -> None:
     turns = [turn(0, ReplicaState.STOPPED), turn(1), turn(2, begun=True), turn(3, engine="b")]
     assert untried(turns, {"a": 0}) == {"rep_1"}
@@ -61,6 +68,7 @@ _TURNS = st.lists(
         st.integers(0, 10**6).map(lambda number: f"rep_{number}"),
         st.integers(0, 5),
         st.sampled_from("ab"),
+        st.integers(1, 3),
         st.integers(1, 3),
         st.sampled_from(ReplicaState),
         st.booleans(),

@@ -386,7 +386,9 @@ def _shape(
         )
         if container.asleep and is_in_use(replica, awaits_gateways=awaits_gateways):
             continue
-        if wanted is None or replica.slot not in slots or superseded or replica.unfunded:
+        # What waits for its turn has nothing to lose, and holds room that those who are wanted need.
+        outrun = replica.untried and replica.generation != wanted
+        if wanted is None or replica.slot not in slots or superseded or outrun or replica.unfunded:
             drains[replica.id] = Transition(replica.id, ReplicaState.DRAINING)
     if updating:
         going = update_plan.old_past_their_watch(container, seen, now)

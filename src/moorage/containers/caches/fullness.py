@@ -22,6 +22,10 @@ class Idle:
     used_at: datetime
 
 
+def is_short(space: DiskSpace) -> bool:
+    return space.free_bytes < reserve_bytes(space) * PLENTY
+
+
 def outdated(caches: Sequence[Idle], space: DiskSpace | None, kept: timedelta, now: datetime) -> list[Idle]:
     """Those that were not used for too long; where the disk is almost full, others too, the longest unused first."""
     by_age = sorted(caches, key=lambda one: one.used_at)

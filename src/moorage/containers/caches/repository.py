@@ -105,20 +105,27 @@ def _limit(row: CacheRow, container: ContainerRow) -> int | None:
         return None
     if container.desired_state == DesiredState.DELETED:
         return None
-    return ContainerSettings.from_json(container.settings).cache_bytes
+    return _room_for(container)
+
+
+def _room_for(container: ContainerRow) -> int | None:
+    """What its settings say; while another version is beside them, the larger of the two: both are in it."""
+    versions = (container.settings, container.trial_settings, (container.fallback or {}).get("settings"))
+    sizes = [ContainerSettings.from_json(one).cache_bytes for one in versions if one is not None]
+    return max((one for one in sizes if one is not None), default=None)
 
 
 async def users_on(session: AsyncSession, engine: str) -> list[User]:
     """Newest first."""
     query = (
-        select(ReplicaRow, ContainerRow.settings)
+        select(ReplicaRow, ContainerRow)
         .join(ContainerRow, ContainerRow.id == ReplicaRow.container_id)
         .where(ReplicaRow.engine == engine, ReplicaRow.state.not_in(_ENDED))
         .order_by(ReplicaRow.created_at.desc(), ReplicaRow.id.desc())
     )
     found = []
-    for row, settings in await session.execute(query):
-        limit_bytes = ContainerSettings.from_json(settings).cache_bytes
+    for row, container in await session.execute(query):
+        limit_bytes = _room_for(container)
         if limit_bytes is not None:
             found.append(User(row.id, row.container_id, row.state, limit_bytes, row.created_at))
     return found

@@ -2,8 +2,12 @@
 
 Of replicas that begin on one machine at the same time, one goes first and the others wait until it is ready: they find what it
 downloaded and compiled. That holds whatever runs in the image; the locks of hubs' libraries are not relied on.
+
+Each generation has a first one of its own: whoever restarts a container whose first replica hangs does not wait for that one's time to
+be over, nor does what serves wait for a canary.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,6 +19,7 @@ class Turn:
     replica_id: str
     slot: int
     engine: str
+    generation: int
     version: int
     state: ReplicaState
     begun: bool
@@ -24,9 +29,12 @@ class Turn:
 def not_their_turn(turns: Sequence[Turn], warm_versions: Mapping[str, int]) -> frozenset[str]:
     """Replicas that are not to begin yet. `warm_versions`, by engine: the newest version that became ready with the cache there;
     an engine that is missing keeps none, and nobody waits on it."""
+    sharing = defaultdict[tuple[str, int], list[Turn]](list)
+    for one in turns:
+        if one.version > warm_versions.get(one.engine, one.version):
+            sharing[one.engine, one.generation].append(one)
     waiting = set[str]()
-    for engine, warm_version in warm_versions.items():
-        cold = [one for one in turns if one.engine == engine and one.version > warm_version]
+    for cold in sharing.values():
         filling = [one for one in cold if _fills(one)]
         yet_to_begin = sorted(
             (one for one in cold if one.state is ReplicaState.REQUESTED and not one.begun),

@@ -1,6 +1,7 @@
-"""Whose turn it is to fill a cache, from rows and from what the engines say; and when one is full of what a version needs."""
+"""Whose turn it is to use a cache, from rows and from what the engines say; and when one is full of what a version needs."""
 
 from collections.abc import Collection, Sequence
+from datetime import timedelta
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -11,8 +12,10 @@ from moorage.containers.models import ReplicaRow
 from moorage.containers.reconciler.funding import Funded
 from moorage.containers.reconciler.loading_repository import Loaded
 from moorage.containers.reconciler.observation import Seen
-from moorage.containers.states import ReplicaState
+from moorage.containers.states import LIVE, ReplicaState
 from moorage.containers.views import Plan
+
+DELETED_WITHIN = timedelta(seconds=60)
 
 
 def turns_of(rows: Sequence[ReplicaRow], seen: Seen, busy: Collection[str] = ()) -> list[Turn]:
@@ -21,6 +24,7 @@ def turns_of(rows: Sequence[ReplicaRow], seen: Seen, busy: Collection[str] = ())
             row.id,
             row.slot,
             row.engine,
+            row.generation,
             row.version,
             ReplicaState(row.state),
             row.id in seen.engine or row.id in seen.busy or row.id in busy,
@@ -34,6 +38,26 @@ def warm_versions(loaded: Loaded, created: Sequence[ReplicaRow] = ()) -> dict[st
     if loaded.container.settings.get("cache_gib") is None or not keeps_caches(loaded.instance_type):
         return {}
     return {row.engine: 0 for row in created} | {one.engine: one.warm_version for one in loaded.caches}
+
+
+def about_to_be_deleted(loaded: Loaded, turns: Sequence[Turn]) -> frozenset[str]:
+    """Engines where somebody deleted the cache and nothing has it: what begins there must not find what was in it. For a while;
+    if it cannot be removed, that is better than not to start at all."""
+    if loaded.container.settings.get("cache_gib") is None:
+        return frozenset()
+    in_use = {
+        one.engine
+        for one in turns
+        if one.state in (*LIVE, ReplicaState.DRAINING)
+        and (one.begun or one.state is not ReplicaState.REQUESTED)
+    }
+    return frozenset(
+        cache.engine
+        for cache in loaded.caches
+        if cache.deleting_at is not None
+        and abs(loaded.now - cache.deleting_at) < DELETED_WITHIN
+        and cache.engine not in in_use
+    )
 
 
 async def record_warm(session: AsyncSession, loaded: Loaded, plan: Plan, funded: Funded) -> None:

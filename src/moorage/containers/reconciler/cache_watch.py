@@ -16,7 +16,7 @@ import structlog
 from moorage.containers.activity import SYSTEM, record_activity
 from moorage.containers.caches import repository
 from moorage.containers.caches.filling import Sample, step_of, with_sample
-from moorage.containers.caches.fullness import Idle, cache_full, outdated
+from moorage.containers.caches.fullness import Idle, cache_full, is_short, outdated
 from moorage.containers.caches.repository import KnownCache, User
 from moorage.containers.disk import REST_PER_LOOK, LastLook, must_look
 from moorage.containers.reconciler.pulse import Pulse
@@ -68,6 +68,8 @@ class CacheWatch:
     _last: dict[str, LastLook] = field(init=False, default_factory=dict)
     _filling: set[str] = field(init=False, default_factory=set)
     """Engines on which something with a cache starts."""
+    _spare: set[str] = field(init=False, default_factory=set)
+    """Engines that keep a cache which nobody uses."""
     _hurried: set[str] = field(init=False, default_factory=set)
 
     def why_evicted(self, engine: str, replica_id: str) -> Verdict | None:
@@ -108,6 +110,10 @@ class CacheWatch:
             return True
         if name in self._filling and passed_s >= max(_WHILE_FILLING_S, rest_s):
             return True
+        # Replicas would have to go otherwise, and what watches for that does not rest for as long.
+        short = name in self._spare and space is not None and is_short(space)
+        if short and passed_s >= max(_WHILE_FILLING_S, last.took_s * 2):
+            return True
         return must_look(last, space or DiskSpace(1, 1), now_s)
 
     async def look(self, name: str, space: DiskSpace | None, lease: Lease) -> None:
@@ -146,13 +152,17 @@ class CacheWatch:
             if await self._remove(machine, one.container_id, lease):
                 removed.add(one.container_id)
                 await self._record(machine, one.container_id, "cache.evict", one.size_bytes, lease)
+        spare = any(one.container_id not in removed for one in idle)
+        (self._spare.add if spare else self._spare.discard)(name)
         bounded = await self._within_bounds(
             machine, [one for one in held if one.container_id not in removed], lease
         )
         vanished = {
             container_id
             for container_id, one in known.items()
-            if not one.in_use and container_id not in {cache.container_id for cache in kept}
+            # What is to begin waits for the end of one that is deleted, also where nothing of it is there.
+            if (not one.in_use or one.row.deleting_at is not None)
+            and container_id not in {cache.container_id for cache in kept}
         }
         async with self.database.transaction() as session:
             await lease.guard(session)
@@ -172,7 +182,8 @@ class CacheWatch:
             known = machine.known.get(one.container_id)
             if known is not None and known.limit_bytes is not None:
                 continue
-            wanted = known is not None and (one.in_use or known.in_use)
+            # What is to begin waits for this, so its row says nothing (`cache_turns.about_to_be_deleted`).
+            wanted = known is not None and one.in_use
             if not wanted and (await self._remove(machine, one.container_id, lease) or known is None):
                 removed.add(one.container_id)
         return removed
@@ -211,12 +222,11 @@ class CacheWatch:
                 for user in machine.users
                 if user.container_id == one.container_id and one.replica_id in (None, user.replica_id)
             ]
-            known = machine.known.get(one.container_id)
-            limit_bytes = (
-                known.limit_bytes
-                if one.replica_id is None and known is not None
-                else next((user.limit_bytes for user in users), None)
-            )
+            known = machine.known.get(one.container_id) if one.replica_id is None else None
+            limit_bytes = known.limit_bytes if known is not None else None
+            if limit_bytes is None:
+                # Also of one that is to go: until then whoever has it fills it no further.
+                limit_bytes = next((user.limit_bytes for user in users), None)
             if limit_bytes is None or one.size_bytes <= limit_bytes:
                 bounded.append(one)
                 continue
@@ -225,9 +235,10 @@ class CacheWatch:
             if trimmed.size_bytes < one.size_bytes:
                 freed_bytes = one.size_bytes - trimmed.size_bytes
                 await self._record(machine, one.container_id, "cache.trim", freed_bytes, lease)
-            if trimmed.size_bytes > limit_bytes and users:
-                # The newest: the others served before it was full.
-                evicted[users[0].replica_id] = cache_full(trimmed.size_bytes, limit_bytes)
+            newest = next((user for user in users if user.state != ReplicaState.REQUESTED), None)
+            if trimmed.size_bytes > limit_bytes and newest is not None:
+                # The others served before it was full, and what waits for its turn has written nothing.
+                evicted[newest.replica_id] = cache_full(trimmed.size_bytes, limit_bytes)
         before = self._evicted.get(machine.name, {})
         present = {user.replica_id for user in machine.users}
         self._evicted[machine.name] = {

@@ -63,12 +63,16 @@ class DiskWatch:
         written = await self.engines.of(name).written_bytes(
             {engine_id: one.disk_bytes for engine_id, one in replicas.items()}
         )
+        # A cache counts once, and for whoever came last: those who shared it before give nothing back when they end.
+        newest = {one.container_id: one.replica_id for one in reversed(replicas.values()) if not one.ended}
         uses = [
             DiskUse(
                 one.replica_id,
                 one.disk_bytes,
                 written[engine_id],
-                0 if one.ended else self.cache_bytes(name, one.container_id),
+                self.cache_bytes(name, one.container_id)
+                if newest.get(one.container_id) == one.replica_id
+                else 0,
             )
             for engine_id, one in replicas.items()
             if engine_id in written

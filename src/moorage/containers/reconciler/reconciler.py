@@ -26,7 +26,12 @@ from moorage.containers.channels import CONTAINERS
 from moorage.containers.models import ContainerRow, ReplicaRow
 from moorage.containers.plan import make_plan
 from moorage.containers.reconciler import repository, trials
-from moorage.containers.reconciler.cache_turns import record_warm, turns_of, warm_versions
+from moorage.containers.reconciler.cache_turns import (
+    about_to_be_deleted,
+    record_warm,
+    turns_of,
+    warm_versions,
+)
 from moorage.containers.reconciler.cache_watch import CacheWatch
 from moorage.containers.reconciler.canary import (
     canary_view,
@@ -497,9 +502,10 @@ class ContainersReconciler:
         rows = {row.id: row for row in (*loaded.replicas, *created)}
         turns = turns_of((*loaded.replicas, *created), seen, self._operations.busy_keys())
         waiting = not_their_turn(turns, warm_versions(loaded, created))
+        emptied_first = about_to_be_deleted(loaded, turns)
         for replica_id in (*plan.start, *(row.id for row in created)):
             row = rows[replica_id]
-            if replica_id in waiting:
+            if replica_id in waiting or row.engine in emptied_first:
                 continue  # Another fills the cache of its machine; the pass after that one is ready begins it.
             if ContainerSettings.from_json(loaded.container.settings).cache_gib is not None:
                 self._cache_watch.hurry(row.engine)

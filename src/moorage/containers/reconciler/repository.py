@@ -290,7 +290,7 @@ async def release_ports(session: AsyncSession) -> None:
 
 
 async def list_disks(session: AsyncSession, engine: str) -> list[Disk]:
-    """Of all that have files there yet."""
+    """Of all that have files there yet, newest first."""
     ended = ReplicaRow.state.in_((ReplicaState.STOPPED, ReplicaState.COLLECTED))
     query = (
         select(
@@ -306,6 +306,7 @@ async def list_disks(session: AsyncSession, engine: str) -> list[Disk]:
             ReplicaRow.engine_id.is_not(None),
             ReplicaRow.engine == engine,
         )
+        .order_by(ReplicaRow.created_at.desc(), ReplicaRow.id.desc())
     )
     return [Disk(*row) for row in await session.execute(query)]
 
