@@ -72,7 +72,7 @@ def test_a_line_that_names_a_request_leads_to_it_alone(browser: Browser, world: 
 
     async def asked() -> str:
         key_id, _ = await world.api.new_key(home.project_id, "inference")
-        return await world.api.new_request(home.project_id, key_id, status=200, total_ms=12)
+        return await world.api.new_request(home.project_id, key_id, status=200, total_ms=120_000)
 
     request_id = world.do(asked())
     container = world.container(home, "chat", "RUNNING", ready=1, logs=[f"done {request_id} in 12 ms"])
@@ -80,7 +80,8 @@ def test_a_line_that_names_a_request_leads_to_it_alone(browser: Browser, world: 
     async def belongs() -> None:
         await world.api.execute(
             "UPDATE request_records SET container_id = r.container_id, replica_id = r.id, ended = 'completed', "
-            "started_at = now() - interval '2 s' FROM replicas r WHERE r.container_id = :container AND request_id = :id",
+            # It was under way when the line was printed, however long ago that is.
+            "started_at = now() - interval '120 s' FROM replicas r WHERE r.container_id = :container AND request_id = :id",
             container=container,
             id=request_id,
         )
