@@ -132,7 +132,7 @@ def test_a_user_sees_no_admin_action(browser: Browser, world: World) -> None:
 def test_an_organization_without_projects_can_be_entered(browser: Browser, world: World) -> None:
     """Whoever was invited elsewhere still has their own, in which there is nothing yet."""
     host = world.home("host@example.com", "Host", "shared")
-    guest = world.home("guest@example.com", "Guest", "gone")
+    guest = world.home("enters@example.com", "Guest", "gone")
     world.do(world.api.execute("DELETE FROM projects WHERE id = :id", id=guest.project_id))
     world.do(world.api.join(host.organization_id, guest.user_id))
     shared = world.do(world.api.new_project(host.organization_id, "joined", guest.user_id))
