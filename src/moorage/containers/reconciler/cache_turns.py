@@ -69,5 +69,5 @@ async def record_warm(session: AsyncSession, loaded: Loaded, plan: Plan, funded:
         for move in plan.transitions
         if move.to is ReplicaState.READY and move.replica_id not in funded.kept_back
     ]
-    versions = {row.engine: max(row.version, 0) for row in sorted(ready, key=lambda row: row.version)}
+    versions = {row.engine: row.version for row in sorted(ready, key=lambda row: row.version)}
     await note_warm(session, loaded.container.id, versions)

@@ -23,6 +23,8 @@ from moorage.engines.docker.disk import opened_inodes
 from moorage.engines.docker.observe import moment_of
 from moorage.kit.ids import ContainerId, InstallationId, ReplicaId
 
+_REMOVAL_TIMEOUT_S = 600.0
+"""Deleting hundreds of gigabytes in small files takes a while."""
 _RUNS = ("running", "paused", "restarting", "created")
 _OPEN_TO_ALL = 0o777
 """Whoever the image runs as. The way to it is the engine's data folder, which is root's."""
@@ -154,10 +156,6 @@ class Caches:
                 if exc.status != 404:
                     raise
         return True
-
-
-_REMOVAL_TIMEOUT_S = 600.0
-"""Deleting hundreds of gigabytes in small files takes a while."""
 
 
 def _cache_mounts(inspected: Mapping[str, Any]) -> list[Mapping[str, Any]]:
