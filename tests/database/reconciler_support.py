@@ -148,6 +148,11 @@ class Machine(SimulatedMachine):
         self.put(replace(self._found(replica_id), ends_at=self.clock.now(), exit_code=exit_code))
         self.settle()
 
+    def find_a_place(self, replica_id: str) -> None:
+        """It has waited and fetched long enough, and runs from now on."""
+        now = self.clock.now()
+        self.put(replace(self._found(replica_id), waits_until=now, started_at=now))
+
     def lose(self, replica_id: str) -> None:
         """It is gone without a trace."""
         self.drop(self._found(replica_id))

@@ -529,7 +529,7 @@ async def test_one_that_waits_for_the_machine_of_its_local_image_says_so(fleet: 
 
 async def test_waiting_and_pulling_are_waited_for_and_what_fails_later_is_told(fleet: Fleet) -> None:
     fleet.world.machine.schedulable = False
-    fleet.second.waits_s, fleet.second.tells_failures_later = 0.5, True
+    fleet.second.waits_s, fleet.second.tells_failures_later = 3600, True
     await fleet.describe()
     async with leading(fleet) as alive:
         container_id = await fleet.world.create()
@@ -537,6 +537,8 @@ async def test_waiting_and_pulling_are_waited_for_and_what_fails_later_is_told(f
         [requested] = await fleet.world.replicas(container_id)
         assert (requested.state, requested.host) == ("requested", None)
         assert fleet.second.started_count == 1
+        fleet.second.waits_s = 0
+        fleet.second.find_a_place(requested.id)
 
         async def serves() -> bool:
             await alive.round(container_id)
