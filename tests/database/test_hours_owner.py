@@ -107,7 +107,7 @@ async def test_a_restart_that_fails_in_that_gap_leaves_what_serves_paid(world: W
         await world.ask(service.restart_container, container_id)
         await rounds(world, controller, container_id, 8)
         row = await world.container(container_id)
-        assert (row.state, row.failed_generation) == ("RUNNING", row.generation), row.message
+        assert (row.state, row.resumed_generation) == ("RUNNING", row.generation), row.message
         await charged_once_an_hour(world, 2)
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moorage.containers.plan import LOOK_AGAIN_S, make_plan
-from moorage.containers.states import LIVE, ContainerState, DesiredState, Reason, ReplicaState
+from moorage.containers.states import LIVE, ContainerState, DesiredState, Reason, ReplicaState, TrialStep
 from moorage.containers.verdict import Probe, ProbeFailure, Verdict
 from moorage.containers.views import ContainerView, Plan, ReplicaView
 from moorage.engines.base import ListeningSocket, ObservedReplica, ReplicaPhase
@@ -469,11 +469,34 @@ def test_a_restart_that_fails_leaves_the_old_replica_serving() -> None:
     assert plan.failed
     assert plan.state is ContainerState.RUNNING
     assert plan.verdict is not None
-    assert "still serve" in plan.verdict.message
+    assert plan.verdict.message.startswith("The restart failed, so it goes on as before.")
     assert "rep_0" not in moves(plan)
+    assert plan.resume is not None
     # The next pass reads what this one wrote.
     later = replace(restarted, failed_generation=2, last_failure=plan.verdict)
     assert make_plan(later, [old], NOW).verdict == plan.verdict
+    resumed = replace(restarted, generation=3, failed_generation=2, serving_generation=3)
+    told = make_plan(replace(resumed, restart_failure=plan.verdict), [replace(old, generation=3)], NOW)
+    assert (told.state, told.verdict, told.resume) == (ContainerState.RUNNING, plan.verdict, None)
+
+
+def test_what_does_not_serve_any_more_is_not_gone_back_to() -> None:
+    failed = container(
+        generation=2, serving_generation=1, failed_generation=2, last_failure=Verdict(Reason.EXITED, "Ended.")
+    )
+    old = replica(ReplicaState.ROUTED)
+    assert make_plan(failed, [old], NOW).resume is not None
+    gone = make_plan(failed, [replace(old, state=ReplicaState.STARTING)], NOW)
+    assert (gone.state, gone.resume) == (ContainerState.FAILED, None)
+    for other in (
+        replace(failed, desired_state=DesiredState.STOPPED),
+        replace(failed, desired_state=DesiredState.DELETED),
+        replace(failed, trial=TrialStep.PREPARE),
+        replace(failed, asleep_since=NOW),
+        # It would be refused again at once, with every pass.
+        replace(failed, approval=Verdict(Reason.REPLICA_LIMIT_REFUSED, "Refused.")),
+    ):
+        assert make_plan(other, [old], NOW).resume is None
 
 
 def test_without_room_for_both_an_old_replica_goes_first_one_at_a_time() -> None:

@@ -8,6 +8,7 @@ const KINDS: Record<string, string> = {
   "container.fix": "Fix applied",
   "container.start": "Start asked for",
   "container.restart": "Restart asked for",
+  "container.restart_failed": "Restart given up",
   "container.stop": "Stop asked for",
   "container.delete": "Delete asked for",
   "container.draft_save": "Changes staged",

@@ -79,6 +79,10 @@ class ContainerRow(Base):
     """The change of a setting that is offered with it; gone once the settings are others."""
     serving_generation: Mapped[int] = mapped_column(default=0)
     """The newest generation that had a replica at the endpoint."""
+    serving_image: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
+    """That it runs, as `trial.py` keeps one: a restart that fails has fetched another. None where that is not known."""
+    resumed_generation: Mapped[int] = mapped_column(default=0, server_default="0")
+    """What serves became this one when a restart failed; for as long as it is the newest, that is worth saying."""
     unready_since: Mapped[datetime | None]
     """Since when no replica of a container that once served is at the endpoint."""
     image_generation: Mapped[int] = mapped_column(default=0)

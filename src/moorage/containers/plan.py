@@ -53,7 +53,7 @@ REPLACE_AFTER = timedelta(seconds=60)
 LOOK_INSIDE_AFTER = timedelta(seconds=1)
 """A server that is not up by then gets looked at from inside, to say why."""
 WAITS_FOR_A_MACHINE = "No machine has room for it yet. It starts as soon as one has."
-_RESTART_FAILED = "The restart failed and the replicas from before it still serve."
+_RESTART_FAILED = "The restart failed, so it goes on as before."
 LOOK_AGAIN_S = 5.0
 """For waits that somebody else ends and that a lost notification must not make endless."""
 
@@ -93,6 +93,7 @@ def make_plan(container: ContainerView, replicas: Sequence[ReplicaView], now: da
         exchange=container.trial is TrialStep.STOP and not _present(seen) and _wants_to_run(container),
         proven=proven,
         go_back=(failure or container.last_failure) if gives_up else None,
+        resume=(failure or container.last_failure) if _resumes(container, seen) else None,
         create_slots=create_slots,
         hold_slots=hold_slots,
         transitions=(*moves, *drains.values()),
@@ -453,7 +454,7 @@ def _make_room(
 def _wanted_generation(container: ContainerView, seen: Sequence[ReplicaView]) -> int | None:
     """The generation whose replicas should run; None when none should.
 
-    A generation that was given up leaves the one before it serving, if that still does.
+    A generation that was given up leaves the one before it serving, if that still does: `_resumes`.
     """
     if not _wants_to_run(container) or container.trial is TrialStep.STOP or container.asleep:
         return None
@@ -461,9 +462,29 @@ def _wanted_generation(container: ContainerView, seen: Sequence[ReplicaView]) ->
         return container.generation
     if container.beside is not None:
         return container.beside.old_generation
+    return container.serving_generation if _still_serves(container, seen) else None
+
+
+def _still_serves(container: ContainerView, seen: Sequence[ReplicaView]) -> bool:
+    """What a restart was to take over from."""
     before = container.serving_generation
-    still_serving = any(replica.generation == before and replica.state in SERVING for replica in seen)
-    return before if before != container.generation and still_serving else None
+    return before != container.generation and any(
+        replica.generation == before and replica.state in SERVING for replica in seen
+    )
+
+
+def _resumes(container: ContainerView, seen: Sequence[ReplicaView]) -> bool:
+    """A restart was given up, and what it was to take over from serves: that is the deployment again, so what ends of it is
+    replaced, and it scales, moves and sleeps like any other. One that the operator refused would be refused again at once."""
+    given_up = container.failed_generation == container.generation and _wants_to_run(container)
+    refused = container.approval is not None and container.approval.reason is Reason.REPLICA_LIMIT_REFUSED
+    return (
+        given_up
+        and not refused
+        and not container.asleep
+        and container.trial is None
+        and _still_serves(container, seen)
+    )
 
 
 def _runs(container: ContainerView) -> bool:
@@ -532,12 +553,19 @@ def _describe(
     if plan.go_back is not None:
         state = ContainerState.RUNNING if routed else ContainerState.STARTING
         return replace(plan, state=state, verdict=_went_back(plan.go_back))
+    if plan.resume is not None:
+        state = ContainerState.RUNNING if routed else ContainerState.STARTING
+        return replace(plan, state=state, verdict=_of_a_restart(plan.resume))
     if container.failed_generation == container.generation:
         verdict = failure or container.last_failure
         if not routed:
             return replace(plan, state=ContainerState.FAILED, verdict=verdict)
         return replace(plan, state=ContainerState.RUNNING, verdict=verdict and _of_a_restart(verdict))
-    went_back = _went_back(container.trial_failure) if container.trial_failure is not None else None
+    went_back = None
+    if container.trial_failure is not None:
+        went_back = _went_back(container.trial_failure)
+    elif container.restart_failure is not None:
+        went_back = _of_a_restart(container.restart_failure)
     if container.asleep:
         return replace(plan, state=ContainerState.RUNNING, verdict=went_back)
     if plan.in_doubt:

@@ -129,6 +129,21 @@ def go_back(row: ContainerRow) -> None:
     put_image(row, image)
 
 
+def resume(row: ContainerRow) -> int:
+    """The restart failed: what served all the time is the deployment again. Which one that was."""
+    served = row.serving_generation
+    row.generation += 1
+    row.resumed_generation = row.generation
+    row.unready_since = None
+    if row.serving_image is not None:
+        put_image(row, row.serving_image)
+    return served
+
+
+def note_serving(row: ContainerRow) -> None:
+    row.serving_generation, row.serving_image = row.generation, image_of(row)
+
+
 def failed(row: ContainerRow, verdict: Verdict, now: datetime) -> None:
     row.trial_failure = {
         "reason": verdict.reason,

@@ -88,6 +88,8 @@ class ContainerView:
     """How far the application of a draft has come."""
     trial_failure: Verdict | None = None
     """Why the last draft that was applied was given up."""
+    restart_failure: Verdict | None = None
+    """Why the last restart was given up, of which what served before it is what is left."""
     beside: Beside | None = None
     """Of a trial with `rolling`, from the moment that its settings are the container's."""
     bringing_image: bool = False
@@ -195,6 +197,8 @@ class Plan:
     """What was beside the version before it has served well for long enough: that one goes."""
     go_back: Verdict | None = None
     """The settings on trial failed, for this reason: those from before become the container's again."""
+    resume: Verdict | None = None
+    """The restart failed, for this reason: what served all the time is the deployment again."""
     create_slots: tuple[int, ...] = ()
     """Insert a row in `requested`; the engine hears of it only after the commit."""
     transitions: tuple[Transition, ...] = ()

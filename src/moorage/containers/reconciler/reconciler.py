@@ -204,6 +204,8 @@ class ContainersReconciler:
             if plan.awake and as_asked:
                 await record_awake(session, loaded.container, plan)
             await trials.advance(session, loaded, plan, tried)
+            if plan.resume is not None and as_asked:
+                await trials.resume(session, loaded.container, plan.resume)
             if as_asked:
                 await tell_of_failure(session, self.keyring, self.settings, loaded, plan)
         for move in both.transitions:
@@ -364,9 +366,8 @@ class ContainersReconciler:
         # What ended before it slept says nothing about how it wakes.
         failures = [one for one in loaded.failures if row.woken_at is None or one.ended_at > row.woken_at]
         last_failure = failures[-1].verdict if failures else None
-        if row.failed_generation == row.generation and row.failure_reason is not None:
-            fix = Fix.from_json(row.failure_fix)
-            last_failure = Verdict(Reason(row.failure_reason), row.failure_message or "", fix)
+        if row.failed_generation == row.generation:
+            last_failure = _failure(row) or last_failure
         return ContainerView(
             desired_state=loaded.desired_state,
             desired_replicas=row.desired_replicas,
@@ -395,6 +396,7 @@ class ContainersReconciler:
             allowance_spent=self._funding.allowance_spent(loaded),
             trial=trial_step(row),
             trial_failure=_trial_failure(row),
+            restart_failure=_failure(row) if row.resumed_generation == row.generation else None,
             beside=self._beside(loaded),
             doubt=doubted.verdict,
             room_for=room_for,
@@ -569,6 +571,13 @@ def _is_there(replica: ReplicaRow, seen: Seen) -> bool:
     observed = seen.engine.get(replica.id)
     running = observed is not None and observed.phase is ReplicaPhase.RUNNING
     return running or replica.id in seen.busy
+
+
+def _failure(row: ContainerRow) -> Verdict | None:
+    """Why the last generation that was given up was."""
+    if row.failure_reason is None:
+        return None
+    return Verdict(Reason(row.failure_reason), row.failure_message or "", Fix.from_json(row.failure_fix))
 
 
 def _trial_failure(row: ContainerRow) -> Verdict | None:

@@ -32,6 +32,7 @@ from moorage.containers.probe_history import ProbeRun
 from moorage.containers.reconciler.funding import Funded
 from moorage.containers.reconciler.loading_repository import Loaded
 from moorage.containers.states import ContainerState, DesiredState, ReplicaState
+from moorage.containers.trial import image_of
 from moorage.containers.verdict import Verdict
 from moorage.containers.versions.repository import HAS_CANARY, note_image
 from moorage.containers.views import ENGINE_SILENT, Plan, Transition
@@ -328,9 +329,10 @@ async def list_gpu_users(session: AsyncSession, engines: Collection[str]) -> dic
 
 
 async def image_refs_in_use(session: AsyncSession) -> set[str]:
-    """Of what runs or is to run, of a draft on trial, and of what it would go back to."""
+    """Of what runs or is to run, of a draft on trial, and of what it, or a restart, would go back to."""
     row = ContainerRow
-    refs = (row.image_ref, row.trial_image["ref"].astext, row.fallback["image"]["ref"].astext)
+    kept = (row.trial_image, row.fallback["image"], row.serving_image)
+    refs = (row.image_ref, *(image["ref"].astext for image in kept))
     wanted = (row.deleted_at.is_(None)) & (row.desired_state == DesiredState.RUNNING)
     found = await session.execute(select(*refs).where(wanted).distinct())
     return {ref for refs_of_one in found for ref in refs_of_one if ref is not None}
@@ -453,7 +455,12 @@ async def _write_container(session: AsyncSession, loaded: Loaded, plan: Plan, va
         (replica.generation for replica in loaded.replicas if replica.id in routed), default=0
     )
     if newest_routed > row.serving_generation:
-        values["serving_generation"] = newest_routed
+        # Of an earlier one it is not known any more, once the image of this one was found.
+        known = row.image_generation <= newest_routed
+        values |= {
+            "serving_generation": newest_routed,
+            "serving_image": image_of(row) if known else None,
+        }
     coming_back = plan.state is ContainerState.STARTING and row.serving_generation == row.generation
     # While its engine fails or its replicas are in doubt, no time runs against it.
     counts = coming_back and not plan.in_doubt and plan.verdict != ENGINE_SILENT

@@ -119,7 +119,7 @@ async def _advance_canary(session: AsyncSession, row: ContainerRow, canary: Cana
         await _drop(session, row, rollout, canary.drop)
     elif canary.promote is not None:
         trial.promote(row, await database_now(session))
-        row.serving_generation = row.generation
+        trial.note_serving(row)
         await _move_in(session, row)
         _due(row)
         message = f"{canary.promote} Version {rollout.version} takes over."
@@ -165,6 +165,22 @@ async def _go_back(session: AsyncSession, row: ContainerRow, why: Verdict) -> No
     await notify(session, ROUTES, about=row.id)
 
 
+async def resume(session: AsyncSession, before: ContainerRow, why: Verdict) -> None:
+    """A restart failed. Whoever asked for another one meanwhile, or stopped it, is not outrun."""
+    row = await lock_container(session, before.id)
+    if (row.generation, row.desired_state) != (before.generation, DesiredState.RUNNING) or trial.is_on_trial(
+        row
+    ):
+        return
+    served = trial.resume(row)
+    if row.serving_image is not None:
+        await versions.note_image(session, row.id, row.version, row.serving_image)
+    await _adopt(session, row, served)
+    _due(row)
+    _record(session, row, "container.restart_failed", why.reason, why.message)
+    await notify(session, ROUTES, about=row.id)
+
+
 async def _adopt(session: AsyncSession, row: ContainerRow, old_generation: int) -> None:
     """What served all the time is this deployment: the same settings and the same image. Only what is missing of it is
     started."""
@@ -179,7 +195,7 @@ async def _adopt(session: AsyncSession, row: ContainerRow, old_generation: int) 
     )
     states = (await session.execute(adopted)).scalars().all()
     if any(state in SERVING for state in states):
-        row.serving_generation = row.generation
+        trial.note_serving(row)
 
 
 async def _give_up(session: AsyncSession, row: ContainerRow, verdict: Verdict, outcome: str) -> None:
