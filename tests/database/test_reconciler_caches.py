@@ -6,14 +6,16 @@ from typing import Any
 import pytest
 from machines_support import SECOND, Fleet, change, leading, new_fleet, rounds, serving
 from reconciler_support import SETTINGS, Life, WatchedEngine, World, life, new_world
-from sqlalchemy import select
+from sqlalchemy import select, text
 from test_reconciler_canary import canary
 from test_reconciler_drafts import draft
 
+from moorage.autoscaling.repository import startup_times_s
 from moorage.containers import service
 from moorage.containers.disk import LastLook
 from moorage.containers.models import ActivityRow, CacheRow
 from moorage.containers.service import delete_container, restart_container, stop_container
+from moorage.containers.unpaid_starts_repository import unpaid_starts_microusd
 from moorage.engines.base import LOCAL_ENGINE, DiskSpace, HeldCache
 from moorage.kit.database import Database
 from moorage.kit.errors import EngineError
@@ -65,8 +67,18 @@ async def test_twenty_replicas_download_once(world: World) -> None:
         progress = (await world.container(container_id)).progress
         assert progress is not None
         assert progress["waiting"] == 19, "and that is said"
+        await change(
+            world, "UPDATE replicas SET waits_since = now() - interval '1 hour' WHERE waits_since IS NOT NULL"
+        )
         world.machine.health_status = 200
-        await serving(alive, container_id, 20)
+        routed = await serving(alive, container_id, 20)
+        waited = [one for one in routed if one.waits_since is not None]
+        assert len(waited) == 19
+        assert all(one.turn_at is not None and one.turn_at > one.created_at for one in waited)
+        await change(world, "UPDATE replicas SET created_at = created_at - interval '1 hour'")
+        async with world.database.reading() as session:
+            took_s = (await startup_times_s(session, [container_id]))[container_id]
+        assert took_s < 600, "how long a start takes is not how long the first one took before it"
         assert world.machine.downloads == [container_id]
         await world.ask(restart_container, container_id)
         await serving(alive, container_id, 20)
@@ -81,6 +93,27 @@ async def test_who_fills_it_fails_and_so_does_the_deployment_at_once(world: Worl
         row = await world.container(container_id)
         assert (row.state, row.reason) == ("FAILED", "exited")
         assert world.machine.started_count == 1
+
+
+async def test_room_that_is_held_behind_one_that_never_comes_up_is_counted(world: World) -> None:
+    """Else whoever lets the first one hang has the machines of twenty for the price of one."""
+    world.machine.health_status = 503
+    async with life(world, WatchedEngine(world.machine)) as alive:
+        container_id = await world.create(MODEL, replicas=20, cache=CACHE, health_timeout_s=3600)
+        await rounds(alive, container_id, 5)
+        await change(
+            world,
+            "UPDATE replicas SET waits_since = waits_since - interval '30 minutes', "
+            "started_at = started_at - interval '30 minutes'",
+        )
+        query = text(
+            "SELECT price_per_hour_microusd * 20 * extract(epoch FROM least(interval '30 minutes', "
+            "now() - date_trunc('day', now(), 'UTC')))::float8 / 3600 FROM instance_types WHERE name = 'cpu-nano'"
+        )
+        async with world.database.reading() as session:
+            of_twenty = float((await session.execute(query)).scalar_one())
+            used = await unpaid_starts_microusd(session, world.project.organization_id)
+        assert of_twenty <= used <= of_twenty * 1.1 + 1
 
 
 async def test_a_restart_does_not_wait_for_a_first_one_that_hangs(world: World) -> None:

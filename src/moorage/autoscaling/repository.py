@@ -105,9 +105,10 @@ async def replica_facts(session: AsyncSession, container_ids: Sequence[str]) -> 
 
 
 async def startup_times_s(session: AsyncSession, container_ids: Sequence[str]) -> dict[str, float]:
-    """The median of what the newest replicas of each container took from their row to their first passed probe."""
+    """The median of what the newest replicas of each container took from their row to their first passed probe. What waited for
+    another to fill its cache says how long a start takes from then on: the next one finds it full."""
     row = ReplicaRow
-    took_s = func.extract("epoch", row.ready_at - row.created_at)
+    took_s = func.extract("epoch", row.ready_at - func.coalesce(row.turn_at, row.created_at))
     place = func.row_number().over(partition_by=row.container_id, order_by=row.created_at.desc())
     newest = (
         select(row.container_id, took_s.label("took_s"), place.label("place"))

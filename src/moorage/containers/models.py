@@ -186,6 +186,10 @@ class ReplicaRow(Base):
     port_released_at: Mapped[datetime | None]
     engine_id: Mapped[str | None]
     created_at: Mapped[CreatedAt]
+    waits_since: Mapped[datetime | None]
+    """That it has room, and does not begin because another fills the cache of its machine first."""
+    turn_at: Mapped[datetime | None]
+    """When it need not wait any more."""
     started_at: Mapped[datetime | None]
     ready_at: Mapped[datetime | None]
     routed_at: Mapped[datetime | None]

@@ -3,11 +3,12 @@
 from collections.abc import Collection, Sequence
 from datetime import timedelta
 
+from sqlalchemy import func, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.catalog.capacity import keeps_caches
 from moorage.containers.caches.repository import note_warm
-from moorage.containers.caches.turns import Turn
+from moorage.containers.caches.turns import Turn, not_their_turn
 from moorage.containers.models import ReplicaRow
 from moorage.containers.reconciler.funding import Funded
 from moorage.containers.reconciler.loading_repository import Loaded
@@ -58,6 +59,25 @@ def about_to_be_deleted(loaded: Loaded, turns: Sequence[Turn]) -> frozenset[str]
         and abs(loaded.now - cache.deleting_at) < DELETED_WITHIN
         and cache.engine not in in_use
     )
+
+
+async def record_turns(session: AsyncSession, loaded: Loaded, seen: Seen) -> None:
+    """Who waits, and whose wait is over: how long it was counts as a start does, if nothing comes of it."""
+    requested = [row for row in loaded.replicas if row.state == ReplicaState.REQUESTED]
+    if not loaded.caches or not requested:
+        return
+    waiting = not_their_turn(turns_of(loaded.replicas, seen), warm_versions(loaded))
+    begins = [row.id for row in requested if row.id in waiting and row.waits_since is None]
+    ends = [
+        row.id
+        for row in requested
+        if row.id not in waiting and row.waits_since is not None and row.turn_at is None
+    ]
+    for ids, column in ((begins, "waits_since"), (ends, "turn_at")):
+        if ids:
+            await session.execute(
+                update(ReplicaRow).where(ReplicaRow.id.in_(ids)).values({column: func.now()})
+            )
 
 
 async def record_warm(session: AsyncSession, loaded: Loaded, plan: Plan, funded: Funded) -> None:

@@ -28,6 +28,7 @@ from moorage.containers.plan import make_plan
 from moorage.containers.reconciler import repository, trials
 from moorage.containers.reconciler.cache_turns import (
     about_to_be_deleted,
+    record_turns,
     record_warm,
     turns_of,
     warm_versions,
@@ -194,6 +195,9 @@ class ContainersReconciler:
             await record_outages(session, loaded, both, funded, self.settings)
             await repository.move_replicas(session, both, funded, probes)
             await record_warm(session, loaded, both, funded)
+            await record_turns(session, loaded, seen)
+            if canary is not None:
+                await record_turns(session, canary, seen)
             created = await self._placing.admit(session, loaded, room, choices, funded_slots(funded, plan))
             if canary is not None and tried is not None:
                 slots = funded_slots(funded, tried.plan)
