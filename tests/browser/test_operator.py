@@ -108,7 +108,9 @@ def test_a_type_is_added_priced_and_no_longer_offered(browser: Browser, world: W
         page.goto(f"{world.url}/operator/machines")
         expect(page.get_by_role("row", name=re.compile("^node-03 "))).to_contain_text("512 GiB")
         page.get_by_role("link", name="Instance types").click()
-        page.get_by_role("button", name="Add").click()
+        # The page before has such a button too.
+        expect(page.get_by_role("heading", name="Instance types")).to_be_visible()
+        page.get_by_role("button", name="Add", exact=True).click()
         dialog = page.get_by_role("dialog")
         dialog.get_by_label("Name").fill("cpu-harbour")
         dialog.get_by_label("Price per hour in USD").fill("0.0125")

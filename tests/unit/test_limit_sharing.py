@@ -185,6 +185,18 @@ def test_the_part_of_one_that_is_gone_is_used_once_it_is_forgotten() -> None:
     assert 180 * 4 <= world.pass_seconds(4 * WINDOW_S, {"a": 500}, chance) <= 200 * 4
 
 
+def test_one_that_had_everything_and_is_gone_is_not_waited_for() -> None:
+    """Its database was restored elsewhere: nobody will ever forget it there, or hear of it."""
+    world = world_of(200, "a")
+    world.cut_off = frozenset({"a"})
+    chance = random.Random(5)
+    world.pass_seconds(15, {}, chance)
+    world.join("b")
+    world.pass_seconds(8, {}, chance)
+    assert world.gateways["b"].divisor == 2
+    assert world.pass_seconds(WINDOW_S, {"b": 500}, chance) == 100
+
+
 def test_without_the_database_each_has_its_part_again_after_a_while() -> None:
     world = world_of(200, "a", "b")
     chance = random.Random(5)

@@ -22,7 +22,6 @@ ALONE_AFTER_S = 10.0
 """Without an agreement for so long, a gateway enforces no more than the equal part."""
 _SURELY_ALONE_S = 20.0
 """And a window later no less either: by then the others have let it have that."""
-LONGEST_WINDOW_S = 60
 _FLOOR_PER_GATEWAY = 20
 """Of the equal part, what one that nobody uses keeps: one in so many."""
 
@@ -108,19 +107,20 @@ def next_divisor(divisor: int, peers: Collection[Peer]) -> int:
     gateways = len(peers) + 1
     if gateways >= divisor:
         return gateways
-    left = 1 - sum(Fraction(1, _divides_by(peer, gateways, LONGEST_WINDOW_S)) for peer in peers)
+    left = 1 - sum(Fraction(1, _divides_by(peer, gateways)) for peer in peers)
     return min(divisor, max(gateways, math.ceil(1 / left))) if left > 0 else divisor
 
 
-def _divides_by(peer: Peer, gateways: int, window_s: int) -> int:
-    """One that had all of each limit and is not heard of any more was probably replaced. To wait for it would be to stand still."""
-    if peer.divisor is None or (peer.divisor == 1 and peer.silent_s > _SURELY_ALONE_S + window_s):
+def _divides_by(peer: Peer, gateways: int) -> int:
+    """One that had all of each limit and is not heard of any more was probably replaced: its database was restored elsewhere, or
+    its machine is gone. It would never give anything back, so whoever waited for it would refuse what comes for nothing."""
+    if peer.divisor is None or (peer.divisor == 1 and peer.silent_s > _SURELY_ALONE_S):
         return gateways
     return peer.divisor
 
 
 def _held_by(limit: Limit, peer: Peer, part: Part | None, gateways: int) -> int:
-    usual = equal_part(limit.requests, _divides_by(peer, gateways, limit.window_s))
+    usual = equal_part(limit.requests, _divides_by(peer, gateways))
     if part is None or peer.divisor is None or peer.silent_s > _SURELY_ALONE_S + limit.window_s:
         return usual
     return part.held if peer.silent_s <= ALONE_AFTER_S else max(part.held, usual)
@@ -132,7 +132,7 @@ def _target(limit: int, mine: Part, talking: Mapping[str, Part], peers: Mapping[
     gateways = len(peers) + 1
     floor = max(1, limit // (_FLOOR_PER_GATEWAY * gateways))
     silent = [peer for peer in peers.values() if peer.divisor is None or peer.silent_s > ALONE_AFTER_S]
-    kept = sum(equal_part(limit, _divides_by(peer, gateways, LONGEST_WINDOW_S)) for peer in silent)
+    kept = sum(equal_part(limit, _divides_by(peer, gateways)) for peer in silent)
     left = limit - kept - (len(peers) - len(silent) - len(talking)) * floor
     wishes = sorted(_wish(part, limit, floor) for part in talking.values())
     wish = _wish(mine, limit, floor)
