@@ -8,6 +8,8 @@ forgotten before each seed, so that nothing that ran before is felt.
 """
 
 import contextlib
+import os
+import signal
 import socket
 import struct
 from dataclasses import dataclass, field
@@ -86,6 +88,8 @@ class Backends:
     """By statement: what it says."""
     free: dict[int, Backend] = field(default_factory=dict)
     lent: set[int] = field(default_factory=set)
+    stopped: set[int] = field(default_factory=set)
+    """Processes of Postgres that wait for a lock; by their ids."""
     sign_of_life: bytes = b""
     """The answer to a question that is always answered alike."""
     made: int = 0
@@ -129,6 +133,20 @@ class Backends:
         while asking.recv(4096):
             pass
         asking.close()
+
+    def stop(self, pid: int) -> None:
+        os.kill(pid, signal.SIGSTOP)
+        self.stopped.add(pid)
+
+    def let_go_on(self, pid: int) -> None:
+        os.kill(pid, signal.SIGCONT)
+        self.stopped.discard(pid)
+
+    def let_all_go_on(self) -> None:
+        """One that stands still would keep Postgres from ending."""
+        for pid in sorted(self.stopped):
+            with contextlib.suppress(ProcessLookupError):  # It has ended meanwhile.
+                self.let_go_on(pid)
 
     def close(self) -> None:
         for backend in self.free.values():

@@ -33,6 +33,8 @@ _OPTIONS = (
     "deadlock_timeout=1h",  # Whom it ends would depend on the real clock: `wire.py` finds circles itself.
     "jit=off",
     "plan_cache_mode=force_generic_plan",  # Otherwise how often a statement ran before decides about its plan.
+    "max_parallel_workers_per_gather=0",  # Workers hand their rows on as they find them.
+    "synchronize_seqscans=off",  # Where a scan begins would depend on where others are, also on those of the seed before.
     "shared_buffers=64MB",
     "wal_level=minimal",
     "max_wal_senders=0",
@@ -111,8 +113,11 @@ def postgres() -> Iterator[Server]:
         partitions = frozenset(name for (name,) in plain.query(_PARTITIONS) if name is not None)
         plain.close()
         backends = Backends(path)
-        yield Server(server.dsn, path, partitions, backends)
-        backends.close()
+        try:
+            yield Server(server.dsn, path, partitions, backends)
+            backends.close()
+        finally:
+            backends.let_all_go_on()
     finally:
         asyncio.run(server.stop())
         shutil.rmtree(home)

@@ -3,8 +3,8 @@
 asyncpg writes to a transport; this one sends what it is given, waits for the whole answer while the loop stands still,
 and hands it on after a virtual delay that the seed decides. So Postgres never works on two statements at once, and how
 long it takes in real time changes nothing. The one thing that it cannot answer at once is a statement that waits for a
-lock: Postgres is asked who blocks it, the statement is left waiting, and whenever a transaction ends, those that
-waited are asked again, in their order.
+lock: Postgres is asked who blocks it, the statement is left waiting, its server process is stopped, and whenever a transaction
+ends, those that waited and need not any more go on, one after the other in their order.
 
 Only the framing of Postgres's protocol is read: a type, a length, a body.
 """
@@ -216,6 +216,7 @@ class PostgresTransport(asyncio.Transport):
         self._patience: asyncio.TimerHandle | None = None
         self._is_refused = False
         """Its statement waits in a circle, and is the one that ends it."""
+        self._is_cancelled = False
         if process is not None:
             process.at_death.append(self.die)
 
@@ -291,10 +292,17 @@ class PostgresTransport(asyncio.Transport):
 
     def ask_again(self) -> bool:
         """Whether a statement that waited for a lock goes on."""
-        if not self._is_readable(0) and self._wire.blockers_of(self.pid):
+        if self._wire.blockers_of(self.pid):
             return False
+        self._let_go_on()
         self._collect()
         return self not in self._wire.blocked
+
+    def be_cancelled(self) -> None:
+        """Its client has told Postgres to cancel what it waits for."""
+        self._is_cancelled = True
+        self._let_go_on()
+        self._collect()
 
     def fetch_notifications(self) -> None:
         """Postgres sends them to an idle connection when it likes; asked for something, it sends them before it
@@ -447,8 +455,9 @@ class PostgresTransport(asyncio.Transport):
     def _send_cancel(self, data: bytes) -> None:
         self._wire.backends.cancel(data)
         self._end(None)
-        for transport in list(self._wire.blocked):
-            transport.ask_again()
+        pid = struct.unpack("!I", data[8:12])[0]
+        for transport in [one for one in self._wire.blocked if one.pid == pid]:
+            transport.be_cancelled()
 
     def _collect(self) -> None:
         """The answer, up to where Postgres waits for us again."""
@@ -471,6 +480,7 @@ class PostgresTransport(asyncio.Transport):
             self._wire.blocked.remove(self)
         answer, self._answer = self._answer[self._asked_from :], b""
         self._unasked = 0
+        self._is_cancelled = False
         if self._is_refused:
             self._is_refused = False
             answer = answer.replace(_CANCELLED, _DEADLOCK)
@@ -531,8 +541,12 @@ class PostgresTransport(asyncio.Transport):
     def _is_blocked(self) -> bool:
         """Whoever waits in a queue for one row waits for one after the other, and may for a moment be seen to wait for
         nobody: then it keeps its place, because no seed decides about that moment."""
-        if self._is_refused or not self._wire.blockers_of(self.pid) or self._is_readable(0):
+        ends = self._is_refused or self._is_cancelled
+        if ends or not self._wire.blockers_of(self.pid) or self._is_readable(0):
             return False
+        # When a transaction ends, Postgres wakes everybody who waits for it at once, and whichever the machine lets run first
+        # gets the next row. So whoever waits stands still until it is its turn.
+        self._wire.backends.stop(self.pid)
         if self not in self._wire.blocked:
             self._wire.lock_waits += 1
             self._wire.heard(self._process, self._sql, "waits for a lock")
@@ -547,8 +561,12 @@ class PostgresTransport(asyncio.Transport):
         would choose by the real clock, so it is told not to look for circles (`server.py`)."""
         self._wire.monitor.query(f"SELECT pg_cancel_backend({self.pid})")
         self._is_refused = True
+        self._let_go_on()
         self._wire.refused.append((self._process.name if self._process else "nobody", self._sql))
         self._collect()
+
+    def _let_go_on(self) -> None:
+        self._wire.backends.let_go_on(self.pid)
 
     def _is_readable(self, within_s: float) -> bool:
         assert self._backend is not None, "it has been greeted"
@@ -618,6 +636,7 @@ class PostgresTransport(asyncio.Transport):
         if self in self._wire.blocked:
             self._wire.blocked.remove(self)
             self._wire.monitor.query(f"SELECT pg_terminate_backend({self.pid})")
+            self._let_go_on()
             self._wire.backends.lose(self._backend)
         elif self._copies or self._is_lost:
             self._wire.backends.lose(self._backend)
