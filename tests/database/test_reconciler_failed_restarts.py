@@ -66,9 +66,9 @@ async def test_what_served_is_the_deployment_again_and_whole(fleet: Fleet) -> No
         # And the next restart is one like any other.
         await let(fleet, "second", Intake.OPEN)
         await fleet.world.ask(service.restart_container, container_id)
+        await rounds(alive, container_id, 20)
         new = await serving(alive, container_id, 4)
-        while {one.generation for one in new} != {4}:
-            new = await serving(alive, container_id, 4)
+        assert {one.generation for one in new} == {4}
         row = await fleet.world.container(container_id)
         assert (row.state, row.reason, row.message) == ("RUNNING", None, None)
 

@@ -493,6 +493,8 @@ def test_what_does_not_serve_any_more_is_not_gone_back_to() -> None:
         replace(failed, desired_state=DesiredState.DELETED),
         replace(failed, trial=TrialStep.PREPARE),
         replace(failed, asleep_since=NOW),
+        # Nothing could be started for it, and an image that is not found would end what serves.
+        replace(failed, serving_image_known=False),
         # It would be refused again at once, with every pass.
         replace(failed, approval=Verdict(Reason.REPLICA_LIMIT_REFUSED, "Refused.")),
     ):

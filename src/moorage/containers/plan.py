@@ -300,7 +300,7 @@ def _deployment_failure(
     """
     if not _runs(container):
         return None
-    if container.approval is not None and container.approval.reason is Reason.REPLICA_LIMIT_REFUSED:
+    if _is_refused(container):
         return container.approval
     if _in_doubt(seen):
         return None
@@ -477,14 +477,18 @@ def _resumes(container: ContainerView, seen: Sequence[ReplicaView]) -> bool:
     """A restart was given up, and what it was to take over from serves: that is the deployment again, so what ends of it is
     replaced, and it scales, moves and sleeps like any other. One that the operator refused would be refused again at once."""
     given_up = container.failed_generation == container.generation and _wants_to_run(container)
-    refused = container.approval is not None and container.approval.reason is Reason.REPLICA_LIMIT_REFUSED
     return (
         given_up
-        and not refused
+        and not _is_refused(container)
+        and container.serving_image_known
         and not container.asleep
         and container.trial is None
         and _still_serves(container, seen)
     )
+
+
+def _is_refused(container: ContainerView) -> bool:
+    return container.approval is not None and container.approval.reason is Reason.REPLICA_LIMIT_REFUSED
 
 
 def _runs(container: ContainerView) -> bool:

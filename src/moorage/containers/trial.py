@@ -131,12 +131,12 @@ def go_back(row: ContainerRow) -> None:
 
 def resume(row: ContainerRow) -> int:
     """The restart failed: what served all the time is the deployment again. Which one that was."""
+    assert row.serving_image is not None, "only what is known can be started again"
     served = row.serving_generation
     row.generation += 1
     row.resumed_generation = row.generation
     row.unready_since = None
-    if row.serving_image is not None:
-        put_image(row, row.serving_image)
+    put_image(row, row.serving_image)
     return served
 
 

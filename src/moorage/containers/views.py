@@ -88,6 +88,8 @@ class ContainerView:
     """How far the application of a draft has come."""
     trial_failure: Verdict | None = None
     """Why the last draft that was applied was given up."""
+    serving_image_known: bool = True
+    """What the generation that serves runs can be started again, whatever a restart has found since."""
     restart_failure: Verdict | None = None
     """Why the last restart was given up, of which what served before it is what is left."""
     beside: Beside | None = None

@@ -400,6 +400,7 @@ class ContainersReconciler:
             allowance_spent=self._funding.allowance_spent(loaded),
             trial=trial_step(row),
             trial_failure=_trial_failure(row),
+            serving_image_known=row.serving_image is not None,
             restart_failure=_failure(row) if row.resumed_generation == row.generation else None,
             beside=self._beside(loaded),
             doubt=doubted.verdict,

@@ -168,13 +168,11 @@ async def _go_back(session: AsyncSession, row: ContainerRow, why: Verdict) -> No
 async def resume(session: AsyncSession, before: ContainerRow, why: Verdict) -> None:
     """A restart failed. Whoever asked for another one meanwhile, or stopped it, is not outrun."""
     row = await lock_container(session, before.id)
-    if (row.generation, row.desired_state) != (before.generation, DesiredState.RUNNING) or trial.is_on_trial(
-        row
-    ):
+    same = (row.generation, row.desired_state) == (before.generation, DesiredState.RUNNING)
+    if not same or trial.is_on_trial(row) or row.serving_image is None:
         return
     served = trial.resume(row)
-    if row.serving_image is not None:
-        await versions.note_image(session, row.id, row.version, row.serving_image)
+    await versions.note_image(session, row.id, row.version, row.serving_image)
     await _adopt(session, row, served)
     _due(row)
     _record(session, row, "container.restart_failed", why.reason, why.message)
