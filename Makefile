@@ -3,11 +3,12 @@
 # Where it is set, every process of the tests would compile again what has changed since the setup.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: up down clean test test-long test-cluster simulate prove-simulation prove-leaders prove-machines prove-updates prove-sleep prove-doors prove-models prove-steady check console image chart unit bench lock
+.PHONY: up down clean wheel deb prove-packages test test-long test-cluster simulate prove-simulation prove-leaders prove-machines prove-community prove-updates prove-sleep prove-doors prove-models prove-stories prove-steady check console handbook image chart unit bench lock
 
 up:
 	@scripts/setup run
 	@scripts/console build
+	@scripts/handbook build
 	@.venv/bin/moor up
 
 down:
@@ -26,6 +27,7 @@ check:
 	.venv/bin/mypy
 	.venv/bin/mypy bench
 	.venv/bin/mypy deploy/image
+	.venv/bin/mypy deploy/packages
 	.venv/bin/lint-imports
 	@scripts/console check
 
@@ -37,19 +39,42 @@ console:
 	@scripts/setup run
 	@scripts/console build
 
+# What is served at /docs, from docs/ and from the code.
+handbook:
+	@scripts/setup run
+	@scripts/handbook build
+
 # Moorage's own container image, from Debian's packages and what is here: build/moorage-VERSION.tar. MORE="--name registry.example.com/moorage:1"
-image: console
+image: console handbook
 	@.venv/bin/python deploy/image/build.py $(MORE)
+
+# The wheel, with console and handbook in it: build/packages/moorage-VERSION-py3-none-any.whl.
+wheel: console handbook
+	@.venv/bin/python deploy/packages/wheel.py
+
+# The Debian package for the release with that Python (3.11: Debian 12, 3.13: Debian 13), and the wheel that is in it.
+PYTHON ?= 3.11
+
+deb: console handbook
+	@.venv/bin/python deploy/packages/deb.py --python $(PYTHON)
+
+# As root, on Debian; about 15 minutes. Both packages in fresh Debians with systemd: installed, booted again, backed up, removed,
+# restored. BASE=folder keeps the Debians for the next time; RELEASE=trixie with PYTHON=3.13.
+RELEASE ?= bookworm
+
+prove-packages: deb
+	@scripts/setup dev
+	MOORAGE_TEST_BASE=$(BASE) MOORAGE_TEST_RELEASE=$(RELEASE) .venv/bin/pytest -s -m proof tests/service
 
 # The chart in deploy/helm follows from src/moorage/entrypoints/kubernetes.
 chart:
 	@scripts/setup dev
 	.venv/bin/python -m moorage.entrypoints.kubernetes.chart deploy/helm/moorage
 
-test: check console
+test: check console handbook
 	.venv/bin/pytest -n 2 -m "not long and not proof"
 
-test-long: console
+test-long: console handbook
 	@scripts/setup dev
 	.venv/bin/pytest -n 2 -m long
 
@@ -84,6 +109,11 @@ prove-machines:
 	@scripts/setup dev
 	.venv/bin/python -m tests.machines $(BASE)
 
+# As root, on Debian; about 25 minutes. BASE as above.
+prove-community:
+	@scripts/setup dev
+	.venv/bin/python -m tests.machines.community $(BASE)
+
 # About 5 minutes: a hundred requests to a container that sleeps, with kill -9 of each part while they wait, and the figures.
 prove-sleep: console
 	@scripts/setup dev
@@ -99,7 +129,8 @@ prove-doors:
 	@scripts/setup dev
 	.venv/bin/pytest -s -m proof tests/kubernetes/test_address_reuse.py
 
-UV = $(or $(shell command -v uv),.venv/tools/bin/uv)
+# With the machine's own certificates, as in scripts/setup.
+UV = UV_SYSTEM_CERTS=1 UV_NATIVE_TLS=1 $(or $(shell command -v uv),.venv/tools/bin/uv)
 
 # About 2 minutes, and up to 3 GB to download: the parameters of real configurations, counted anew with `transformers` in an
 # environment of its own that goes afterwards, and Moorage's own count held to them.
@@ -109,6 +140,11 @@ prove-models:
 	$(UV) pip install --quiet --no-cache --python "$$folder/environment/bin/python" --require-hashes -r requirements-models.lock && \
 	HF_HUB_OFFLINE=1 HF_HOME="$$folder" "$$folder/environment/bin/python" tests/models/count_with_transformers.py
 	.venv/bin/pytest -q tests/models/test_parameters.py
+
+# About 10 minutes: a thousand stories of buyers and owners against an oracle, and machines at random. MOORAGE_TEST_SEEDS=1-500 for more machines.
+prove-stories:
+	@scripts/setup dev
+	.venv/bin/pytest -n 2 -m "proof or long" tests/database/test_earnings_stories.py tests/database/test_machines_at_random.py
 
 TIMES ?= 50
 
@@ -134,3 +170,4 @@ lock:
 	$(COMPILE) --group models -o requirements-models.lock
 	$(COMPILE) pyproject.toml --group build --group dev -o requirements-dev.lock
 	$(COMPILE) pyproject.toml --group build --group dev --group bench -o requirements-bench.lock
+	$(COMPILE) --group handbook -c requirements-bench.lock -o requirements-handbook.lock

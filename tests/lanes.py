@@ -13,7 +13,7 @@ from xdist.scheduler import LoadScopeScheduling
 _NEEDS_ENGINE = re.compile(r"tests/(acceptance|engine|browser)/|[^:]*_docker\.py")
 """A browser stands in this lane too: it breaks off what it loads when a network interface comes or goes, and every
 container that starts or ends is one (ERR_NETWORK_CHANGED)."""
-LONG_S = 15
+LONG_S = 5
 """What `make test` allows one test."""
 
 

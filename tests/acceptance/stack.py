@@ -76,6 +76,7 @@ class Stack:
             # How fast the tests ask is a matter of the machine, and all of them ask from one address.
             "MOORAGE_API_REQUESTS_PER_S_PER_SOURCE": "100000",
             "MOORAGE_API_SHARE_PERCENT": "100",
+            "MOORAGE_STARTS_PER_MINUTE": "1000",
             "MOORAGE_CLI_CONFIG": str(self.home.parent / f"{self.home.name}.cli.toml"),
             "MOORAGE_URL": self.api_url,
             "PYTHONUNBUFFERED": "1",
@@ -91,7 +92,7 @@ class Stack:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        until(self._ready_or_dead, "moor up says that it is ready", timeout_s=120)
+        until(self._ready_or_dead, "moor up says that it is ready", timeout_s=4 * PATIENCE_S)
 
     def interrupt(self) -> None:
         """Ctrl-C."""
@@ -110,6 +111,9 @@ class Stack:
         )
         assert not check or done.returncode == 0, f"moor {arguments}: {done.stdout}{done.stderr}"
         return done
+
+    def json(self, *arguments: str) -> Any:
+        return json.loads(self.moor(*arguments, "--json").stdout)
 
     def operator(self) -> httpx.Client:
         return self.client((self.home / "operator-key").read_text().strip())
@@ -136,7 +140,12 @@ class Stack:
         return pid
 
     def sign_up(self, email: str) -> "Person":
-        """As a new user: a code by mail (read where the operator reads it), an organization, a project."""
+        """As a new user, with a project."""
+        admin = self.sign_in(email)
+        return Person(self, admin.api, admin.new_project())
+
+    def sign_in(self, email: str) -> "Admin":
+        """By a code that was mailed, read where the operator reads it. Who is new has an organization then."""
         anonymous = self.client()
         assert anonymous.post("/auth/email/start", json={"email": email}).status_code == 202
         with self.operator() as operator:
@@ -145,9 +154,7 @@ class Stack:
         assert code is not None
         signed_in = anonymous.post("/auth/email/verify", json={"email": email, "code": code[1]}).json()
         client = self.client(signed_in["session_token"])
-        organization = client.get("/organizations").json()["items"][0]
-        project = client.post(f"/organizations/{organization['id']}/projects", json={"name": "first"}).json()
-        return Person(self, client, project["id"])
+        return Admin(client, client.get("/organizations").json()["items"][0]["id"])
 
     def _ready_or_dead(self) -> bool:
         assert self.process is not None
@@ -156,10 +163,28 @@ class Stack:
 
 
 @dataclass
+class Admin:
+    """Of an organization."""
+
+    api: httpx.Client
+    organization_id: str
+
+    def new_project(self) -> str:
+        """Its id."""
+        made = self.api.post(f"/organizations/{self.organization_id}/projects", json={"name": "first"})
+        assert made.status_code == 201, made.text
+        return str(made.json()["id"])
+
+
+@dataclass
 class Person:
     stack: Stack
     api: httpx.Client
     project_id: str
+
+    @property
+    def organization_id(self) -> str:
+        return str(self.api.get(f"/projects/{self.project_id}").json()["organization_id"])
 
     def key(self, **wanted: Any) -> str:
         made = self.api.post(f"/projects/{self.project_id}/api-keys", json={"name": "test", **wanted})

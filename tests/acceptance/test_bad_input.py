@@ -43,6 +43,7 @@ def one_clear_line(done: subprocess.CompletedProcess[str]) -> str:
     return lines[0]
 
 
+@pytest.mark.long
 def test_a_port_in_use(short_folder: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -54,6 +55,7 @@ def test_a_port_in_use(short_folder: Path) -> None:
     assert not (short_folder / "home/postgres").exists(), "nothing was started"
 
 
+@pytest.mark.long
 def test_a_data_folder_that_cannot_be_written_to(short_folder: Path) -> None:
     (short_folder / "file").write_text("")
     line = one_clear_line(moor_up(short_folder, MOORAGE_HOME=str(short_folder / "file/home")))
@@ -61,11 +63,13 @@ def test_a_data_folder_that_cannot_be_written_to(short_folder: Path) -> None:
     assert "MOORAGE_HOME" in line
 
 
+@pytest.mark.long
 def test_a_path_that_is_too_long_for_sockets(short_folder: Path) -> None:
     line = one_clear_line(moor_up(short_folder, MOORAGE_HOME=str(short_folder / ("x" * 100))))
     assert "too long" in line
 
 
+@pytest.mark.long
 def test_a_broken_settings_file(short_folder: Path) -> None:
     (short_folder / "moorage.toml").write_text("api_listen = \n")
     line = one_clear_line(moor_up(short_folder))
@@ -73,18 +77,21 @@ def test_a_broken_settings_file(short_folder: Path) -> None:
     assert not (short_folder / "home").exists()
 
 
+@pytest.mark.long
 def test_a_wrong_setting(short_folder: Path) -> None:
     line = one_clear_line(moor_up(short_folder, MOORAGE_GATEWAY_LISTEN="everywhere"))
     assert "gateway_listen" in line
     assert "host:port" in line
 
 
+@pytest.mark.long
 def test_an_engine_that_does_not_answer(short_folder: Path) -> None:
     done = moor_up(short_folder, MOORAGE_DOCKER_HOST=f"unix://{short_folder}/nobody.sock")
     assert "nobody.sock" in one_clear_line(done)
     assert not (short_folder / "home/postgres").exists(), "nothing was started"
 
 
+@pytest.mark.long
 def test_no_engine_and_no_right_to_install_one(short_folder: Path) -> None:
     """As somebody else than root, with no engine in reach."""
     if Path("/var/run/docker.sock").exists():
@@ -109,6 +116,7 @@ def test_no_engine_and_no_right_to_install_one(short_folder: Path) -> None:
     assert not (home / "postgres").exists(), "nothing was started"
 
 
+@pytest.mark.long
 def test_a_second_moor_up_on_the_same_data(stack: Stack) -> None:
     done = subprocess.run([*MOOR, "up"], env=stack.environment, capture_output=True, text=True, timeout=60)
     line = one_clear_line(done)

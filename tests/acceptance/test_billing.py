@@ -41,6 +41,7 @@ def hours_bought(person: Person) -> int:
     return sum(one["hours"] for one in used["items"])
 
 
+@pytest.mark.long
 def test_what_is_charged(stack: Stack) -> None:
     person = stack.sign_up("payer@example.com")
     failing = person.deploy("failing", env={"CHAT_EXIT_AFTER_S": "0"}, start_command="/no/such/program")

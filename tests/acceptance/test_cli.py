@@ -46,6 +46,7 @@ def test_a_container_from_deploy_to_delete(cli: Stack) -> None:
     assert json.loads(cli.moor("list", "--json").stdout) == []
 
 
+@pytest.mark.long
 def test_logs_follow(cli: Stack) -> None:
     cli.moor("deploy", "-f", EXAMPLE, "--name", "follow")
     found: list[str] = []
@@ -65,6 +66,7 @@ def test_logs_follow(cli: Stack) -> None:
     cli.moor("delete", "follow", "--yes")
 
 
+@pytest.mark.long
 def test_status_and_exit_codes(cli: Stack) -> None:
     assert "ready" in cli.moor("status").stdout
     assert cli.moor("describe", "nothing", check=False).returncode == 7

@@ -2,9 +2,12 @@
 
 from typing import Any
 
+import pytest
+
 from tests.acceptance.stack import Person, until
 
 
+@pytest.mark.long
 def test_the_controller_looks_from_inside(person: Person) -> None:
     chat = person.deploy("patient")
     chat.until_state("RUNNING")

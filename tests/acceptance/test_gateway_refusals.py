@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 import httpx
+import pytest
 
 from tests.acceptance.stack import Deployed, Person, Stack, until
 
@@ -49,6 +50,7 @@ def accepted_key_that_expires(person: Person, chat: Deployed) -> tuple[str, date
     raise AssertionError("no key was accepted before it expired")
 
 
+@pytest.mark.long
 def test_keys_containers_and_states(person: Person, stack: Stack) -> None:
     chat = person.deploy("refusals")
     chat.until_state("RUNNING")

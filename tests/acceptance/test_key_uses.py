@@ -1,8 +1,11 @@
 """What a key's page says of its use, and its own limit, on a running installation."""
 
+import pytest
+
 from tests.acceptance.stack import Person, Stack, until
 
 
+@pytest.mark.long
 def test_last_use_and_limit(person: Person, stack: Stack) -> None:
     path = f"/projects/{person.project_id}/api-keys"
     made = [

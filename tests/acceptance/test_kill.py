@@ -26,6 +26,7 @@ async def engine_containers(stack: Stack, container_id: str) -> list[dict[str, o
 
 
 @pytest.mark.parametrize("victim", ["controller", "api", "gateway", "haproxy", "postgres"])
+@pytest.mark.long
 async def test_a_deployment_survives(person: Person, stack: Stack, victim: str) -> None:
     chat = person.deploy(f"kill {victim}", env={"CHAT_START_DELAY_S": "2"})
     chat.until_state("STARTING")

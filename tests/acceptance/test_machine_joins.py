@@ -1,14 +1,9 @@
 """A second machine, from the printed token to an answer through the gateway: a network, an engine and a node role of its own."""
 
 import asyncio
-import os
 import shutil
-import signal
 import subprocess
-import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import aiodocker
@@ -17,6 +12,7 @@ import pytest
 from moorage.engines.docker.daemon import ensure_own_engine, remove_engine_data, stop_engine
 from moorage.kit.settings import Settings
 from tests.acceptance.conftest import run_stack
+from tests.acceptance.joined_machine import JoinedMachine
 from tests.acceptance.stack import Person, Stack, until
 from tests.folders import folder_for_a_database
 from tests.tls_front import TlsFront, tls_front
@@ -26,64 +22,6 @@ from tests.tunnel.programs import have_tunnel_programs
 HERE, THERE = "10.91.7.1", "10.91.7.2"
 NAME = "rack-7"
 pytestmark = pytest.mark.long
-
-
-@dataclass
-class JoinedMachine:
-    """Its processes see its network, and folders for WireGuard of their own: both ends are on one machine here."""
-
-    place: Place
-    folder: Path
-    engine: Settings
-    docker_host: str
-    certificate: Path
-    running: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
-
-    def command(self, *arguments: str) -> list[str]:
-        private = "for d in /run/wireguard /run/moorage /var/log/moorage; do mkdir -p $d; mount -t tmpfs none $d; done"
-        if not (self.folder / "mounts").exists():
-            (self.folder / "mounts").touch()
-            subprocess.run(["mount", "--bind", self.folder / "mounts", self.folder / "mounts"], check=True)
-            subprocess.run(["mount", "--make-private", self.folder / "mounts"], check=True)
-            inside = f"{private}; touch {self.folder}/mounted"
-            subprocess.run(
-                ["unshare", f"--mount={self.folder}/mounts", "sh", "-c", inside],
-                check=True,
-            )
-        return [
-            "nsenter",
-            f"--net=/run/netns/{self.place.name}",
-            f"--mount={self.folder}/mounts",
-            *arguments,
-        ]
-
-    def node(self, *arguments: str, **environment: str) -> "subprocess.Popen[bytes]":
-        command = self.command(sys.executable, "-m", "moorage.node", *arguments)
-        with open(self.folder / f"{arguments[0]}.log", "ab") as output:
-            return subprocess.Popen(
-                command,
-                env={**os.environ, **environment},
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
-
-    def join(self, url: str, token: str) -> None:
-        here = ("--folder", str(self.folder / "etc"), "--ca-file", str(self.certificate))
-        joining = self.node("join", "--url", url, *here, MOORAGE_JOIN_TOKEN=token)
-        assert joining.wait(60) == 0, (self.folder / "join.log").read_text()
-        settings = self.folder / "etc/node.toml"
-        settings.write_text(f'{settings.read_text()}docker_host = "{self.docker_host}"\n')
-        self.running["tunnel"] = self.node("tunnel", *here)
-        self.serve()
-
-    def serve(self) -> None:
-        self.running["serve"] = self.node("serve", "--settings", str(self.folder / "etc/node.toml"))
-
-    def end(self, name: str) -> None:
-        process = self.running.pop(name)
-        process.send_signal(signal.SIGKILL)
-        process.wait(30)
 
 
 @pytest.fixture
@@ -119,24 +57,14 @@ def machine(tls: TlsFront) -> Iterator[JoinedMachine]:
     place.sh(f"ip link set m{cable} up")
     place.sh(f"ip route add default via {HERE}")
     engine = Settings(home=folder / "engine")
-    made = JoinedMachine(place, folder, engine, place.do(ensure_own_engine(engine, print)), tls.certificate)
+    made = JoinedMachine(place, folder, place.do(ensure_own_engine(engine, print)), tls.certificate)
     try:
         yield made
     finally:
-        for log in folder.glob("*.log"):
-            print(f"== {log.name}", log.read_text()[-3000:], sep="\n")
-        for name in list(made.running):
-            made.end(name)
+        made.end_all()
         place.do(stop_engine(engine))
         place.do(remove_engine_data(engine))
-        # What keeps the tunnel open outlives whoever started it.
-        for pid in subprocess.run(
-            ["ip", "netns", "pids", place.name], capture_output=True, text=True, check=True
-        ).stdout.split():
-            if int(pid) != os.getpid():
-                os.kill(int(pid), signal.SIGKILL)
-        for _ in range(2):  # what it sees of folders, and the file itself
-            subprocess.run(["umount", folder / "mounts"], check=False)
+        made.end_what_is_left()
         subprocess.run(["ip", "link", "delete", f"h{cable}"], check=False)
         place.end()
         shutil.rmtree(folder, ignore_errors=True)

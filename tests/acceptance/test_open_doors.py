@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 import httpx
+import pytest
 
 from tests.acceptance.listening import listening, reachable_by
 from tests.acceptance.stack import Stack
@@ -19,14 +20,15 @@ ANOTHER_USER = 54_321
 VERBS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND", "DEBUG")
 CLOSED = (401, 404, 405)
 OPEN_ROUTES = {
-    "GET /openapi.json", "HEAD /openapi.json", "GET /healthz", "GET /readyz", "GET /sign-in",
+    "GET /openapi.json", "HEAD /openapi.json", "GET /docs", "HEAD /docs", "GET /docs/api", "HEAD /docs/api", "GET /healthz", "GET /readyz", "GET /sign-in",
     "GET /api/v1/auth/providers", "POST /api/v1/auth/email/start", "POST /api/v1/auth/email/verify",
     "POST /api/v1/auth/link/verify", "POST /api/v1/auth/device", "POST /api/v1/auth/device/token",
     "POST /api/v1/webhooks/stripe", "POST /api/v1/machines/join", "GET /api/v1/machines/join.sh",
+    "GET /api/v1/machines/join-community.sh",
     "GET /api/v1/machines/moorage.tar.gz",
 }  # fmt: skip
 NOT_DESCRIBED = (
-    "/openapi.json", "/sign-in", "/device", "/api/v1/webhooks/stripe", "/docs", "/redoc", "/debug", "/debug/pprof",
+    "/openapi.json", "/sign-in", "/device", "/api/v1/webhooks/stripe", "/docs/api", "/docs", "/redoc", "/debug", "/debug/pprof",
     "/admin", "/stats", "/haproxy?stats", "/.env", "/.git/config", "/api", "/api/v1", "/api/v1/internal", "/api/v2/me",
 )  # fmt: skip
 """By the API's description: pages, what a provider calls, and doors that others left open."""
@@ -64,6 +66,7 @@ def test_what_another_user_can_read(stack: Stack) -> None:
     assert [one.name for one in logs if one.stat().st_mode & 0o077] == []
 
 
+@pytest.mark.long
 def test_what_answers(stack: Stack) -> None:
     """Every verb at every path, through the front door."""
     described = httpx.get(f"{stack.api_url}/openapi.json").json()["paths"]

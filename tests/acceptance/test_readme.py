@@ -15,7 +15,7 @@ from tests.acceptance.stack import until
 from tests.ports import free_port
 
 REPOSITORY = Path(__file__).parents[2]
-BUILT_CONSOLE = "src/moorage/console/dist"
+BUILT_PAGES = ("src/moorage/console/dist", "src/moorage/console/dist-handbook")
 
 
 @dataclass
@@ -53,8 +53,9 @@ def fresh(short_folder: Path, docker_host: str) -> Iterator[Fresh]:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(REPOSITORY / name, folder / name)
     # What `make test` has just built from nothing is not built again where the sources are the same.
-    if (REPOSITORY / BUILT_CONSOLE).is_dir():
-        shutil.copytree(REPOSITORY / BUILT_CONSOLE, folder / BUILT_CONSOLE)
+    for built in BUILT_PAGES:
+        if (REPOSITORY / built).is_dir():
+            shutil.copytree(REPOSITORY / built, folder / built)
     kept = {
         name: value for name, value in os.environ.items() if not name.startswith(("MOORAGE_", "VIRTUAL_ENV"))
     }

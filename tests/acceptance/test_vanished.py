@@ -52,17 +52,19 @@ def test_a_restore_on_an_empty_machine_and_replicas_removed_by_hand(short_folder
             shutil.copy2(short_folder / "secret-keys", after.home / "secret-keys")
             after.moor("restore", str(dump))
             asyncio.run(load_image(docker_host, image))
+            images_there_s = time.monotonic()
             after.up()
             token = person.api.headers["Authorization"].removeprefix("Bearer ")
             same = Person(after, after.client(token), person.project_id)
             restored = [Deployed(same, chat.id, chat.url) for chat in chats]
             # Until the controller has looked, the rows tell of the machine that is gone.
-            restored_in_s = serve_again(same, restored, key, without=old)
+            restored_in_s = serve_again(same, restored, key, without=old, since_s=images_there_s)
 
             old = ready_replicas(same, restored)
+            removed_s = time.monotonic()
             removed = asyncio.run(remove_replicas(docker_host))
             assert removed == CONTAINERS * REPLICAS
-            replaced_in_s = serve_again(same, restored, key, without=old)
+            replaced_in_s = serve_again(same, restored, key, without=old, since_s=removed_s)
             for chat in restored:
                 same.api.delete(f"/containers/{chat.id}")
             gone = lambda: all(same.api.get(f"/containers/{one.id}").status_code == 404 for one in restored)  # noqa: E731
@@ -91,17 +93,21 @@ def ready_replicas(person: Person, chats: list[Deployed]) -> set[str]:
     return {one["id"] for items in listed for one in items if one["state"] == "routed"}
 
 
-def serve_again(person: Person, chats: list[Deployed], key: str, *, without: set[str]) -> float:
-    """By replicas that are new."""
+def serve_again(
+    person: Person, chats: list[Deployed], key: str, *, without: set[str], since_s: float
+) -> float:
+    """By replicas that are new, within the time that is promised: counted from `since_s`, with all that was done since."""
 
     def all_are_new() -> bool:
         return all_serve(person, chats) and ready_replicas(person, chats).isdisjoint(without)
 
-    began_s = time.monotonic()
-    until(all_are_new, "all serve again", timeout_s=SERVES_AGAIN_WITHIN_S)
+    left_s = since_s + SERVES_AGAIN_WITHIN_S - time.monotonic()
+    until(all_are_new, "all serve again", timeout_s=left_s)
     for chat in chats:
         assert chat.ask(key).status_code == 200
-    return time.monotonic() - began_s
+    took_s = time.monotonic() - since_s
+    assert took_s <= SERVES_AGAIN_WITHIN_S
+    return took_s
 
 
 async def save_image(docker_host: str, file: Path) -> None:

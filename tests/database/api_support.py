@@ -21,6 +21,7 @@ from moorage.containers.secrets import seal
 from moorage.containers.spec import ContainerSecrets, ContainerSettings, RegistryProvider, ResourceMode
 from moorage.entrypoints.api import create_app
 from moorage.entrypoints.bootstrap import bootstrap
+from moorage.entrypoints.description.document import PROBLEM
 from moorage.entrypoints.tables import metadata
 from moorage.identity.api_keys.models import ApiKeyRow
 from moorage.identity.sessions.repository import create_session
@@ -38,6 +39,7 @@ from moorage.kit.ids import (
     new_invitation_id,
     new_machine_id,
     new_organization_id,
+    new_payout_id,
     new_project_id,
     new_replica_id,
     new_request_id,
@@ -57,6 +59,7 @@ from moorage.tunnel.keys import new_private_key, public_key_of
 from moorage.tunnel.peers import HubEnd
 from moorage.webhooks.models import WebhookRow
 from moorage.webhooks.service import secret_context
+from tests.description import operation
 
 KEYRING = Keyring(((b"\x01" * 4, b"\x02" * 32),))
 BASE_URL = "http://127.0.0.1:8080"
@@ -115,6 +118,7 @@ class Api:
             answer = await client.request(method, path, headers=headers, **how)
         assert answer.headers["x-request-id"], f"{method} {path} has no request id"
         self.answers.append(answer.text)
+        _assert_described(answer)
         return answer
 
     async def post(self, asker: Asker, path: str, body: Any = None, **how: Any) -> httpx.Response:
@@ -253,6 +257,31 @@ class Api:
             id=organization_id,
         )
 
+    async def new_payout(self, organization_id: str) -> str:
+        """That waits for the operator."""
+        payout_id = new_payout_id()
+        details = {"holder": "Acme", "account": "DE021203", "bank": ""}
+        sealed = KEYRING.encrypt(
+            json.dumps(details).encode(), f"payout_accounts.sealed_details:{organization_id}"
+        )
+        about = {"organization_id": organization_id, "sealed": sealed}
+        await self.execute(
+            "INSERT INTO payout_accounts (organization_id, sealed_details, shown_account, changed_at, changed_by) "
+            "VALUES (:organization_id, :sealed, '1203', now(), 'usr') ON CONFLICT DO NOTHING",
+            **about,
+        )
+        # Only one waits at a time.
+        await self.execute(
+            "UPDATE payouts SET state = 'refused', decided_at = now() WHERE state = 'requested'"
+        )
+        await self.execute(
+            "INSERT INTO payouts (id, organization_id, amount_microusd, state, sealed_details, shown_account, requested_by) "
+            "VALUES (:id, :organization_id, 10000, 'requested', :sealed, '1203', 'usr')",
+            id=payout_id,
+            **about,
+        )
+        return payout_id
+
     async def book(
         self,
         organization_id: str,
@@ -266,6 +295,8 @@ class Api:
         """As the ledger would have booked it at that time; the transactions' ids."""
         credit = f"credit:{organization_id}"
         source, target = (credit, "usage") if kind == "usage" else ("bank", credit)
+        if kind == "earning":
+            source, target = "usage", f"earnings:{organization_id}"
         found = await self.rows(
             "WITH booked AS (INSERT INTO ledger_transactions (id, key, kind, organization_id, at, details) "
             "SELECT 'txn_' || k, k, :kind, :organization_id, :at, CAST(:details AS jsonb) "
@@ -489,6 +520,18 @@ def container_body(name: str = "chat", **changes: Any) -> dict[str, Any]:
         "resources": {"mode": "general", "instance_type": SMALL},
         **changes,
     }
+
+
+def _assert_described(answer: httpx.Response) -> None:
+    """Clients know no other errors than those that the description names."""
+    asked = answer.request
+    found = operation(asked.method, asked.url.path)
+    if found is None or answer.headers.get("content-type") != PROBLEM:
+        return
+    code = answer.json()["code"]
+    assert code in found.codes(answer.status_code), (
+        f"{found.method} {found.path} is not described to answer {answer.status_code} {code}"
+    )
 
 
 def route_table(app: FastAPI) -> Iterator[tuple[str, str]]:

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from reconciler_support import OWN_ADDRESS, Life, Machine, WatchedEngine, World, life, new_world
+from reconciler_support import SECOND_ADDRESS, Life, Machine, WatchedEngine, World, life, new_world
 from sqlalchemy import text
 
 from moorage.catalog.repository import replace_nodes
@@ -16,7 +16,6 @@ from moorage.kit.database import Database
 
 SECOND = "mch_second"
 """The name of the second machine's engine."""
-SECOND_ADDRESS = OWN_ADDRESS.replace("127.", "127.1", 1)
 UNREACHABLE = Health("timeout", None, 0)
 
 

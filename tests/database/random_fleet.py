@@ -107,6 +107,12 @@ class RandomFleet:
         for number, away in enumerate((64, 128, -64), start=1):
             self._join(Machine(f"rack-{number}", ".".join([first, str(int(second) + away), *rest])))
 
+    async def begins(self) -> None:
+        await change(self.world, _GPU_TYPE)
+
+    async def ends(self) -> None:
+        await self.heals()
+
     def _add(self, name: str, machine: Machine) -> None:
         machine.memory_bytes, machine.gpus = PLACES * REPLICA_BYTES, GPUS
         engine = WatchedEngine(machine)
@@ -496,10 +502,12 @@ async def _live_until_death(fleet: RandomFleet, steps: int) -> int:
     return steps
 
 
-async def run_story(database: Database, seed: int, steps: int) -> RandomFleet:
+async def run_story(
+    database: Database, seed: int, steps: int, kind: type[RandomFleet] = RandomFleet
+) -> RandomFleet:
     """A seed's story, to its end. Raises `BrokenError` with what happened."""
-    fleet = RandomFleet(await new_world(database), random.Random(seed))
-    await change(fleet.world, _GPU_TYPE)
+    fleet = kind(await new_world(database), random.Random(seed))
+    await fleet.begins()
     lease = await LeaseKeeper(database, "renewals", "test", system_clock).acquire()
     assert lease is not None
     lease.deadline_s = float("inf")
@@ -511,7 +519,7 @@ async def run_story(database: Database, seed: int, steps: int) -> RandomFleet:
         while steps > 0:
             steps = await _live_until_death(fleet, steps)
         async with _leading(fleet):
-            await fleet.heals()
+            await fleet.ends()
     except Exception as exc:
         story = "\n  ".join(fleet.told)
         raise BrokenError(f"seed {seed}: {exc!r}\n  {story}") from exc

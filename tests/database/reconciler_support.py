@@ -82,8 +82,12 @@ NEXT_LIFE_SQL = text("UPDATE leases SET expires_at = now() - interval '1 second'
 ResultT = TypeVar("ResultT")
 
 
-_PID = os.getpid()
-OWN_ADDRESS = f"127.{64 + _PID // 2**16 % 64}.{_PID // 2**8 % 2**8}.{_PID % 2**8}"
+def _address(first: int) -> str:
+    pid = os.getpid()
+    return f"127.{first + pid // 2**16 % 64}.{pid // 2**8 % 2**8}.{pid % 2**8}"
+
+
+OWN_ADDRESS, SECOND_ADDRESS = _address(64), _address(128)
 """Of this process alone: a replica whose port somebody else has begins anew after a pause, and tests that count passes do not wait."""
 
 _LISTENING: list[tuple[asyncio.AbstractEventLoop, socket.socket]] = []
@@ -353,7 +357,7 @@ class World:
                 for server in route.servers
                 if not server.draining
             }
-            await note_seen(session, GATEWAY)
+            await note_seen(session, GATEWAY, held)
             await report(session, GATEWAY, held)
         async with self.database.transaction() as session:
             await release_ports(session)

@@ -10,6 +10,7 @@ import pytest
 from api_support import Api, Home, assert_problem, container_body, new_home
 from api_support import api_fixture as api_fixture
 
+from moorage.billing.top_ups.service import MOST_PENDING_TRANSFERS
 from moorage.catalog.defaults import default_catalogue
 from moorage.kit.clock import system_clock
 from moorage.ledger.check_repository import find_differences
@@ -51,6 +52,11 @@ async def entries(api: Api, home: Home) -> list[dict[str, Any]]:
 async def set_available(api: Api, home: Home, microusd: int) -> None:
     await api.execute(
         "UPDATE credit_accounts SET available_microusd = :a WHERE organization_id = :o",
+        a=microusd,
+        o=home.organization_id,
+    )
+    await api.execute(
+        "UPDATE credit_lots SET amount_microusd = :a WHERE organization_id = :o",
         a=microusd,
         o=home.organization_id,
     )
@@ -243,6 +249,16 @@ async def test_a_bank_transfer_becomes_credit_when_it_is_confirmed(
     exported = await api.get(home.admin, f"/organizations/{home.organization_id}/billing/entries/export")
     amounts = [int(row["amount_microusd"]) for row in csv.DictReader(io.StringIO(exported.text))]
     assert amounts == [received, 20 * USD]
+
+
+async def test_the_operator_looks_through_so_many_announced_transfers_of_one(api: Api, home: Home) -> None:
+    announced = [await announce(api, home) for _ in range(MOST_PENDING_TRANSFERS)]
+    path = f"/organizations/{home.organization_id}/billing/top-ups"
+    body = {"method": "bank_transfer", "amount_microusd": 5 * USD}
+    assert_problem(await api.post(home.admin, path, body), 409, "too_many_top_ups")
+    await api.post(api.operator, f"/operator/bank-transfers/{announced[0]['id']}/expire")
+    answers = await asyncio.gather(*(api.post(home.admin, path, body) for _ in range(3)))
+    assert sorted(answer.status_code for answer in answers) == [201, 409, 409]
 
 
 async def test_an_expired_transfer_is_refused(api: Api, home: Home) -> None:

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import pytest
 from api_support import SMALL, Api, assert_problem, container_body, new_home
 from api_support import api_fixture as api_fixture
 
@@ -102,6 +103,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.long
 async def test_bad_field(api: Api) -> None:
     """Each is named in the answer, and nothing is written."""
     home = await new_home(api)

@@ -40,6 +40,7 @@ async def test_valid(api: Api) -> None:
         health_check={"path": "/health", "timeout_s": 60},
         env={"TOKEN": CANARY, "PORT": "1"},
         infrastructure="any",
+        accept_exposure=True,
     )
     answer = await api.post(home.admin, f"/projects/{home.project_id}/containers", body)
     assert answer.status_code == 201, answer.text

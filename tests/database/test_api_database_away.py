@@ -1,15 +1,17 @@
 """A database that is away is no error of ours: whoever asks is told to come back, and is answered when they do."""
 
 import asyncio
+from typing import Any
 from urllib.parse import urlsplit
 
+import asyncpg
 import pytest
 from api_support import KEYRING, Api, Asker, assert_problem, bearer
 from api_support import api_fixture as api_fixture
 from sqlalchemy import text
 
 from moorage.entrypoints.api import create_app
-from moorage.kit.database import Database
+from moorage.kit.database import Database, connect
 from tests.ports import free_port
 
 DEADLINE_S = 30.0
@@ -35,6 +37,25 @@ async def test_without_a_database_one_is_told_to_come_back(
         assert cause not in read.text + changed.text
     assert "whether" not in read.text
     assert "Look first whether it was carried out" in changed.text
+
+
+async def test_a_connection_that_ends_before_it_was_of_use_says_the_same(
+    api: Api, person: Asker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def connect_and_lose(dsn: str, **how: Any) -> asyncpg.Connection:
+        connection = await connect(dsn, **how)
+        other = await connect(dsn)
+        await other.execute("SELECT pg_terminate_backend($1, 10000)", connection.get_server_pid())
+        await other.close()
+        return connection
+
+    unlucky = Database(api.database.dsn)
+    monkeypatch.setattr("moorage.kit.database.connect", connect_and_lose)
+    cut_off = Api(create_app(api.settings, unlucky, KEYRING), unlucky, api.settings)
+    assert_problem(await cut_off.get(person, "/me"), 503, "unavailable")
+    monkeypatch.undo()
+    assert (await cut_off.get(person, "/me")).status_code == 200
+    await unlucky.close()
 
 
 async def test_a_connection_that_ends_under_a_request_says_the_same(api: Api, person: Asker) -> None:

@@ -4,10 +4,11 @@ from typing import Any
 
 import httpx
 import pytest
-from api_support import SMALL, Api, Home, assert_problem, container_body, new_home
+from api_support import KEYRING, SMALL, Api, Home, assert_problem, container_body, new_home
 from api_support import api_fixture as api_fixture
 
 from moorage.containers.preflight import pinned
+from moorage.containers.secrets import unseal
 from moorage.gateway.repository import Fingerprint, fingerprint, read_named, read_table
 from moorage.gateway.table import GatewayTable
 from moorage.kit.ids import ContainerId
@@ -55,6 +56,37 @@ async def test_valid(api: Api) -> None:
     records = (await api.get(home.admin, f"/containers/{container_id}/activity")).json()["items"]
     assert (records[0]["kind"], records[0]["actor"]) == ("container.edit", home.user_id)
     assert records[0]["details"] == {"fields": sorted(changes)}
+
+
+async def test_a_variable_is_a_secret_or_plain(api: Api) -> None:
+    home = await new_home(api)
+    container_id = await stopped(api, home, plain_env={"LEVEL": "info", "WORKERS": "2"})
+
+    async def shown() -> tuple[dict[str, None], dict[str, str]]:
+        answer = (await api.get(home.admin, f"/containers/{container_id}")).json()
+        return answer["env"], answer["plain_env"]
+
+    async def sealed() -> dict[str, str]:
+        [[secrets]] = await api.rows("SELECT secrets FROM containers WHERE id = :id", id=container_id)
+        return unseal(KEYRING, container_id, secrets).environment
+
+    assert await shown() == ({"KEEP": None, "DROP": None}, {"LEVEL": "info", "WORKERS": "2"})
+    # What covers secrets in logs knows no others.
+    assert await sealed() == {"KEEP": "keep-secret", "DROP": "drop-secret"}
+    changes = {
+        "env": {"WORKERS": "4", "KEEP": "keep-secret"},
+        "plain_env": {"LEVEL": None, "DROP": "said anew", "NEW": "1"},
+    }
+    assert (await patch(api, home, container_id, changes)).status_code == 200
+    assert await shown() == ({"KEEP": None, "WORKERS": None}, {"DROP": "said anew", "NEW": "1"})
+    assert await sealed() == {"KEEP": "keep-secret", "WORKERS": "4"}
+    twice = {"env": {"BOTH": "1"}, "plain_env": {"BOTH": "2"}}
+    for wrong in (twice, {"plain_env": {"1": "x"}}, {"plain_env": {"A": "x" * 40_000}}):
+        problem = assert_problem(await patch(api, home, container_id, wrong), 422, "invalid_input")
+        assert [error["field"] for error in problem["errors"]] == ["plain_env"]
+    large = {f"N{number}": "x" for number in range(150)}
+    both = {"env": large, "plain_env": {f"P{name}": value for name, value in large.items()}}
+    assert_problem(await patch(api, home, container_id, both), 422, "invalid_input")
 
 
 async def test_the_apis_path_reaches_the_gateway(api: Api) -> None:
@@ -127,6 +159,7 @@ async def test_registry_credentials_stay_until_they_are_cleared(api: Api) -> Non
 
 
 @pytest.mark.parametrize("state", ["PENDING", "PULLING", "STARTING", "RUNNING", "STOPPING"])
+@pytest.mark.long
 async def test_not_stopped(api: Api, state: str) -> None:
     home = await new_home(api)
     container_id = await stopped(api, home)

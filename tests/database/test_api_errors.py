@@ -13,7 +13,7 @@ from moorage.kit.database import Database
 
 
 async def test_unknown_path(api: Api) -> None:
-    for path in ("/nothing", "/api/v1/nothing", "/api/v2/me", "/api/v1/containers", "/docs", "/redoc"):
+    for path in ("/nothing", "/api/v1/nothing", "/api/v2/me", "/api/v1/containers", "/redoc"):
         assert_problem(await api.ask(ANONYMOUS, "GET", path), 404, "not_found")
 
 

@@ -5,6 +5,7 @@ from collections import Counter
 from typing import Any
 
 import httpx
+import pytest
 from api_support import Api, Asker, assert_problem, bearer, container_body, new_home
 from api_support import api_fixture as api_fixture
 from log_support import eventually
@@ -154,6 +155,7 @@ async def test_bad_key(api: Api) -> None:
     assert_problem(await post(api, wrong, "/organizations", {"name": "x"}, "k"), 401)
 
 
+@pytest.mark.long
 async def test_every_post_route(api: Api) -> None:
     """From the route table: whatever an admin may post, posted twice, is done once."""
     town = await new_town(api)

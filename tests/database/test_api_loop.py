@@ -16,6 +16,7 @@ from test_api_access import absent_ids
 from moorage.entrypoints.bodies import BodyMiddleware
 from moorage.kit.json_bounds import MOST_LEVELS, MOST_VALUES
 from moorage.kit.web import BodyBounds
+from moorage.machines.repository import MOST_STATE_CHANGES
 from moorage.telemetry.partition_repository import create_partition
 
 JSON = {"Content-Type": "application/json"}
@@ -116,6 +117,7 @@ async def check_bodies(api: Api, served: ServedApi, *, only_declared: bool) -> N
     assert max(hostile.statuses) < 500
 
 
+@pytest.mark.long
 async def test_bodies_where_a_route_has_a_limit_of_its_own(api: Api, served: ServedApi) -> None:
     await check_bodies(api, served, only_declared=True)
 
@@ -156,6 +158,13 @@ async def fill(api: Api, home: Home) -> str:
         "FROM generate_series(1, 8640) AS n",
         container=container_id,
     )
+    # Of three months, one as soon as the last is over.
+    await api.execute(
+        "INSERT INTO container_sleeps (container_id, asleep_at, woken_at, woken_by, replicas, price_per_hour_microusd) "
+        "SELECT :container, at, at + interval '60 seconds', 'usr_1', 1, 10000 "
+        "FROM generate_series(now() - interval '89 days', now(), interval '100 seconds') AS at",
+        container=container_id,
+    )
     for number in range(50):
         old = await api.new_replica(container_id, "removed", node=f"node-{number}")
         await api.execute(
@@ -185,7 +194,8 @@ async def test_answers_of_the_largest_size(api: Api, served: ServedApi) -> None:
             f"metrics of {days} days", partial(hostile.succeed, "GET", metrics, params={"from": since})
         )
     assert len((await hostile.send("GET", metrics)).json()["replicas"]) == 50
-    for path in (f"{logs}?limit=1000", f"{logs}/download", f"{logs}/histogram"):
+    savings = f"/api/v1/containers/{container_id}/savings"
+    for path in (savings, f"{logs}?limit=1000", f"{logs}/download", f"{logs}/histogram"):
         await hostile.check(path, partial(hostile.succeed, "GET", path))
     week = (now - timedelta(days=6.9)).isoformat()
     replay = f"/api/v1/containers/{container_id}/autoscaling/replay"
@@ -195,6 +205,28 @@ async def test_answers_of_the_largest_size(api: Api, served: ServedApi) -> None:
     assert hostile.stalls == []
 
 
+@pytest.mark.long
+async def test_machines_that_come_and_go_all_day(api: Api, served: ServedApi) -> None:
+    """As many as an organization may lend, each with as long a history as it may have."""
+    home = await new_home(api)
+    for _ in range(100):
+        lent = {"infrastructure": "community", "owner_organization_id": home.organization_id}
+        await api.new_machine("probation", standing="probation", **lent)
+    await api.execute(
+        "INSERT INTO machine_state_changes (machine_id, at, state) SELECT id, now() - interval '29 days' + n * interval '3 hours', "
+        "CASE WHEN n % 2 = 0 THEN 'paused' ELSE 'probation' END FROM machines, generate_series(1, :most) AS n",
+        most=MOST_STATE_CHANGES,
+    )
+    hostile = Hostile(served, home)
+    await hostile.warm_up()
+    path = f"/api/v1/organizations/{home.organization_id}/machines?limit=200"
+    assert len((await hostile.send("GET", path)).json()["items"]) == 100
+    await hostile.check("machines", partial(hostile.succeed, "GET", path))
+    await hostile.close()
+    assert hostile.stalls == []
+
+
+@pytest.mark.long
 async def test_a_long_page_of_logs_goes_on_at_its_cursor(api: Api) -> None:
     home = await new_home(api)
     container_id = await fill(api, home)

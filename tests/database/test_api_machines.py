@@ -7,6 +7,7 @@ import shlex
 from collections import Counter
 from typing import Any
 
+import httpx
 import pytest
 from api_support import ANONYMOUS, KEYRING, Api, Asker, assert_problem, bearer, join_body, new_home
 from api_support import api_fixture as api_fixture
@@ -172,20 +173,23 @@ async def test_a_removed_machines_token_lets_nobody_in(cloud: Api) -> None:
     assert_problem(answer, 401, "join_token_refused")
 
 
+async def decided(cloud: Api, body: dict[str, Any]) -> httpx.Response:
+    """Whoever is told that the service is busy asks again: the others keep it busy here."""
+    while (answer := await cloud.post(ANONYMOUS, "/machines/join", body)).status_code == 503:
+        assert_problem(answer, 503, "busy")
+    return answer
+
+
 async def test_of_many_who_bring_one_token_one_gets_in(cloud: Api) -> None:
     token = (await added(cloud))["token"]
-    answers = await asyncio.gather(
-        *(cloud.post(ANONYMOUS, "/machines/join", join_body(token)) for _ in range(20))
-    )
+    answers = await asyncio.gather(*(decided(cloud, join_body(token)) for _ in range(20)))
     assert Counter(answer.status_code for answer in answers) == {200: 1, 401: 19}
     print("of 20 machines with one token at once, 1 got in")
 
 
 async def test_machines_that_join_at_once_share_nothing(cloud: Api) -> None:
     tokens = [(await added(cloud))["token"] for _ in range(8)]
-    answers = await asyncio.gather(
-        *(cloud.post(ANONYMOUS, "/machines/join", join_body(token)) for token in tokens)
-    )
+    answers = await asyncio.gather(*(decided(cloud, join_body(token)) for token in tokens))
     assert [answer.status_code for answer in answers] == [200] * 8, answers[0].text
     assert len({answer.json()["address"] for answer in answers}) == 8
     assert len({answer.json()["name"] for answer in answers}) == 8, "all of them call themselves rack-7"
@@ -333,7 +337,7 @@ async def test_who_may(cloud: Api) -> None:
     home = await new_home(cloud)
     for path in (f"/machines/{machine_id}", "/machines/mch_absent", "/operator/machines"):
         assert_problem(await cloud.get(ANONYMOUS, path), 401)
-        assert_problem(await cloud.get(home.admin, path), 403)
+        assert_problem(await cloud.get(home.admin, path), 403 if path.startswith("/operator") else 404)
     assert_problem(await cloud.get(cloud.operator, "/machines/mch_absent"), 404)
     assert_problem(await cloud.post(cloud.operator, "/machines/mch_absent/pause"), 404)
     assert_problem(await cloud.ask(cloud.operator, "DELETE", "/api/v1/machines/mch_absent"), 404)
@@ -371,8 +375,10 @@ async def test_which_machines_have_an_engine(cloud: Api) -> None:
     states = {state: await _in_state(cloud, state) for state in MachineState}
     async with cloud.database.reading() as session:
         found = {machine.id: machine for machine in await list_engine_machines(session, KEYRING)}
-    assert {machine.state for machine in found.values()} == {"active", "paused", "draining", "lost"}
-    assert {machine.state for machine in found.values() if machine.schedulable} == {"active"}
+    assert {machine.state for machine in found.values()} == {
+        *("verifying", "probation", "active", "paused", "draining", "lost")
+    }
+    assert {machine.state for machine in found.values() if machine.schedulable} == {"probation", "active"}
     assert {machine.state for machine in found.values() if not machine.ready} == {"lost"}
     assert found[states[MachineState.ACTIVE]].credential == "moor_node_test"
     assert "moor_node_test" not in repr(found)

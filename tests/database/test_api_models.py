@@ -96,6 +96,41 @@ async def test_settings_follow_the_type(town: Town) -> None:
     assert found["settings"] == settings[found["instance_type"]]
 
 
+async def test_how_long_a_start_takes_is_told_from_starts_that_were_measured(town: Town) -> None:
+    model, other = town.home, await new_home(town.api, "bob@example.com")
+
+    async def started(who: Home, *steps: tuple[str, int, float]) -> None:
+        for step, size, took_s in steps:
+            await town.api.rows(
+                "INSERT INTO measured_steps (organization_id, infrastructure, instance_type, image, step, bytes, took_s) VALUES "
+                f"('{who.organization_id}', 'operator', 'l40s-48gb', '{image}', '{step}', {size}, {took_s}) RETURNING id"
+            )
+
+    async def told(asker: Home) -> dict[str, Any]:
+        found = await town.resolve(f"hf:{QWEN}", asker)
+        by_name = {one["instance_type"]: one["start"] for one in found["instance_types"]}
+        assert by_name["l4-24gb"] is None, "where it does not fit it does not start"
+        start: dict[str, Any] = by_name["l40s-48gb"]
+        return start
+
+    found = await town.resolve(f"hf:{QWEN}")
+    image, size = found["settings"]["image"], found["model"]["download_bytes"]
+    nothing = {"image_bytes_per_s": None, "download_s": None, "load_s": None, "again_s": None, "own": True}
+    assert await told(model) == nothing
+    await started(
+        other, ("pull", 10**9, 10.0), ("download", 10**9, 5.0), ("load", size, 60.0), ("again", size, 55.0)
+    )
+    of_others = {"own": False, "image_bytes_per_s": 10**8, "download_s": round(size * 5 / 10**9)}
+    assert await told(model) == nothing | of_others, "how fast the lines are, and nothing of what they run"
+    await started(
+        model, ("pull", 10**9, 5.0), ("download", size, 130.0), ("load", size, 50.4), ("again", size, 49.0)
+    )
+    assert await told(model) == {
+        "image_bytes_per_s": 2 * 10**8, "download_s": 130, "load_s": 50, "again_s": 49, "own": True,
+    }  # fmt: skip
+    assert (await told(other))["load_s"] == 60
+
+
 async def test_a_refusal_is_a_sentence(town: Town) -> None:
     for model, body, reason in (
         ("hf:nobody/nothing", {}, "model_not_found"),
@@ -137,7 +172,9 @@ async def test_a_strangers_machine_is_not_agreed_to_by_naming_its_type(town: Tow
     }
     problem = assert_problem(await town.deploy(f"hf:{GGUF}", **wish), 422, "invalid_input")
     assert [one["field"] for one in problem["errors"]] == ["infrastructure"]
-    made = await town.deploy(f"hf:{GGUF}", infrastructure="community", **wish)
+    unsaid = await town.deploy(f"hf:{GGUF}", infrastructure="community", **wish)
+    assert_problem(unsaid, 422, "exposure_not_accepted")
+    made = await town.deploy(f"hf:{GGUF}", infrastructure="community", accept_exposure=True, **wish)
     assert made.status_code == 201, made.text
     assert made.json()["infrastructure"] == "community"
 

@@ -68,6 +68,7 @@ async def world(database: Database) -> World:
     return await new_world(database)
 
 
+@pytest.mark.long
 async def test_containers_of_a_suspended_organization(world: World) -> None:
     """They stop and say why; those that ran run again when it is over, and those that did not do not."""
     async with driven(world, WatchedEngine(world.machine)):

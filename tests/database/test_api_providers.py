@@ -293,6 +293,7 @@ ATTACKS: dict[str, Attack] = {
 
 
 @pytest.mark.parametrize("attack", ATTACKS.values(), ids=list(ATTACKS))
+@pytest.mark.long
 async def test_attack(api: Api, provider: Provider, attack: Attack) -> None:
     answer = await attack(api, provider)
     assert answer.status_code in (401, 403), answer.text

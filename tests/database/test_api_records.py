@@ -1,5 +1,6 @@
 """Every change leaves a record: from the route table, one activity or audit record for each route that changes something."""
 
+import pytest
 from api_support import SAFE_METHODS, Api, bearer
 from api_support import api_fixture as api_fixture
 from test_api_access import (
@@ -26,6 +27,7 @@ RECORDED_ELSEWHERE = {
 """Routes of signed-in people that belong to no organization, or that change nothing."""
 
 
+@pytest.mark.long
 async def test_every_changing_route(api: Api) -> None:
     town = await new_town(api)
     recorded, missing = 0, []

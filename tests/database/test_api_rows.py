@@ -53,6 +53,7 @@ async def few_fixture(api: Api) -> Api:
     return Api(create_app(settings, api.database, KEYRING), api.database, settings)
 
 
+@pytest.mark.long
 async def test_every_route_that_adds_something_counts(few: Api) -> None:
     """The first requests of a new person are answered somehow; from then on each is refused, whatever it says."""
     routes = [one for one in route_table(few.app) if one[0] not in (*SAFE_METHODS, "DELETE")]

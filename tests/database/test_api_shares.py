@@ -155,6 +155,7 @@ async def test_slow_questions_of_one_person_leave_the_others_their_connections(a
     await in_use(api.database, 0)
 
 
+@pytest.mark.long
 async def test_registries_that_answer_nobody_leave_others_their_preflights(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:

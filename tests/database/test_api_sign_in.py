@@ -289,6 +289,7 @@ async def test_link_with_markup(api: Api) -> None:
     assert "<script" not in page.text
 
 
+@pytest.mark.long
 async def test_cookie_without_csrf_token(api: Api) -> None:
     """Every route that changes something, as the route table has it today."""
     home = await new_home(api)

@@ -2,7 +2,8 @@
 asks is answered as in calm."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+import statistics
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 import httpx
@@ -25,12 +26,13 @@ from test_api_access import absent_ids
 
 from moorage.kit.clock import system_clock
 
+Route = tuple[str, str]
 CLIENTS = 200
 LEAST_P99_S = 0.005
 """Below it, a difference is one of the machine."""
 
 
-def routes_of(api: Api, home: Home) -> list[tuple[str, str]]:
+def routes_of(api: Api, home: Home) -> list[Route]:
     ids = absent_ids() | {"organization_id": home.organization_id, "project_id": home.project_id}
     return [
         (method, path.format(**ids)) for method, path in route_table(api.app) if method not in SAFE_METHODS
@@ -60,9 +62,7 @@ async def drip(url: str, asker: Asker, method: str, path: str, connected: asynci
 
 
 @asynccontextmanager
-async def dripping(
-    url: str, askers: Sequence[Asker], routes: Sequence[tuple[str, str]]
-) -> AsyncIterator[None]:
+async def dripping(url: str, askers: Sequence[Asker], routes: Sequence[Route]) -> AsyncIterator[None]:
     """All of them are connected, and have sent a head and their first byte."""
     connected = asyncio.Semaphore(0)
     clients = [
@@ -132,26 +132,62 @@ async def test_all_routes_at_once(api: Api, served: ServedApi) -> None:
         assert held == []
 
 
+def slower_routes(
+    calm_s: Mapping[Route, Sequence[float]], attacked_s: Mapping[Route, Sequence[float]]
+) -> list[Route]:
+    """Those at which somebody else waits for more than twice as long as in calm. A route has too few requests for a
+    percentile of its own, where one hiccup of this machine would decide; so half of its requests decide, and the slowest
+    tenth, against that tenth of all calm windows."""
+    calm = [one for taken_s in calm_s.values() for one in taken_s]
+    return [
+        route
+        for route, taken_s in attacked_s.items()
+        if any(
+            part(taken_s) > 2 * max(part(calm), part(calm_s[route]), LEAST_P99_S)
+            for part in (statistics.median, p90)
+        )
+    ]
+
+
+def p90(taken_s: Sequence[float]) -> float:
+    return sorted(taken_s)[int(len(taken_s) * 0.9)]
+
+
+def test_one_slow_route_is_no_hundredth_of_all() -> None:
+    """Its requests would be within the hundredth that a percentile of all routes leaves out."""
+    routes = [("POST", f"/{number}") for number in range(120)]
+    calm_s = {route: [0.004] * 59 + [0.05] for route in routes}
+    attacked_s = calm_s | {routes[7]: [0.004] * 30 + [0.02] * 30}
+    pooled = [one for taken_s in attacked_s.values() for one in taken_s]
+    assert p99([one for taken_s in calm_s.values() for one in taken_s]) * 2 >= p99(pooled)
+    assert slower_routes(calm_s, attacked_s) == [routes[7]]
+    assert slower_routes(calm_s, calm_s) == []
+
+
 @pytest.mark.long
 @pytest.mark.quiet
 @pytest.mark.timeout(900)
 async def test_each_route_by_all_of_them(api: Api, served: ServedApi) -> None:
     """Calm is the same with the slow clients at a sink that does nothing. Every window counts."""
     home, other = await new_home(api), await new_home(api, "grace@example.com")
-    askers = slow_askers(home)
-    calm_s, attacked_s = list[float](), list[float]()
+    askers, routes = slow_askers(home), routes_of(api, home)
+    calm_s: dict[Route, list[float]] = {route: [] for route in routes}
+    attacked_s: dict[Route, list[float]] = {route: [] for route in routes}
     async with (
         idle_sink() as sink,
         httpx.AsyncClient(base_url=served.url, trust_env=False, timeout=10) as client,
     ):
         await asked(client, other.admin, 50)
-        for route in routes_of(api, home):
+        for route in routes:
             # In turn, so that what else the machine does meets both alike.
-            for url, taken_s in ((sink, calm_s), (served.url, attacked_s)):
+            for url, taken_s in ((sink, calm_s[route]), (served.url, attacked_s[route])):
                 async with dripping(url, askers, [route]):
                     # The loop takes up what came first: when these are answered, all the heads have been read. Two hundred
                     # of them in one moment are a crowd, which the gateway's limits are for; here it is about slowness.
                     await asked(client, other.admin, 5)
                     taken_s += await asked(client, other.admin, 60)
-    print(f"p99: calm {p99(calm_s) * 1000:.1f} ms, attacked {p99(attacked_s) * 1000:.1f} ms")
-    assert p99(attacked_s) <= 2 * p99(calm_s)
+    calm = p99([one for taken_s in calm_s.values() for one in taken_s])
+    attacked = p99([one for taken_s in attacked_s.values() for one in taken_s])
+    print(f"p99 of {len(routes)} routes: calm {calm * 1000:.1f} ms, attacked {attacked * 1000:.1f} ms")
+    assert attacked <= 2 * calm
+    assert slower_routes(calm_s, attacked_s) == []

@@ -50,3 +50,30 @@ async def test_a_lost_machine_is_not_its_fault(api: Api) -> None:
     home = await new_home(api)
     container_id = await failed(api, home, 6, reason="node_lost")
     assert (await api.post(home.admin, f"/containers/{container_id}/start")).status_code == 202
+
+
+async def test_starts_have_a_pace_and_stops_have_none(api: Api) -> None:
+    home = await new_home(api)
+    created = await api.post(home.admin, f"/projects/{home.project_id}/containers", container_body())
+    container_id = str(created.json()["id"])
+    for _ in range(3):
+        for verb in ("stop", "start"):
+            answer = await api.post(home.admin, f"/containers/{container_id}/{verb}")
+            assert answer.status_code == 202, answer.text
+    for _ in range(3):
+        assert (await api.post(home.admin, f"/containers/{container_id}/restart")).status_code == 202
+    for verb in ("start", "restart"):
+        refused = await api.post(home.admin, f"/containers/{container_id}/{verb}")
+        problem = assert_problem(refused, 429, "too_many_starts")
+        assert "6 times within a minute" in problem["detail"]
+        assert 1 <= int(refused.headers["retry-after"]) <= 60
+    other = await api.post(
+        home.admin, f"/projects/{home.project_id}/containers", container_body(name="other")
+    )
+    assert (await api.post(home.admin, f"/containers/{other.json()['id']}/restart")).status_code == 202
+    assert (await api.post(home.admin, f"/containers/{container_id}/stop")).status_code == 202
+    assert_problem(await api.post(home.admin, f"/containers/{container_id}/start"), 429, "too_many_starts")
+    await api.execute("UPDATE activities SET at = at - interval '1 minute'")
+    assert (await api.post(home.admin, f"/containers/{container_id}/start")).status_code == 202
+    gone = await api.ask(home.admin, "DELETE", f"/api/v1/containers/{container_id}")
+    assert gone.status_code == 202

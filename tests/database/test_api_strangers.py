@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import pytest
 from api_support import ANONYMOUS, Api
 from api_support import api_fixture as api_fixture
 from test_api_access import ROUTES, absent_ids
@@ -14,6 +15,7 @@ USUAL_DOORS = (
 )  # fmt: skip
 
 
+@pytest.mark.long
 async def test_every_verb_at_every_path(api: Api) -> None:
     open_to_all = {route for route, rule in ROUTES.items() if rule == "anybody"}
     # A HEAD is a GET without its body.

@@ -127,6 +127,7 @@ async def test_gateways_add_up(world: World) -> None:
     assert await town.replicas() == 3
 
 
+@pytest.mark.long
 async def test_a_silent_gateway_keeps_its_value_until_it_is_gone(world: World) -> None:
     town = await new_town(world, scale_down_delay_s=10)
     async with world.database.transaction() as session:
@@ -273,6 +274,7 @@ async def test_a_policy_must_make_sense(world: World, sent: dict[str, int], fiel
     assert refused.value.fields[0].field == field
 
 
+@pytest.mark.long
 async def test_the_containers_reconciler_makes_it_true(world: World) -> None:
     """Up to four replicas and back to one, each drained, with the real plan on the simulated engine."""
     engine = Engine(world.machine)

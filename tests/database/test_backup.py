@@ -90,6 +90,7 @@ async def test_down_and_up_again_on_a_filled_database(api: Api, database_dsn: st
     print(f"{rows} rows in {len(there)} tables went down and up again, 0 lost")
 
 
+@pytest.mark.long
 async def test_a_migration_leaves_the_database_as_it_was_in_a_file(
     database: Database, database_dsn: str, postgres_dsn: str, short_folder: Path
 ) -> None:

@@ -88,6 +88,7 @@ async def test_two_at_once_then_again(empty_dsn: str, tmp_path: Path) -> None:
     await connection.close()
 
 
+@pytest.mark.long
 async def test_it_waits_for_the_database_and_not_for_ever(empty_dsn: str, tmp_path: Path) -> None:
     one, port = parse_dsn(empty_dsn), free_port()
     by_port = Dsn(one.user, one.password, one.database, (("127.0.0.1", port),), {}).text()

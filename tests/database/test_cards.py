@@ -12,6 +12,7 @@ from stripe_stand_in import SECRET_KEY, WEBHOOK_SECRET, Event, Stripe, serving, 
 
 from moorage.billing.cards.provider import card_provider
 from moorage.billing.cards.reconciler import EVERYTHING, CardPaymentsReconciler
+from moorage.billing.cards.service import MOST_OPEN_PAGES
 from moorage.entrypoints.api import create_app
 from moorage.entrypoints.bootstrap import bootstrap
 from moorage.kit.clock import system_clock
@@ -167,19 +168,10 @@ async def test_a_refund_of_what_was_spent_is_owed(api: Api, stripe: Stripe) -> N
     home = await new_home(api)
     made = await top_up(api, home)
     await deliver(api, stripe.pay(session_of(made)))
-    credit = {"organization_id": home.organization_id}
-    await api.execute(
-        "INSERT INTO ledger_transactions (id, key, kind, organization_id, details) "
-        "VALUES ('txn_s', 'spent', 'refund', :organization_id, '{}')",
-        **credit,
-    )
-    await api.execute(
-        "INSERT INTO ledger_entries VALUES ('txn_s', 'credit:' || :organization_id, -60000000), "
-        "('txn_s', 'card', 60000000)",
-        **credit,
-    )
-    await api.execute("UPDATE credit_accounts SET available_microusd = available_microusd - 60000000 "
-                      "WHERE organization_id = :organization_id", **credit)  # fmt: skip
+    async with api.database.transaction() as session:
+        organization_id = home.organization_id
+        spent = Posting("spent", Kind.REFUND, organization_id, credit_of(organization_id), CARD, 60 * USD)
+        await post(session, spent)
     refunded = stripe.refund(stripe.intent_of(session_of(made)), 5000)
     for _ in range(3):
         assert (await deliver(api, refunded)).status_code == 200
@@ -251,6 +243,25 @@ async def test_amounts_that_no_card_can_pay(api: Api, stripe: Stripe, amount: An
     assert_problem(answer, 422, "invalid_input")
     assert stripe.sessions == {}
     assert await state(api, home) == (20 * USD, 0, False)
+
+
+async def test_one_organization_has_few_pages_that_the_provider_is_asked_about(
+    api: Api, stripe: Stripe
+) -> None:
+    home, other = await new_home(api), await new_home(api, "eve@example.com")
+    await api.execute(
+        "INSERT INTO card_payments (id, organization_id, amount_microusd, requested_by, ask_at, automatic) "
+        "SELECT 'top_' || n, :id, 5000000, 'usr_somebody', now(), false FROM generate_series(1, :most) n",
+        id=home.organization_id,
+        most=MOST_OPEN_PAGES,
+    )
+    body = {"method": "card", "amount_microusd": 5 * USD}
+    answer = await api.post(home.admin, f"/organizations/{home.organization_id}/billing/top-ups", body)
+    assert_problem(answer, 409, "too_many_top_ups")
+    assert stripe.sessions == {}
+    await top_up(api, other)
+    await api.execute("UPDATE card_payments SET failed_at = now() WHERE id = 'top_1'")
+    await top_up(api, home)
 
 
 async def test_an_answer_that_got_lost_makes_no_second_page(api: Api, stripe: Stripe) -> None:

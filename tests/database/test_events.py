@@ -122,6 +122,7 @@ async def test_a_pass_that_changed_nothing_is_no_news(site: Site) -> None:
 
 
 @pytest.mark.parametrize("how", ["key revoked", "project removed"])
+@pytest.mark.long
 async def test_the_stream_ends_with_the_right_to_it(
     site: Site, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

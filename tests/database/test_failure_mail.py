@@ -1,5 +1,6 @@
 """A container that fails is told of by mail, once."""
 
+import pytest
 from reconciler_support import KEYRING, WatchedEngine, World, driven, eventually, new_world
 
 from moorage.containers import service
@@ -37,6 +38,7 @@ async def failed(world: World, container_id: str, generation: int) -> None:
     await eventually(lambda: world.nothing_left(container_id), "nothing is left of what failed")
 
 
+@pytest.mark.long
 async def test_a_failure_is_told_of_once(database: Database) -> None:
     world = await new_world(database)
     await new_member(world, "ada", "admin")

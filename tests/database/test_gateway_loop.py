@@ -7,6 +7,7 @@ import threading
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
 from sqlalchemy import text
 
 from moorage.gateway.request_reader import RequestReader
@@ -37,6 +38,7 @@ async def stored(database: Database) -> int:
         return int((await session.execute(text("SELECT count(*) FROM request_records"))).scalar_one())
 
 
+@pytest.mark.long
 async def test_a_flood_of_requests_that_fail(database: Database, short_folder: Path) -> None:
     async with database.transaction() as session:
         for table in repository.TABLES:

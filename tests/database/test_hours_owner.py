@@ -10,6 +10,8 @@ from reconciler_support import KEYRING, SETTINGS, Life, WatchedEngine, World, li
 from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
+from test_reconciler_drafts import draft
+from test_reconciler_rolling import watched_for_long
 from test_renewals import (
     END_SOON,
     PRICE,
@@ -17,6 +19,7 @@ from test_renewals import (
     change,
     charged,
     deploy,
+    leave_credit,
     query,
     renew_all,
     rounds,
@@ -171,6 +174,7 @@ async def test_a_renewal_in_the_middle_of_a_pass_is_bought(world: World) -> None
         await charged_once_an_hour(world, 2)
 
 
+@pytest.mark.long
 async def test_an_hour_that_ends_in_the_middle_of_a_pass_is_replaced(world: World) -> None:
     async def end_the_hour() -> None:
         await change(world, RENEWALS_WERE_AWAY)
@@ -352,3 +356,27 @@ async def test_the_migration_leaves_each_slot_one_hour(world: World, database_ds
     assert await query(world, "SELECT held_microusd FROM credit_accounts") == [(PRICE,)], (
         "what another waits for"
     )
+
+
+async def test_what_is_paid_serves_on_beside_a_new_type_that_cannot_be(world: World) -> None:
+    """Of two versions in one slot, each with an hour of its own type, the new one's is gone and nobody can pay another."""
+    async with life(world, WatchedEngine(world.machine)) as controller:
+        container_id = await deploy(world, controller)
+        (old,) = await world.replicas(container_id, "routed")
+        resources = {
+            "mode": "autoscaling",
+            "instance_type": "cpu-small",
+            "min_replicas": 1,
+            "max_replicas": 1,
+        }
+        await draft(world, container_id, resources=resources)
+        await world.ask(watched_for_long, container_id)
+        await rounds(world, controller, container_id)
+        assert len(await world.replicas(container_id, "routed")) == 2
+        await change(
+            world,
+            "UPDATE hours SET expires_at = now() - interval '1 s', due_at = NULL WHERE instance_type = 'cpu-small'",
+        )
+        await leave_credit(world, 1)
+        await rounds(world, controller, container_id)
+        assert [one.id for one in await world.replicas(container_id, "routed")] == [old.id]

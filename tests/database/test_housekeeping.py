@@ -111,6 +111,17 @@ async def test_decisions_dated_ahead_by_a_wrong_clock_keep_no_container(api: Api
     assert (await count(api, "autoscaling_decisions"), await count(api, "containers")) == (0, 0)
 
 
+async def test_what_starts_took_is_forgotten_with_the_replicas_of_that_time(api: Api) -> None:
+    for days in (0, 29, 31):
+        await api.execute(
+            "INSERT INTO measured_steps (at, organization_id, infrastructure, instance_type, image, step, bytes, took_s) "
+            "VALUES (now() - interval '1 day' * :days, 'org_1', 'operator', 'cpu-nano', 'a', 'pull', 1, 1)",
+            days=days,
+        )
+    await clean(api)
+    assert await count(api, "measured_steps") == 2
+
+
 async def test_what_versions_answered_goes_with_their_container(api: Api) -> None:
     home = await new_home(api)
     container_id = await deleted_container(api, home)

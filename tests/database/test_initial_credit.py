@@ -56,6 +56,7 @@ def change(api: Api, **settings: object) -> None:
     api.app = create_app(api.settings, api.database, KEYRING)
 
 
+@pytest.mark.long
 async def test_spellings_of_one_mailbox(api: Api) -> None:
     homes = [await sign_up(api, email) for email in SPELLINGS]
     assert len({home.user_id for home in homes}) == len(SPELLINGS), "who somebody is stays as it was"
@@ -66,12 +67,14 @@ async def test_spellings_of_one_mailbox(api: Api) -> None:
     assert (await billing(api, homes[0]))[1] is None
 
 
+@pytest.mark.long
 async def test_racing_spellings(api: Api) -> None:
     emails = [f"a.d.a+{number}@{domain}" for number in range(3) for domain in ("gmail.com", "googlemail.com")]
     homes = await asyncio.gather(*(sign_up(api, email) for email in emails))
     assert sorted([(await billing(api, home))[0] for home in homes]) == [0] * 5 + [20]
 
 
+@pytest.mark.long
 async def test_with_a_card(api: Api, stripe: Stripe) -> None:
     """Saved or paid with; each card counts once, and each mailbox, too."""
     change(api, initial_credit="card")
@@ -100,6 +103,7 @@ async def test_with_a_card(api: Api, stripe: Stripe) -> None:
     assert (await billing(api, variant))[0] == 0, "a card does not make another mailbox"
 
 
+@pytest.mark.long
 async def test_one_card_of_many_at_once(api: Api, stripe: Stripe) -> None:
     change(api, initial_credit="card")
     homes = [await sign_up(api, f"person-{number}@example.com") for number in range(4)]

@@ -73,6 +73,7 @@ async def document(api: Api, home: Home, rest: str) -> tuple[Mapping[str, Any], 
     return shown.json(), pdf.content
 
 
+@pytest.mark.long
 async def test_a_month(api: Api, home: Home) -> None:
     chat = await api.new_container(home.project_id, "chat")
     await buy(api, home, chat, 5_000, LAST_MONTH, times=3)
@@ -115,6 +116,7 @@ async def test_a_month(api: Api, home: Home) -> None:
     assert "Preliminary, without a number" in text_of(draft)
 
 
+@pytest.mark.long
 async def test_what_was_issued_never_changes(api: Api, home: Home) -> None:
     chat = await api.new_container(home.project_id, "chat")
     await buy(api, home, chat, 5_000, LAST_MONTH)
@@ -155,6 +157,7 @@ async def test_numbers_have_no_gaps_whoever_issues_at_once(api: Api) -> None:
     print(f"{len(rows)} documents, 3 issuers at once, 0 gaps, 0 twice")
 
 
+@pytest.mark.long
 async def test_receipts(api: Api, home: Home) -> None:
     other = await new_home(api, "other@example.com")
     card = (await api.book(home.organization_id, "card_top_up", 12_500_000, NOW - timedelta(days=2)))[0]

@@ -46,6 +46,7 @@ def folder() -> Iterator[Path]:
     shutil.rmtree(made)
 
 
+@pytest.mark.long
 async def test_a_process_stopped_in_a_transaction_is_overtaken_and_writes_nothing(database: Database) -> None:
     command = [sys.executable, str(Path(__file__).with_name("leader_process.py")), database.dsn]
     old = await asyncio.create_subprocess_exec(

@@ -56,6 +56,7 @@ async def test_one_that_forgets_is_caught(database: Database, monkeypatch: pytes
     recorder.unguarded.clear()
 
 
+@pytest.mark.long
 def test_every_transaction_of_whoever_has_a_lease_begins_with_it() -> None:
     """In every module that names the lease: tests reach what they run, this reads what is written."""
     found, transactions = [], 0

@@ -117,6 +117,7 @@ def mixed_output() -> list[LogChunk]:
 
 
 @pytest.mark.parametrize("second_break", [None, 1, 5])
+@pytest.mark.long
 async def test_broken_at_every_chunk(world: World, second_break: int | None) -> None:
     chunks, container_id = mixed_output(), await world.new_container()
     for first_break in range(len(chunks) + 1):
@@ -133,6 +134,7 @@ async def test_broken_at_every_chunk(world: World, second_break: int | None) -> 
         assert [line.sequence for line in lines] == list(range(len(lines)))
 
 
+@pytest.mark.long
 async def test_a_stream_that_ends_before_its_process(world: World) -> None:
     """It is not the end: the open line is not cut in two, and what comes later is stored."""
     chunks, container_id = mixed_output(), await world.new_container()
@@ -184,6 +186,7 @@ async def test_cancelled_at_every_chunk(world: World) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.long
 async def test_cancelled_at_any_moment(world: World, seed: int) -> None:
     """The moments fall into reads, batches and commits alike."""
     chance = random.Random(seed)
@@ -351,6 +354,7 @@ async def test_lines_that_the_engine_did_not_keep_are_missed_aloud(world: World)
     ]
 
 
+@pytest.mark.long
 async def test_a_flood_that_goes_on_is_not_read_to_its_end(world: World) -> None:
     """It is read at a pace, and from the present again once that is far away; what is missing is said."""
     # As if it had begun to print just before its reader would be too far behind.

@@ -151,6 +151,7 @@ async def test_a_thousand_lines_and_death_at_once(
 
 
 @pytest.mark.parametrize("when", ["while it prints", "after it died"])
+@pytest.mark.long
 async def test_the_controller_is_killed_and_started_again(
     database: Database,
     database_dsn: str,
@@ -195,6 +196,7 @@ async def test_the_controller_is_killed_and_started_again(
 
 
 @pytest.mark.parametrize("ends", ["later", "while no engine is there"])
+@pytest.mark.long
 async def test_docker_is_killed_and_started_again(
     database: Database,
     docker_host: str,

@@ -271,6 +271,7 @@ async def test_a_search_over_http_that_takes_too_long(site: Site, monkeypatch: p
 
 
 @pytest.mark.parametrize("how", ["key revoked", "container deleted"])
+@pytest.mark.long
 async def test_a_stream_ends_with_the_right_to_it(
     site: Site, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

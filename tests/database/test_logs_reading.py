@@ -124,6 +124,13 @@ async def test_filters(world: World, source: Source) -> None:
     assert await texts(world, source, LogFilter(text="a_b")) == ["a_b\\c"]
     assert await texts(world, source, LogFilter(text="b\\c")) == ["a_b\\c"]
     assert await texts(world, source, LogFilter(text="%")) == ["100% done"]
+    everything = await texts(world, source, EVERYTHING)
+    for words, gone in (("get /HEALTH", "GET /health 200"), ("%", "100% done"), ("b\\c", "a_b\\c")):
+        kept = await texts(world, source, LogFilter(exclude=words))
+        assert kept == [line for line in everything if line != gone]
+    assert await texts(world, source, LogFilter(text="GET", exclude="health")) == [
+        line for line in everything if "GET" in line.upper() and "health" not in line.lower()
+    ]
     second, third = BASE + timedelta(seconds=1), BASE + timedelta(seconds=2)
     assert await texts(world, source, LogFilter(from_time=second, to_time=third)) == ["100% done"]
 

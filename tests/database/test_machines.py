@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from api_support import Api
 from api_support import api_fixture as api_fixture
+from machines_support import change
 from reconciler_support import IMAGES, WatchedEngine, World, driven, eventually, life, new_world
 from sqlalchemy import select, text
 
@@ -64,6 +65,7 @@ async def test_a_machine_that_changes_its_name_gives_nothing_away_twice(world: W
         assert [node.name for node in await list_nodes(session)] == ["new-name"]
 
 
+@pytest.mark.long
 async def test_an_image_that_vanished_is_fetched_again(world: World) -> None:
     async with driven(world, WatchedEngine(world.machine)):
         container_id = await world.create()
@@ -85,9 +87,9 @@ async def test_an_image_that_vanished_is_fetched_again(world: World) -> None:
         await eventually(serves_again, "another replica serves, from the image that was fetched again")
         after = await world.container(container_id)
         assert (after.generation, after.image_ref) == (before.generation, before.image_ref)
-        assert after.image_lost_generation == after.generation
 
 
+@pytest.mark.long
 async def test_what_is_fetched_again_is_what_ran(world: World) -> None:
     """Its tag names something else by now; the replicas of one deployment run one image all the same."""
     tagged = "registry.example/chat:1"
@@ -110,10 +112,53 @@ async def test_what_is_fetched_again_is_what_ran(world: World) -> None:
             return [row.id for row in await world.replicas(container_id, "routed")] not in ([], [first.id])
 
         await eventually(serves_again, "another replica serves")
-    after = await world.container(container_id)
-    assert after.image_ref == engine_ref(pinned), "asked for by the digest that ran, not by its tag"
+    assert engine_ref(pinned) in world.machine.pulled, "asked for by the digest that ran, not by its tag"
 
 
+@pytest.mark.long
+async def test_what_serves_from_an_image_that_nobody_has_any_more_goes_on(world: World) -> None:
+    """Pruned from the machine and gone from the registry: that is the end of the replica that needs it, not of its neighbours."""
+    tagged = "registry.example/chat:1"
+    pinned = f"registry.example/chat@{engine_ref(tagged)}"
+    image = SimulatedImage(exposed_ports=(8000,))
+    world.machine.images = {**IMAGES, tagged: image}
+    container_id = await world.create(replicas=2)
+    async with world.database.transaction() as session:
+        row = (await session.execute(select(ContainerRow))).scalar_one()
+        row.settings = {**row.settings, "image": tagged, "registry_provider": "other"}
+    async with life(world, WatchedEngine(world.machine)) as controller:
+
+        async def serving() -> list[str]:
+            return [row.id for row in await world.replicas(container_id, "routed")]
+
+        for _ in range(6):
+            await controller.round(container_id)
+        first, second = await serving()
+        world.machine.pruned.add(engine_ref(tagged))
+        world.machine.end(first)
+
+        async def could_not_be_replaced() -> bool:
+            await controller.round(container_id)
+            ended = await world.replicas(container_id)
+            return any(one.reason == "image_not_found" for one in ended if one.id not in (first, second))
+
+        await eventually(could_not_be_replaced, "its successor ended for want of its image")
+        for _ in range(3):
+            await controller.round(container_id)
+        after = await world.container(container_id)
+        assert (await serving(), after.state, after.failed_generation) == ([second], "RUNNING", 0)
+
+        world.machine.images = {**IMAGES, tagged: image, pinned: image}
+        await change(world, "UPDATE replicas SET ended_at = ended_at - interval '1 hour'")
+
+        async def complete() -> bool:
+            await controller.round(container_id)
+            return len(await serving()) == 2
+
+        await eventually(complete, "it is whole again once the registry has it")
+
+
+@pytest.mark.long
 async def test_nothing_new_starts_where_containers_are_not_kept_apart(world: World) -> None:
     engine = WatchedEngine(world.machine)
     (machine,) = await engine.capacity()

@@ -20,7 +20,15 @@ from moorage.kit.settings import Settings
 from moorage.notifications.channels import MAILS
 from moorage.notifications.delivery import MailDelivery
 from moorage.notifications.models import MailRow
-from moorage.notifications.repository import KEPT, TRIED_FOR, purge_outbox, queue_mail
+from moorage.notifications.repository import (
+    KEPT,
+    TRIED_FOR,
+    due_mails,
+    find_mail,
+    postpone_mail,
+    purge_outbox,
+    queue_mail,
+)
 from moorage.reconcile.driver import Driver
 from tests.ports import free_port
 
@@ -204,3 +212,21 @@ async def test_purge(world: World, age: timedelta, next_try: str | None, sends: 
         await purge_outbox(session, sends=sends)
         left = (await session.execute(select(MailRow.id))).scalars().all()
     assert bool(left) is stays
+
+
+async def test_what_somebody_waits_for_goes_first(database: Database) -> None:
+    """A thousand mails about one organization's machines keep nobody from signing in."""
+    for number in range(40):
+        async with database.transaction() as session:
+            await queue_mail(session, KEYRING, to="a@example.com", subject=f"{number}", text="text")
+    async with database.transaction() as session:
+        await queue_mail(session, KEYRING, to="b@example.com", subject="code", text="text", is_awaited=True)
+    async with database.transaction() as session:
+        keys, _ = await due_mails(session, 32)
+        first = await find_mail(session, KEYRING, keys[0])
+        assert first is not None
+        assert first.subject == "code"
+        await postpone_mail(session, keys[0], "busy")
+        keys_then, _ = await due_mails(session, 40)
+    assert keys[0] not in keys_then, "one that cannot be sent is in nobody's way"
+    assert len(keys_then) == 40

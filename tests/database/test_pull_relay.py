@@ -47,6 +47,7 @@ async def ask(port: int, told: bytes) -> bytes | None:
 
 
 @pytest.mark.parametrize("bytes_", [5, 5_000_000])
+@pytest.mark.long
 async def test_the_leader_is_asked_whoever_it_is(database: Database, bytes_: int) -> None:
     told = HEAD + b"x" * bytes_
     async with proxy(b"first") as first, proxy(b"second") as second:

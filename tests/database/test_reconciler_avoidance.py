@@ -1,5 +1,6 @@
 """Restart elsewhere: other machines than now, for that deployment alone, and never at the price of staying down."""
 
+import pytest
 from api_support import Api, new_home
 from api_support import api_fixture as api_fixture
 from reconciler_support import Life, WatchedEngine, World, life, new_world
@@ -46,6 +47,7 @@ async def live_nodes(world: World, container_id: str) -> list[str]:
     return [one.node for one in await world.replicas(container_id, "ready", "routed")]
 
 
+@pytest.mark.long
 async def test_moves_to_the_other_machine_and_is_free_again(database: Database) -> None:
     world = await new_world(database)
     await with_machines(world, "machine-a", "machine-b")
@@ -98,6 +100,7 @@ async def test_nothing_else_is_there(database: Database) -> None:
         assert [one.generation for one in await world.replicas(container_id, "routed")] == [2]
 
 
+@pytest.mark.long
 async def test_of_one_that_failed_the_machine_where_it_failed(database: Database) -> None:
     world = await new_world(database)
     await with_machines(world, "machine-a", "machine-b")

@@ -1,5 +1,7 @@
 """Caches of containers: filled once, found again, bounded, and gone with what they were for."""
 
+import json
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -9,14 +11,18 @@ from reconciler_support import SETTINGS, Life, WatchedEngine, World, life, new_w
 from sqlalchemy import select, text
 from test_reconciler_canary import canary
 from test_reconciler_drafts import draft
+from test_renewals import query
 
 from moorage.autoscaling.repository import startup_times_s
 from moorage.containers import service
 from moorage.containers.disk import LastLook
 from moorage.containers.models import ActivityRow, CacheRow
 from moorage.containers.service import delete_container, restart_container, stop_container
+from moorage.containers.start_times.models import MeasuredStepRow
 from moorage.containers.unpaid_starts_repository import unpaid_starts_microusd
 from moorage.engines.base import LOCAL_ENGINE, DiskSpace, HeldCache
+from moorage.engines.simulated import SimulatedImage
+from moorage.kit.clock import system_clock
 from moorage.kit.database import Database
 from moorage.kit.errors import EngineError
 from moorage.kit.ids import ContainerId, ReplicaId
@@ -189,6 +195,56 @@ async def test_it_goes_with_what_it_was_for(world: World, how: str) -> None:
         assert [one.container_id for one in await caches(world)] == [other]
 
 
+async def test_one_that_breaks_is_named_and_deleted_and_the_next_start_is_whole(world: World) -> None:
+    async with life(world, WatchedEngine(world.machine)) as alive:
+        container_id = await world.create(MODEL, cache=CACHE)
+        await serving(alive, container_id, 1)
+        await stopped(alive, container_id)
+        whole = world.machine.images
+        world.machine.images = {**whole, MODEL: replace(whole[MODEL], exits_after_s=0.0, exit_code=1)}
+        await world.ask(service.start_container, container_id)
+        await rounds(alive, container_id, 8)
+        failed = await world.container(container_id)
+        assert (failed.state, failed.reason) == ("FAILED", "exited")
+        assert failed.failure_message is not None
+        assert "Its cache may be damaged: the same settings started from it before." in failed.failure_message
+        await change(world, "UPDATE container_caches SET deleting_at = now()")
+        await look(alive)
+        assert world.machine.caches == {}
+        # Nothing is said against a cache that has brought nothing up.
+        await world.ask(service.start_container, container_id)
+        await rounds(alive, container_id, 8)
+        assert "cache" not in ((await world.container(container_id)).failure_message or "")
+        world.machine.images = whole
+        await look(alive)
+        await world.ask(service.start_container, container_id)
+        await serving(alive, container_id, 1)
+        assert len(world.machine.downloads) >= 2
+
+
+async def test_after_it_was_trimmed_with_nobody_there_one_fills_it_again(world: World) -> None:
+    async with life(world, WatchedEngine(world.machine)) as alive:
+        container_id = await world.create(MODEL, replicas=3, cache=CACHE)
+        await serving(alive, container_id, 3)
+        await stopped(alive, container_id)
+        for size_gib in (10, 20):
+            resized = f"jsonb_set(settings, '{{cache_gib}}', '{size_gib}')"
+            await change(world, f"UPDATE containers SET settings = {resized}")
+            await look(alive)
+        assert (await kinds(world), (await caches(world))[0].warm_version) == (["cache.trim"], 0)
+        assert await query(world, "SELECT message FROM activities WHERE kind = 'cache.trim'") == [
+            ("Its cache on simulated was full. Removed 5 GiB of it, which was unused for longest.",)
+        ]
+        world.machine.health_status = 503
+        await world.ask(service.start_container, container_id)
+        await rounds(alive, container_id, 4)
+        assert len(world.machine.running()) == 1
+        world.machine.health_status = 200
+        await serving(alive, container_id, 3)
+        assert world.machine.downloads == [container_id] * 2, "once for each time that it was empty"
+
+
+@pytest.mark.long
 async def test_the_next_start_does_not_find_what_was_deleted(world: World) -> None:
     """However soon it is: what was in it may be broken. Unless it cannot be removed."""
     async with life(world, WatchedEngine(world.machine)) as alive:
@@ -234,6 +290,45 @@ async def test_unused_for_too_long_it_goes(world: World) -> None:
         await look(alive)
         assert (world.machine.caches, await caches(world)) == ({}, [])
         assert await kinds(world) == ["cache.evict"]
+        [(said,)] = await query(world, "SELECT message FROM activities WHERE kind = 'cache.evict'")
+        unused_since = (system_clock.now() - too_long).date()
+        assert said == (
+            f"Removed its cache of 15 GiB on simulated, which nothing has used since {unused_since}. "
+            "The next start there downloads again."
+        )
+        await world.ask(service.start_container, container_id)
+        await serving(alive, container_id, 1)
+        assert world.machine.downloads == [container_id] * 2, "and is whole"
+        await look(alive)
+        assert [one.size_bytes for one in await caches(world)] == [15 * GIB]
+
+
+@pytest.mark.long
+async def test_what_was_interrupted_is_filled_by_one_again_and_then_whole(world: World) -> None:
+    """Stopped in the middle of the download: what is there is not taken for all of it."""
+    world.machine.health_status = 503
+    slow = replace(world.machine.images[MODEL], listens_after_s=600.0)
+    world.machine.images = {**world.machine.images, MODEL: slow}
+    async with life(world, WatchedEngine(world.machine)) as alive:
+        container_id = await world.create(MODEL, replicas=3, cache=CACHE)
+        await rounds(alive, container_id, 4)
+        assert len(world.machine.running()) == 1
+        world.machine.caches[container_id, None].size_bytes = 7 * GIB
+        await look(alive)
+        await stopped(alive, container_id)
+        await look(alive)
+        (half,) = await caches(world)
+        assert (half.size_bytes, half.warm_version) == (7 * GIB, 0)
+        world.machine.images = {**world.machine.images, MODEL: replace(slow, listens_after_s=0.0)}
+        await world.ask(service.start_container, container_id)
+        await rounds(alive, container_id, 4)
+        assert len(world.machine.running()) == 1, "one goes on, and the others wait for it"
+        world.machine.health_status = 200
+        await serving(alive, container_id, 3)
+        await look(alive)
+        (whole,) = await caches(world)
+        assert (whole.size_bytes, whole.warm_version) == (15 * GIB, 1)
+        assert world.machine.downloads == [container_id] * 2
 
 
 @pytest.mark.long
@@ -280,7 +375,9 @@ async def test_one_that_is_full_of_what_is_in_use_ends_its_newest_replica_and_no
         await rounds(alive, container_id, 2)
         rows = {one.id: one for one in await world.replicas(container_id)}
         assert (rows[first.id].reason, rows[first.id].ended_badly) == ("disk_full", True)
-        assert "its cache holds 15 GiB where it has room for 10 GiB" in (rows[first.id].message or "")
+        assert "its cache is full: 15 GiB of 10 GiB, and all of it is in use" in (
+            rows[first.id].message or ""
+        )
         assert [one.state for one in await world.replicas(other)] == ["routed"]
 
 
@@ -305,6 +402,7 @@ class StubbornEngine(WatchedEngine):
 
 
 @pytest.mark.parametrize("how", ["removed", "trimmed"])
+@pytest.mark.long
 async def test_one_that_cannot_be_removed_or_trimmed_does_not_keep_the_others(world: World, how: str) -> None:
     engine = StubbornEngine(world.machine)
     async with life(world, engine) as alive:
@@ -417,11 +515,72 @@ async def test_a_start_says_that_it_downloads_and_how_fast(world: World) -> None
         assert progress["step"] == "load"
 
 
+async def measured(world: World) -> list[tuple[str, int, float]]:
+    async with world.database.reading() as session:
+        rows = (await session.execute(select(MeasuredStepRow).order_by(MeasuredStepRow.id))).scalars()
+        return [(row.step, row.bytes, round(row.took_s)) for row in rows]
+
+
+async def test_what_a_start_took_is_known_for_the_next_one(world: World) -> None:
+    engine = WatchedEngine(world.machine)
+    image = "docker.io/acme/model:1"
+    world.machine.images = {
+        **world.machine.images,
+        image: SimulatedImage(exposed_ports=(8000,), cached_bytes=15 * GIB, size_bytes=8 * GIB),
+    }
+    world.machine.health_status = 503
+    async with life(world, engine) as alive:
+        container_id = await world.create(MODEL, cache=CACHE)
+        elsewhere = json.dumps({"image": image, "registry_provider": "docker-hub"})
+        await change(world, f"UPDATE containers SET settings = settings || '{elsewhere}'")
+
+        async def pull(call: str) -> None:
+            if call == "ensure_image":
+                await alive.clock.advance(41)
+
+        engine.before = pull
+        await rounds(alive, container_id, 4)
+        assert await measured(world) == [("pull", 8 * GIB, 41)]
+        for size_bytes in (0, 7 * GIB, 15 * GIB, 15 * GIB):
+            world.machine.caches[container_id, None].size_bytes = size_bytes
+            await look(alive)
+            await alive.clock.advance(5)
+        await alive.clock.advance(30)
+        world.machine.health_status = 200
+        await serving(alive, container_id, 1)
+        assert (await measured(world))[1:] == [("download", 15 * GIB, 10), ("load", 15 * GIB, 40)]
+
+        await stopped(alive, container_id)
+        await look(alive)
+        world.machine.health_status = 503
+        await world.ask(service.start_container, container_id)
+        await rounds(alive, container_id, 4)
+        await look(alive)
+        await change(
+            world,
+            "UPDATE replicas SET started_at = started_at - interval '35 s' WHERE state = 'starting'",
+        )
+        await alive.clock.advance(30)
+        world.machine.health_status = 200
+        await serving(alive, container_id, 1)
+        (step, size_bytes, took_s) = (await measured(world))[-1]
+        assert (step, size_bytes) == ("again", 15 * GIB)
+        assert 35 <= took_s < 60, "so much of a real clock as this test takes"
+        assert len(await measured(world)) in (4, 5), "with the pull that the restart made, if there was one"
+        async with world.database.reading() as session:
+            rows = (await session.execute(select(MeasuredStepRow))).scalars().all()
+        organization = world.project.organization_id
+        assert {(one.organization_id, one.infrastructure, one.image) for one in rows} == {
+            (organization, "operator", image)
+        }
+
+
 @pytest.fixture
 async def fleet(database: Database) -> Fleet:
     return await new_fleet(database)
 
 
+@pytest.mark.long
 async def test_it_starts_where_its_cache_is(fleet: Fleet) -> None:
     """Also when it takes over from a version that serves there, and that machine has the least room."""
     world = fleet.world
@@ -442,12 +601,33 @@ async def test_it_starts_where_its_cache_is(fleet: Fleet) -> None:
         assert [len(machine.downloads) for machine in fleet.machines.values()] in ([1, 0], [0, 1])
 
 
+async def test_a_whole_cache_is_better_than_one_that_was_interrupted(fleet: Fleet) -> None:
+    world, whole = fleet.world, "simulated"
+    async with leading(fleet) as alive:
+        container_id = await world.create(MODEL, max_replicas=2, cache=CACHE)
+        await change(world, "UPDATE containers SET desired_replicas = 2")
+        assert {one.node for one in await serving(alive, container_id, 2)} == {"simulated", "second"}
+        await stopped(alive, container_id)
+        await change(
+            world, f"UPDATE container_caches SET size_bytes = {GIB}, warm_version = (node = '{whole}')::int"
+        )
+        # The other one has more room.
+        await change(world, f"UPDATE nodes SET cordoned_at = now() WHERE name <> '{whole}'")
+        await serving(alive, await world.create(), 1)
+        await change(world, "UPDATE nodes SET cordoned_at = NULL")
+        await world.ask(service.start_container, container_id)
+        (again,) = await serving(alive, container_id, 1)
+        assert again.node == whole
+
+
 async def test_on_machines_of_strangers_it_ends_with_its_replica(fleet: Fleet) -> None:
     world = fleet.world
     await change(world, "UPDATE nodes SET infrastructure = 'community'")
     await change(world, "UPDATE instance_types SET infrastructure = 'community'")
     async with leading(fleet) as alive:
-        container_id = await world.create(MODEL, cache=CACHE, infrastructure="community")
+        container_id = await world.create(
+            MODEL, cache=CACHE, infrastructure="community", accept_exposure=True
+        )
         (row,) = await serving(alive, container_id, 1)
         machine = fleet.machines[row.engine]
         assert list(machine.caches) == [(container_id, row.id)]

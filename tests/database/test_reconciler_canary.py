@@ -100,6 +100,7 @@ async def gone(world: World, container_id: str, version: int) -> bool:
     ]
 
 
+@pytest.mark.long
 async def test_beside_what_serves_until_it_is_promoted(world: World) -> None:
     async with driven(world, WatchedEngine(world.machine)):
         container_id = await begin(world)
@@ -229,6 +230,7 @@ async def test_one_that_does_not_start_is_dropped(world: World, image: str, reas
     assert await outcomes(world, container_id) == {1: "serving", 2: "rolled_back"}
 
 
+@pytest.mark.long
 async def test_promoted_where_nothing_more_fits_it_takes_over_slot_by_slot(world: World) -> None:
     container_id = await running_for_now(world)
     await with_room_for(world, 3)

@@ -22,6 +22,7 @@ async def state_of(world: World, container_id: str, state: str) -> None:
     await eventually(reached, f"{container_id} is {state}")
 
 
+@pytest.mark.long
 async def test_before_it_was_ready(world: World) -> None:
     world.machine.disk_space = SPACE
     world.machine.health_status = 503
@@ -44,6 +45,7 @@ async def test_before_it_was_ready(world: World) -> None:
     assert "wrote 11 GiB to its disk, which has 10 GiB" in (row.message or "")
 
 
+@pytest.mark.long
 async def test_while_it_serves(world: World) -> None:
     async with driven(world, WatchedEngine(world.machine)):
         greedy, neighbour = await world.create("local/greedy:latest"), await world.create()

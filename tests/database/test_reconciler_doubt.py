@@ -69,6 +69,7 @@ async def everything(world: World, container_id: str) -> list[object]:
 
 @pytest.mark.parametrize("moment", ["before", "after"])
 @pytest.mark.parametrize("call", CALLS)
+@pytest.mark.long
 async def test_a_leader_that_was_asleep_writes_nothing(world: World, call: str, moment: str) -> None:
     """It sleeps in the middle of an engine call and wakes when another has long done its work."""
     container_id = await world.create()
@@ -126,6 +127,7 @@ async def test_a_start_that_arrives_after_the_stop_is_undone_by_the_sweep(world:
             await asyncio.gather(leading, return_exceptions=True)
 
 
+@pytest.mark.long
 async def test_one_missing_of_one_is_replaced(world: World) -> None:
     container_id = await world.create()
     async with driven(world, WatchedEngine(world.machine)):
@@ -210,6 +212,7 @@ async def test_one_container_that_fails_does_not_hold_up_the_others(world: World
 
 
 @pytest.mark.parametrize("call", ["ensure_image", "inspect", "start"])
+@pytest.mark.long
 async def test_a_stop_during_a_pass_is_not_lost(world: World, call: str) -> None:
     container_id = await world.create(replicas=2)
     engine, pause = WatchedEngine(world.machine), Pause(call)
@@ -241,6 +244,7 @@ async def test_a_stop_during_a_start_that_fails_is_not_stuck(world: World) -> No
         await go_on(alive, container_id, "STOPPED")
 
 
+@pytest.mark.long
 async def test_unknown_objects_are_given_a_quarter_of_an_hour(world: World) -> None:
     engine = WatchedEngine(world.machine)
     unknown = ReplicaSpec(

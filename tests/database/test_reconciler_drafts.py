@@ -77,7 +77,7 @@ async def running(world: World, **settings: Any) -> str:
 
 async def test_good_settings_replace_the_old_ones(world: World) -> None:
     async with driven(world, WatchedEngine(world.machine)):
-        container_id = await running(world, replicas=2)
+        container_id = await running(world, replicas=2, plain_env={"LEVEL": "info"})
         await draft(world, container_id, env={"WORD": "new"}, health_check={"path": "/other"})
         await world.ask(apply, container_id)
         await eventually(lambda: settled(world, container_id), "the new settings serve")
@@ -86,6 +86,7 @@ async def test_good_settings_replace_the_old_ones(world: World) -> None:
     assert (row.generation, row.settings["health_path"], environment(row)) == (2, "/other", {"WORD": "new"})
     assert (row.draft, row.fallback, row.fallback_secrets, row.trial_failure) == (None, None, None, None)
     assert {one.environment["WORD"] for one in world.machine.running()} == {"new"}
+    assert {one.environment["LEVEL"] for one in world.machine.running()} == {"info"}
     kinds = [one.kind for one in await activities(world, container_id)]
     assert kinds.index("container.draft_apply") < kinds.index("container.draft_applied")
 
@@ -98,6 +99,7 @@ async def only_current(world: World, container_id: str) -> bool:
 @pytest.mark.parametrize(
     ("image", "reason"), [("local/crash:latest", "exited"), ("local/hungry:latest", "out_of_memory")]
 )
+@pytest.mark.long
 async def test_bad_settings_go_back_by_themselves(world: World, image: str, reason: str) -> None:
     async with driven(world, WatchedEngine(world.machine)):
         container_id = await running(world)
@@ -121,7 +123,7 @@ async def test_bad_settings_go_back_by_themselves(world: World, image: str, reas
         )
         assert (record.actor, record.reason) == ("system", reason)
         assert (record.message or "").endswith("It went back to the settings from before.")
-        assert row.draft is not None, "the draft is kept, to be mended"
+        assert row.draft is not None, "the draft is kept, to be fixed"
 
         await world.ask(service.restart_container, container_id)
         await eventually(lambda: settled(world, container_id), "it runs on")
@@ -159,6 +161,7 @@ async def test_what_there_is_no_room_for_does_not_wait(world: World) -> None:
         assert (row.reason, row.instance_type) == ("no_capacity", "cpu-nano")
 
 
+@pytest.mark.long
 async def test_a_stop_calls_it_off(world: World) -> None:
     async with driven(world, WatchedEngine(world.machine)):
         container_id = await running(world)

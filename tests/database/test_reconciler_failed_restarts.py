@@ -34,6 +34,7 @@ async def fail_to_restart(fleet: Fleet, alive: Life, container_id: str) -> Conta
     raise AssertionError(f"the restart is not given up: {row.state} {row.message}")
 
 
+@pytest.mark.long
 async def test_what_served_is_the_deployment_again_and_whole(fleet: Fleet) -> None:
     async with leading(fleet) as alive:
         container_id = await fleet.world.create(replicas=4)

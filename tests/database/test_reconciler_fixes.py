@@ -1,7 +1,8 @@
-"""A failure whose mend is a setting, from the engine's word to the accepted fix."""
+"""A failure whose fix is a setting, from the engine's word to the accepted fix."""
 
 from functools import partial
 
+import pytest
 from reconciler_support import KEYRING, SETTINGS, WatchedEngine, World, driven, eventually, new_world
 
 from moorage.containers import service
@@ -37,6 +38,7 @@ async def test_out_of_memory_offers_the_next_larger_type_until_there_is_none(dat
     assert (row.instance_type, row.failure_fix) == ("cpu-large", None)
 
 
+@pytest.mark.long
 async def test_a_server_that_is_late_gets_more_time(database: Database) -> None:
     world = await new_world(database)
     async with driven(world, WatchedEngine(world.machine)):

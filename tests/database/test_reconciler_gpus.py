@@ -137,6 +137,7 @@ async def test_one_replica_may_have_several(world: World) -> None:
     assert [spec.gpu_device_ids for spec in world.machine.running()] == [("GPU-0", "GPU-1")]
 
 
+@pytest.mark.long
 async def test_a_gpu_that_breaks_is_left_within_seconds_and_the_time_is_not_billed(world: World) -> None:
     async with driven(world, WatchedEngine(world.machine)):
         container_id = await create(world)
@@ -158,6 +159,7 @@ async def test_a_gpu_that_breaks_is_left_within_seconds_and_the_time_is_not_bill
         assert (paused, paid) == (False, 1)
 
 
+@pytest.mark.long
 async def test_a_machine_whose_description_hangs_holds_up_nobody_who_has_to_go(world: World) -> None:
     """The library hangs, and the kernel's log tells which GPU it is: its replica does not wait for the library."""
 
@@ -184,6 +186,7 @@ async def test_a_machine_whose_description_hangs_holds_up_nobody_who_has_to_go(w
         await eventually(moved, "it serves on the other GPU", SEEN_WITHIN_S)
 
 
+@pytest.mark.long
 async def test_a_machine_that_could_not_be_written_down_keeps_nobody_on_a_broken_gpu(world: World) -> None:
     class WithoutDatabase(WatchedEngine):
         """As its row is about to be written, the connection is lost, once."""
@@ -211,6 +214,7 @@ async def test_a_machine_that_could_not_be_written_down_keeps_nobody_on_a_broken
         await eventually(moved, "it serves on the other GPU", SEEN_WITHIN_S)
 
 
+@pytest.mark.long
 async def test_while_no_other_gpu_is_free_the_hour_waits_with_it(database: Database) -> None:
     world = await with_gpus(await new_world(database), 1)
     async with driven(world, WatchedEngine(world.machine)):
@@ -356,6 +360,7 @@ async def test_an_hour_of_another_type_goes_on_pausing(world: World) -> None:
             assert await find_slots_paid_wrongly(session) == []
 
 
+@pytest.mark.long
 async def test_an_hour_that_nobody_came_back_for_stays_over(database: Database) -> None:
     world = await with_gpus(await new_world(database), 1)
     async with driven(world, WatchedEngine(world.machine)):

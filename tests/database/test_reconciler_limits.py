@@ -56,6 +56,7 @@ async def answer(world: World, container_id: str, *, approve: bool) -> None:
         )
 
 
+@pytest.mark.long
 async def test_approved(world: World) -> None:
     async with driven(world, WatchedEngine(world.machine)):
         container_id = await world.create(replicas=2, max_replicas=31)
@@ -75,6 +76,7 @@ async def test_refused(world: World) -> None:
         assert world.machine.ids_of(container_id) == set()
 
 
+@pytest.mark.long
 async def test_what_failed_too_often_waits_for_the_hour(world: World) -> None:
     """It served once, and each replacement dies before it is ready: after six of them there is no seventh."""
     engine = WatchedEngine(world.machine)

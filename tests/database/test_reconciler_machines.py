@@ -312,8 +312,7 @@ async def test_the_image_is_brought_to_each_machine_that_needs_it(fleet: Fleet) 
         routed = await serving(alive, container_id, 2)
         assert machines_of(routed) == [(LOCAL_ENGINE, "simulated"), (SECOND, "second")]
         assert other.pulled == {engine_ref(pinned)}
-        row = await fleet.world.container(container_id)
-        assert (row.image_ref, row.image_lost_generation) == (engine_ref(tagged), 0)
+        assert (await fleet.world.container(container_id)).image_ref == engine_ref(tagged)
 
 
 @pytest.mark.parametrize("foreign", [LOCAL_ENGINE, SECOND])
@@ -385,6 +384,7 @@ async def test_what_an_engine_cannot_start_again_and_again_starts_elsewhere(flee
         assert machines_of(await serving(alive, container_id, 1)) == [(LOCAL_ENGINE, "simulated")]
 
 
+@pytest.mark.long
 async def test_where_there_is_no_other_machine_an_engine_that_fails_is_asked_again(fleet: Fleet) -> None:
     fails = True
 
@@ -556,6 +556,7 @@ async def test_waiting_and_pulling_are_waited_for_and_what_fails_later_is_told(f
         assert (await fleet.world.container(wrong)).reason == "start_command_not_found"
 
 
+@pytest.mark.long
 async def test_a_machine_may_join_and_leave_while_the_controller_runs(fleet: Fleet) -> None:
     second = fleet.engines.remove(SECOND)
     assert second is not None
@@ -589,6 +590,7 @@ async def test_a_machine_may_join_and_leave_while_the_controller_runs(fleet: Fle
         await eventually(replaced, "another takes its place")
 
 
+@pytest.mark.long
 async def test_a_machine_that_hangs_holds_up_nobody_else(fleet: Fleet) -> None:
     """All its places are taken by calls that do not end."""
     hangs = asyncio.Event()

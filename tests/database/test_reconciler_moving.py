@@ -1,17 +1,24 @@
 """A machine that is to be empty: its replicas move elsewhere, a few at a time, and each serves until another does."""
 
+import asyncio
+
 import pytest
 from api_support import Api
 from api_support import api_fixture as api_fixture
 from machines_support import SECOND, Fleet, change, leading, new_fleet, none_twice, rounds, serving
-from reconciler_support import Life, World
+from reconciler_support import Life, World, eventually
 from sqlalchemy import text
+from test_reconciler_caches import caches
 from test_renewals import charged
 
 from moorage.catalog.repository import Intake, replace_nodes, set_intake
 from moorage.engines.base import LOCAL_ENGINE, NodeCapacity
+from moorage.engines.simulated import SimulatedImage
+from moorage.engines.simulated_machine import engine_ref
 from moorage.entrypoints.migrate import migrate
 from moorage.kit.database import Database
+
+GIB = 2**30
 
 
 @pytest.fixture
@@ -69,6 +76,81 @@ async def test_it_is_emptied_a_few_at_a_time_and_nobody_serves_with_fewer(fleet:
         other = await fleet.world.create(replicas=2)
         await serving(alive, other, 2)
         assert await on_second(fleet, other, "routed") == 1
+
+
+async def test_one_with_a_cache_serves_until_the_next_machine_has_its_image_and_its_weights(
+    fleet: Fleet,
+) -> None:
+    """Make before break: nobody goes before image and weights are there and the next one answers. Nobody pays for that, it is
+    said how far it is, and of several that move to one machine one downloads."""
+    world, tagged = fleet.world, "registry.example/model:1"
+    image = SimulatedImage(exposed_ports=(8000,), cached_bytes=15 * GIB, size_bytes=8 * GIB)
+    for machine in fleet.machines.values():
+        machine.images = {tagged: image, f"registry.example/model@{engine_ref(tagged)}": image}
+    world.machine.pruned.add(engine_ref(tagged))
+    async with leading(fleet) as alive:
+        await let(fleet, "simulated", Intake.CORDONED)
+        container_id = await world.create(replicas=2, cache={"size_gib": 20})
+        of_a_registry = f'{{"image": "{tagged}", "registry_provider": "other"}}'
+        await change(world, f"UPDATE containers SET settings = settings || '{of_a_registry}'")
+        before = {one.id for one in await serving(alive, container_id, 2)}
+        assert {one.engine for one in await world.replicas(container_id, "routed")} == {SECOND}
+        paid = await charged(world)
+
+        async def nothing_changed() -> None:
+            assert {one.id for one in await world.replicas(container_id, "routed")} == before
+            assert await charged(world) == paid
+
+        world.fewest_enabled = {container_id: 2}
+        await let(fleet, "simulated", Intake.OPEN)
+        await let(fleet, "second", Intake.DRAINING)
+        fetched = asyncio.Event()
+
+        async def hold(call: str) -> None:
+            if call == "ensure_image":
+                await fetched.wait()
+
+        fleet.local_engine.after = hold
+        await alive.reconciler._moving.step(alive.lease)
+
+        async def pulls() -> bool:
+            await alive.reconciler.reconcile(container_id, alive.lease)
+            progress = (await world.container(container_id)).progress
+            return progress == {"phase": "pull", "done_bytes": 8 * GIB, "total_bytes": 8 * GIB}
+
+        await eventually(pulls, "the next machine fetches the image, and that is said")
+        await nothing_changed()
+        assert world.machine.caches == {}
+
+        world.machine.health_status = 503
+        fetched.set()
+        await move(alive, container_id, steps=5)
+        assert len(world.machine.running()) == 1, "one fills the cache and the other waits for it"
+        for size_gib in (1, 3):
+            world.machine.caches[container_id, None].size_bytes = size_gib * GIB
+            await alive.reconciler._cache_watch.look(LOCAL_ENGINE, None, alive.lease)
+            await alive.clock.advance(2)
+        await alive.round(container_id)
+        await nothing_changed()
+        row = await world.container(container_id)
+        assert row.progress is not None
+        said = {name: row.progress[name] for name in ("phase", "step", "cache_bytes", "waiting")}
+        assert said == {"phase": "start", "step": "download", "cache_bytes": 3 * GIB, "waiting": 1}
+        assert row.state == "RUNNING"
+
+        world.machine.caches[container_id, None].size_bytes = 15 * GIB
+        world.machine.health_status = 200
+        await move(alive, container_id, steps=8)
+        after = await world.replicas(container_id, "routed")
+        assert {(one.engine, one.id in before) for one in after} == {(LOCAL_ENGINE, False)}
+        assert len(after) == 2
+        assert world.machine.downloads == [container_id], "the second found what the first had fetched"
+        assert world.fewest_enabled == {container_id: 2}, "and at no moment fewer served"
+        assert await charged(world) == paid
+        [cache] = [one for one in await caches(world) if one.engine == LOCAL_ENGINE]
+        assert cache.warm_version == 1
+        assert (await world.container(container_id)).progress is None
+    none_twice(fleet)
 
 
 async def test_what_nothing_else_has_room_for_serves_on_and_stays_when_it_is_open_again(fleet: Fleet) -> None:
@@ -156,6 +238,7 @@ async def test_where_everything_is_drained_a_slot_keeps_one_process(fleet: Fleet
         )
 
 
+@pytest.mark.long
 async def test_what_finds_no_place_holds_up_nobody_who_does(fleet: Fleet) -> None:
     """Large ones fit on the drained machine alone; a small one beside them fits anywhere."""
     async with leading(fleet) as alive:

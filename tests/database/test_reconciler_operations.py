@@ -59,6 +59,7 @@ async def serves(world: World, *container_ids: str) -> bool:
     return all([(await world.container(name)).state == "RUNNING" for name in container_ids])
 
 
+@pytest.mark.long
 async def test_thirty_stops_do_not_hold_up_anybodys_start(world: World) -> None:
     engine, neighbour = SlowEngine(world), await neighbour_of(world)
     async with driven(world, engine):
@@ -84,6 +85,7 @@ async def test_thirty_stops_do_not_hold_up_anybodys_start(world: World) -> None:
         await eventually(all_gone, "and then all of them are stopped", timeout_s=40)
 
 
+@pytest.mark.long
 async def test_the_starts_of_one_organization_leave_places_to_others(world: World) -> None:
     engine, neighbour = SlowEngine(world), await neighbour_of(world)
     engine.slow_organization = world.project.organization_id
@@ -151,6 +153,7 @@ class DeafEngine(WatchedEngine):
 
 
 @pytest.mark.parametrize("broken", ["watch", "list_replicas", "disk_space"])
+@pytest.mark.long
 async def test_a_watch_that_fails_begins_again_and_nothing_under_way_is_cancelled(
     world: World, broken: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -87,6 +87,7 @@ async def hours_bought(world: World) -> dict[str, int]:
         return {row[0]: row[1] for row in await session.execute(text(query))}
 
 
+@pytest.mark.long
 async def test_both_serve_until_the_new_one_has_proven_itself(world: World) -> None:
     async with driven(world, WatchedEngine(world.machine)):
         container_id = await running(world, replicas=2)
@@ -120,6 +121,7 @@ async def test_both_serve_until_the_new_one_has_proven_itself(world: World) -> N
         ("local/deaf:latest", "port_not_listening"),
     ],
 )
+@pytest.mark.long
 async def test_what_does_not_become_healthy_goes_back_and_nothing_is_touched(
     world: World, image: str, reason: str
 ) -> None:
@@ -140,7 +142,7 @@ async def test_what_does_not_become_healthy_goes_back_and_nothing_is_touched(
     assert world.fewest_enabled[container_id] == 2
     assert (row.settings, environment(row), row.version) == (before.settings, {"WORD": "old"}, 1)
     assert (row.image_ref, row.reason, row.generation) == (before.image_ref, reason, 3)
-    assert row.draft is not None, "the draft is kept, to be mended"
+    assert row.draft is not None, "the draft is kept, to be fixed"
     assert await outcomes(world, container_id) == {1: "serving", 2: "rolled_back"}
     second = (await versions(world, container_id))[2]
     assert (second.served_s, second.served_since) == (0, None)
@@ -163,6 +165,7 @@ async def say(world: World, container_id: str, version: int, answers: int, error
         )
 
 
+@pytest.mark.long
 async def test_errors_above_the_bound_end_it_at_once(world: World) -> None:
     async with driven(world, WatchedEngine(world.machine)):
         container_id = await running(world, replicas=2)
@@ -225,6 +228,7 @@ async def test_what_does_not_fit_beside_it_goes_back(world: World) -> None:
     assert await outcomes(world, container_id) == {1: "serving", 2: "rolled_back"}
 
 
+@pytest.mark.long
 async def test_where_only_one_more_fits_they_change_slot_by_slot(world: World) -> None:
     container_id = await running_for_now(world)
     await with_room_for(world, 3)
@@ -249,6 +253,7 @@ async def memory_of(world: World) -> int:
         return int((await session.execute(text("SELECT memory_bytes FROM nodes"))).scalar_one())
 
 
+@pytest.mark.long
 async def test_another_instance_type_is_bought_when_it_is_ready(world: World) -> None:
     async with driven(world, WatchedEngine(world.machine)):
         container_id = await running(world, replicas=2)
@@ -298,6 +303,7 @@ async def test_without_credit_for_it_nothing_changes(world: World) -> None:
     assert row.reason == "insufficient_credit"
 
 
+@pytest.mark.long
 async def test_back_to_any_version_with_its_secrets_and_its_image(world: World) -> None:
     back = partial(roll_back, keyring=KEYRING)
     async with driven(world, WatchedEngine(world.machine)):
@@ -377,6 +383,7 @@ async def test_from_rest_it_starts_with_the_image_of_then(world: World) -> None:
     assert await outcomes(world, container_id) == {1: "replaced", 2: "failed", 3: "serving"}
 
 
+@pytest.mark.long
 async def test_what_serves_comes_first(world: World) -> None:
     """A replica of the old version that ends while the new one comes up is started again, as if there were no update."""
     async with driven(world, WatchedEngine(world.machine)):

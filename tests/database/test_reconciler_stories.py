@@ -124,6 +124,7 @@ async def test_a_running_replica_that_ends_is_replaced_and_the_others_stay(world
     ],
     ids=lambda value: value if isinstance(value, str) and "_" in value[:20] else "",
 )
+@pytest.mark.long
 async def test_what_cannot_start_fails_with_its_reason_and_leaves_nothing(
     world: World, settings: dict[str, object], reason: str, message: str
 ) -> None:
@@ -138,6 +139,7 @@ async def test_what_cannot_start_fails_with_its_reason_and_leaves_nothing(
         assert (row.state, row.reason, row.message) == ("FAILED", reason, message), "and it goes on saying so"
 
 
+@pytest.mark.long
 async def test_a_failed_restart_leaves_the_old_replica_serving(world: World) -> None:
     async with driven(world, WatchedEngine(world.machine)):
         container_id = await world.create(health_timeout_s=1)

@@ -107,6 +107,7 @@ async def test_a_restart_during_the_pass_that_gives_up_is_not_told_of_as_failed(
         assert len(await mails(world)) == 1, "of the second, which nobody called off"
 
 
+@pytest.mark.long
 async def test_what_a_resumed_organization_runs_again_is_not_edited(world: World) -> None:
     """It stopped without being asked to, and runs again by itself: with its image from before."""
     engine, organization_id = WatchedEngine(world.machine), world.project.organization_id

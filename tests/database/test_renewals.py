@@ -361,8 +361,9 @@ async def test_a_replica_that_comes_up_late_is_held_for_and_bought_once_ready(wo
 async def test_a_clock_that_jumps_pauses_purchases(world: World) -> None:
     reconciler = RenewalsReconciler(world.database, KEYRING, SETTINGS, system_clock)
     await reconciler.due(10)
-    assert reconciler._times is not None
-    reconciler._times = (reconciler._times[0] - timedelta(minutes=6), reconciler._times[1])
+    jumps = reconciler._jumps
+    assert jumps._times is not None
+    jumps._times = (jumps._times[0] - timedelta(minutes=6), jumps._times[1])
     for _ in range(2):
         with pytest.raises(UnavailableError, match="clock jumped"):
             await reconciler.due(10)

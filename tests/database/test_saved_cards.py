@@ -197,6 +197,7 @@ async def test_a_payment_that_the_bank_wants_confirmed(api: Api, stripe: Stripe)
     assert (await shown(api, home))["charged_this_month_microusd"] == 50 * USD
 
 
+@pytest.mark.long
 async def test_a_provider_that_does_not_answer(api: Api, stripe: Stripe) -> None:
     home = await new_home(api)
     await save_card(api, stripe, home)
@@ -210,6 +211,7 @@ async def test_a_provider_that_does_not_answer(api: Api, stripe: Stripe) -> None
     assert await state(api, home) == (70 * USD, 0, False)
 
 
+@pytest.mark.long
 async def test_what_had_no_answer_for_a_day_is_given_up_and_counts_if_it_was_paid(
     api: Api, stripe: Stripe
 ) -> None:
@@ -229,6 +231,7 @@ async def test_what_had_no_answer_for_a_day_is_given_up_and_counts_if_it_was_pai
     assert stripe.charged() == [5000]
 
 
+@pytest.mark.long
 async def test_a_charge_that_went_through_unheard_is_credit_all_the_same(api: Api, stripe: Stripe) -> None:
     """Neither the answer nor the event ever came."""
     home = await new_home(api)
@@ -243,6 +246,7 @@ async def test_a_charge_that_went_through_unheard_is_credit_all_the_same(api: Ap
     assert await state(api, home) == (70 * USD, 0, False)
 
 
+@pytest.mark.long
 async def test_nothing_is_charged_while_suspended_or_after_it_was_called_off(
     api: Api, stripe: Stripe
 ) -> None:

@@ -147,6 +147,7 @@ async def test_the_device_cookie(api: Api) -> None:
     assert "Secure" in sent.split("; ")
 
 
+@pytest.mark.long
 async def test_guesses_over_many_addresses(api: Api) -> None:
     """120 at once, of which 30 are looked at, whether or not anybody asked for a code."""
     code = await code_for(api, OWNER)
@@ -172,6 +173,7 @@ async def test_right_codes_are_no_guesses(api: Api) -> None:
         assert (await enter(api, OWNER, await code_for(api, OWNER, email), email)).status_code == 200
 
 
+@pytest.mark.long
 async def test_starts_over_many_addresses(api: Api) -> None:
     browser = await signed_in(api, STRANGER)
     starts = [start(api, STRANGER, f"person-{number}@example.com") for number in range(65)]

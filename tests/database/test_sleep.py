@@ -10,6 +10,7 @@ from sqlalchemy import select, text
 from test_renewals import END_SOON, PRICE, balance, change, charged, leave_credit, query, renew_all, rounds
 
 from moorage.autoscaling.sleep.reconciler import SleepReconciler
+from moorage.catalog.siblings import PriceRange
 from moorage.containers import service
 from moorage.containers.drafts.service import apply_draft, save_draft
 from moorage.containers.rollout import Rollout
@@ -81,7 +82,7 @@ async def test_it_sleeps_without_replicas_and_wakes_as_it_was(world: World, cont
     await sleep(world, controller, container_id)
     row = await world.container(container_id)
     assert (row.state, row.state_since) == ("RUNNING", before.state_since)
-    shown = container_json(row, 0, PRICE, Settings(home=Path("/nonexistent")))
+    shown = container_json(row, 0, PriceRange(PRICE, PRICE), Settings(home=Path("/nonexistent")))
     assert (shown.asleep, shown.replicas.desired, shown.replicas.ready) == (True, 0, 0)
     async with world.database.transaction() as session:
         assert (await read_table(session)).routes[ContainerId(container_id)].asleep
@@ -92,6 +93,13 @@ async def test_it_sleeps_without_replicas_and_wakes_as_it_was(world: World, cont
     row = await world.container(container_id)
     assert (row.state, row.asleep_since) == ("RUNNING", None)
     assert row.woken_at is not None, "shown as asleep until it serves"
+    world.machine.health_status = 503
+    for _ in range(3):
+        await controller.round(container_id)
+    progress = (await world.container(container_id)).progress
+    assert progress is not None, "whoever waits for it sees how far it is"
+    assert (progress["phase"], progress["limit_s"]) == ("start", 60)
+    world.machine.health_status = 200
     await rounds(world, controller, container_id)
     row = await world.container(container_id)
     assert (row.state, row.woken_at, row.generation) == ("RUNNING", None, before.generation)
@@ -105,6 +113,7 @@ async def test_it_sleeps_without_replicas_and_wakes_as_it_was(world: World, cont
     await balance(world)
 
 
+@pytest.mark.long
 async def test_an_hour_asleep_costs_nothing_and_a_paid_one_is_used_up(world: World, controller: Life) -> None:
     container_id = await deploy(world, controller)
     assert await charged(world) == PRICE
@@ -205,6 +214,30 @@ async def test_a_request_that_came_at_the_last_moment_is_served_and_keeps_it_awa
     assert (await world.container(container_id)).woken_at is None
 
 
+async def test_a_request_that_nobody_pays_for_does_not_keep_it_awake_for_ever(
+    world: World, controller: Life
+) -> None:
+    """A stream that its client keeps open, of an organization without credit."""
+    container_id = await deploy(world, controller)
+    (replica,) = await world.replicas(container_id, "routed")
+    async with world.database.transaction() as session:
+        assert await fall_asleep(session, container_id, IDLE_S)
+    await change(world, "UPDATE hours SET expires_at = now() - interval '1 second', due_at = NULL")
+    await leave_credit(world, PRICE - 1)
+    async with world.database.transaction() as session:
+        await report(session, GATEWAY, {replica.id: RouteReport(draining=True, in_flight=1)})
+    await controller.reconciler.reconcile(container_id, controller.lease)
+    await tick(world)
+    assert [one.id for one in await world.replicas(container_id, "routed")] == [replica.id]
+    assert (await world.container(container_id)).asleep_since is not None
+    await change(world, "UPDATE containers SET asleep_since = asleep_since - interval '61 s'")
+    await controller.reconciler.reconcile(container_id, controller.lease)
+    assert [one.id for one in await world.replicas(container_id, "draining")] == [replica.id]
+    await rounds(world, controller, container_id)
+    assert await world.nothing_left(container_id)
+    await balance(world)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("strategy", list(Strategy))
 async def test_a_draft_that_is_applied_to_it_wakes_it_with_the_new_settings(
@@ -227,6 +260,7 @@ async def test_a_draft_that_is_applied_to_it_wakes_it_with_the_new_settings(
 
 
 @pytest.mark.parametrize("strategy", [Strategy.ROLLING, Strategy.CANARY])
+@pytest.mark.long
 async def test_a_draft_that_is_applied_while_it_wakes_has_nothing_to_be_beside(
     world: World, controller: Life, strategy: Strategy
 ) -> None:

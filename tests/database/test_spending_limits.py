@@ -82,6 +82,7 @@ async def actions(world: World) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("project", [False, True], ids=["organization", "project"])
+@pytest.mark.long
 async def test_at_the_limit_what_runs_drains_and_nothing_starts(world: World, project: bool) -> None:
     async with life(world, WatchedEngine(world.machine)) as controller:
         await limit(world, 3.5, project=project)
@@ -169,6 +170,7 @@ async def test_another_month_begins_anew(world: World) -> None:
         assert await actions(world) == [("billing.spending_alert", 100), ("billing.spending_alert", 50)]
 
 
+@pytest.mark.long
 async def test_alerts_on_the_way(world: World) -> None:
     async with life(world, WatchedEngine(world.machine)) as controller:
         await limit(world, 10)
@@ -210,6 +212,7 @@ async def test_low_credit_is_told_a_day_and_an_hour_before_and_again_after_a_top
         assert len(await subjects(world)) == 3
 
 
+@pytest.mark.long
 async def test_who_has_a_card_charged_is_warned_only_when_that_fails(world: World) -> None:
     organization_id = world.project.organization_id
     async with life(world, WatchedEngine(world.machine)) as controller:

@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import threading
 
+import pytest
 from api_support import Api
 from api_support import api_fixture as api_fixture
 
@@ -95,6 +96,7 @@ async def test_stalls_add_up_by_role_and_machine(api: Api) -> None:
     assert 'where="a.py:1"} 0.2' in answer.text
 
 
+@pytest.mark.long
 async def test_a_role_says_that_it_is_watched(database: Database) -> None:
     watch = asyncio.create_task(watch_loop("gateway", database.dsn, system_clock))
     async with asyncio.timeout(20):

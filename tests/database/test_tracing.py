@@ -106,6 +106,7 @@ async def test_requests_passes_and_engine_calls(api: Api) -> None:
     assert receiver.services == {"moorage-test"}
 
 
+@pytest.mark.long
 async def test_a_receiver_that_is_gone_disturbs_nobody(api: Api) -> None:
     settings = api.settings.model_copy(update={"otlp_endpoint": "http://127.0.0.1:9"})
     traced = Api(create_app(settings, api.database, KEYRING), api.database, settings)

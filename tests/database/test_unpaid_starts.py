@@ -166,6 +166,7 @@ async def test_an_update_can_be_called_off_when_nothing_may_be_started(api: Api)
     assert_problem(await api.post(home.admin, f"{path}/rollback", {"version": 2}), 429, "start_limit")
 
 
+@pytest.mark.long
 async def test_a_start_that_goes_on_is_ended(database: Database) -> None:
     """A price at which half a minute is more than a day has."""
     world = await new_world(database)

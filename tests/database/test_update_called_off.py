@@ -50,6 +50,7 @@ async def fetched(world: World, fetched_for: ContainerRow, found: FoundImage | V
 
 
 @pytest.mark.parametrize(("first", "ended_by"), [(apply, back), (canary, abort_canary)])
+@pytest.mark.long
 async def test_its_image_is_not_the_next_ones(world: World, first: Change, ended_by: Change) -> None:
     fetched_for = await updated_twice(world, first=first, ended_by=ended_by)
     await fetched(world, fetched_for, FoundImage("sha256:first", "sha256:first", 8000))

@@ -47,6 +47,7 @@ async def test_what_there_is_becomes_the_first_version(database: Database, datab
     assert unseal(KEYRING, running, found[running][6]).environment == {"WORD": "secret"}
 
 
+@pytest.mark.long
 async def test_a_version_before_canaries_goes_on_with_what_serves(
     database: Database, database_dsn: str
 ) -> None:
@@ -131,6 +132,7 @@ async def test_a_version_before_sleep_looks_at_what_sleeps(
         (Reason.EXITED, Reason.EXITED, Reason.EXITED),
     ],
 )
+@pytest.mark.long
 async def test_a_version_before_knows_the_word_of_every_reason(
     database: Database, database_dsn: str, reason: Reason, without_canaries: Reason, without_versions: Reason
 ) -> None:

@@ -25,6 +25,8 @@ from tests.ports import free_port
 
 DEADLINE_S = 20.0
 
+PUBLIC_URL = "https://moorage.test"
+
 
 @dataclass
 class Receiver:
@@ -97,7 +99,9 @@ async def receiver() -> AsyncIterator[Receiver]:
 
 @pytest.fixture
 async def world(api: Api, receiver: Receiver) -> AsyncIterator[World]:
-    settings = api.settings.model_copy(update={"allowed_webhook_hosts": (f"127.0.0.1:{receiver.port}",)})
+    settings = api.settings.model_copy(
+        update={"allowed_webhook_hosts": (f"127.0.0.1:{receiver.port}",), "public_url": PUBLIC_URL}
+    )
     api = Api(create_app(settings, api.database, KEYRING), api.database, settings)
     user_id, token = await api.new_person("ann@example.com")
     organization_id = await api.new_organization("acme", {user_id: "admin"})
@@ -151,6 +155,24 @@ async def test_what_happens_is_told_signed_and_once(world: World) -> None:
     (recorded,) = await world.deliveries(made["id"])
     assert (recorded["id"], recorded["tries"], recorded["status"]) == (headers["webhook-id"], 1, 204)
     assert world.receiver.events() == ["container.create"], "once, and nothing that was not asked for"
+
+
+async def test_a_chat_gets_sentences_with_names(world: World) -> None:
+    body = {"url": world.receiver.url, "events": ["container.*"], "format": "chat"}
+    made = (await world.api.post(world.admin, world.path, body)).json()
+    assert made["format"] == "chat"
+    answer = await world.api.post(
+        world.admin, f"/projects/{world.project_id}/containers", container_body("chat-model")
+    )
+    assert answer.status_code == 201, answer.text
+    await until_received(world.receiver, 1)
+    message = json.loads(world.receiver.received[0][1])
+    assert message == {
+        "text": "main / chat-model: A container was created. By ann@\u200bexample.com."
+        f" {PUBLIC_URL}/projects/{world.project_id}/containers/{answer.json()['id']}"
+    }
+    refused = await world.api.post(world.admin, world.path, {"url": world.receiver.url, "format": "smoke"})
+    assert_problem(refused, 422)
 
 
 async def test_nobody_hears_of_another_organization(world: World) -> None:
@@ -415,6 +437,7 @@ async def silent_webhooks(world: World, asker: Asker, organization_id: str, coun
     return made
 
 
+@pytest.mark.long
 async def test_silent_receivers_of_one_person_leave_places_to_others(
     world: World, receiver: Receiver
 ) -> None:

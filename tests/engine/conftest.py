@@ -27,7 +27,7 @@ COMMANDS = {
     "exits": "sleep 0.3; exit 3",
     "prints": "echo one; sleep 0.1; echo two >&2; sleep 0.1; echo three",
     # The main process outlives its worker by a second: killed itself, the flag is now and then lost on its way
-    # through containerd (its event comes after the cgroup is gone), which no engine above it can mend.
+    # through containerd (its event comes after the cgroup is gone), which no engine above it can fix.
     "runs_out_of_memory": "dd if=/dev/zero of=/dev/null bs=300M count=1; sleep 1; exit 137",
     "computes": "while :; do :; done",
     "holds_memory": "head -c 16777216 /dev/zero > /dev/shm/held; while true; do sleep 1; done",

@@ -29,6 +29,7 @@ def own_engine(engine_settings: Settings, docker_host: str) -> Daemon:
     return Daemon("dockerd", engine_settings.run_dir.absolute())
 
 
+@pytest.mark.long
 async def test_kill_of_the_engine_leaves_containers_running(
     engine_settings: Settings, own_engine: Daemon, docker_world: DockerWorld
 ) -> None:
@@ -71,6 +72,7 @@ async def test_kill_of_the_engine_leaves_containers_running(
     assert stopped.phase is ReplicaPhase.EXITED
 
 
+@pytest.mark.long
 async def test_stop_of_the_engine_leaves_containers_running(
     engine_settings: Settings, own_engine: Daemon, docker_world: DockerWorld
 ) -> None:

@@ -23,6 +23,7 @@ from tests.engine.contract import MEBIBYTE, spec_of
 SIZE = CacheSpec(64 * MEBIBYTE)
 MODEL = "$HF_HUB_CACHE/models--acme--private"
 SERVES = "echo done; while true; do sleep 1; done"
+COMPILERS = ("VLLM_CACHE_ROOT", "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "CUDA_CACHE_PATH")
 SECRET = "weights-of-acme-4711"
 
 
@@ -66,7 +67,9 @@ async def test_what_one_replica_left_the_next_one_finds_and_nobody_else(
     container_id = new_container_id()
     first = await of_container(docker_world, container_id)
     write = (
-        f"mkdir -p {MODEL} && echo {SECRET} > {MODEL}/model.safetensors && echo kept > $TRITON_CACHE_DIR.o; "
+        f"mkdir -p {MODEL} && echo {SECRET} > {MODEL}/model.safetensors; "
+        + "; ".join(f"mkdir -p ${name}/4711 && echo {name} > ${name}/4711/kernel" for name in COMPILERS)
+        + "; "
     )
     started, _ = await said(docker_world, first, write + SERVES)
     second = await of_container(docker_world, container_id)
@@ -75,8 +78,11 @@ async def test_what_one_replica_left_the_next_one_finds_and_nobody_else(
     for one in (started, beside):
         await docker_world.engine.remove(one.engine_id)
     third = await of_container(docker_world, container_id)
-    again, lines = await said(docker_world, third, f"cat {MODEL}/model.safetensors; echo done")
-    assert SECRET in lines, "and so has a later start"
+    kernels = "; ".join(f"cat ${name}/4711/kernel" for name in COMPILERS)
+    again, lines = await said(docker_world, third, f"cat {MODEL}/model.safetensors; {kernels}; echo done")
+    assert lines == (SECRET, *COMPILERS, "done"), "and so has a later start, with all that was compiled"
+    (held,) = await docker_world.engine.caches()
+    assert held.compiled_bytes > 0
     await docker_world.engine.remove(again.engine_id)
 
     folder = folder_of(docker_world, first, docker_root)

@@ -19,6 +19,7 @@ DISK_BYTES = 512 * MEBIBYTE
 """The tools make none that are much smaller."""
 
 
+@pytest.mark.long
 async def test_what_it_wrote_is_seen_wherever_it_wrote_it(docker_world: DockerWorld) -> None:
     """In its layer, over the engine's own files, and where no name is left."""
     places = {

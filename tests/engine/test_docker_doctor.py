@@ -47,6 +47,7 @@ def outside() -> Iterator[None]:
             process.kill()  # the cable goes with its other end
 
 
+@pytest.mark.long
 async def test_what_a_replica_reaches(docker_world: DockerWorld, outside: None) -> None:
     engine = DockerEngine(docker_world.docker_host, docker_world.installation_id, system_clock, (OUTSIDE,))
     started = await engine.start(await spec_of(docker_world, "serves"))
@@ -68,6 +69,7 @@ async def test_what_a_replica_reaches(docker_world: DockerWorld, outside: None) 
     }
 
 
+@pytest.mark.long
 async def test_nobody_answers(docker_world: DockerWorld, outside: None) -> None:
     """The resolver is silent: it takes no longer than it may, and says which one."""
     silent = "192.31.196.77"
@@ -88,6 +90,7 @@ async def test_nobody_answers(docker_world: DockerWorld, outside: None) -> None:
     assert [one.outcome for one in found.outbound] == [Outcome.UNREACHABLE]
 
 
+@pytest.mark.long
 async def test_it_stands_in_the_replicas_network_as_nobody(docker_world: DockerWorld) -> None:
     """What the namespace alone has, its loopback, is what is reached; and no process of it stays behind."""
     engine = docker_world.engine

@@ -34,6 +34,7 @@ async def host_service_port() -> AsyncIterator[int]:
     await runner.cleanup()
 
 
+@pytest.mark.long
 async def test_unreachable_from_a_container(docker_world: DockerWorld, host_service_port: int) -> None:
     assert docker_world.engine.network_isolation.reason is None
     assert docker_world.engine.network_isolation.isolated

@@ -2,16 +2,16 @@
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
-from aiohttp import ClientSession, web
+from aiohttp import ClientSession, StreamReader, web
 from aiohttp.test_utils import TestServer
 
 from moorage.engines.base import ListeningSocket, ReplicaUsage
-from moorage.engines.docker.connection import json_messages
+from moorage.engines.docker.connection import _items, json_messages
 from moorage.engines.docker.processes import process_limit_reached_by
 from moorage.engines.docker.sockets import listening_sockets_of, parse_table
 from moorage.engines.docker.usage import usage_files_of
@@ -142,6 +142,42 @@ async def test_messages_may_be_longer_than_a_buffer() -> None:
 async def test_message_that_is_cut_off() -> None:
     with pytest.raises(EngineError):
         await _received(b'{"status": "Downl')
+
+
+@pytest.mark.parametrize("at_a_time", [1, 3, 7, 1000, 10**6])
+@pytest.mark.parametrize("is_ascii", [True, False])
+async def test_a_list_is_read_item_by_item(at_a_time: int, is_ascii: bool) -> None:
+    for listed in (
+        [],
+        [{"a": "]},{["}],
+        [{"n": number, "t": "\u2603\U0001f9a0" * number} for number in range(40)],
+    ):
+        sent = json.dumps(listed, ensure_ascii=is_ascii).encode() + b"\n"
+        assert await _items_of(sent, at_a_time) == listed
+
+
+@pytest.mark.parametrize(
+    "sent", [b'[{"a": 1}, {"b"', b'{"message": ', b"[{}, oh", b"", b"[", b'[{"a": 1}', b'[{"a": []},']
+)
+async def test_a_list_that_breaks_off_is_an_error(sent: bytes) -> None:
+    with pytest.raises(EngineError, match="breaks off"):
+        await _items_of(sent, 4)
+
+
+class _InPieces:
+    """As aiohttp hands out what has arrived."""
+
+    def __init__(self, sent: bytes, at_a_time: int) -> None:
+        self._pieces = [sent[at : at + at_a_time] for at in range(0, len(sent), at_a_time)]
+
+    async def iter_any(self) -> AsyncIterator[bytes]:
+        for piece in self._pieces:
+            yield piece
+
+
+async def _items_of(sent: bytes, at_a_time: int) -> list[Any]:
+    content = cast("StreamReader", _InPieces(sent, at_a_time))
+    return [item async for item in _items(content, "list")]
 
 
 async def _received(data: bytes) -> list[Mapping[str, Any]]:

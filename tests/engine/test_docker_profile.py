@@ -116,6 +116,7 @@ async def test_docker_takes_away_what_the_image_would_order_from_nvidias_tools(
         (("/etc",), "'/etc' may not be executed"),
     ],
 )
+@pytest.mark.long
 async def test_wrong_command(docker_world: DockerWorld, command: tuple[str, ...], words: str) -> None:
     spec = replace(await spec_of(docker_world, "prints"), command=command)
     with pytest.raises(StartError, match=words) as caught:

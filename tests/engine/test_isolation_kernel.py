@@ -38,6 +38,7 @@ async def test_nothing_is_permitted(docker_world: DockerWorld, image: str) -> No
 
 
 @pytest.mark.parametrize("image", [ROOT_IMAGE, EXAMPLE_IMAGE])
+@pytest.mark.long
 async def test_what_programs_need_is_there(docker_world: DockerWorld, image: str) -> None:
     """What Python, PyTorch, CUDA's libraries and NCCL ask for; a filter that is too tight shows here, not in a user's log."""
     script = script_of(_ordinary_work, call="_ordinary_work()")

@@ -242,6 +242,7 @@ async def scene(docker_world: DockerWorld, host: Host, tap: Tap) -> Scene:
     return Scene(docker_world, host, tap, canary_address, gateway, targets)
 
 
+@pytest.mark.long
 async def test_nothing_is_reached(scene: Scene) -> None:
     assert len(scene.targets) >= 25
     await scene.assert_nothing_is_reached("at first")
@@ -280,6 +281,7 @@ async def test_without_the_rules_it_would_be(scene: Scene) -> None:
     await scene.assert_nothing_is_reached("with the rules again")
 
 
+@pytest.mark.long
 async def test_nothing_is_reached_past_a_rule_of_somebody_else(scene: Scene) -> None:
     """A firewall program that is reloaded after Docker puts its own in front of Docker's, and may let things pass."""
     accept = ("-i", scene.network.bridge, "-j", "ACCEPT")

@@ -107,6 +107,7 @@ def test_size_changes_the_limits_alone(vcpu_millis: int, memory_bytes: int) -> N
     st.integers(1, 65535),
     st.integers(1, 99),
 )
+@pytest.mark.long
 def test_docker_applies_it_to_all(
     docker_world: DockerWorld, environment: dict[str, str], script: str, port: int, generation: int
 ) -> None:

@@ -51,6 +51,7 @@ def _nowhere() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("protocol", ["tcp", "udp"])
+@pytest.mark.long
 async def test_one_replica_has_a_share_of_the_connections(docker_world: DockerWorld, protocol: str) -> None:
     script = script_of(_connect_often, call=f"_connect_often({protocol!r}, {PUBLIC!r}, {TRIES})")
     began_s = time.monotonic()

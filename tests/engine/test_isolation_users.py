@@ -158,6 +158,7 @@ async def test_the_engines_identity_is_told(docker_world: DockerWorld) -> None:
 @needs_python
 @pytest.mark.usefixtures("_images")
 @pytest.mark.parametrize("kind", ["inotify instances", "pipes", "asynchronous requests", "terminals"])
+@pytest.mark.long
 async def test_one_replica_cannot_take_what_all_share(docker_world: DockerWorld, kind: str) -> None:
     """One takes as many as it can get, as root; a neighbour and the machine's own root still get theirs."""
     with _as_on_a_new_machine():

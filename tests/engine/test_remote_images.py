@@ -65,6 +65,7 @@ async def test_a_layer_that_is_damaged(world: DockerWorld, registry: Registry) -
     assert registry.host in caught.value.message, "the registry is named, not the way to it"
 
 
+@pytest.mark.long
 async def test_the_command(world: DockerWorld, short_home: Path) -> None:
     """`moor-node serve` with a settings file, until SIGTERM."""
     credential, installation_id = secrets.token_urlsafe(32), new_installation_id()

@@ -116,6 +116,7 @@ async def test_what_asks_goes_to_another_and_what_changes_does_not(short_folder:
             assert statuses.count(502) == len(broken.asked) > 0
 
 
+@pytest.mark.long
 async def test_who_is_not_ready_is_not_asked_unless_nobody_is(short_folder: Path) -> None:
     first, second = StandInApi(ready=False), StandInApi()
     async with first.running(), second.running():

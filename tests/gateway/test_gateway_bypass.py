@@ -128,6 +128,7 @@ def with_the_key(request: bytes) -> bool:
     )
 
 
+@pytest.mark.long
 async def test_made_up_credentials_hosts_and_paths_reach_nothing(
     gateway: DataPlane, place: Place, container: Container
 ) -> None:
@@ -215,6 +216,7 @@ SMUGGLING = {
 }
 
 
+@pytest.mark.long
 async def test_smuggled_requests_do_not_arrive(
     gateway: DataPlane, place: Place, container: Container
 ) -> None:

@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 
 import aiohttp
+import pytest
 from gateway_support import Container, Place, eventually, new_key, run_container, table
 
 from moorage.gateway.dataplane import DataPlane
@@ -155,6 +156,7 @@ async def test_an_agent_that_starts_again_knows_what_drains(
         assert await held == 200
 
 
+@pytest.mark.long
 async def test_the_pool_grows_without_a_lost_request_and_counts_the_old_workers_too(
     place: Place, gateway: DataPlane, container: Container, client: aiohttp.ClientSession
 ) -> None:
@@ -256,6 +258,7 @@ async def test_a_slot_with_waiting_requests_gets_no_new_owner(
     assert len([request for request in container.seen if request.path == "/hold"]) == 1
 
 
+@pytest.mark.long
 async def test_changes_and_reloads_under_load_lose_nothing(gateway: DataPlane, place: Place) -> None:
     """Keep-alive and new connections, while replicas are exchanged, keys change and workers are replaced."""
     outcomes: Counter[str] = Counter()

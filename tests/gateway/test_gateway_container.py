@@ -82,6 +82,7 @@ def container(short_folder: Path, database_dsn: str) -> Iterator[Container]:
         os.kill(left, signal.SIGKILL)
 
 
+@pytest.mark.long
 async def test_haproxy_outlives_the_role_and_ends_in_order(container: Container, database: Database) -> None:
     async def known() -> list[str]:
         async with database.reading() as session:
@@ -106,6 +107,7 @@ async def test_haproxy_outlives_the_role_and_ends_in_order(container: Container,
     assert await known() == []
 
 
+@pytest.mark.long
 async def test_one_without_a_database_is_not_ready(short_folder: Path) -> None:
     """It never served anything. It lives, and waits."""
     container = Container(short_folder / "home", "postgresql://nobody@127.0.0.1:1/none")

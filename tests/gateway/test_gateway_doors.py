@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import aiohttp
+import pytest
 from gateway_support import Container, Place, eventually, new_key, run_container
 
 from moorage.engines.doors import Authority
@@ -83,6 +84,7 @@ async def test_client_that_leaves_is_told_through_a_door(
         await eventually(container.left.is_set)
 
 
+@pytest.mark.long
 async def test_nobody_else_is_believed(gateway: DataPlane, client: aiohttp.ClientSession) -> None:
     """At the address there is the door of another replica, or what has no door, or another installation's door of that name."""
     async with (

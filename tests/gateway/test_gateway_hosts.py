@@ -127,6 +127,7 @@ async def test_http2(gateway: DataPlane, place: Place, container: Container) -> 
     assert sorted(one.raw_path for one in container.seen) == ["/v1?1", "/v1?3", "/v1?5"]
 
 
+@pytest.mark.long
 async def test_a_new_certificate_is_served_without_a_lost_connection(
     gateway: DataPlane, place: Place, container: Container
 ) -> None:

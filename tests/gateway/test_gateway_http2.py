@@ -161,6 +161,7 @@ def resident_bytes(pid: int) -> int:
     return int(fields[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
+@pytest.mark.long
 async def test_a_refused_request_is_not_waited_for(container: Container) -> None:
     """A thousand requests of one source to the management address, each with a body that never ends: all but its part are
     refused at once, and what they sent so far is not kept."""

@@ -5,6 +5,7 @@ from contextlib import AsyncExitStack
 from datetime import datetime, timedelta
 
 import aiohttp
+import pytest
 from gateway_support import Container, Key, Place, eventually, new_key, table
 
 from moorage.gateway.dataplane import DataPlane
@@ -119,6 +120,7 @@ async def test_an_expired_key_and_one_that_went_while_the_agent_was_away(
         assert await third.rest() == b"data: second\n\n"
 
 
+@pytest.mark.long
 async def test_one_after_the_other(
     gateway: DataPlane, container: Container, client: aiohttp.ClientSession
 ) -> None:

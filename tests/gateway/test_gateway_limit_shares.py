@@ -120,6 +120,7 @@ async def rows(world: World) -> int:
         return (await session.execute(text("SELECT count(*) FROM limit_shares"))).scalar_one()
 
 
+@pytest.mark.long
 async def test_what_one_gateway_does_not_use_the_other_has_and_together_it_is_the_limit(
     world: World, gateways: tuple[Gateway, Gateway]
 ) -> None:

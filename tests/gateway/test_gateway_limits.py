@@ -118,6 +118,7 @@ async def test_a_body_of_unannounced_length_is_not_measured(
     assert [len(body) for body in container.bodies] == [100_000]
 
 
+@pytest.mark.long
 async def test_a_container_sets_how_long_it_may_be_silent(
     gateway: DataPlane, container: Container, client: aiohttp.ClientSession
 ) -> None:
@@ -136,6 +137,7 @@ async def test_a_container_sets_how_long_it_may_be_silent(
     assert quick_s < 20
 
 
+@pytest.mark.long
 async def test_a_container_sets_how_long_a_websocket_may_be_silent(
     gateway: DataPlane, container: Container, client: aiohttp.ClientSession
 ) -> None:

@@ -106,6 +106,7 @@ async def test_a_failed_check_is_repeated_sooner(container: Container, short_fol
         place.kill()
 
 
+@pytest.mark.long
 async def test_the_only_replica_never_rests(
     gateway: DataPlane, container: Container, client: aiohttp.ClientSession
 ) -> None:
@@ -121,6 +122,7 @@ async def test_the_only_replica_never_rests(
     await eventually(counted)
 
 
+@pytest.mark.long
 async def test_a_resting_replica_is_let_in_before_the_other_one_leaves(
     gateway: DataPlane, container: Container, client: aiohttp.ClientSession
 ) -> None:
@@ -173,6 +175,7 @@ async def test_a_new_agent_and_a_reload_know_who_rests(
         assert await who_is_asked(client, [container, healthy]) == [0, 1]
 
 
+@pytest.mark.long
 async def test_after_a_reload_too_not_all_go_at_the_first_failed_check(
     gateway: DataPlane, client: aiohttp.ClientSession, container: Container
 ) -> None:

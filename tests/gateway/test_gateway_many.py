@@ -27,6 +27,7 @@ async def world(database: Database) -> World:
     return await make_world(database)
 
 
+@pytest.mark.long
 async def test_a_gateway_that_was_forgotten_too_early_reports_again(
     world: World, gateways: tuple[Gateway, Gateway], container: Container
 ) -> None:
@@ -109,6 +110,7 @@ async def test_a_gateway_whose_agent_died_serves_on_and_keeps_what_it_has(
         assert set(await world.holders(replica_id)) == {two.id}
 
 
+@pytest.mark.long
 async def test_what_nobody_tells_is_found_by_the_next_comparison(
     world: World, gateways: tuple[Gateway, Gateway], container: Container
 ) -> None:
@@ -128,6 +130,7 @@ async def test_what_nobody_tells_is_found_by_the_next_comparison(
     assert await one.ask(world.container_id) == 503
 
 
+@pytest.mark.long
 async def test_the_only_container_of_its_bucket_is_deleted_just_after_it_was_looked_at(
     world: World, gateways: tuple[Gateway, Gateway], container: Container
 ) -> None:

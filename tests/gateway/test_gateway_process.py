@@ -84,6 +84,7 @@ async def test_a_haproxy_that_lost_its_files_too_gets_the_same_table_again(
     assert await status(client) == 200
 
 
+@pytest.mark.long
 async def test_a_second_haproxy_on_the_same_port_is_refused(place: Place, other_place: Place) -> None:
     first = place.dataplane()
     await first.start()
@@ -96,6 +97,7 @@ async def test_a_second_haproxy_on_the_same_port_is_refused(place: Place, other_
     assert first.alive()
 
 
+@pytest.mark.long
 async def test_a_port_that_a_stranger_shares_is_refused(other_place: Place) -> None:
     with socket.socket() as stranger:
         stranger.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)

@@ -118,6 +118,7 @@ async def counted(database: Database) -> Figures:
     return total
 
 
+@pytest.mark.long
 async def test_records_and_figures(
     gateway: DataPlane, place: Place, database: Database, client: aiohttp.ClientSession, container: Container
 ) -> None:
@@ -236,6 +237,7 @@ async def test_nothing_is_stored_twice_when_an_answer_is_lost(
     assert (await counted(database)).requests == 1
 
 
+@pytest.mark.long
 async def test_a_day_without_a_partition_stops_nothing(
     gateway: DataPlane, place: Place, database: Database, client: aiohttp.ClientSession
 ) -> None:
@@ -252,6 +254,7 @@ async def test_a_day_without_a_partition_stops_nothing(
     assert (await counted(database)).requests == 2
 
 
+@pytest.mark.long
 async def test_a_batch_that_is_refused_for_good_stops_nothing(
     gateway: DataPlane, place: Place, database: Database, client: aiohttp.ClientSession
 ) -> None:
@@ -282,6 +285,7 @@ class AnswersGetLost(Database):
             raise ConnectionResetError("the answer to the commit was lost")
 
 
+@pytest.mark.long
 async def test_a_busy_minute_is_counted_to_the_last_request(
     gateway: DataPlane, place: Place, database: Database
 ) -> None:

@@ -46,6 +46,13 @@ class ThreeSecondsAgo(SystemClock):
         return super().now() - timedelta(seconds=3)
 
 
+class HourAgo(SystemClock):
+    late = timedelta(hours=1)
+
+    def now(self) -> datetime:
+        return super().now() - self.late
+
+
 class Count:
     """What `usage` said in all."""
 
@@ -193,6 +200,28 @@ async def test_what_is_asked_while_its_process_is_replaced_is_not_taken_for_noth
     assert samples == [], "nobody saw it"
     assert len(reports) == 2, "and nobody says that there was nothing"
     assert reports[1].until - reports[1].since == timedelta(seconds=1)
+
+
+async def test_a_gateway_whose_clock_is_wrong_speaks_of_the_databases_seconds(
+    gateway: DataPlane, client: aiohttp.ClientSession, container: Container, database: Database
+) -> None:
+    """Else it counted as silent for ever: nothing would sleep, and nothing would scale by what it sees."""
+    name, gateway_id = ids.new_container_id(), ids.new_gateway_id()
+    await gateway.apply(table([Route(name, PROJECT, (container.server(),))], [KEY]))
+    clock = HourAgo()
+    reporter = SampleReporter(gateway_id, database, gateway, clock)
+    for _ in range(2):
+        await reporter.report()
+    clock.late = timedelta()  # somebody sets it right
+    for _ in range(2):
+        await ask(client, name)
+        await reporter.report()
+    now = datetime.now(UTC)
+    async with database.transaction() as session:
+        newest = max(await list_reports(session, now - timedelta(hours=2)), key=lambda one: one.since)
+        samples = await list_samples(session, now - timedelta(minutes=1), now + timedelta(minutes=1))
+    assert abs(newest.until - now) < timedelta(seconds=10)
+    assert sum(sample.requests for sample in samples) >= 1
 
 
 async def test_what_postgres_did_not_take_is_stored_later(

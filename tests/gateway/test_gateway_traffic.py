@@ -79,6 +79,7 @@ async def test_a_large_body_arrives_whole(
     assert container.bodies == [body]
 
 
+@pytest.mark.long
 async def test_no_replica_accepts_a_connection(gateway: DataPlane, client: aiohttp.ClientSession) -> None:
     await serve(gateway, Server(ids.new_replica_id(), "127.0.0.1", free_port()))
     async with get(client, "/v1") as response:
@@ -104,6 +105,7 @@ async def test_a_container_that_hangs_up(
         assert await error_of(response) == (502, "container_closed_connection")
 
 
+@pytest.mark.long
 async def test_a_container_that_says_nothing(
     gateway: DataPlane, container: Container, client: aiohttp.ClientSession
 ) -> None:
@@ -149,6 +151,7 @@ async def test_the_queue_is_bounded_in_length_and_time(
         assert await served == (200, "ok")
 
 
+@pytest.mark.long
 async def test_a_container_without_a_health_path_is_not_checked(
     gateway: DataPlane, container: Container
 ) -> None:

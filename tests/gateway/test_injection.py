@@ -171,6 +171,7 @@ def _accepted_by_haproxy(config: GatewayConfig, folder: Path, routes: dict[str, 
     assert "WARNING" not in check.stdout + check.stderr
 
 
+@pytest.mark.long
 def test_there_is_no_shell_anywhere() -> None:
     """Every way from Python to a shell, looked for in every file."""
     found, files = [], 0

@@ -7,6 +7,7 @@ import pytest
 from tests.kubernetes.address_reuse import pods_come_and_go
 
 
+@pytest.mark.long
 async def test_with_doors_nothing_reaches_a_foreign_pod(certificate: Path, tmp_path: Path) -> None:
     outcome = await pods_come_and_go(certificate, tmp_path, pods=24, cut_off_for=8, doors=True)
     assert outcome.reused > 0, "the story is about reused addresses"
@@ -14,6 +15,7 @@ async def test_with_doors_nothing_reaches_a_foreign_pod(certificate: Path, tmp_p
     assert outcome.foreign == 0, str(outcome)
 
 
+@pytest.mark.long
 async def test_without_doors_requests_reach_foreign_pods(certificate: Path, tmp_path: Path) -> None:
     """The same story, so that the one above shows something."""
     outcome = await pods_come_and_go(certificate, tmp_path, pods=24, cut_off_for=8, doors=False)

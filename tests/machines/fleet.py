@@ -1,4 +1,4 @@
-"""Six replicas of the example on three machines: which rows there are, who answers, and what the engines really run."""
+"""Replicas of the example on machines of the lab: which rows there are, who answers, and what the engines really run."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -9,6 +9,7 @@ import httpx
 from moorage.engines.docker.create import name_of
 from tests.acceptance.stack import PATIENCE_S, Deployed, Person, until
 from tests.machines.lab import Lab
+from tests.machines.traffic import REQUESTS_PER_S
 
 SIX = {"mode": "autoscaling", "instance_type": "cpu-nano", "min_replicas": 6, "max_replicas": 6}
 _GONE = ("collected", "removed")
@@ -20,6 +21,8 @@ class Fleet:
     person: Person
     chat: Deployed
     key: str
+    replicas: int = 6
+    requests_per_s: int = REQUESTS_PER_S
 
     def rows(self) -> list[dict[str, Any]]:
         answer = self.person.api.get(f"/containers/{self.chat.id}/replicas")
@@ -30,7 +33,7 @@ class Fleet:
 
     def routed(self) -> dict[str, str]:
         """Replicas that serve, and their machines."""
-        return {row["id"]: row["node"] for row in self.rows() if row["state"] == "routed"}
+        return {row["id"]: self._place(row) for row in self.rows() if row["state"] == "routed"}
 
     def spread(self) -> dict[str, int]:
         return dict(sorted(Counter(self.routed().values()).items()))
@@ -40,15 +43,17 @@ class Fleet:
         named = {name.replace("_", "-"): count for name, count in wanted.items() if count}
         until(lambda: self.spread() == named, f"spread as {named}", timeout_s, 0.2)
 
-    def until_six(self, timeout_s: float = PATIENCE_S) -> None:
-        until(lambda: len(self.routed()) == 6, "six replicas serve", timeout_s, 0.2)
+    def until_complete(self, timeout_s: float = PATIENCE_S) -> None:
+        until(self.is_complete, "all replicas serve", timeout_s, 0.2)
+
+    def is_complete(self) -> bool:
+        return len(self.routed()) == self.replicas
 
     def on(self, machine: str) -> set[str]:
         return {replica for replica, node in self.routed().items() if node == machine}
 
     def hours_bought(self) -> int:
-        organization = self.person.api.get(f"/projects/{self.person.project_id}").json()["organization_id"]
-        used = self.person.api.get(f"/organizations/{organization}/billing/usage").json()
+        used = self.person.api.get(f"/organizations/{self.person.organization_id}/billing/usage").json()
         return sum(one["hours"] for one in used["items"])
 
     def until_engines_agree(self) -> None:
@@ -58,13 +63,17 @@ class Fleet:
     def _as_rows_say(self) -> dict[str, dict[str, str]]:
         there = [row for row in self.rows() if row["state"] not in _GONE]
         return {
-            name: {name_of(row["id"]): "running" for row in there if row["node"] == name}
+            name: {name_of(row["id"]): "running" for row in there if self._place(row) == name}
             for name, machine in self.lab.machines.items()
             if machine.is_on
         }
 
     def _as_engines_say(self) -> dict[str, dict[str, str]]:
         return {name: machine.containers() for name, machine in self.lab.machines.items() if machine.is_on}
+
+    def _place(self, row: dict[str, Any]) -> str:
+        """Tenants know a machine that is lent by its id alone."""
+        return self.lab.name_of(row["node"])
 
     def ask(self, path: str, body: dict[str, Any] | None = None) -> httpx.Response:
         headers = {"Authorization": f"Bearer {self.key}"}

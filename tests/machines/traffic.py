@@ -45,12 +45,12 @@ class Traffic:
 
 
 @contextlib.contextmanager
-def traffic(chat: Deployed, key: str) -> Iterator[Traffic]:
+def traffic(chat: Deployed, key: str, requests_per_s: int = REQUESTS_PER_S) -> Iterator[Traffic]:
     """It goes on beside whatever is done meanwhile; when this ends, every answer has come or failed."""
     seen, over = Traffic(), threading.Event()
 
     async def send() -> None:
-        async with open_loop(chat, key, REQUESTS_PER_S, seen=seen.requests), asyncio.TaskGroup() as streams:
+        async with open_loop(chat, key, requests_per_s, seen=seen.requests), asyncio.TaskGroup() as streams:
             while not over.is_set():
                 streams.create_task(_stream(chat, key, seen.streams))
                 await asyncio.sleep(_STREAM_EVERY_S)

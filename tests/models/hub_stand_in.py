@@ -20,6 +20,19 @@ from tests.servers import serving
 TOKEN = "hf_reader_of_private_things"
 STRANGERS_TOKEN = "hf_somebody_else"
 COMMIT = "a" * 40
+TINY = "acme/bge-tiny"
+"""The only weights in safetensors that anybody here downloads."""
+TINY_CONFIG: dict[str, Any] = {
+    "architectures": ["BertModel"],
+    "model_type": "bert",
+    "vocab_size": 1000,
+    "hidden_size": 512,
+    "intermediate_size": 512,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 8,
+    "max_position_embeddings": 512,
+    "torch_dtype": "bfloat16",
+}
 _LARGE = 1 << 20
 GGUF_ENTRIES: dict[str, Any] = {
     "general.architecture": "qwen2",
@@ -93,6 +106,20 @@ class Hub:
             self.add(model)
         for model in ("BAAI/bge-m3", "BAAI/bge-large-en-v1.5"):
             self.add(model).description["pipeline_tag"] = "feature-extraction"
+        self.repositories[TINY] = Repository(
+            files={
+                "config.json": json.dumps(TINY_CONFIG).encode(),
+                "tokenizer.json": b"{}",
+                "model.safetensors": safetensors_file({"embeddings.word_embeddings.weight": (1000, 512)}),
+            },
+            description={
+                "pipeline_tag": "feature-extraction",
+                "library_name": "sentence-transformers",
+                "cardData": {"license": "mit"},
+                "safetensors": {"parameters": {"BF16": 512_000}, "total": 512_000},
+                "config": {"architectures": ["BertModel"], "model_type": "bert"},
+            },
+        )
         self.add("openai/whisper-large-v3").description["pipeline_tag"] = "automatic-speech-recognition"
         for model in ("Qwen/Qwen2.5-7B-Instruct-GGUF", "Qwen/Qwen2.5-0.5B-Instruct-GGUF"):
             name = model.partition("/")[2].lower().removesuffix("-gguf")
@@ -202,6 +229,17 @@ def gguf_file(entries: dict[str, Any], size: int = _LARGE) -> bytes:
         else:
             body += struct.pack("<II", 4, value)
     return body.ljust(size, b"\0")
+
+
+def safetensors_file(tensors: dict[str, tuple[int, int]]) -> bytes:
+    """In BF16: a real header, and as many bytes behind it as it says."""
+    header, at = dict[str, Any](), 0
+    for name, (rows, columns) in tensors.items():
+        size = rows * columns * 2
+        header[name] = {"dtype": "BF16", "shape": [rows, columns], "data_offsets": [at, at + size]}
+        at += size
+    head = json.dumps(header).encode()
+    return struct.pack("<Q", len(head)) + head + bytes(range(256)) * (at // 256)
 
 
 def _gguf_text(text: str) -> bytes:

@@ -15,9 +15,10 @@ from moorage.models.planning import PUBLIC_HUB
 from moorage.models.reference import parse_reference
 from moorage.models.schemas import ModelDeploy
 from moorage.models.service import Offers
-from moorage.models.shown import plan_json
+from moorage.models.shown import PastStarts, plan_json
 
 MODEL = "hf:acme/secret-GGUF"
+NO_STARTS = PastStarts("org_acme", ())
 OURS = InstanceType("cpu-ours", None, 0, 4000, 64 << 30, 500 << 30, 200_000, "operator")
 STRANGERS = InstanceType("cpu-strangers", None, 0, 4000, 64 << 30, 500 << 30, 100_000, "community")
 SHAPE = {
@@ -65,7 +66,7 @@ def test_consent_is_not_made_up_for_a_type_that_was_named() -> None:
 
 @pytest.mark.parametrize("ours", [[], [replace(OURS, memory_bytes=1 << 30)]])
 def test_where_only_strangers_have_room_enough_it_is_said(ours: list[InstanceType]) -> None:
-    with pytest.raises(ModelError, match="fits on cpu-strangers, if infrastructure is to be 'community'"):
+    with pytest.raises(ModelError, match="fits on cpu-strangers, with infrastructure 'community'"):
         chosen(offered(*ours, STRANGERS))
 
 
@@ -84,7 +85,9 @@ def test_an_answer_names_some_of_many_files() -> None:
     answer = {"siblings": [{"rfilename": f"{number}.gguf", "size": 1 + number} for number in range(20_000)]}
     facts = replace(facts_from(parse_reference(MODEL), answer), config=SHAPE)
     offers = offered(OURS)
-    shown = plan_json(service.choose(facts, ModelDeploy(model=MODEL), offers, PUBLIC_HUB), offers, PUBLIC_HUB)
+    shown = plan_json(
+        service.choose(facts, ModelDeploy(model=MODEL), offers, PUBLIC_HUB), offers, PUBLIC_HUB, NO_STARTS
+    )
     assert shown.model is not None
     assert shown.model.gguf_files == [str(number) for number in range(50)]
 
@@ -102,7 +105,7 @@ def test_it_has_a_cache_in_which_it_fits(
     made = service.container_of(wanted, choice, offers, PUBLIC_HUB, largest_gib)
     if not wish:
         # Whoever looks at the plan first is told what a deployment would have.
-        assert plan_json(choice, offers, PUBLIC_HUB, largest_gib).cache == made.cache
+        assert plan_json(choice, offers, PUBLIC_HUB, NO_STARTS, largest_gib).cache == made.cache
     assert (made.cache.size_gib if made.cache is not None else None) == size_gib
 
 

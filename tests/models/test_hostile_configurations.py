@@ -9,6 +9,7 @@ import pytest
 from moorage.models.facts import ModelFacts, NotUsableError, facts_from
 from moorage.models.parameters import count_parameters
 from moorage.models.planning import PUBLIC_HUB, Wish, plan
+from moorage.models.precision import precision_of
 from moorage.models.reference import parse_reference
 from moorage.models.shape import MOST_LAYERS
 from tests.models.configurations import CONFIGURATIONS, config_of
@@ -78,3 +79,31 @@ def test_odd_experts_do_not_change_the_memory() -> None:
     odd = plan(facts_of({**config, "num_experts": "x"}), Wish(), PUBLIC_HUB)
     whole = plan(facts_of(config), Wish(), PUBLIC_HUB)
     assert odd.weights == replace(whole.weights, active_parameters=None)
+
+
+class Endless(list[int]):
+    """As long as a file may be: to write it out takes tens of milliseconds."""
+
+    def __repr__(self) -> str:
+        raise AssertionError("nobody wants to read it")
+
+
+@pytest.mark.parametrize("modelopt", [{"quant_algo": Endless([0])}, {"quantization": Endless([0])}])
+def test_nothing_is_written_out_to_look_for_a_word_in_it(modelopt: dict[str, object]) -> None:
+    config = config_of("Qwen/Qwen3-8B")
+    answered({**config, "model_type": Endless([0])})
+    answered({"model_type": Endless([0]), "text_config": {**config, "model_type": Endless([0])}})
+    answered({**config, "quantization_config": {"quant_method": Endless([0])}})
+    answered({**config, "quantization_config": {"quant_method": "modelopt", **modelopt}})
+
+
+@pytest.mark.parametrize(
+    "quantization",
+    [{"quant_algo": "NVFP4"}, {"quantization": {"quant_algo": "NVFP4"}}, {"quantization": "NVFP4"}],
+)
+def test_a_nested_word_is_found(quantization: dict[str, object]) -> None:
+    config = {
+        **config_of("Qwen/Qwen3-8B"),
+        "quantization_config": {"quant_method": "modelopt", **quantization},
+    }
+    assert precision_of(config).name == "nvfp4"

@@ -92,7 +92,7 @@ async def test_a_private_one_is_shown_to_its_readers_alone(asked: Asked) -> None
 async def test_a_gated_one_says_what_to_do(asked: Asked) -> None:
     asked.hub.add(LLAMA, gated="manual")
     for token, hint in (
-        (None, "give a token of that account"),
+        (None, "give a token of the account that accepted it"),
         (STRANGERS_TOKEN, "with the account that the token"),
     ):
         with pytest.raises(ModelError, match="accept its licence") as refused:

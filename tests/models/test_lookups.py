@@ -88,6 +88,7 @@ async def test_what_is_old_is_dropped_and_not_only_unused(monkeypatch: pytest.Mo
     ("files", "config_bytes"),
     [(["model.safetensors"], 1 << 20), ([f"part-{number:05}.gguf" for number in range(5000)], 0)],
 )
+@pytest.mark.long
 async def test_what_is_large_is_not_kept(
     monkeypatch: pytest.MonkeyPatch, files: list[str], config_bytes: int
 ) -> None:

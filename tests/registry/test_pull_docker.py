@@ -148,6 +148,7 @@ def test_no_private_address_is_reached_through_the_engine() -> None:
     assert reached == []
 
 
+@pytest.mark.long
 def test_through_the_engine() -> None:
     """The kinds of it, one each: rebinding, a foreign realm, words of a registry, a redirect to this machine."""
 
@@ -182,6 +183,7 @@ def test_through_the_engine() -> None:
     run(story)
 
 
+@pytest.mark.long
 def test_layers_that_hardly_move_do_not_hold_up_others() -> None:
     """Docker has three places for layers, for everybody together: so it did, and who took them had them."""
 

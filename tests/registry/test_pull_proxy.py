@@ -108,6 +108,7 @@ def test_honest() -> None:
     run(story)
 
 
+@pytest.mark.long
 def test_no_private_address_is_reached_for_a_layer() -> None:
     """RELIABILITY rows 22 and 38, with the proxy alone."""
     attempts: list[str] = []

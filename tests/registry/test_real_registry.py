@@ -172,4 +172,6 @@ async def test_any_of_the_machines_architectures_will_do(open_registry: RunningR
 
     assert (await looked("amd64", "arm64")).ok
     assert (await looked("arm64", "amd64")).ok
-    assert (await looked("arm64", "riscv64")).reason == "image_architecture_mismatch"
+    assert (await looked("amd64")).entrypoint == ["/serve"]
+    wrong = await looked("arm64", "riscv64")
+    assert (wrong.reason, wrong.entrypoint) == ("image_architecture_mismatch", None)

@@ -101,6 +101,7 @@ Attempt = Callable[[Hostile], Awaitable[None]]
 
 
 @pytest.mark.timeout(170)
+@pytest.mark.long
 def test_no_private_address_is_reached(capsys: pytest.CaptureFixture[str]) -> None:
     attempts = [
         *((f"registry host {host}", _registry_at(host)) for host in _HOSTS),

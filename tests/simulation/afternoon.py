@@ -124,7 +124,7 @@ class Afternoon:
             if number not in left_out:
                 await watched(act(), self.checks.check)
                 await self.pass_time(pause_s)
-        gpus.mend_all()
+        gpus.repair_all()
 
     async def part(self) -> None:
         """Whoever is left in the end removes the others and their keys, so that nothing of them is kept for good."""

@@ -62,12 +62,14 @@ USED_BY: dict[str, str] = {
 }
 _SIGN_IN = "people are signed in by the simulation itself; tests/database/test_api_sign_in*.py"
 _READS = "changes nothing that lasts"
+_LENT = "nobody lends a machine here; tests/database/test_lent_machines.py, tests/database/test_earnings_stories.py"
 _OPERATOR = "an operator's act on its own, without anything at once; tests/database"
 UNUSED: dict[str, str] = {
     "POST /auth/email/start": _SIGN_IN,
     "POST /auth/email/verify": _SIGN_IN,
     "POST /auth/link/verify": _SIGN_IN,
     "POST /auth/logout": _SIGN_IN,
+    "POST /operator/users/{user_id}/sign-out": _SIGN_IN,
     "POST /auth/device": _SIGN_IN,
     "POST /auth/device/token": _SIGN_IN,
     "POST /auth/device/{user_code}": _SIGN_IN,
@@ -98,10 +100,21 @@ UNUSED: dict[str, str] = {
     "POST /operator/instance-types": _OPERATOR,
     "DELETE /operator/instance-types/{instance_type}": _OPERATOR,
     "DELETE /operator/gateways/{gateway_id}": "there is one gateway, and it comes back",
+    "POST /organizations/{organization_id}/machines": _LENT,
+    "POST /machines/{machine_id}/reclaim": _LENT,
+    "POST /operator/machines/{machine_id}/ban": _LENT,
+    "POST /operator/machines/{machine_id}/unban": _LENT,
+    "POST /operator/machines/{machine_id}/void-earnings": _LENT,
+    "PUT /organizations/{organization_id}/payout-account": _LENT,
+    "POST /organizations/{organization_id}/payouts": _LENT,
+    "POST /operator/payouts/{payout_id}/confirm": _LENT,
+    "POST /operator/payouts/{payout_id}/refuse": _LENT,
     "POST /webhooks/stripe": "the provider's events, sent by `payments.Events`",
 }
 
 RECONCILERS_UNUSED: dict[str, str] = {
+    "earnings": _LENT,
+    "proofs": _LENT,
     "doctor": "asks the engine only for what the engine's tests cover, and changes nothing but its own answer",
     "logs": "makes partitions under a limit of real time (`World.parts`); the world does its work",
     "metrics": "makes steps of seconds, of which sleep has enough here, and keeps figures that nothing here decides by",

@@ -30,7 +30,7 @@ class Gpus:
             (5, "deploy on a GPU", self.deploy),
             (4, "a GPU breaks in use", self.break_one_in_use),
             (1, "a GPU breaks", self.break_one),
-            (3, "a GPU comes back", self.mend_one),
+            (3, "a GPU comes back", self.repair_one),
             (2, "all GPUs break", self.break_all),
             (2, "restart on a GPU", self.restart),
             (2, "scale on GPUs", self.scale),
@@ -96,14 +96,14 @@ class Gpus:
             self._break(gpu.device_id)
         await self._wait_until_seen()
 
-    async def mend_one(self) -> None:
+    async def repair_one(self) -> None:
         broken = sorted(self.world.machine.gpu_problems)
         if broken:
-            self._mend(self.world.acting.choice(broken))
+            self._repair(self.world.acting.choice(broken))
 
-    def mend_all(self) -> None:
+    def repair_all(self) -> None:
         for device in sorted(self.world.machine.gpu_problems):
-            self._mend(device)
+            self._repair(device)
 
     async def restart(self) -> None:
         await self._change("restart", "running")
@@ -140,7 +140,7 @@ class Gpus:
             self.world.machine.gpu_problems[device] = _PROBLEM
             self.broken_at_s[device] = self.world.now_s()
 
-    def _mend(self, device: str) -> None:
+    def _repair(self, device: str) -> None:
         self.world.story.tell("machine", f"{device} works again")
         self.world.story.count("GPU came back")
         del self.world.machine.gpu_problems[device]

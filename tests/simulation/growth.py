@@ -10,14 +10,32 @@ from tests.simulation.world import World
 _FOR_GOOD = frozenset(
     {
         *("ledger_transactions", "ledger_entries", "hours", "billing_documents", "card_payments"),
-        *("leases", "reconciler_status", "gateways", "nodes", "machines", "tunnel_hubs"),
+        *(
+            "credit_lots",
+            "hour_funds",
+            "hour_moves",
+            "credit_withdrawals",
+            "earnings",
+            "payouts",
+            "past_memberships",
+        ),
+        *(
+            "leases",
+            "reconciler_status",
+            "gateways",
+            "nodes",
+            "machines",
+            "machine_state_changes",
+            "tunnel_hubs",
+        ),
         *DIVIDED_BY_DAYS,
         *("container_samples", "gateway_reports"),
         *("users", "organizations", "organization_members", "projects", "project_members", "credit_accounts"),
+        *("payout_accounts", "payout_account_hashes", "card_fingerprints"),
         *("saved_cards", "auto_top_ups", "spending_limits", "billing_details", "webhooks"),
     }
 )
-"""Tables that the law keeps (of `hours` those that were paid), those with one row for each machine or process, those whose old
+"""Tables that the law keeps (of `hours` those that were paid, with what is known of them), those with one row in the end for each machine or process, those whose old
 days the log collector drops and those whose old seconds the metrics' keeper does, which are not in here, and those with what somebody set and has not taken back."""
 
 
@@ -36,6 +54,10 @@ def grown(world: World, rows_at_first: dict[str, int]) -> Iterator[str]:
     for (count,) in world.query("SELECT count(*) FROM hours WHERE state <> 'paid'"):
         if count != "0":
             yield f"{count} hours that were never paid are kept"
+    for machine, count in world.query(
+        "SELECT machine_id, count(*) FROM machine_state_changes GROUP BY 1 HAVING count(*) > 1"
+    ):
+        yield f"{count} states of {machine} are kept, and it is in one"
     for process, drivers in world.drivers.items():
         for driver in drivers:
             # Whoever leads no longer keeps at most what there was then, and forgets it when it leads again.

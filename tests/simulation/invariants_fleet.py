@@ -91,7 +91,10 @@ class FleetInvariants:
                 yield "a drained machine gets empty", f"{names} still on {member.machine.name}"
 
     def _grown(self, before: dict[str, float], names: set[str], passed_s: float) -> dict[str, float]:
-        """Time in which nobody led, or Postgres was away, does not count: nobody could see anything."""
-        if not is_led(self.world) or self.world.now_s() < self.world.postgres_ill_until_s:
+        """Time in which nobody led, or Postgres was away, does not count: nobody could see anything. Nor while the gateway says
+        nothing: what it sends requests to may serve them."""
+        gateway = self.world.processes["gateway"]
+        speaks = gateway.alive and not gateway.stopped
+        if not speaks or not is_led(self.world) or self.world.now_s() < self.world.postgres_ill_until_s:
             return {}
         return {one: before.get(one, -passed_s) + passed_s for one in sorted(names)}

@@ -19,7 +19,9 @@ SELECT h.id, h.container_id, h.slot, CASE WHEN c.deleted_at IS NULL THEN c.state
     EXISTS (SELECT FROM replicas r WHERE r.container_id = h.container_id AND r.slot = h.slot
         AND r.instance_type = h.instance_type AND r.state IN ('ready', 'routed')),
     t.memory_bytes + used.memory_bytes <= {memory_bytes} AND t.vcpu_millis + used.vcpu_millis <= {vcpu_millis}
-        AND t.gpu_count + used.gpus <= (SELECT coalesce(sum(jsonb_array_length(gpus)), 0) FROM nodes)
+        AND t.gpu_count + used.gpus <= (SELECT coalesce(sum(jsonb_array_length(gpus)), 0) FROM nodes),
+    EXISTS (SELECT FROM replicas r WHERE r.container_id = h.container_id AND r.slot = h.slot AND r.generation = c.generation
+        AND r.ended_badly AND r.ended_at > sim.clock_timestamp() - interval '1 hour')
 FROM hours h LEFT JOIN containers c ON c.id = h.container_id JOIN instance_types t ON t.name = h.instance_type,
     (SELECT coalesce(sum(u.memory_bytes), 0) AS memory_bytes, coalesce(sum(u.vcpu_millis), 0) AS vcpu_millis,
         coalesce(sum(u.gpu_count), 0) AS gpus
@@ -91,11 +93,14 @@ class Held:
     """Something is ready in the slot."""
     fits: bool
     """The machine has room for it."""
+    failed: bool = False
+    """What was started in the slot ended badly within the hour."""
 
     def has_a_reason(self) -> bool:
-        """Once all had its time. What runs may wait for room for one more; nothing else keeps a slot waiting."""
+        """Once all had its time. What runs may wait for room for one more, or until one that failed too often may be tried again;
+        nothing else keeps a slot waiting."""
         if self.state == "RUNNING":
-            return self.wanted and not self.serves and not self.fits
+            return self.wanted and not self.serves and (self.failed or not self.fits)
         return self.state not in (None, "STOPPED", "FAILED")
 
 
@@ -105,7 +110,7 @@ def held_without_a_reason(world: World) -> Iterator[str]:
         "memory_bytes": machine.memory_bytes,
         "vcpu_millis": int(machine.cpu_millis * world.settings.cpu_overcommit),
     }
-    for hour_id, container_id, slot, state, wanted, serves, fits in world.query(_HELD.format(**room)):
+    for hour_id, container_id, slot, state, wanted, serves, fits, failed in world.query(_HELD.format(**room)):
         held = Held(
             hour_id or "",
             container_id or "",
@@ -114,6 +119,7 @@ def held_without_a_reason(world: World) -> Iterator[str]:
             wanted == "t",
             serves == "t",
             fits == "t",
+            failed == "t",
         )
         if not held.has_a_reason():
             yield f"{held.id} is held for slot {held.slot} of {held.container_id}, which is {held.state}"

@@ -64,7 +64,7 @@ class Sleepers:
             (5, "touch a sleeper", self.touch),
             (2, "a machine loses most at once", self.lose_most),
             (2, "what it starts breaks", self.break_images),
-            (1, "what it starts is mended", self.mend_images),
+            (1, "what it starts is repaired", self.repair_images),
             (1, "a key is revoked", self.revoke),
             (1, "an hour gets dear", self.make_dear),
             (2, "an hour gets cheap", self.make_cheap),
@@ -247,7 +247,7 @@ class Sleepers:
                 name: replace(image, exits_after_s=1.0, exit_code=3) for name, image in IMAGES.items()
             }
 
-    async def mend_images(self) -> None:
+    async def repair_images(self) -> None:
         self.world.story.tell("night", "what is started serves again")
         for machine in self.world.machines():
             machine.images = dict(IMAGES)
@@ -281,7 +281,7 @@ class Sleepers:
 
     async def come_to_rest(self) -> None:
         """Nothing is wrong any more: what is well answers whoever asks, asleep or not."""
-        await self.mend_images()
+        await self.repair_images()
         await self.make_cheap()
         for organization in self.world.organizations:
             await self.users.resume_one(organization)

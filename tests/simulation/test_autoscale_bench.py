@@ -18,6 +18,7 @@ def some() -> list[Trace]:
     return traces(seed=9)
 
 
+@pytest.mark.long
 def test_not_behind_knative_and_far_calmer(some: list[Trace]) -> None:
     ours = sum((total(Moorage, some, startup_s) for startup_s in (5, 300)), NOTHING)
     knative = sum((total(Knative, some, startup_s) for startup_s in (5, 300)), NOTHING)
@@ -28,6 +29,7 @@ def test_not_behind_knative_and_far_calmer(some: list[Trace]) -> None:
 
 
 @pytest.mark.parametrize("peer", [Dstack, SkyServe, HuggingFace])
+@pytest.mark.long
 def test_ahead_of_the_others_on_both_together(some: list[Trace], peer: type) -> None:
     ours, theirs = total(Moorage, some, 60), total(peer, some, 60)
     assert ours.share_over_target < theirs.share_over_target

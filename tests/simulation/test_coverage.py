@@ -2,7 +2,7 @@
 
 from typing import Any, cast
 
-from moorage.entrypoints.api import _routes
+from moorage.entrypoints.api import described_routes
 from moorage.entrypoints.reconcilers import RECONCILERS
 from tests.simulation.actors import BadDay, Users
 from tests.simulation.coverage import RECONCILERS_UNUSED, UNUSED, USED_BY
@@ -22,7 +22,7 @@ def changing_routes() -> set[str]:
     """Also those that the API's description does not show, as the payment provider's."""
     return {
         f"{method} {route.path}"
-        for included in _routes()
+        for included in described_routes()
         for route in cast(Any, included).original_router.routes
         for method in sorted(route.methods & _CHANGING)
     }

@@ -48,6 +48,7 @@ WAITS = Held("hour_1", "ctr_1", 1, "RUNNING", wanted=True, serves=False, fits=Fa
 def test_what_runs_may_wait_for_room_for_one_more() -> None:
     assert WAITS.has_a_reason()
     assert replace(WAITS, state="PENDING", fits=True).has_a_reason()
+    assert replace(WAITS, fits=True, failed=True).has_a_reason(), "it is tried again, not at once"
 
 
 @pytest.mark.parametrize(

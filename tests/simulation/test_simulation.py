@@ -9,11 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 
 from tests import lease_guard
 from tests.simulation.find_planted import MOST_SEEDS, find, seeds_for
 from tests.simulation.loop import NumberedTask
-from tests.simulation.planted import bug_named
+from tests.simulation.planted import BUGS, bug_named
+from tests.simulation.planted.bug import Bug
 from tests.simulation.repeats import differences, told_elsewhere
 from tests.simulation.results import Result, keep, kept_in
 from tests.simulation.run import Outcome, Plan, main, run_seed
@@ -21,6 +23,14 @@ from tests.simulation.server import Server, postgres
 
 ROOT = Path(__file__).parents[2]
 NIGHTS = (3, 9)
+
+
+@pytest.fixture(autouse=True)
+def log_as_before() -> Iterator[None]:
+    """The commands of the simulation silence the log, which others of this process read."""
+    before = structlog.get_config()
+    yield
+    structlog.configure(**before)
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +92,12 @@ def test_a_day_that_was_judged_wrongly(server: Server, seed: int) -> None:
     """What Moorage did was right, and an invariant was not."""
     outcome = run_seed(server, Plan(seed))
     assert outcome.broken is None, told(outcome)
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+def test_a_planted_bug_has_its_place(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it replaces is there: code that changes must not leave a bug behind that plants nothing."""
+    bug.plant(monkeypatch.setattr)
 
 
 @pytest.mark.long

@@ -18,7 +18,7 @@ from typing import Any
 import httpx
 
 from moorage.billing.cards.provider import card_provider
-from moorage.billing.renewals.reconciler import PAUSE_AFTER_JUMP_S
+from moorage.billing.clock_jumps import PAUSE_AFTER_JUMP_S
 from moorage.catalog.repository import fill_empty_catalogue
 from moorage.containers.channels import CONTAINERS
 from moorage.containers.reconciler.reconciler import ContainersReconciler
@@ -501,7 +501,13 @@ def new_world(server: Server, seed: int, settings: dict[str, Any]) -> World:
 def _settings(values: dict[str, Any]) -> Settings:
     home = Path(tempfile.gettempdir()) / "moorage-simulation"
     # A share of the thread's time is measured on the real processor, which no seed decides about.
-    return Settings(home=home, **{"replica_ports": "14000-14199", "api_share_percent": 100, **values})
+    # People there do in minutes what others do in a week.
+    own: dict[str, Any] = {
+        "replica_ports": "14000-14199",
+        "api_share_percent": 100,
+        "starts_per_minute": 1000,
+    }
+    return Settings(home=home, **{**own, **values})
 
 
 async def furnish(world: World, organizations: int) -> None:

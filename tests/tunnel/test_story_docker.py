@@ -233,9 +233,11 @@ def test_a_refused_join_says_why(town: Town, installation: InstallationInPlace, 
 class Script:
     """The join script on a machine whose folders are a test's."""
 
-    def __init__(self, place: Place, installation: InstallationInPlace, folder: Path) -> None:
+    def __init__(
+        self, place: Place, installation: InstallationInPlace, folder: Path, name: str = "join.sh"
+    ) -> None:
         self.place, self.folder = place, folder
-        answer = installation.ask("GET", "/machines/join.sh")
+        answer = installation.ask("GET", f"/machines/{name}")
         self.path = folder / "join.sh"
         self.path.write_text(answer.text)
         tools = folder / "tools"
@@ -312,6 +314,23 @@ class Script:
 
     def _command(self, *arguments: str) -> list[str]:
         return ["ip", "netns", "exec", self.place.name, "/bin/sh", str(self.path), *arguments]
+
+
+def test_an_owner_reads_what_lending_means_and_may_say_no(
+    town: Town, installation: InstallationInPlace, short_folder: Path
+) -> None:
+    script = Script(town.places["near"], installation, short_folder, "join-community.sh")
+    said = " ".join(script.run_on_a_terminal(b"n\n", f"moor_join_{'a' * 26}").split())
+    for words in (
+        "You lend this machine.",
+        "inside a sandbox (gVisor)",
+        "your public address",
+        "Nothing was changed.",
+    ):
+        assert words in said, said
+    assert said.index("You lend this machine.") < said.index("Go on? [y/N]")
+    assert not (short_folder / "calls").exists()
+    assert not (short_folder / "etc").exists()
 
 
 @pytest.mark.long

@@ -38,6 +38,7 @@ def test_traffic_flows_both_ways(town: Town) -> None:
 
 
 @pytest.mark.parametrize("rounds", [1, pytest.param(5, marks=pytest.mark.long)])
+@pytest.mark.long
 def test_peers_come_and_go_while_a_stream_flows(town: Town, rounds: int) -> None:
     town.join("near", "behind")
     behind = town.machines["behind"]
@@ -85,6 +86,7 @@ def test_keys_are_renewed_while_a_stream_flows(town: Town) -> None:
     print(f"both keys renewed, longest pause of the stream {reading.longest_pause_s:.2f} s")
 
 
+@pytest.mark.long
 def test_of_the_installation_a_machine_reaches_its_door_alone(town: Town) -> None:
     """A hostile one: no firewall of its own, and every address routed into the tunnel."""
     town.join("near", "behind")
@@ -112,6 +114,7 @@ def test_of_the_installation_a_machine_reaches_its_door_alone(town: Town) -> Non
     print(f"of {len(targets) + 2} addresses and ports, a machine reaches its door")
 
 
+@pytest.mark.long
 def test_a_machine_holds_few_connections_of_the_door(town: Town) -> None:
     """Each is a descriptor of the controller's. Also after the rules that let it in were set anew."""
     town.join("near")
@@ -125,6 +128,7 @@ def test_a_machine_holds_few_connections_of_the_door(town: Town) -> None:
     assert 50 < near.do(_held(HUB_ADDRESS, DOOR_PORT, 100)) <= 64
 
 
+@pytest.mark.long
 def test_a_machine_cannot_speak_from_anothers_address(town: Town) -> None:
     town.join("near", "behind")
     town.hub.place.do(listen(DOOR_PORT))
@@ -136,6 +140,7 @@ def test_a_machine_cannot_speak_from_anothers_address(town: Town) -> None:
     assert not near.place.do(answers(HUB_ADDRESS, DOOR_PORT))
 
 
+@pytest.mark.long
 def test_no_container_reaches_the_tunnel(town: Town) -> None:
     town.join("near", "behind")
     town.hub.place.do(listen(DOOR_PORT))
@@ -156,6 +161,7 @@ def test_no_container_reaches_the_tunnel(town: Town) -> None:
                 assert not place.do(answers(*target, within_s=1)), (name, target)
 
 
+@pytest.mark.long
 def test_a_neighbour_reaches_no_address_of_the_tunnel_past_it(town: Town) -> None:
     town.join("near")
     near, hub, neighbour = town.machines["near"].place, town.hub.place, town.places["internet"]

@@ -225,6 +225,7 @@ def test_more_demand_never_gets_less(
 
 
 @given(st.lists(st.floats(0, 100), min_size=2, max_size=120), st.integers(2, 10))
+@pytest.mark.long
 def test_constant_demand_settles(noise: list[float], replicas: int) -> None:
     """Whatever came before, a constant level ends in one number, and that number stays."""
     decisions = play([*noise, *[12.0] * 800], start=replicas)

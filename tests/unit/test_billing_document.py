@@ -61,6 +61,7 @@ def test_what_is_not_a_month(text: str) -> None:
     assert month_of(text) is None
 
 
+@pytest.mark.long
 def test_a_long_invoice_is_added_up_at_its_end() -> None:
     """On paper, not in the sum: each line costs milliseconds, and a month can have thousands."""
     long = "a name that goes on and on " * 8

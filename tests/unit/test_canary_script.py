@@ -76,6 +76,7 @@ def test_what_it_reaches_it_names(programs: Path) -> None:
 
 
 @pytest.mark.parametrize("nc", [None, "exit 1", 'case "$1" in -w) exit 1;; esac; exec BUSYBOX nc "$@"'])
+@pytest.mark.long
 def test_one_that_can_try_nothing_shows_nothing(programs: Path, nc: str | None) -> None:
     """No `nc`, one that fails, and one that does not know how to wait for a connection."""
     (programs / "nc").unlink()

@@ -1,9 +1,10 @@
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.catalog.capacity import InstanceType, Used, best_machines, place, room_for
+from moorage.catalog.capacity import InstanceType, Used, Warmth, best_machines, place, room_for
 from moorage.catalog.shortage import why_unavailable, why_waiting
 from moorage.engines.base import GpuDevice, MachineKey, NodeCapacity
 
@@ -195,3 +196,58 @@ def test_machines_of_two_engines_may_have_one_name() -> None:
     placed = place(CPU, nodes, used, 4.0)
     assert placed is not None
     assert placed.machine == ("mch_1", "box")
+
+
+@pytest.mark.parametrize(
+    ("kept", "taken_gib", "beside", "goes_to"),
+    [
+        ({}, {}, {}, "large"),
+        ({"small": Warmth.SOME}, {}, {}, "small"),
+        ({"small": Warmth.WHOLE, "large": Warmth.SOME}, {}, {}, "small"),
+        ({"small": Warmth.SOME, "large": Warmth.WHOLE}, {"large": 92}, {}, "large"),
+        ({"small": Warmth.WHOLE, "large": Warmth.WHOLE}, {}, {}, "large"),
+        ({"small": Warmth.WHOLE}, {"small": 8}, {}, "large"),
+        ({"small": Warmth.WHOLE}, {}, {"small": 1}, "large"),
+        ({"small": Warmth.WHOLE}, {}, {"small": 1, "large": 1}, "small"),
+        # It moves away from the one that has most of it.
+        ({"drained": Warmth.WHOLE, "small": Warmth.SOME}, {}, {}, "small"),
+    ],
+    ids=[
+        "no cache: the most room",
+        "some of it is better than nothing",
+        "what came up with it is better than a part",
+        "better than room",
+        "both: the most room",
+        "full: better to download than not to start",
+        "a sibling there counts more: one machine must not take both",
+        "a sibling on each",
+        "drained",
+    ],
+)
+def test_a_replica_goes_where_its_cache_spares_it_most(
+    kept: dict[str, Warmth], taken_gib: dict[str, int], beside: dict[str, int], goes_to: str
+) -> None:
+    drained = replace(node("drained", memory_gib=500), cordoned=True, draining=True)
+    nodes = [node("small"), replace(node("large", memory_gib=100), cpu_millis=50_000), drained]
+    used = {MachineKey("local", name): Used(0, gib * GIB) for name, gib in taken_gib.items()}
+    siblings, warmth = (
+        {MachineKey("local", name): value for name, value in said.items()} for said in (beside, kept)
+    )
+    placed = place(CPU, nodes, used, 4.0, siblings, warmth)
+    assert placed is not None
+    assert placed.node == goes_to
+
+
+def test_an_owners_machines_are_not_all_taken_where_another_has_room() -> None:
+    one, two, theirs = (
+        replace(node(name), owner=owner) for name, owner in (("a", "org_a"), ("b", "org_a"), ("c", "org_b"))
+    )
+    nodes = [one, two, theirs]
+    beside = {one.key: 1}
+    chosen = place(CPU, nodes, {}, 1.0, beside, of_owners={"org_a": 1})
+    assert chosen is not None
+    assert chosen.node == "c"
+    full = [one, two]
+    fallback = place(CPU, full, {}, 1.0, beside, of_owners={"org_a": 1})
+    assert fallback is not None
+    assert fallback.node == "b", "rather another machine of theirs than the same"

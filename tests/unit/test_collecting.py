@@ -3,9 +3,12 @@
 import gc
 import itertools
 
+import pytest
+
 from moorage.kit.collecting import LONG_S, Collecting
 
 
+@pytest.mark.long
 def test_a_long_collection_is_the_last_that_looks_at_them() -> None:
     collecting = Collecting()
     gc.collect()
@@ -23,6 +26,7 @@ def test_a_long_collection_is_the_last_that_looks_at_them() -> None:
         gc.unfreeze()
 
 
+@pytest.mark.long
 def test_ever_less_often() -> None:
     """What becomes garbage in cycles later is found, and what an installation grew by is not looked through for ever."""
     seconds = itertools.count(1.0)

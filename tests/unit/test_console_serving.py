@@ -23,6 +23,8 @@ def built(tmp_path: Path) -> Path:
     (tmp_path / "assets/main-1a2b.js").write_text("plain")
     (tmp_path / "assets/main-1a2b.js.gz").write_bytes(b"\x1f\x8b squeezed")
     (tmp_path / "favicon.svg").write_text("<svg/>")
+    (tmp_path / "docs/api").mkdir(parents=True)
+    (tmp_path / "docs/api/index.html").write_text("<!doctype html>the API")
     return tmp_path
 
 
@@ -59,6 +61,16 @@ async def test_an_address_that_a_person_opens_is_the_page(built: Path, path: str
     assert answer.status_code == 200
     assert b"the page" in answer.content
     assert "content-security-policy" in answer.headers
+
+
+@pytest.mark.parametrize("path", ["/docs/api", "/docs/api/", "/docs/api/index.html"])
+async def test_a_folder_with_a_page_is_that_page(built: Path, path: str) -> None:
+    answer = await ask(built, path, Accept="*/*")
+    assert answer.status_code == 200
+    assert b"the API" in answer.content
+    console = await ask(built, "/", **HTML)
+    assert answer.headers["content-security-policy"] == console.headers["content-security-policy"]
+    assert answer.headers["cache-control"] == "no-cache"
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD"])

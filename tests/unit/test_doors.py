@@ -68,7 +68,7 @@ def test_nobody_is_trusted_besides() -> None:
     assert (context.check_hostname, context.verify_mode) == (True, ssl.CERT_REQUIRED)
 
 
-@pytest.mark.parametrize("replica_id", [new_replica_id() for _ in range(3)])
+@pytest.mark.parametrize("replica_id", [new_replica_id() for _ in range(3)], ids=range(3))
 def test_a_name_is_one_of_a_host(replica_id: str) -> None:
     assert "_" not in door_name(replica_id)
     assert len(door_name(replica_id)) == len(replica_id) <= 63

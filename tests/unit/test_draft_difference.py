@@ -46,6 +46,20 @@ def test_secrets_are_masked() -> None:
     ]
 
 
+def test_plain_variables_are_shown_and_a_secret_that_becomes_plain_is_not_read_out() -> None:
+    before = (
+        replace(SETTINGS, plain_environment={"LEVEL": "info"}),
+        ContainerSecrets(None, {"TOKEN": "old"}),
+    )
+    plain = {"LEVEL": "debug", "TOKEN": "new"}
+    after = (replace(SETTINGS, plain_environment=plain), ContainerSecrets(None, {}))
+    assert difference(before, after) == [
+        Change("plain_env.LEVEL", "info", "debug"),
+        Change("plain_env.TOKEN", None, "new"),
+        Change("env.TOKEN", MASK, None),
+    ]
+
+
 values = st.text(alphabet="0123456789abcdef", min_size=8, max_size=12).map(lambda text: f"secret-{text}")
 environments = st.dictionaries(st.sampled_from(["A", "B", "C", "D"]), values)
 

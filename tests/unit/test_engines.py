@@ -5,6 +5,8 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from moorage.engines.base import Engine
 from moorage.engines.each import run_for_each
@@ -14,7 +16,7 @@ from moorage.kit.clock import VirtualClock, system_clock
 from moorage.kit.database import Database
 from moorage.kit.errors import EngineError, LeaseLostError
 from moorage.kit.ids import new_installation_id
-from moorage.reconcile.watches import Watches
+from moorage.reconcile.watches import Pauses, Watches
 from moorage.telemetry.usage.book import UsageBook
 from moorage.telemetry.usage.sampler import UsageSampler
 
@@ -101,7 +103,7 @@ async def test_a_lost_lease_ends_all_of_them() -> None:
 
 
 async def test_watches_of_many_engines_begin_one_after_the_other() -> None:
-    """They go on at one pace: begun together, they would be done together, every second."""
+    """Each begins with a look at everything."""
     clock = VirtualClock()
     engines = Engines({f"machine-{number}": engine() for number in range(40)})
     began_s: list[float] = []
@@ -116,12 +118,62 @@ async def test_watches_of_many_engines_begin_one_after_the_other() -> None:
     running = asyncio.create_task(run_for_each(engines, watches, clock))
     try:
         for _ in range(100):
-            await clock.advance(0.0025)
+            await clock.advance(0.005)
         await until(lambda: len(began_s) == 40)
     finally:
         running.cancel()
         await asyncio.wait([running])
     assert max(Counter(began_s).values()) <= 2
+
+
+def test_a_few_engines_are_all_looked_at_after_the_whole_time() -> None:
+    few = Engines({f"machine-{number}": engine() for number in range(8)})
+    assert {few.turn_in_s(name, 15.0, 7.3) for name in few.by_name()} == {15.0}
+
+
+@pytest.mark.parametrize("every_s", [1.0, 3.0, 15.0, 60.0])
+@given(began_s=st.floats(0.0, 1e6))
+def test_each_of_many_engines_has_moments_of_its_own(every_s: float, began_s: float) -> None:
+    one = engine()
+    engines = Engines({f"machine-{number}": one for number in range(1000)})
+    waits_s = {name: engines.turn_in_s(name, every_s, began_s) for name in engines.by_name()}
+    early_s = every_s / 100
+    assert all(early_s < wait_s <= every_s + early_s for wait_s in waits_s.values())
+    tenths = Counter(int((began_s + wait_s) % every_s / every_s * 10) for wait_s in waits_s.values())
+    assert max(tenths.values()) <= 1.5 * 1000 / 10, "all over the time between two"
+    for name in list(waits_s)[:20]:
+        woken_s = began_s + waits_s[name]
+        for late_s in (-every_s / 200, 0.0, every_s / 2):
+            next_s = woken_s + late_s + engines.turn_in_s(name, every_s, woken_s + late_s)
+            # Whoever was held up is back at the same moments, and whoever was woken early does nothing twice.
+            assert next_s - woken_s == pytest.approx(every_s, abs=1e-6 * every_s + 1e-9 * began_s + 1e-6)
+
+
+async def test_a_pause_ends_in_time_or_when_it_is_cut_short() -> None:
+    clock = VirtualClock()
+    pauses = Pauses(clock)
+
+    async def paused() -> asyncio.Task[None]:
+        resting = asyncio.create_task(pauses.rest("a", 60.0))
+        await clock.advance(0.0)
+        return resting
+
+    resting = await paused()
+    pauses.cut_short("b")
+    await clock.advance(59.0)
+    assert not resting.done()
+    await clock.advance(1.0)
+    await until(resting.done)
+    resting = await paused()
+    pauses.cut_short("a")
+    await until(resting.done)
+    resting = await paused()
+    await until(resting.done)  # nobody has begun another round since
+    pauses.begin_round("a")
+    resting = await paused()
+    assert not resting.done()
+    pauses.cut_short("a")
+    await until(resting.done)
 
 
 @pytest.mark.parametrize(("count", "every_s"), [(1, 1), (100, 1), (101, 2), (1000, 10), (5000, 10)])

@@ -1,4 +1,4 @@
-"""Which setting would mend a failure, and where nothing is offered because it would be a guess."""
+"""Which setting would fix a failure, and where nothing is offered because it would be a guess."""
 
 from datetime import timedelta
 
@@ -7,7 +7,7 @@ from test_plan import NOW, container, engine_says, replica
 
 from moorage.catalog.defaults import default_catalogue
 from moorage.containers.fixes import next_larger, with_setting
-from moorage.containers.plan import make_plan
+from moorage.containers.planning.plan import make_plan
 from moorage.containers.states import Reason, ReplicaState
 from moorage.containers.verdict import Fix, Probe, ProbeFailure, verdict_while_unready
 from moorage.engines.base import ListeningSocket, ReplicaPhase

@@ -118,9 +118,9 @@ def test_the_tunnel(tunnel: TunnelState, states: list[State]) -> None:
 @pytest.mark.parametrize(
     ("part", "state"),
     [
-        (queue_part("mail", Queue(0), NOW, "mend"), State.OK),
-        (queue_part("mail", Queue(7, NOW - timedelta(minutes=9)), NOW, "mend"), State.OK),
-        (queue_part("mail", Queue(7, LONG_AGO, "refused"), NOW, "mend"), State.WARNING),
+        (queue_part("mail", Queue(0), NOW, "fix"), State.OK),
+        (queue_part("mail", Queue(7, NOW - timedelta(minutes=9)), NOW, "fix"), State.OK),
+        (queue_part("mail", Queue(7, LONG_AGO, "refused"), NOW, "fix"), State.WARNING),
         (disk_part(Disk("/data", 16, 100)), State.OK),
         (disk_part(Disk("/data", 14, 100)), State.WARNING),
         (disk_part(Disk("/data", 4, 100)), State.FAILING),

@@ -1,26 +1,41 @@
 """A machine's life and its tokens: the whole table, and what holds in every life."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.machines.states import SPEAKERS, Happening, Life, MachineState, Refusal, Speaker, after
+from moorage.machines.states import (
+    OPEN,
+    SPEAKERS,
+    Happening,
+    Life,
+    MachineState,
+    Refusal,
+    Speaker,
+    after,
+    new_life,
+)
 from moorage.machines.tokens import admits, is_credential, is_join_token, is_machine_secret, new_join_token
 from moorage.machines.words import change_mail, sentence
 
-J, A, P, D, L, R = MachineState
+J, A, P, D, L, R, V, O, B = MachineState  # noqa: E741 - probation is "on trial": O
 NOT_JOINED, IN_USE, GONE = "machine_not_joined", "machine_in_use", "machine_removed"
 
+HELD, BANNED = "machine_held", "machine_banned"
 TABLE = {
-    #                    answered silent  pause       resume      drain       remove  leave
-    J:                   (A,      J,      NOT_JOINED, NOT_JOINED, NOT_JOINED, R,      R),
-    A:                   (A,      L,      P,          A,          D,          R,      R),
-    P:                   (P,      L,      P,          A,          D,          R,      R),
-    D:                   (D,      L,      P,          A,          D,          R,      R),
-    L:                   (A,      L,      L,          L,          L,          R,      R),
-    R:                   (GONE,   GONE,   GONE,       GONE,       GONE,       GONE,   GONE),
+    #    answered silent pause       resume      drain       remove leave verified promoted demoted distrusted  reclaim     ban unban
+    J:   (A,      J,     NOT_JOINED, NOT_JOINED, NOT_JOINED, R,     R,    J,       J,       J,      NOT_JOINED, NOT_JOINED, B,  J),
+    V:   (V,      L,     P,          V,          D,          R,     R,    O,       V,       V,      P,          D,          B,  V),
+    O:   (O,      L,     P,          O,          D,          R,     R,    O,       A,       O,      P,          D,          B,  O),
+    A:   (A,      L,     P,          A,          D,          R,     R,    A,       A,       O,      P,          D,          B,  A),
+    P:   (P,      L,     P,          A,          D,          R,     R,    P,       P,       P,      P,          D,          B,  P),
+    D:   (D,      L,     P,          A,          D,          R,     R,    D,       D,       D,      P,          D,          B,  D),
+    L:   (A,      L,     L,          L,          L,          R,     R,    L,       L,       L,      L,          L,          B,  L),
+    B:   (B,      B,     BANNED,     BANNED,     BANNED,     R,     B,    B,       B,       B,      BANNED,     BANNED,     B,  J),
+    R:   (GONE,   GONE,  GONE,       GONE,       GONE,       GONE,  GONE, GONE,    GONE,    GONE,   GONE,       GONE,       GONE, GONE),
 }  # fmt: skip
 CELLS = [
     (state, happening, expected)
@@ -32,19 +47,90 @@ lives = st.lists(st.tuples(st.sampled_from(Happening), st.booleans(), st.integer
 
 @pytest.mark.parametrize(("state", "happening", "expected"), CELLS)
 def test_table(state: MachineState, happening: Happening, expected: MachineState | str) -> None:
-    outcome = after(Life(state, A if state is L else None), happening)
+    standing = state if state in OPEN else A
+    outcome = after(Life(state, A if state is L else None, standing=standing), happening)
     assert (outcome.code if isinstance(outcome, Refusal) else outcome.state) == expected
 
 
 def test_whose_word_it_is() -> None:
     by = {
-        speaker: {happening for happening, its in SPEAKERS.items() if its is speaker} for speaker in Speaker
+        speaker: {happening for happening, who in SPEAKERS.items() if speaker in who} for speaker in Speaker
     }
+    owners = {Happening.PAUSE, Happening.RESUME, Happening.DRAIN, Happening.REMOVE, Happening.RECLAIM}
+    judged = {Happening.VERIFIED, Happening.PROMOTED, Happening.DEMOTED, Happening.DISTRUSTED}
     assert by == {
-        Speaker.MOORAGE: {Happening.ANSWERED, Happening.SILENT},
-        Speaker.OPERATOR: {Happening.PAUSE, Happening.RESUME, Happening.DRAIN, Happening.REMOVE},
+        Speaker.MOORAGE: {Happening.ANSWERED, Happening.SILENT, Happening.RESUME, *judged},
+        Speaker.OPERATOR: owners | {Happening.BAN, Happening.UNBAN},
+        Speaker.OWNER: owners,
         Speaker.MACHINE: {Happening.LEAVE},
     }
+
+
+def test_a_strangers_machine_proves_itself_first() -> None:
+    life = new_life(is_lent=True)
+    path = [life.state]
+    for happening in (
+        Happening.ANSWERED,
+        Happening.PROMOTED,
+        Happening.VERIFIED,
+        Happening.PROMOTED,
+        Happening.DEMOTED,
+    ):
+        outcome = after(life, happening)
+        assert isinstance(outcome, Life)
+        life = outcome
+        path.append(life.state)
+    assert path == [J, V, V, O, A, O]
+    assert after(new_life(is_lent=False), Happening.ANSWERED) == Life(A)
+
+
+@pytest.mark.parametrize(
+    ("stopped_by", "may_resume"),
+    [
+        (Speaker.OWNER, {Speaker.OWNER, Speaker.OPERATOR, Speaker.MOORAGE}),
+        (Speaker.OPERATOR, {Speaker.OPERATOR}),
+        (Speaker.MOORAGE, {Speaker.OPERATOR, Speaker.MOORAGE}),
+    ],
+)
+@pytest.mark.parametrize("lost", [False, True])
+def test_whose_stop_may_be_taken_back(stopped_by: Speaker, may_resume: set[Speaker], lost: bool) -> None:
+    stopped = (
+        Life(L, P, standing=O, stopped_by=stopped_by, is_lent=True)
+        if lost
+        else Life(P, standing=O, stopped_by=stopped_by, is_lent=True)
+    )
+    for speaker in (Speaker.OWNER, Speaker.OPERATOR, Speaker.MOORAGE):
+        outcome = after(stopped, Happening.RESUME, speaker=speaker)
+        if speaker not in may_resume:
+            assert isinstance(outcome, Refusal)
+            assert outcome.code == HELD
+            continue
+        assert isinstance(outcome, Life)
+        assert (outcome.before_loss or outcome.state) is (V if stopped_by is Speaker.MOORAGE else O)
+
+
+def test_an_owner_does_not_get_round_the_operators_pause() -> None:
+    life = Life(P, stopped_by=Speaker.OPERATOR, is_lent=True)
+    for happening in (Happening.DRAIN, Happening.RECLAIM, Happening.PAUSE):
+        outcome = after(life, happening, speaker=Speaker.OWNER)
+        assert isinstance(outcome, Life)
+        assert outcome.stopped_by is Speaker.OPERATOR
+
+
+def test_who_is_banned_proves_itself_anew() -> None:
+    banned = after(Life(A, is_lent=True), Happening.BAN)
+    assert isinstance(banned, Life)
+    back = after(banned, Happening.UNBAN)
+    assert back == new_life(is_lent=True)
+
+
+def test_an_owner_does_not_make_a_ban_forgotten() -> None:
+    """Their organization lends no other while there is a banned one."""
+    banned = Life(B, standing=O, is_lent=True)
+    refusal = after(banned, Happening.REMOVE, speaker=Speaker.OWNER, forced=True)
+    assert isinstance(refusal, Refusal)
+    assert refusal.code == BANNED
+    assert after(banned, Happening.LEAVE, speaker=Speaker.MACHINE) == banned
 
 
 @pytest.mark.parametrize("state", [A, P, D])
@@ -74,14 +160,15 @@ def test_what_is_said_of_a_lost_machine_holds_when_it_is_back(
     assert isinstance(told, Life)
     assert told.state is L
     back = after(told, Happening.ANSWERED)
-    assert back == Life(then)
+    assert isinstance(back, Life)
+    assert (back.state, back.before_loss) == (then, None)
 
 
 @given(lives)
 def test_every_life(happenings: list[tuple[Happening, bool, int]]) -> None:
-    life = Life(J)
+    life = new_life(is_lent=True)
     for happening, forced, replicas in happenings:
-        life = Life(life.state, life.before_loss, replicas)
+        life = replace(life, replicas=replicas)
         outcome = after(life, happening, forced=forced)
         if isinstance(outcome, Refusal):
             assert outcome.sentence.endswith(".")
@@ -91,6 +178,7 @@ def test_every_life(happenings: list[tuple[Happening, bool, int]]) -> None:
         assert outcome.replicas == replicas
         again = after(outcome, happening, forced=forced)
         assert again == outcome or outcome.state is R, "to say it twice is to say it once"
+        assert outcome.standing in OPEN
         if outcome.state not in (life.state, J, L):
             subject, text = change_mail("rack-7", life, outcome)
             assert "rack-7" in subject

@@ -7,7 +7,7 @@ import pytest
 from moorage.machines.states import Life, MachineState
 from moorage.machines.words import ToldMachine, change_mail, condition, losses_mail
 
-J, A, P, D, L, R = MachineState
+J, A, P, D, L, R, *_ = MachineState
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 

@@ -1,15 +1,6 @@
-"""The permission table as people read it: `docs/permissions.md` is what `permissions.TABLE` says."""
+"""The permission table."""
 
-from pathlib import Path
-
-from moorage.organizations.permissions import Permission, Role, allows, printed_table
-
-PAGE = Path(__file__).parents[2] / "docs" / "permissions.md"
-
-
-def test_page_is_the_table() -> None:
-    """After a change: `python -m moorage.organizations.permissions > docs/permissions.md`, and read the difference."""
-    assert PAGE.read_text() == printed_table()
+from moorage.organizations.permissions import Permission, Role, allows
 
 
 def test_admin_may_whatever_a_user_may() -> None:

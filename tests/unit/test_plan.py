@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.containers.plan import LOOK_AGAIN_S, make_plan
+from moorage.containers.planning.next_look import LOOK_AGAIN_S
+from moorage.containers.planning.plan import make_plan
 from moorage.containers.states import LIVE, ContainerState, DesiredState, Reason, ReplicaState, TrialStep
 from moorage.containers.verdict import Probe, ProbeFailure, Verdict
 from moorage.containers.views import ContainerView, Plan, ReplicaView
@@ -177,6 +178,25 @@ def test_what_ends_before_it_ever_served_fails_the_deployment() -> None:
     assert plan.state is ContainerState.FAILED
     assert plan.verdict == EXITED
     assert plan.create_slots == ()
+
+
+def test_what_came_up_with_its_cache_before_and_does_not_now_is_told_that_it_may_be_broken() -> None:
+    exited = engine_says(ReplicaId("rep_0"), ReplicaPhase.EXITED, exit_code=1)
+    late = {"started_at": NOW - timedelta(seconds=61), "probe": Probe(ProbeFailure.REFUSED)}
+    for how in ({"observed": exited}, late):
+        starting = replica(ReplicaState.STARTING, cache_worked=True, **how)
+        said = make_plan(container(), [starting], NOW).verdict
+        assert said is not None
+        assert "Its cache may be damaged: the same settings started from it before." in said.message
+        assert "moor caches delete" in said.message
+        first = make_plan(container(), [replace(starting, cache_worked=False)], NOW).verdict
+        assert first is not None
+        assert said.message.startswith(first.message)
+        assert "cache" not in first.message
+    # One that serves ends for other reasons.
+    serves = replica(ReplicaState.ROUTED, cache_worked=True, observed=exited)
+    (move,) = make_plan(container(serving_generation=1), [serves], NOW).transitions
+    assert move.verdict == EXITED
 
 
 def test_out_of_memory_is_named() -> None:

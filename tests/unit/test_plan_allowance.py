@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from test_plan import NOW, container, replica
 
-from moorage.containers.plan import make_plan
+from moorage.containers.planning.plan import make_plan
 from moorage.containers.start_limit import allowance_spent
 from moorage.containers.states import ContainerState, ReplicaState, TrialStep
 from moorage.containers.verdict import Probe, ProbeFailure

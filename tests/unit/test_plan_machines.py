@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from test_plan import NOW, container, engine_says, moves, replica
 
-from moorage.containers.plan import make_plan
+from moorage.containers.planning.plan import make_plan
 from moorage.containers.states import ContainerState, DesiredState, Reason, ReplicaState
 from moorage.containers.verdict import Probe, ProbeFailure, Verdict
 from moorage.containers.views import ReplicaView
@@ -160,6 +160,17 @@ def test_one_that_moves_serves_until_its_successor_does() -> None:
         assert moving.id not in moves(make_plan(SERVED, [moving, coming], NOW)), state
     serves = replace(replica(ReplicaState.ROUTED), id=replica(ReplicaState.ROUTED, 7).id)
     assert moves(make_plan(SERVED, [moving, serves], NOW)) == {moving.id: ReplicaState.DRAINING}
+
+
+def test_what_serves_does_not_give_way_to_one_that_came_up_and_answers_nothing_any_more() -> None:
+    silent = replica(ReplicaState.ROUTED, id="rep_next", failing_since=NOW - timedelta(seconds=5))
+    for serves in (
+        replica(ReplicaState.ROUTED, moving=True),
+        replica(ReplicaState.ROUTED, generation=0),
+    ):
+        assert serves.id not in moves(make_plan(SERVED, [serves, silent], NOW))
+        answers = replace(silent, failing_since=None)
+        assert moves(make_plan(SERVED, [serves, answers], NOW)) == {serves.id: ReplicaState.DRAINING}
 
 
 def test_while_the_image_is_brought_to_its_machine_it_says_so() -> None:

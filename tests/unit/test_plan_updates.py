@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_plan import NOW, container, replica
 
-from moorage.containers.plan import make_plan
+from moorage.containers.planning.plan import make_plan
 from moorage.containers.states import LIVE, DesiredState, Reason, ReplicaState, TrialStep
 from moorage.containers.verdict import Verdict
 from moorage.containers.views import Beside, ContainerView, Plan, ReplicaView

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from moorage.containers.preflight import shown_entrypoint
 from moorage.kit.errors import ImageError
 from moorage.outbound.registry.manifest import (
     Index,
@@ -249,3 +250,18 @@ def test_what_the_engine_would_repeat_for_every_replica_is_short(settings: dict[
     # An engine written in Go would read it under another name, too.
     with pytest.raises(ValueError, match="unusual way"):
         parse_config(encode({**document, "config": {}, "Config": settings}))
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        (["/serve", "--fast"], ["/serve", "--fast"]),
+        ("/serve --fast", ["/serve --fast"]),
+        ([], []),
+        (None, []),
+        (["/serve", "half \ud83d of a character"], None),
+    ],
+)
+def test_an_entrypoint_is_told_where_it_is_text(written: Any, shown: list[str] | None) -> None:
+    document = {"os": "linux", "architecture": "amd64", "config": {"Entrypoint": written}}
+    assert shown_entrypoint(parse_config(json.dumps(document).encode()).entrypoint) == shown

@@ -76,6 +76,7 @@ async def test_output_in_pieces_without_a_byte_comes_a_few_at_a_time() -> None:
         await engine.close()
 
 
+@pytest.mark.long
 async def test_output_with_times_of_its_own_is_read_at_our_pace(monkeypatch: pytest.MonkeyPatch) -> None:
     """How much is kept follows from the times of the lines: a line for each second since 1970 is no flood by those."""
     monkeypatch.setattr(output, "_CHUNKS_PER_S", 500.0)
@@ -215,6 +216,7 @@ async def test_words_between_pieces_are_given_up() -> None:
     server.close()
 
 
+@pytest.mark.long
 async def test_output_that_is_broken_off_again_and_again_is_not_asked_for_as_often(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

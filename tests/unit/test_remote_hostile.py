@@ -303,6 +303,7 @@ def in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("lie", LIES, ids=lambda lie: lie.name.replace(" ", "-"))
+@pytest.mark.long
 async def test_a_lie_has_no_effect_beyond_the_machine(lie: Lie) -> None:
     async with machine_that(lie.behaves) as port:
         engine = engine_at(port, ROWS)

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from moorage.kit.errors import SettingsError
-from moorage.kit.settings import load_settings, masked
+from moorage.kit.settings import Settings, load_settings, masked
 
 
 @pytest.fixture(autouse=True)
@@ -26,6 +26,12 @@ def test_a_variable_wins_over_the_file(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("MOORAGE_SUPPORT_CONTACT", "variable")
     settings = load_settings()
     assert (settings.support_contact, settings.log_retention_days) == ("variable", 3)
+
+
+def test_a_file_is_read_for_whom_it_was_read_for_and_nobody_else(tmp_path: Path) -> None:
+    (tmp_path / "moorage.toml").write_text('support_contact = "file"\n')
+    assert load_settings().support_contact == "file"
+    assert Settings().support_contact != "file"
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.containers.start_limit import WINDOW, allowance_spent, start_again_at, start_limit
+from moorage.containers.start_limit import (
+    WINDOW,
+    allowance_spent,
+    start_again_at,
+    start_limit,
+    wait_for_pace_s,
+)
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 ages_s = st.lists(st.integers(min_value=0, max_value=3600), max_size=20)
@@ -46,3 +52,18 @@ def test_the_allowance_comes_back_with_the_next_day(now: datetime, until: dateti
     assert spent is not None
     assert (spent.until, spent.verdict.reason) == (until, "start_limit")
     assert f"More can start at {until:%Y-%m-%d} 00:00 UTC" in spent.verdict.message
+
+
+@pytest.mark.parametrize(
+    ("ages", "wait_s"),
+    [
+        ([], None),
+        ([1.0, 2.0], None),
+        ([1.0, 2.0, 61.0], None),
+        ([1.0, 2.0, 10.0], 50),
+        ([1.0, 2.0, 59.9], 1),
+        ([1.0, 2.0, 3.0, 30.0], 57),
+    ],
+)
+def test_starts_that_somebody_asks_for_have_a_pace(ages: list[float], wait_s: int | None) -> None:
+    assert wait_for_pace_s(ages, 3) == wait_s

@@ -1,6 +1,6 @@
 from moorage.engines.docker.network import NetworkIsolation
 from moorage.entrypoints.announcement import gpu_lines
-from moorage.entrypoints.up import settings_for
+from moorage.entrypoints.foundation import settings_for
 
 OPEN = NetworkIsolation(isolated=False, reason="iptables is not installed")
 

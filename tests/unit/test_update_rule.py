@@ -117,6 +117,7 @@ def test_clearly_slower(new: Figures, goes: bool) -> None:
 
 
 @given(st.lists(st.integers(0, 60_000), min_size=100, max_size=400))
+@pytest.mark.long
 def test_as_fast_as_the_other_is_never_too_slow(took_ms: list[int]) -> None:
     histogram: dict[int, int] = {}
     for one in took_ms:

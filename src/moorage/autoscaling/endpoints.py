@@ -21,7 +21,7 @@ from moorage.autoscaling.schemas import (
     ScalingState,
 )
 from moorage.containers.access import ContainerAccess, manageable_container, readable_container
-from moorage.containers.repository import ready_count_and_price
+from moorage.containers.repository import ready_count_and_prices
 from moorage.containers.schemas import Container
 from moorage.containers.shown import answer
 from moorage.containers.spec import ContainerSettings, ResourceMode
@@ -35,11 +35,12 @@ Readable = Annotated[ContainerAccess, Depends(readable_container)]
 Manageable = Annotated[ContainerAccess, Depends(manageable_container)]
 
 
-@router.get("/containers/{container_id}/autoscaling")
+@router.get("/containers/{container_id}/autoscaling", summary="Get autoscaling")
 async def get_autoscaling(
     access: Readable, session: TheSession, paging: Annotated[PageRequest, Depends(page_request)]
 ) -> Autoscaling:
-    """How many replicas it has and why: the policy, the present, and every decision, newest first."""
+    """Returns how many replicas the container has and why: the policy, the present, and every decision,
+    newest first."""
     container = access.container
     scales = ContainerSettings.from_json(container.settings).resource_mode is ResourceMode.AUTOSCALING
     facts = (await repository.replica_facts(session, [container.id])).get(container.id, ReplicaFacts())
@@ -59,12 +60,13 @@ async def get_autoscaling(
     )
 
 
-@router.post("/containers/{container_id}/scale", status_code=202)
+@router.post("/containers/{container_id}/scale", summary="Change how a container scales", status_code=202)
 async def scale_container(
     body: ScaleRequest, access: Manageable, session: TheSession, settings: TheSettings, response: Response
 ) -> Container:
-    """Changes how it scales, also while it runs; 200 when nothing changed. More replicas than its project may have
-    wait for the operator (`awaiting_approval` in this answer), and it scales as before until then."""
+    """Changes the policy, also while the container runs; the answer is 200 where nothing changed. More
+    replicas than the project may have wait for the operator (`awaiting_approval` in the answer); until then
+    the container scales as before."""
     changed, waits = await service.change_scaling(session, access.actor, access.container.id, body)
     shown = await answer(session, changed, settings, response)
     if waits is None:
@@ -72,11 +74,12 @@ async def scale_container(
     return shown.model_copy(update={"reason": waits.reason, "message": waits.message})
 
 
-@router.post("/containers/{container_id}/autoscaling/replay")
+@router.post("/containers/{container_id}/autoscaling/replay", summary="Replay autoscaling")
 async def replay_autoscaling(
     body: ReplayRequest, access: Readable, session: TheSession, clock: TheClock, jobs: TheJobs
 ) -> Replay:
-    """What another policy would have done with the demand of the last days, beside what was done. Changes nothing."""
+    """Computes what another policy would have done with the demand of the last days, beside what was done. It
+    changes nothing."""
     container, now = access.container, clock.now()
     if now - body.since > LONGEST or body.since > now:
         raise InvalidInputError(
@@ -88,7 +91,7 @@ async def replay_autoscaling(
     if policy.min_replicas > policy.max_replicas:
         message = f"would leave min {policy.min_replicas} above max {policy.max_replicas}"
         raise InvalidInputError(f"max_replicas {message}.", fields=(FieldError("max_replicas", message),))
-    _, price_per_hour_microusd = await ready_count_and_price(session, container)
+    _, prices = await ready_count_and_prices(session, container)
     question = await read_question(session, container, policy, body.since, now, forecast=body.forecast)
     await session.commit()  # gives the connection back
     try:
@@ -105,8 +108,8 @@ async def replay_autoscaling(
         policy=ScalingPolicy(**asdict(policy)),
         startup_s=question.startup_s,
         pattern=found.replayed.pattern,
-        as_it_was=_figures(found.as_it_was, price_per_hour_microusd),
-        replayed=_figures(found.replayed, price_per_hour_microusd),
+        as_it_was=_figures(found.as_it_was, prices.most_microusd),
+        replayed=_figures(found.replayed, prices.most_microusd),
         decisions=[
             ReplayedDecision(
                 at=datetime.fromtimestamp(change.second, UTC),

@@ -15,6 +15,7 @@ from moorage.autoscaling.models import AutoscalingDecisionRow
 from moorage.catalog.models import InstanceTypeRow
 from moorage.containers.activity import SYSTEM, record_activity
 from moorage.containers.models import ContainerRow, GatewayRow, ReplicaRouteRow, ReplicaRow
+from moorage.containers.prices import held_price
 from moorage.containers.repository import mark_due
 from moorage.containers.spec import ContainerSettings, ResourceMode
 from moorage.containers.states import ContainerState, DesiredState, ReplicaState
@@ -129,8 +130,7 @@ async def without_credit(session: AsyncSession, container_ids: Sequence[str]) ->
         .join(InstanceTypeRow, InstanceTypeRow.name == ContainerRow.instance_type)
         .where(
             ContainerRow.id.in_(container_ids),
-            spendable_credit(ProjectRow.organization_id, ProjectRow.id)
-            < InstanceTypeRow.price_per_hour_microusd,
+            spendable_credit(ProjectRow.organization_id, ProjectRow.id) < held_price(),
         )
     )
     return set((await session.execute(query)).scalars())

@@ -1,7 +1,7 @@
 """Compares, every hour, the money that is shown with the money that was booked, and the hours with what serves.
 
 Purpose: a difference is seen by the operator, in `/operator/health`, before a customer sees it.
-It mends nothing: which side is right is for a person to say. While there is a difference it looks every minute.
+It fixes nothing: which side is right is for a person to say. While there is a difference it looks every minute.
 """
 
 from dataclasses import dataclass, field

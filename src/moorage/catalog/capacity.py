@@ -4,8 +4,9 @@ Memory is promised once: a replica that uses all of its limit must find it there
 times over (`cpu_overcommit`), because it can be shared. A GPU belongs to one replica.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from heapq import nlargest
 
 from moorage.engines.base import MachineKey, NodeCapacity
@@ -48,6 +49,16 @@ class Placement:
         return MachineKey(self.engine, self.node)
 
 
+class Warmth(IntEnum):
+    """What a container would find in its cache on a machine: minutes of a model's start."""
+
+    COLD = 0
+    SOME = 1
+    """Of another version, or of a download that was interrupted."""
+    WHOLE = 2
+    """A replica of the version that starts came up with it."""
+
+
 def keeps_caches(instance_type: InstanceType) -> bool:
     """Its machines are the operator's: what a container leaves there is for its next start."""
     return instance_type.infrastructure == "operator"
@@ -73,12 +84,13 @@ def place(
     used: Mapping[MachineKey, Used],
     cpu_overcommit: float,
     siblings: Mapping[MachineKey, int] | None = None,
-    having: Collection[MachineKey] = (),
+    warmth: Mapping[MachineKey, Warmth] | None = None,
+    of_owners: Mapping[str, int] | None = None,
 ) -> Placement | None:
-    """The machine with the fewest of its siblings, so that no machine takes a whole container with it; of several one that has
-    its cache (`having`); of those the one with the most room left for this type, so that load spreads; of those that all have plenty the one that was promised the
+    """The machine with the fewest of its siblings, so that no machine takes a whole container with it; of several one whose owner has
+    the fewest (`of_owners`), because an owner's machines go together; of those the one whose cache spares it most (`warmth`); of those the one with the most room left for this type, so that load spreads; of those that all have plenty the one that was promised the
     least, so that none has everything because it says that it is huge. None when nothing fits."""
-    first = best_machines(instance_type, nodes, used, cpu_overcommit, siblings, having, most=1)
+    first = best_machines(instance_type, nodes, used, cpu_overcommit, siblings, warmth, of_owners, most=1)
     if not first:
         return None
     (node,) = first
@@ -92,7 +104,8 @@ def best_machines(
     used: Mapping[MachineKey, Used],
     cpu_overcommit: float,
     siblings: Mapping[MachineKey, int] | None = None,
-    having: Collection[MachineKey] = (),
+    warmth: Mapping[MachineKey, Warmth] | None = None,
+    of_owners: Mapping[str, int] | None = None,
     *,
     most: int,
 ) -> list[NodeCapacity]:
@@ -102,13 +115,14 @@ def best_machines(
         for node in nodes
         if node.infrastructure == instance_type.infrastructure
     ]
-    beside = siblings or {}
+    beside, lent_beside, found = siblings or {}, of_owners or {}, warmth or {}
     best = nlargest(
         most,
         ((fits, node) for fits, node in candidates if fits > 0),
         key=lambda one: (
             -beside.get(one[1].key, 0),
-            one[1].key in having,
+            -lent_beside.get(one[1].owner or "", 0),
+            found.get(one[1].key, Warmth.COLD),
             min(one[0], _PLENTY),
             -used.get(one[1].key, Used()).memory_bytes,
             one[0],

@@ -1,7 +1,7 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, CheckConstraint, text, true
+from sqlalchemy import BigInteger, CheckConstraint, Double, Index, false, text, true
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
@@ -36,6 +36,7 @@ class NodeRow(Base):
     """A machine that replicas run on, as its engine last described it."""
 
     __tablename__ = "nodes"
+    __table_args__ = (Index("ix_nodes_infrastructure_lot", "infrastructure", "lot"),)
 
     engine: Mapped[str] = mapped_column(primary_key=True, default=LOCAL_ENGINE, server_default=LOCAL_ENGINE)
     name: Mapped[str] = mapped_column(primary_key=True)
@@ -67,3 +68,11 @@ class NodeRow(Base):
     """When the operator said that nothing new starts there."""
     draining_at: Mapped[datetime | None]
     """When the operator said that what runs there moves elsewhere."""
+    owner: Mapped[str | None]
+    """The organization that lends it; None: the operator's."""
+    on_probation: Mapped[bool] = mapped_column(default=False, server_default=false())
+    """It has yet to show that it stays: never a container's only one."""
+    empty_by: Mapped[datetime | None]
+    """Its owner wants it back: what is there by then is ended."""
+    lot: Mapped[float] = mapped_column(Double, server_default=text("random()"))
+    """Its place among the others: whoever wants some machines at random reads those behind one."""

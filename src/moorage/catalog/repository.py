@@ -1,16 +1,18 @@
+import random
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, String, any_, bindparam, delete, func, literal, select, update
+from sqlalchemy import ColumnElement, Row, String, any_, bindparam, delete, func, literal, or_, select, update
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.catalog.capacity import InstanceType
 from moorage.catalog.defaults import default_catalogue
 from moorage.catalog.models import InstanceTypeRow, NodeRow
+from moorage.catalog.siblings import sibling_of
 from moorage.engines.base import LOCAL_ENGINE, GpuDevice, HostFinding, MachineKey, NodeCapacity
 from moorage.kit.database import table_of
 
@@ -50,6 +52,10 @@ async def find_instance_type(session: AsyncSession, name: str) -> InstanceType |
     return _instance_type(row) if row is not None else None
 
 
+async def find_sibling(session: AsyncSession, instance_type: InstanceType) -> InstanceType | None:
+    return sibling_of(instance_type, await list_instance_types(session))
+
+
 async def keep_instance_type(session: AsyncSession, name: str) -> InstanceTypeRow | None:
     """While the caller holds the answer, `find_instance_type` asks nobody: a session forgets rows that nobody holds."""
     return await session.get(InstanceTypeRow, name)
@@ -62,14 +68,17 @@ async def described_engines(session: AsyncSession) -> set[str]:
 
 # Columns and not objects, and made once: every pass that starts something reads machines.
 _NODES = select(table_of(NodeRow)).order_by(NodeRow.name, NodeRow.engine)
-_SOME_NODES = (
+_NODES_FOR = (
     select(table_of(NodeRow))
     .where(
         NodeRow.infrastructure == bindparam("infrastructure"),
         NodeRow.gpus.contains(bindparam("gpus", type_=JSONB)),
     )
-    .order_by(func.random())
-    .limit(bindparam("most"))
+    .order_by(NodeRow.lot)
+)
+_FROM_LOT, _BEFORE_LOT = (
+    _NODES_FOR.where(condition).limit(bindparam("most"))
+    for condition in (NodeRow.lot >= bindparam("lot"), NodeRow.lot < bindparam("lot"))
 )
 
 
@@ -78,10 +87,29 @@ async def list_nodes(session: AsyncSession) -> list[NodeCapacity]:
 
 
 async def some_nodes(session: AsyncSession, instance_type: InstanceType, most: int) -> list[NodeCapacity]:
-    """At most so many machines, at random, of those with the type's GPU. Whether it fits there is not asked."""
+    """At most so many machines of those with the type's GPU: neighbours by lot, from a lot at random on, so that the others are not
+    read. Whether it fits there is not asked."""
+    asked = {**_fit_for(instance_type), "lot": random.random()}  # noqa: S311 - not a secret
+    found = list(await session.execute(_FROM_LOT, {**asked, "most": most}))
+    if (missing := most - len(found)) > 0:
+        found += await session.execute(_BEFORE_LOT, {**asked, "most": missing})
+    return [_node(row) for row in found]
+
+
+async def nodes_for(session: AsyncSession, instance_type: InstanceType) -> list[NodeCapacity]:
+    """All machines with the type's GPU."""
+    return [_node(row) for row in await session.execute(_NODES_FOR, _fit_for(instance_type))]
+
+
+async def nodes_of(session: AsyncSession, machines: Collection[MachineKey]) -> list[NodeCapacity]:
+    """These, as far as they are there."""
+    rows = await session.execute(_NODES.where(_of({one.engine for one in machines})))
+    return [node for node in map(_node, rows) if node.key in machines]
+
+
+def _fit_for(instance_type: InstanceType) -> dict[str, Any]:
     gpus = [{"model": instance_type.gpu_model}] if instance_type.gpu_model is not None else []
-    asked = {"infrastructure": instance_type.infrastructure, "gpus": gpus, "most": most}
-    return [_node(row) for row in await session.execute(_SOME_NODES, asked)]
+    return {"infrastructure": instance_type.infrastructure, "gpus": gpus}
 
 
 def _node(row: Row[Any]) -> NodeCapacity:
@@ -106,6 +134,8 @@ def _node(row: Row[Any]) -> NodeCapacity:
         unready_since=row.unready_since,
         cordoned=row.cordoned_at is not None,
         draining=row.draining_at is not None,
+        owner=row.owner,
+        on_probation=row.on_probation,
     )
 
 
@@ -164,7 +194,9 @@ async def replace_nodes_of(session: AsyncSession, described: Mapping[str, Sequen
         await session.execute(upsert, rows)  # one statement, whatever their number
 
 
-_NOT_THE_ENGINES = frozenset({"engine", "ready", "unready_since", "cordoned", "draining"})
+_NOT_THE_ENGINES = frozenset(
+    {"engine", "ready", "unready_since", "cordoned", "draining", "owner", "on_probation"}
+)
 """What a machine's row says and its engine does not."""
 
 
@@ -177,6 +209,13 @@ async def note_silence(session: AsyncSession, engine: str, silent_s: float) -> b
         .returning(NodeRow.name)
     )
     return bool((await session.execute(silent)).all())
+
+
+async def is_silent(session: AsyncSession, engine: str, at_least: timedelta) -> bool:
+    """Whether it has not answered for so long, properly and to whoever asks it for something."""
+    silent = NodeRow.unready_since <= func.now() - at_least
+    query = select(NodeRow.name).where(NodeRow.engine == engine, ~NodeRow.ready, silent)
+    return (await session.execute(query.limit(1))).first() is not None
 
 
 async def note_answers(
@@ -215,6 +254,29 @@ async def set_intake(session: AsyncSession, engine: str, name: str, intake: Inta
         .returning(NodeRow.name)
     )
     return (await session.execute(changed)).first() is not None
+
+
+async def ready_gpus(session: AsyncSession) -> dict[str, list[str]]:
+    """By engine: the devices that its machines say they have, of those that answer."""
+    query = select(NodeRow.engine, NodeRow.gpus).where(NodeRow.ready)
+    found: dict[str, list[str]] = {}
+    for engine, gpus in await session.execute(query):
+        found.setdefault(engine, []).extend(gpu["device_id"] for gpu in gpus)
+    return found
+
+
+async def set_lending(
+    session: AsyncSession,
+    engine: str,
+    owner: str | None,
+    *,
+    on_probation: bool,
+    empty_by: datetime | None,
+) -> None:
+    """What its machine's row says, for whoever places replicas there."""
+    said = {"owner": owner, "on_probation": on_probation, "empty_by": empty_by}
+    differs = or_(*(getattr(NodeRow, name).is_distinct_from(value) for name, value in said.items()))
+    await session.execute(update(NodeRow).where(NodeRow.engine == engine, differs).values(said))
 
 
 async def follow_intakes(session: AsyncSession, engine: str, nodes: Sequence[NodeCapacity]) -> None:

@@ -45,6 +45,14 @@ def why_waiting_for_image(image: str) -> str:
     )
 
 
+def why_waiting_for_trusted(instance_type: InstanceType) -> str:
+    """Of a container whose first replica would have room on machines that have yet to show that they stay."""
+    return (
+        f"Waits for {instance_type.gpu_model or instance_type.name}: the machines that have room are new, and take no container's only "
+        f"replica. {_LATER}"
+    )
+
+
 def why_unavailable(
     instance_type: InstanceType,
     nodes: Sequence[NodeCapacity],

@@ -10,8 +10,8 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.containers.admission import is_paid, refuse_spent_allowance
 from moorage.containers.models import ContainerRow
-from moorage.containers.repository import failed_starts, find_container
-from moorage.containers.start_limit import start_again_at, start_limit
+from moorage.containers.repository import ages_of_asked_starts_s, failed_starts, find_container
+from moorage.containers.start_limit import start_again_at, start_limit, wait_for_pace_s
 from moorage.containers.states import ContainerState
 from moorage.identity.actor import Actor
 from moorage.identity.authentication import TheActor
@@ -64,8 +64,8 @@ async def restartable_container(
 async def refuse_start(
     session: AsyncSession, access: ContainerAccess, settings: Settings, clock: Clock
 ) -> None:
-    """Where it failed to start so often within the last hour that it has to wait, or its organization has used up the
-    day's time for starts that come to nothing."""
+    """Where it failed to start so often within the last hour that it has to wait, was started often within the last minute,
+    or its organization has used up the day's time for starts that come to nothing."""
     if access.container.state == ContainerState.FAILED:
         slots: dict[int, list[datetime]] = {}
         for slot, at in await failed_starts(session, access.container.id):
@@ -76,8 +76,20 @@ async def refuse_start(
             verdict = start_limit(settings.failed_starts_per_hour, until)
             wait_s = math.ceil((until - clock.now()).total_seconds())
             raise TooManyRequestsError(verdict.message, code=verdict.reason, retry_after_s=wait_s)
+    await _refuse_beyond_pace(session, access.container, settings)
     if access.container.state in _AT_REST and not await is_paid(session, access.container):
         await refuse_spent_allowance(session, access.project.organization_id, settings, clock.now())
+
+
+async def _refuse_beyond_pace(session: AsyncSession, container: ContainerRow, settings: Settings) -> None:
+    ages_s = await ages_of_asked_starts_s(session, container.id)
+    wait_s = wait_for_pace_s(ages_s, settings.starts_per_minute)
+    if wait_s is not None:
+        message = (
+            f"It was started or restarted {settings.starts_per_minute} times within a minute. It may start again in {wait_s} s; "
+            "to stop it is possible at any time."
+        )
+        raise TooManyRequestsError(message, code="too_many_starts", retry_after_s=wait_s)
 
 
 async def refuse_restart(

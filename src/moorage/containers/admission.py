@@ -6,8 +6,8 @@ from datetime import datetime
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from moorage.catalog.repository import find_instance_type
 from moorage.containers.models import ContainerRow
+from moorage.containers.prices import prices_of
 from moorage.containers.repository import occupied_slots
 from moorage.containers.spec import ContainerSettings
 from moorage.containers.start_limit import allowance_spent
@@ -44,20 +44,14 @@ async def hold_hours(session: AsyncSession, row: ContainerRow, *, is_new: bool =
     locked, or new."""
     # Whoever deploys has read it already, so this asks nobody.
     project = await session.get(ProjectRow, row.project_id)
-    instance_type = await find_instance_type(session, row.instance_type)
     assert project is not None, "a foreign key says so"
-    assert instance_type is not None, "a foreign key says so"
-    buyer = Buyer(
-        project.organization_id,
-        project.id,
-        row.id,
-        instance_type.name,
-        instance_type.price_per_hour_microusd,
-    )
+    settings = ContainerSettings.from_json(row.settings)
+    prices = await prices_of(session, settings)
+    buyer = Buyer(project.organization_id, project.id, row.id, row.instance_type, prices.most_microusd)
     occupied, found = Occupied(), NO_HOURS
     if not is_new:
         occupied, found = await occupied_slots(session, row), await read_hours(session, row.id)
-    slots = range(ContainerSettings.from_json(row.settings).min_replicas)
+    slots = range(settings.min_replicas)
     try:
         await hold_at_admission(session, buyer, slots, occupied, found)
     except InsufficientCreditError:

@@ -4,16 +4,17 @@ a GPU; it is made under a lock, before the engine hears of it."""
 import random
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 
-from sqlalchemy import BigInteger, String, any_, bindparam, func, select, text
+from sqlalchemy import BigInteger, ColumnElement, String, any_, bindparam, func, literal, select, text
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.catalog.capacity import InstanceType, Placement, Used
 from moorage.catalog.models import InstanceTypeRow
-from moorage.catalog.repository import list_nodes, some_nodes
+from moorage.catalog.repository import list_nodes, nodes_of, some_nodes
 from moorage.containers.models import ContainerRow, ReplicaRow
-from moorage.containers.states import ReplicaState
+from moorage.containers.states import Reason, ReplicaState
 from moorage.engines.base import MachineKey, NodeCapacity
 from moorage.kit.errors import EngineError
 from moorage.kit.ids import new_replica_id
@@ -26,6 +27,8 @@ HOLDS_RESOURCES = (
     ReplicaState.ROUTED,
     ReplicaState.DRAINING,
 )
+NOT_REMOVED = text("replicas.state <> 'removed'")
+"""Beside another condition on the state it says nothing new, but lets Postgres use the small indexes of those that are not removed."""
 CAPACITY_LOCK = 0x6D6F6F72_63617061
 """Advisory, of each machine: one admission to it at a time, so that two cannot take the last place."""
 
@@ -38,6 +41,10 @@ class Room:
     used: Mapping[MachineKey, Used] = field(default_factory=dict)
     without_image: Sequence[NodeCapacity] = ()
     """Machines that would take a replica and do not have its local image."""
+    only_beside_others: Sequence[NodeCapacity] = ()
+    """Machines on probation, that would take a replica if it were not the container's only one."""
+    owners: Mapping[MachineKey, str] = field(default_factory=dict)
+    """Of machines that are lent."""
     whole: bool = True
     """Of all machines; otherwise of some that have room enough for the container that asks."""
 
@@ -47,13 +54,13 @@ async def load_room(session: AsyncSession) -> Room:
 
 
 async def load_some_room(
-    session: AsyncSession, instance_type: InstanceType, most: int, having: Collection[MachineKey] = ()
+    session: AsyncSession, types: Sequence[InstanceType], most: int, having: Collection[MachineKey] = ()
 ) -> Room:
-    """Of so many machines at random that may be fit for it, and of those that have its cache."""
-    nodes = await some_nodes(session, instance_type, most)
+    """Of so many machines at random that may be fit for each type, and of those that have its cache."""
+    nodes = [node for one in types for node in await some_nodes(session, one, most)]
     if having:
         missing = set(having) - {node.key for node in nodes}
-        nodes += [node for node in await list_nodes(session) if node.key in missing]
+        nodes += await nodes_of(session, missing)
     used = await used_capacity(session, {node.engine for node in nodes})
     return Room(nodes, used, whole=False)
 
@@ -74,7 +81,7 @@ _HELD = (
     .where(ReplicaRow.state.in_(HOLDS_RESOURCES))
     .group_by(ReplicaRow.engine, ReplicaRow.node)
 )
-_HELD_ON = _HELD.where(ReplicaRow.engine == any_(bindparam("engines", type_=ARRAY(String))))
+_HELD_ON = _HELD.where(NOT_REMOVED, ReplicaRow.engine == any_(bindparam("engines", type_=ARRAY(String))))
 
 
 async def used_capacity(
@@ -94,6 +101,11 @@ async def used_capacity(
     }
 
 
+def on_engines(engines: Collection[str]) -> ColumnElement[bool]:
+    """Replicas that one of these has."""
+    return ReplicaRow.engine == any_(literal(sorted(engines), ARRAY(String)))
+
+
 async def replicas_by_engine(session: AsyncSession) -> dict[str, int]:
     """How many replicas have not ended on each."""
     query = select(ReplicaRow.engine, func.count()).where(ReplicaRow.state.in_(HOLDS_RESOURCES))
@@ -102,7 +114,9 @@ async def replicas_by_engine(session: AsyncSession) -> dict[str, int]:
 
 async def count_replicas(session: AsyncSession, engine: str) -> int:
     """How many have not ended on this one."""
-    query = select(func.count()).where(ReplicaRow.state.in_(HOLDS_RESOURCES), ReplicaRow.engine == engine)
+    query = select(func.count()).where(
+        NOT_REMOVED, ReplicaRow.state.in_(HOLDS_RESOURCES), ReplicaRow.engine == engine
+    )
     return (await session.execute(query)).scalar_one()
 
 
@@ -112,6 +126,22 @@ async def replicas_by_machine(session: AsyncSession) -> dict[MachineKey, int]:
     )
     found = await session.execute(query.group_by(ReplicaRow.engine, ReplicaRow.node))
     return {MachineKey(engine, node): count for engine, node, count in found}
+
+
+async def engines_losing_replicas(session: AsyncSession) -> set[str]:
+    """Those whose machine lost two replicas within an hour, for an hour after that."""
+    hour = timedelta(hours=1)
+    before = func.lag(ReplicaRow.ended_at).over(partition_by=ReplicaRow.engine, order_by=ReplicaRow.ended_at)
+    lost = (
+        select(ReplicaRow.engine, ReplicaRow.ended_at.label("at"), before.label("before"))
+        .where(
+            ReplicaRow.reason.in_((Reason.NODE_LOST, Reason.GPU_LOST)),
+            ReplicaRow.ended_at > func.now() - 2 * hour,
+        )
+        .subquery()
+    )
+    twice = select(lost.c.engine).where(lost.c.at > func.now() - hour, lost.c.at - lost.c.before <= hour)
+    return set((await session.execute(twice)).scalars())
 
 
 _LOCK = text(
@@ -132,8 +162,10 @@ async def insert_replica(
     slot: int,
     placement: Placement,
     ports: tuple[int, int] | None,
+    taken_type: str | None = None,
 ) -> ReplicaRow:
-    """Without `ports` its engine gives it an address, and no port of a machine is held for it."""
+    """Without `ports` its engine gives it an address, and no port of a machine is held for it. `taken_type`: the container's own
+    by default."""
     row = ReplicaRow(
         id=new_replica_id(),
         container_id=container.id,
@@ -141,6 +173,7 @@ async def insert_replica(
         generation=container.generation,
         version=container.version,
         instance_type=container.instance_type,
+        sibling_type=taken_type if taken_type != container.instance_type else None,
         state=ReplicaState.REQUESTED,
         engine=placement.engine,
         node=placement.node,

@@ -47,6 +47,8 @@ class LastLook:
     """When it ended, on the monotonic clock."""
     took_s: float
     free_bytes: int
+    next_in_s: float = LOOK_EVERY_S
+    """The next one, if nothing happens until then."""
 
 
 def must_look(last: LastLook | None, space: DiskSpace, now_s: float) -> bool:
@@ -57,7 +59,7 @@ def must_look(last: LastLook | None, space: DiskSpace, now_s: float) -> bool:
         return False
     fallen_bytes = last.free_bytes - space.free_bytes
     fallen = fallen_bytes >= min(FALLEN_BYTES, last.free_bytes * FALLEN_SHARE) and fallen_bytes > 0
-    return fallen or passed_s >= LOOK_EVERY_S
+    return fallen or passed_s >= last.next_in_s
 
 
 def evictions(uses: Iterable[DiskUse], going: Collection[str], space: DiskSpace) -> Mapping[str, Verdict]:

@@ -14,13 +14,22 @@ from moorage.containers.verdict import Fix
 def merged(
     name: str, settings: ContainerSettings, secrets: ContainerSecrets, patch: SettingsPatch
 ) -> ContainerCreate:
-    """Fields that were not sent stay. `env` and `registry` merge by key, and null deletes a key."""
+    """Fields that were not sent stay. `env`, `plain_env` and `registry` merge by key, and null deletes a key."""
     sent = patch.model_dump(exclude_unset=True)
     current = _as_sent(name, settings, secrets)
-    for field in ("env", "registry", "health_check", "limits"):
+    _take_out_of_the_other(current, sent)
+    for field in ("env", "plain_env", "registry", "health_check", "limits"):
         if field in sent:
             sent[field] = _without_nulls({**current[field], **sent[field]})
     return ContainerCreate.model_validate({**current, **sent})
+
+
+def _take_out_of_the_other(current: dict[str, Any], sent: dict[str, Any]) -> None:
+    """A variable that is sent as one kind is no longer of the other; one that is sent as both is left for the checks."""
+    for one, other in (("env", "plain_env"), ("plain_env", "env")):
+        named = {name for name, value in sent.get(one, {}).items() if value is not None}
+        kept = {name: value for name, value in current[other].items() if name not in named}
+        current[other] = kept
 
 
 def patch_of(settings: ContainerSettings, fix: Fix) -> ContainerPatch:
@@ -52,7 +61,9 @@ def _as_sent(name: str, settings: ContainerSettings, secrets: ContainerSecrets) 
         "health_check": {"path": settings.health_path, "timeout_s": settings.health_timeout_s},
         "limits": asdict(settings.limits),
         "env": dict(secrets.environment),
+        "plain_env": dict(settings.plain_environment),
         "infrastructure": settings.infrastructure,
+        "accept_exposure": settings.accept_exposure,
         "api_path": settings.api_path,
         "sleep_after_s": settings.sleep_after_s,
         "cache": {"size_gib": settings.cache_gib} if settings.cache_gib is not None else None,

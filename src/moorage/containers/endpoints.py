@@ -13,7 +13,9 @@ from moorage.containers.access import (
     startable_container,
 )
 from moorage.containers.avoidance import AVOID_FOR
+from moorage.containers.lent_machines_repository import lent_machines
 from moorage.containers.preflight import look_ahead, proposal_json
+from moorage.containers.prices import prices_in
 from moorage.containers.schemas import (
     MOST_SETTINGS_BYTES,
     Activity,
@@ -29,7 +31,7 @@ from moorage.containers.schemas import (
     RestartRequest,
 )
 from moorage.containers.shown import answer, container_json, shown, shown_new
-from moorage.containers.spec import RegistryProvider
+from moorage.containers.spec import ContainerSettings, RegistryProvider
 from moorage.containers.states import Reason
 from moorage.containers.validation import validated_image
 from moorage.containers.verdict import Fix
@@ -59,7 +61,7 @@ async def _preflights(request: Request) -> FairSlots:
     return slots
 
 
-@router.post("/projects/{project_id}/containers", status_code=201)
+@router.post("/projects/{project_id}/containers", summary="Create a container", status_code=201)
 @takes_body(MOST_SETTINGS_BYTES)
 async def create_container(
     body: ContainerCreate,
@@ -70,7 +72,8 @@ async def create_container(
     clock: TheClock,
     response: Response,
 ) -> Container:
-    """It starts at once; watch its state. 202 where it first needs the operator's approval."""
+    """Creates the container and starts it at once; watch its `state`. The first hour of each replica is held
+    from the credit. The answer is 202 where the operator first has to approve that many replicas."""
     _kept = await keep_instance_type(session, body.resources.instance_type)
     row = await service.create_container(
         session, access.actor, access.project, body, keyring=keyring, settings=settings, clock=clock
@@ -81,7 +84,7 @@ async def create_container(
     return await shown_new(session, row, settings)
 
 
-@router.post("/projects/{project_id}/containers/preflight")
+@router.post("/projects/{project_id}/containers/preflight", summary="Check an image")
 @takes_body(MOST_SETTINGS_BYTES)
 async def preflight(
     body: PreflightRequest,
@@ -91,7 +94,8 @@ async def preflight(
     clock: TheClock,
     preflights: Annotated[FairSlots, Depends(_preflights)],
 ) -> PreflightResult:
-    """Asks the image's registry; nothing is pulled, kept or charged."""
+    """Asks the image's registry whether the image exists, fits and can be pulled. Moorage pulls, keeps and
+    charges nothing."""
     image = validated_image(body.image, body.registry, settings)
     if body.registry.provider is RegistryProvider.LOCAL:
         message = "An image of this machine is looked up when the container starts."
@@ -120,75 +124,93 @@ async def preflight(
         )
 
 
-@router.get("/projects/{project_id}/containers/proposal")
+@router.get("/projects/{project_id}/containers/proposal", summary="Propose settings for an image")
 async def propose_settings(
     access: Annotated[ProjectAccess, Depends(project_with(Permission.CONTAINER_VIEW))],
     settings: TheSettings,
     image: Annotated[str, Query(max_length=500)],
     provider: RegistryProvider = RegistryProvider.DOCKER_HUB,
 ) -> ProposalResult:
-    """What a known model server of that image's name wants. Nobody is asked; the pre-flight knows its ports too."""
+    """Returns the settings that a known model server of that name needs. It asks no registry; the pre-flight
+    check also knows the image's ports."""
     return ProposalResult(
         proposal=proposal_json(validated_image(image, RegistryWrite(provider=provider), settings))
     )
 
 
-@router.get("/projects/{project_id}/containers")
+@router.get("/projects/{project_id}/containers", summary="List containers")
 async def list_containers(
     access: Annotated[ProjectAccess, Depends(project_with(Permission.CONTAINER_VIEW))],
     session: TheSession,
     settings: TheSettings,
     paging: Paging,
 ) -> Page[Container]:
+    """Lists the project's containers, newest first."""
     rows = await repository.list_containers(session, access.project.id, paging)
     ready = await repository.ready_counts(session, [row.id for row in rows])
-    prices = {entry.name: entry.price_per_hour_microusd for entry in await list_instance_types(session)}
-    items = [container_json(row, ready.get(row.id, 0), prices[row.instance_type], settings) for row in rows]
+    catalogue = await list_instance_types(session)
+    items = [
+        container_json(
+            row,
+            ready.get(row.id, 0),
+            prices_in(catalogue, ContainerSettings.from_json(row.settings)),
+            settings,
+        )
+        for row in rows
+    ]
     return page_of(items, paging, lambda item: Position(item.created_at, item.id))
 
 
-@router.get("/containers/{container_id}")
+@router.get("/containers/{container_id}", summary="Get a container")
 async def get_container(access: Readable, session: TheSession, settings: TheSettings) -> Container:
+    """Returns its settings, with secrets masked, its state and the reason for it, and its endpoint URL."""
     return await shown(session, access.container, settings)
 
 
-@router.patch("/containers/{container_id}")
+@router.patch("/containers/{container_id}", summary="Edit a stopped container")
 @takes_body(MOST_SETTINGS_BYTES)
 async def edit_container(
     body: ContainerPatch, access: Manageable, session: TheSession, keyring: TheKeyring, settings: TheSettings
 ) -> Container:
-    """Only while it is STOPPED or FAILED; the next start uses the new settings."""
+    """Changes the settings of a container that is STOPPED or FAILED; its next start uses them. For one that
+    runs, save a draft and apply it."""
     row = await service.edit_container(
         session, access.actor, access.container.id, body, keyring=keyring, settings=settings
     )
     return await shown(session, row, settings)
 
 
-@router.delete("/containers/{container_id}", status_code=202)
+@router.delete("/containers/{container_id}", summary="Delete a container", status_code=202)
 async def delete_container(
     access: Manageable, session: TheSession, settings: TheSettings, response: Response
 ) -> Container:
+    """Its replicas finish their requests and stop; then the container is gone. Its logs and payments stay on
+    record. The answer is 200 where it is being deleted already."""
     changed = await service.delete_container(session, access.actor, access.container.id)
     return await answer(session, changed, settings, response)
 
 
-@router.post("/containers/{container_id}/start", status_code=202)
+@router.post("/containers/{container_id}/start", summary="Start a container", status_code=202)
 async def start_container(
     access: Startable, session: TheSession, settings: TheSettings, response: Response
 ) -> Container:
+    """Starts replicas, each of which holds the price of an hour. The container becomes RUNNING when the first
+    one is healthy. The answer is 200 where it runs already."""
     changed = await service.start_container(session, access.actor, access.container.id)
     return await answer(session, changed, settings, response)
 
 
-@router.post("/containers/{container_id}/stop", status_code=202)
+@router.post("/containers/{container_id}/stop", summary="Stop a container", status_code=202)
 async def stop_container(
     access: Manageable, session: TheSession, settings: TheSettings, response: Response
 ) -> Container:
+    """Its replicas finish their requests and stop. Hours that are paid are not refunded; a start within them
+    uses them. The answer is 200 where it is stopped already."""
     changed = await service.stop_container(session, access.actor, access.container.id)
     return await answer(session, changed, settings, response)
 
 
-@router.post("/containers/{container_id}/restart", status_code=202)
+@router.post("/containers/{container_id}/restart", summary="Restart a container", status_code=202)
 async def restart_container(
     access: Annotated[ContainerAccess, Depends(restartable_container)],
     session: TheSession,
@@ -197,7 +219,8 @@ async def restart_container(
     response: Response,
     body: RestartRequest | None = None,
 ) -> Container:
-    """A new generation takes over slot by slot."""
+    """A new generation of replicas takes over, one after the other, while the old ones serve.
+    `avoid_current_nodes` keeps the new ones away from the machines of the old ones."""
     avoid_until = clock.now() + AVOID_FOR if body is not None and body.avoid_current_nodes else None
     changed = await service.restart_container(
         session, access.actor, access.container.id, avoid_until=avoid_until
@@ -205,7 +228,7 @@ async def restart_container(
     return await answer(session, changed, settings, response)
 
 
-@router.post("/containers/{container_id}/fix", status_code=202)
+@router.post("/containers/{container_id}/fix", summary="Apply the proposed fix", status_code=202)
 async def apply_fix(
     access: Startable,
     session: TheSession,
@@ -214,7 +237,8 @@ async def apply_fix(
     response: Response,
     body: FixRead | None = None,
 ) -> Container:
-    """Change the one setting that the container's `fix` names, and start it. With a body, only that very fix."""
+    """Changes the one setting that the container's `fix` names and starts the container. With a body, Moorage
+    applies it only if it is still that very fix."""
     seen = Fix(body.field, body.before, body.after) if body is not None else None
     changed = await service.apply_fix(
         session, access.actor, access.container.id, seen, keyring=keyring, settings=settings
@@ -222,17 +246,22 @@ async def apply_fix(
     return await answer(session, changed, settings, response)
 
 
-@router.get("/containers/{container_id}/replicas")
+@router.get("/containers/{container_id}/replicas", summary="List replicas")
 async def list_replicas(access: Readable, session: TheSession, paging: Paging) -> Page[Replica]:
-    """Live ones first."""
+    """Lists the container's replicas, live ones first, with their machine and what became of each."""
     rows = await repository.list_replicas(session, access.container.id, paging)
     page = page_of(rows, paging, repository.replica_position)
-    items = [Replica.model_validate(row, from_attributes=True) for row in page.items]
+    lent = await lent_machines(session, page.items)
+    items = [
+        Replica.model_validate(row, from_attributes=True).model_copy(update={"community": lent.get(row.id)})
+        for row in page.items
+    ]
     return Page(items=items, next_cursor=page.next_cursor)
 
 
-@router.get("/containers/{container_id}/activity")
+@router.get("/containers/{container_id}/activity", summary="List activity")
 async def list_activity(access: Readable, session: TheSession, paging: Paging) -> Page[Activity]:
+    """Lists what happened to the container and who did it, newest first."""
     rows = await repository.list_activities(session, access.container.id, paging)
     items = [Activity.model_validate(row, from_attributes=True) for row in rows]
     return page_of(items, paging, lambda item: Position(item.at, item.id))

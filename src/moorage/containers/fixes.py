@@ -1,7 +1,7 @@
-"""Where the mend is a setting: which one, and what to write there. Pure.
+"""Where the fix is a setting: which one, and what to write there. Pure.
 
 Only what follows from what was seen. A health path that answers 404, a command that is not in the image or a server
-that binds to loopback has a mend that only its author knows, so nothing is offered for those.
+that binds to loopback has a fix that only its author knows, so nothing is offered for those.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,11 +1,14 @@
 """`GET /instance-types`. Here, and not in `catalog`, because what is free is known from the replicas."""
 
+from collections.abc import Sequence
+
 from fastapi import APIRouter
 from pydantic import BaseModel
 
 from moorage.catalog.capacity import InstanceType, room_for
 from moorage.catalog.repository import list_instance_types
 from moorage.catalog.shortage import why_unavailable
+from moorage.catalog.siblings import sibling_of
 from moorage.containers.capacity_repository import Room, load_room
 from moorage.identity.authentication import TheActor
 from moorage.kit.pagination import Page
@@ -29,20 +32,31 @@ class InstanceTypeRead(BaseModel):
     available: bool
     free: int
     """How many replicas of it could start now."""
+    capacity: int
+    """How many could run here if nothing else did; 0 where no machine that takes replicas holds even one."""
     unavailable_reason: str | None
+    sibling: str | None
+    """The type with the same sizes and of the other kind: a container with `infrastructure` `any` takes the cheaper of
+    both that has room, and the dearer one's price is held."""
 
 
-@router.get("/instance-types")
+@router.get("/instance-types", summary="List instance types")
 async def get_instance_types(
     _: TheActor, session: TheSession, settings: TheSettings
 ) -> Page[InstanceTypeRead]:
+    """Lists the sizes that a replica can have, with their price and how many are free now."""
     room = await load_room(session)
     offered = [entry for entry in await list_instance_types(session) if entry.enabled]
-    return Page(items=[instance_type_json(entry, room, settings) for entry in offered])
+    return Page(items=[instance_type_json(entry, offered, room, settings) for entry in offered])
 
 
 def instance_type_json(
-    entry: InstanceType, room: Room, settings: Settings, *, for_operator: bool = False
+    entry: InstanceType,
+    catalogue: Sequence[InstanceType],
+    room: Room,
+    settings: Settings,
+    *,
+    for_operator: bool = False,
 ) -> InstanceTypeRead:
     """Only the operator reads which machine is short of what."""
     overcommit = settings.cpu_overcommit
@@ -50,4 +64,12 @@ def instance_type_json(
     reason = (
         None if free else why_unavailable(entry, room.nodes, room.used, overcommit, for_operator=for_operator)
     )
-    return InstanceTypeRead(**vars(entry), available=free > 0, free=free, unavailable_reason=reason)
+    sibling = sibling_of(entry, catalogue)
+    return InstanceTypeRead(
+        **vars(entry),
+        available=free > 0,
+        free=free,
+        capacity=room_for(entry, room.nodes, {}, overcommit),
+        unavailable_reason=reason,
+        sibling=sibling.name if sibling is not None else None,
+    )

@@ -92,8 +92,6 @@ class ContainerRow(Base):
     port: Mapped[int | None]
     image_gpu_environment: Mapped[dict[str, str] | None] = mapped_column(JSONB(none_as_null=True))
     """What it asks of a GPU's driver, in NVIDIA's variables."""
-    image_lost_generation: Mapped[int] = mapped_column(default=0)
-    """The generation whose image vanished from the engine: what is fetched again is that digest, not what its tag says now."""
 
     draft: Mapped[bytes | None]
     """An edit that waits to be applied: JSON of what was sent, encrypted for this row."""
@@ -151,6 +149,7 @@ class ReplicaRow(Base):
         ),
         Index("ix_replicas_container_id_created_at", "container_id", "created_at"),
         Index("ix_replicas_not_removed", "container_id", postgresql_where=text("state <> 'removed'")),
+        Index("ix_replicas_engine", "engine", postgresql_where=text("state <> 'removed'")),
         CheckConstraint(
             "state IN ('requested','starting','ready','routed','draining','stopped','collected','removed')",
             name="state",
@@ -168,6 +167,9 @@ class ReplicaRow(Base):
     version: Mapped[int] = mapped_column(default=1, server_default="1")
     """Of the container's settings that it runs with."""
     instance_type: Mapped[str] = mapped_column(ForeignKey("instance_types.name"))
+    """Of its container, and of the hours of its slot."""
+    sibling_type: Mapped[str | None] = mapped_column(ForeignKey("instance_types.name"))
+    """The type of the other kind that it took instead, for its price: same sizes, somebody else's machine."""
     state: Mapped[str]
     engine: Mapped[str] = mapped_column(default=LOCAL_ENGINE, server_default=LOCAL_ENGINE)
     """The name of the engine that has it, and below the machine."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from moorage.containers.known_images import propose
 from moorage.containers.schemas import PreflightResult, SettingsProposal
-from moorage.containers.spec import chosen_port
+from moorage.containers.spec import chosen_port, is_encodable
 from moorage.containers.states import Reason
 from moorage.kit.clock import Clock
 from moorage.kit.errors import ImageError
@@ -71,6 +71,7 @@ async def _look_ahead(
         size_bytes=facts.size_bytes,
         exposed_ports=list(facts.exposed_ports),
         port=chosen_port(port, facts.exposed_ports),
+        entrypoint=shown_entrypoint(facts.entrypoint),
         warnings=_warnings(facts, port),
         proposal=proposal_json(image, facts.exposed_ports),
     )
@@ -79,6 +80,12 @@ async def _look_ahead(
 def proposal_json(image: str, exposed_ports: Sequence[int] = ()) -> SettingsProposal | None:
     proposal = propose(image, exposed_ports)
     return SettingsProposal.model_validate(proposal, from_attributes=True) if proposal is not None else None
+
+
+def shown_entrypoint(entrypoint: tuple[str, ...] | None) -> list[str] | None:
+    """None where it cannot be told: an image may hold half a character."""
+    found = list(entrypoint or ())
+    return found if all(is_encodable(part) for part in found) else None
 
 
 def pinned(image: str, digest: str) -> str:

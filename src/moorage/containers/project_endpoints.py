@@ -19,13 +19,14 @@ from moorage.organizations.service import remove_project as close_project
 router = APIRouter(tags=["organizations"])
 
 
-@router.delete("/projects/{project_id}", status_code=204)
+@router.delete("/projects/{project_id}", summary="Delete a project", status_code=204)
 async def remove_project(
     access: Annotated[ProjectAccess, Depends(project_with(Permission.PROJECT_REMOVE))],
     session: TheSession,
     name: Annotated[str, Query(description="The project's name, typed to confirm.")] = "",
 ) -> None:
-    """Stops and removes its containers and revokes its keys. What was paid and logged stays on record."""
+    """Stops and deletes its containers and revokes its keys. Say its name in `name`, so that nobody deletes
+    the wrong one. Payments and logs stay on record."""
     if name != access.project.name:
         fields = (FieldError("name", "must be the name of the project"),)
         raise InvalidInputError(

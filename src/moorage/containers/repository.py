@@ -9,10 +9,13 @@ from sqlalchemy import BindParameter, Select, bindparam, case, func, select, tup
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.catalog.models import InstanceTypeRow
+from moorage.catalog.siblings import PriceRange
 from moorage.containers.channels import CONTAINERS
 from moorage.containers.models import ActivityRow, ContainerRow, GatewayRow, ReplicaRouteRow, ReplicaRow
 from moorage.containers.paying import slots_that_serve
-from moorage.containers.start_limit import NOT_ITS_FAULT, WINDOW
+from moorage.containers.prices import prices_of
+from moorage.containers.spec import ContainerSettings
+from moorage.containers.start_limit import NOT_ITS_FAULT, PACE, WINDOW
 from moorage.containers.states import LIVE, ReplicaState
 from moorage.kit.database import table_of
 from moorage.kit.pagination import PageRequest, Position
@@ -140,16 +143,15 @@ _routed = (
     & (ReplicaRow.state == ReplicaState.ROUTED)
     & ReplicaRow.missing_since.is_(None)
 )
-_READY_AND_PRICE = select(
-    select(func.count()).select_from(ReplicaRow).where(_routed).scalar_subquery(),
-    InstanceTypeRow.price_per_hour_microusd,
+_READY_AND_TYPE = select(
+    select(func.count()).select_from(ReplicaRow).where(_routed).scalar_subquery(), InstanceTypeRow
 ).where(InstanceTypeRow.name == bindparam("type"))
 
 
-async def ready_count_and_price(session: AsyncSession, row: ContainerRow) -> tuple[int, int]:
+async def ready_count_and_prices(session: AsyncSession, row: ContainerRow) -> tuple[int, PriceRange]:
     """What a container's answer says beside its own row."""
-    found = (await session.execute(_READY_AND_PRICE, {"id": row.id, "type": row.instance_type})).one()
-    return int(found[0]), found[1]
+    ready, _kept = (await session.execute(_READY_AND_TYPE, {"id": row.id, "type": row.instance_type})).one()
+    return int(ready), await prices_of(session, ContainerSettings.from_json(row.settings))
 
 
 async def list_replicas(session: AsyncSession, container_id: str, page: PageRequest) -> list[ReplicaRow]:
@@ -203,6 +205,26 @@ async def list_gateways(session: AsyncSession) -> list[GatewayStatus]:
         .order_by(GatewayRow.id)
     )
     return [GatewayStatus(*row) for row in await session.execute(query)]
+
+
+_ASKED_STARTS = (
+    "container.start",
+    "container.restart",
+    "container.fix",
+    "container.draft_apply",
+    "container.rollback",
+)
+
+
+async def ages_of_asked_starts_s(session: AsyncSession, container_id: str) -> list[float]:
+    """Of those that people and keys asked for within the last minute."""
+    age_s = func.extract("epoch", func.now() - ActivityRow.at)
+    query = select(age_s).where(
+        ActivityRow.container_id == container_id,
+        ActivityRow.at > func.now() - PACE,
+        ActivityRow.kind.in_(_ASKED_STARTS),
+    )
+    return [float(age) for age in (await session.execute(query)).scalars()]
 
 
 async def failed_starts(session: AsyncSession, container_id: str) -> list[tuple[int, datetime]]:

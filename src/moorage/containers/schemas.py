@@ -19,6 +19,7 @@ from moorage.containers.spec import (
     is_encodable,
 )
 from moorage.containers.states import ContainerState
+from moorage.machines.reliability import Tier
 
 MOST_SETTINGS_BYTES = 2 * 2**20
 """Of a body: the largest environment that is allowed, with every character written as a six-byte escape, and some room."""
@@ -96,9 +97,16 @@ class ContainerCreate(_Strict):
     health_check: HealthCheck = HealthCheck()
     limits: EndpointLimits = EndpointLimits()
     env: dict[str, str] = Field(default_factory=dict)
+    """Secret variables: sealed, never shown again, and covered where a log line contains a value."""
+    plain_env: dict[str, str] = Field(default_factory=dict)
+    """Variables that are no secrets: shown to everybody who sees the container, and not covered in logs."""
     api_path: ApiPath = ApiPath.API_V1
     """What the container itself serves. Only with `/v1` is `/api/v1/…` sent on as `/v1/…`."""
     infrastructure: Literal["operator", "community", "any"] = "operator"
+    """Whose machines. With `any`, each replica takes the cheaper one of two types with the same sizes that has room."""
+    accept_exposure: bool = False
+    """Needed for `community` and `any`: whoever owns a machine can read the memory of what runs there, prompts, weights and
+    environment included."""
     sleep_after_s: int | None = Field(default=None, ge=SHORTEST_IDLENESS_S, le=LONGEST_IDLENESS_S)
     """Without a request for so long it sleeps: no replicas, no further hours. The next request wakes it, and waits. Null: never."""
     cache: CacheSettings | None = None
@@ -106,7 +114,8 @@ class ContainerCreate(_Strict):
 
 
 class SettingsPatch(_Strict):
-    """What is not sent stays as it is. `env` merges, and null deletes a variable."""
+    """What is not sent stays as it is. `env` and `plain_env` merge, and null deletes a variable. One that is sent in the one is taken
+    out of the other, so a secret becomes plain only with its value."""
 
     category: Text | None = Field(default=None, max_length=64)
     image: str = Field(default="", max_length=500)
@@ -117,8 +126,10 @@ class SettingsPatch(_Strict):
     health_check: HealthCheck = HealthCheck()
     limits: EndpointLimits = EndpointLimits()
     env: dict[str, str | None] = Field(default_factory=dict)
+    plain_env: dict[str, str | None] = Field(default_factory=dict)
     api_path: ApiPath = ApiPath.API_V1
     infrastructure: Literal["operator", "community", "any"] = "operator"
+    accept_exposure: bool = False
     sleep_after_s: int | None = Field(default=None, ge=SHORTEST_IDLENESS_S, le=LONGEST_IDLENESS_S)
     cache: CacheSettings | None = None
 
@@ -161,6 +172,9 @@ class PreflightResult(BaseModel):
     exposed_ports: list[int] = []
     port: int | None = None
     """Where the container would be expected to listen."""
+    entrypoint: list[str] | None = None
+    """The image's own ENTRYPOINT, which a start command replaces together with its CMD; empty where it has none. Null where
+    Moorage has not looked into the image, or it is no text."""
     warnings: list[str] = []
     proposal: SettingsProposal | None = None
 
@@ -241,6 +255,7 @@ class Container(BaseModel):
     endpoint_url: str
     replicas: ReplicaCounts
     progress: dict[str, Any] | None
+    """Of its start; while it is RUNNING, of the next replica's. What is in it: docs/caches.md."""
     generation: int
     created_at: datetime
     category: str | None
@@ -253,9 +268,12 @@ class Container(BaseModel):
     health_check: HealthCheck
     limits: EndpointLimits
     env: dict[str, None]
-    """The names; values are write-only."""
+    """The names of secret variables; values are write-only."""
+    plain_env: dict[str, str]
+    """Variables that are no secrets."""
     api_path: ApiPath
     infrastructure: str
+    accept_exposure: bool
     sleep_after_s: int | None
     """Of idleness; null: it never sleeps."""
     asleep: bool
@@ -266,12 +284,24 @@ class Container(BaseModel):
     """While it wakes: since when."""
     cache: CacheSettings | None
     price_per_hour_microusd: int
-    """Of one replica."""
+    """Of one replica; where it takes either kind of machine, the dearer one's, which is what is held."""
+    least_price_per_hour_microusd: int
+    """The same, unless it takes either kind: then the cheaper one's."""
     draft: DraftSummary | None
     """New settings that wait, are being applied, or were given up; `GET …/draft` shows them."""
     version: int
     """Of its settings; `GET …/versions` has them all."""
     rollout: RolloutRead | None
+
+
+class LentMachine(BaseModel):
+    """What tenants may know of a machine that an organization lends: neither whose it is, nor what it is called."""
+
+    gpus: list[str]
+    """The models that the replica holds, as the machine has proven them."""
+    tier: Tier
+    reliability: float
+    """By its last 30 days: 1 is never lost."""
 
 
 class Replica(BaseModel):
@@ -281,6 +311,9 @@ class Replica(BaseModel):
     version: int
     state: str
     node: str
+    """The machine; one that an organization lends by its id."""
+    community: LentMachine | None = None
+    """Of a live one that runs on a machine that somebody lends; null: on the operator's own."""
     created_at: datetime
     started_at: datetime | None
     ready_at: datetime | None

@@ -14,6 +14,7 @@ from moorage.containers.admission import hold_hours, refuse_spent_allowance
 from moorage.containers.avoidance import Avoidance
 from moorage.containers.channels import CONTAINERS, ROUTES
 from moorage.containers.edit import merged, patch_of
+from moorage.containers.exposure import record_exposure
 from moorage.containers.models import ContainerRow
 from moorage.containers.replica_limits.service import ask_where_needed, withdraw_request
 from moorage.containers.scaling import same_scaling
@@ -87,6 +88,7 @@ async def create_container(
         session, row, actor, "container.create", {"image": spec.image, "instance_type": spec.instance_type}
     )
     await _flush_with_name(session, wanted.name)
+    record_exposure(session, project.organization_id, actor, row.id, None, spec)
     await make_first(session, actor, row)
     await hold_hours(session, row, is_new=True)
     await ask_where_needed(session, actor, row)
@@ -142,13 +144,13 @@ async def apply_fix(
             f"The fix on offer is another one by now: {fix.field} from {fix.before} to {fix.after}.",
             code="fix_changed",
         )
-    mend = patch_of(ContainerSettings.from_json(row.settings), fix)
-    await put_settings(session, actor, row, mend, keyring, settings)
+    patch = patch_of(ContainerSettings.from_json(row.settings), fix)
+    await put_settings(session, actor, row, patch, keyring, settings)
     return await begin_generation(session, actor, row, "container.fix", fix.to_json())
 
 
 def has_fix(row: ContainerRow) -> bool:
-    """What failed is what a start would try again, and its mend is a setting."""
+    """What failed is what a start would try again, and its fix is a setting."""
     return row.failure_fix is not None and row.failed_generation == row.generation
 
 
@@ -242,6 +244,9 @@ async def put_settings(
     row.desired_replicas = spec.min_replicas
     row.failure_fix = row.trial_failure = None
     await _flush_with_name(session, wanted.name)
+    project = await session.get(ProjectRow, row.project_id)
+    assert project is not None, "a foreign key says so"
+    record_exposure(session, project.organization_id, actor, row.id, before, spec)
     await make_next(session, actor, row, (before, secrets_before), (spec, secrets))
     if not same_scaling(before, spec):
         await withdraw_request(session, actor, row)

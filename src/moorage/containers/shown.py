@@ -6,9 +6,10 @@ from datetime import timedelta
 from fastapi import Response
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from moorage.catalog.repository import find_instance_type
+from moorage.catalog.siblings import PriceRange
 from moorage.containers import repository
 from moorage.containers.models import ContainerRow
+from moorage.containers.prices import prices_of
 from moorage.containers.rollout import Rollout
 from moorage.containers.schemas import (
     AutoscalingResources,
@@ -41,20 +42,17 @@ async def answer(
 
 
 async def shown(session: AsyncSession, row: ContainerRow, settings: Settings) -> Container:
-    ready, price_per_hour_microusd = await repository.ready_count_and_price(session, row)
-    return container_json(row, ready, price_per_hour_microusd, settings)
+    ready, prices = await repository.ready_count_and_prices(session, row)
+    return container_json(row, ready, prices, settings)
 
 
 async def shown_new(session: AsyncSession, row: ContainerRow, settings: Settings) -> Container:
     """Nothing of it is ready yet, and its type was read when it was checked, so this asks nobody."""
-    instance_type = await find_instance_type(session, row.instance_type)
-    assert instance_type is not None, "a foreign key says so"
-    return container_json(row, 0, instance_type.price_per_hour_microusd, settings)
+    prices = await prices_of(session, ContainerSettings.from_json(row.settings))
+    return container_json(row, 0, prices, settings)
 
 
-def container_json(
-    row: ContainerRow, ready: int, price_per_hour_microusd: int, settings: Settings
-) -> Container:
+def container_json(row: ContainerRow, ready: int, prices: PriceRange, settings: Settings) -> Container:
     spec = ContainerSettings.from_json(row.settings)
     return Container(
         id=row.id,
@@ -84,14 +82,17 @@ def container_json(
         health_check=HealthCheck(path=spec.health_path, timeout_s=spec.health_timeout_s),
         limits=EndpointLimits(**asdict(spec.limits)),
         env=dict.fromkeys(spec.environment_names),
+        plain_env=dict(spec.plain_environment),
         infrastructure=spec.infrastructure,
+        accept_exposure=spec.accept_exposure,
         api_path=spec.api_path,
         sleep_after_s=spec.sleep_after_s,
         asleep=is_asleep(row) and row.state == ContainerState.RUNNING,
         asleep_since=row.asleep_since,
         woken_at=row.woken_at,
         cache=CacheSettings(size_gib=spec.cache_gib) if spec.cache_gib is not None else None,
-        price_per_hour_microusd=price_per_hour_microusd,
+        price_per_hour_microusd=prices.most_microusd,
+        least_price_per_hour_microusd=prices.least_microusd,
         draft=draft_summary(row),
         version=row.version,
         rollout=_rollout(row, settings),

@@ -108,16 +108,25 @@ class ContainerSettings:
     health_timeout_s: int = DEFAULT_HEALTH_TIMEOUT_S
     environment_names: tuple[str, ...] = ()
     infrastructure: str = "operator"
+    accept_exposure: bool = False
+    """Somebody said that owners of community machines may see what runs there; the audit log has who and when."""
     limits: Limits = field(default_factory=Limits)
     api_path: ApiPath = ApiPath.API_V1
     sleep_after_s: int | None = None
     """Of idleness; None: it never sleeps."""
     cache_gib: int | None = None
     """Room for its cache on each machine; None: it has none."""
+    plain_environment: dict[str, str] = field(default_factory=dict)
+    """Variables that are no secrets: they are shown, and not covered in logs. The others are in `ContainerSecrets`."""
 
     @property
     def cache_bytes(self) -> int | None:
         return self.cache_gib * 2**30 if self.cache_gib is not None else None
+
+    @property
+    def takes_either(self) -> bool:
+        """Machines of both kinds."""
+        return self.infrastructure == "any" and self.accept_exposure
 
     @property
     def command(self) -> tuple[str, ...] | None:
@@ -144,6 +153,11 @@ class ContainerSettings:
 class ContainerSecrets:
     registry_password: str | None = field(default=None, repr=False)
     environment: dict[str, str] = field(default_factory=dict, repr=False)
+
+
+def environment_of(settings: ContainerSettings, secrets: ContainerSecrets) -> dict[str, str]:
+    """All variables, as what runs finds them."""
+    return {**settings.plain_environment, **secrets.environment}
 
 
 def complete_image(image: str, provider: RegistryProvider) -> str:

@@ -1,6 +1,8 @@
 """Starts that fail are free, and therefore bounded: so many an hour for each slot of a container, and so much time of
-each organization a day. Pure."""
+each organization a day. Each start keeps the whole installation busy for a moment, so those that somebody asks for have a
+pace. Pure."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -10,8 +12,10 @@ from moorage.containers.verdict import Verdict
 from moorage.kit.money import format_usd
 
 WINDOW = timedelta(hours=1)
+PACE = timedelta(minutes=1)
 NOT_ITS_FAULT = (
     Reason.NODE_LOST,
+    Reason.MACHINE_RECLAIMED,
     Reason.PORT_TAKEN,
     Reason.ENGINE_ERROR,
     Reason.GPU_LOST,
@@ -31,6 +35,14 @@ def start_limit(per_hour: int, until: datetime) -> Verdict:
         f"It failed to start {per_hour} times within an hour. It may start again at {until:%H:%M:%S} UTC; "
         "use the time to fix what its logs say.",
     )
+
+
+def wait_for_pace_s(ages_s: Sequence[float], per_minute: int) -> int | None:
+    """How long the next start of a container waits, of whose starts these are as old; None: not at all."""
+    within = sorted(age_s for age_s in ages_s if age_s < PACE.total_seconds())
+    if len(within) < per_minute:
+        return None
+    return max(1, math.ceil(PACE.total_seconds() - within[per_minute - 1]))
 
 
 @dataclass(frozen=True)

@@ -11,28 +11,40 @@ class DesiredState(StrEnum):
 
 class ContainerState(StrEnum):
     PENDING = "PENDING"
+    """Accepted, and waiting: for the image, a free machine, credit, or an approval. The reason says which."""
     PULLING = "PULLING"
+    """The machine pulls the image."""
     STARTING = "STARTING"
+    """Replicas have been started, and none passes its health check yet."""
     RUNNING = "RUNNING"
+    """At least one replica is ready at the endpoint. A container that sleeps is `RUNNING` too, with `asleep: true`."""
     STOPPING = "STOPPING"
+    """It takes no new requests; those in flight may finish."""
     STOPPED = "STOPPED"
+    """It has no replicas and costs nothing. The endpoint answers 503."""
     FAILED = "FAILED"
+    """The deployment was given up. It has no replicas and costs nothing; its logs stay. The reason says why."""
     DELETING = "DELETING"
+    """It is being removed, for good."""
 
 
 class ReplicaState(StrEnum):
     REQUESTED = "requested"
     """Its row is committed; the engine may or may not have heard of it."""
     STARTING = "starting"
+    """Its process runs and has not passed a health check yet."""
     READY = "ready"
     """Passed its health check; no gateway has it yet."""
     ROUTED = "routed"
+    """At least one gateway sends it requests."""
     DRAINING = "draining"
     """Gets no new requests; ends when those in flight have."""
     STOPPED = "stopped"
+    """Its process has ended."""
     COLLECTED = "collected"
     """Its logs are in; nothing of it is needed any more."""
     REMOVED = "removed"
+    """Gone from its machine."""
 
 
 class TrialStep(StrEnum):
@@ -69,7 +81,8 @@ SERVING = frozenset({ReplicaState.READY, ReplicaState.ROUTED})
 
 
 class Reason(StrEnum):
-    """A closed list; each one has a sentence in `verdict.py` or where it is found out, and a test."""
+    """A closed list; each one has a sentence in `verdict.py` or where it is found out, a meaning and a fix in
+    `reason_words.py`, and a test."""
 
     IMAGE_NOT_FOUND = "image_not_found"
     REGISTRY_AUTH_FAILED = "registry_auth_failed"
@@ -99,6 +112,7 @@ class Reason(StrEnum):
     HEALTH_CHECK_STATUS = "health_check_status"
     HEALTH_CHECK_TIMEOUT = "health_check_timeout"
     NODE_LOST = "node_lost"
+    MACHINE_RECLAIMED = "machine_reclaimed"
     PORT_TAKEN = "port_taken"
     STOPPED_BY_USER = "stopped_by_user"
     STOPPED_NO_CREDIT = "stopped_no_credit"

@@ -11,18 +11,20 @@ from moorage.organizations.repository import find_organization
 router = APIRouter(tags=["operator"])
 
 
-@router.post("/operator/organizations/{organization_id}/suspend")
-async def suspend(
+@router.post("/operator/organizations/{organization_id}/suspend", summary="Suspend an organization")
+async def suspend_organization(
     organization_id: str, body: Suspension, operator: TheOperator, session: TheSession
 ) -> SuspensionState:
-    """Its containers stop, and nothing of it starts until it is resumed. Its data stays."""
+    """Its containers stop, and nothing of it starts until somebody resumes it. Its data stays."""
     await _existing(session, organization_id)
     await suspension.suspend(session, organization_id, operator.id, body.reason)
     return await _existing(session, organization_id)
 
 
-@router.post("/operator/organizations/{organization_id}/resume")
-async def resume(organization_id: str, operator: TheOperator, session: TheSession) -> SuspensionState:
+@router.post("/operator/organizations/{organization_id}/resume", summary="Resume an organization")
+async def resume_organization(
+    organization_id: str, operator: TheOperator, session: TheSession
+) -> SuspensionState:
     """Whatever was to run when it was suspended starts again."""
     await _existing(session, organization_id)
     await suspension.resume(session, organization_id, operator.id)

@@ -1,7 +1,7 @@
 """New settings on trial: the steps of applying a draft, or of going back to a version, as they lie in the container's row.
 
-1. `prepare`: `trial_settings` wait aside while their image is fetched. Nothing that runs is touched, and an image
-   that cannot be had ends the trial here.
+1. `prepare`: `trial_settings` wait aside while their image is fetched, on each machine that their replicas will go to. Nothing that
+   runs is touched, and an image that cannot be had ends the trial here.
 2. `stop`: the image is known (`trial_image`), so the old replicas drain and go.
 3. `prove`: the settings are exchanged; `fallback` keeps the old ones until the first replica serves, or until the
    attempt has failed and they are put back.
@@ -10,7 +10,7 @@ With `rolling` there is no second step: once the image is known the settings are
 serves on beside them (`rollout.from_generation`) until they have proven themselves, or is what is gone back to.
 
 With `canary` the second step is `canary`: the settings stay aside, and replicas of them, of the generation after the
-container's, get a share of the requests (`canary_plan.py`). To promote it is to go on as with `rolling`; to abort it, to forget
+container's, get a share of the requests (`planning/canary_plan.py`). To promote it is to go on as with `rolling`; to abort it, to forget
 them. What serves is a container like any other meanwhile: it scales, and what ends of it is replaced.
 
 Each step is one transaction, and the row alone says which one it is.

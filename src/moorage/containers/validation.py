@@ -1,4 +1,4 @@
-"""From what a user sent to settings that are whole and right, all problems at once, so that a person mends them in
+"""From what a user sent to settings that are whole and right, all problems at once, so that a person fixes them in
 one go. Used for new containers, for edits and for the pre-flight alike: what is checked on one path is on all."""
 
 from collections.abc import Callable
@@ -35,6 +35,9 @@ async def validated(
     image = _image(problems, wanted.image, wanted.registry) or wanted.image
     _try(problems, "name", lambda: checked_name(wanted.name))
     _try(problems, "env", lambda: checked_environment(wanted.env))
+    _try(problems, "plain_env", lambda: checked_environment(wanted.plain_env))
+    if not problems:
+        _try(problems, "plain_env", lambda: _check_together(wanted))
     if wanted.start_command is not None:
         command = wanted.start_command
         _try(problems, "start_command", lambda: split_command(command))
@@ -46,8 +49,31 @@ async def validated(
         _try(problems, "cache", lambda: _check_cache(size_gib, settings))
     problems += await _resource_problems(session, wanted)
     _raise(problems)
+    _refuse_exposure(wanted)
     _refuse_private_registry(image, wanted.registry, settings)
     return _settings_of(wanted, image), ContainerSecrets(wanted.registry.password, wanted.env)
+
+
+def _check_together(wanted: ContainerCreate) -> None:
+    twice = sorted(wanted.env.keys() & wanted.plain_env.keys())
+    if twice:
+        raise ValueError(f"{twice[0][:60]!r} is in env as well: a variable is either a secret or plain")
+    checked_environment({**wanted.env, **wanted.plain_env})
+
+
+def _refuse_exposure(wanted: ContainerCreate) -> None:
+    """Nobody ends up on a stranger's machine without having said so."""
+    if wanted.infrastructure == "operator" or wanted.accept_exposure:
+        return
+    raise InvalidInputError(
+        f"With infrastructure '{wanted.infrastructure}' it may run on a machine of somebody else's. Its owner has root there, and "
+        "can read the memory of what runs: prompts, answers, weights, the image, and the environment with its secrets. Set "
+        "accept_exposure to true if that may be, or infrastructure to 'operator'.",
+        code="exposure_not_accepted",
+        fields=(
+            FieldError("accept_exposure", f"must be true for the infrastructure '{wanted.infrastructure}'"),
+        ),
+    )
 
 
 def validated_image(image: str, registry: RegistryWrite, settings: Settings) -> str:
@@ -134,7 +160,10 @@ def _settings_of(wanted: ContainerCreate, image: str) -> ContainerSettings:
         health_timeout_s=wanted.health_check.timeout_s,
         limits=Limits(**wanted.limits.model_dump()),
         environment_names=tuple(wanted.env),
+        plain_environment=dict(wanted.plain_env),
         infrastructure=wanted.infrastructure,
+        # Said of other machines, and to be said again before it goes back to them.
+        accept_exposure=wanted.infrastructure != "operator" and wanted.accept_exposure,
         api_path=wanted.api_path,
         sleep_after_s=wanted.sleep_after_s,
         cache_gib=wanted.cache.size_gib if wanted.cache is not None else None,

@@ -8,7 +8,7 @@ quoted, because it may hold a secret.
 import re
 import signal
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -43,7 +43,7 @@ _PRIVILEGED_CALL = re.compile(
 
 @dataclass(frozen=True)
 class Fix:
-    """One setting that, changed like this, is likely to mend it; `fixes.py` says when there is one."""
+    """One setting that, changed like this, is likely to fix it; `fixes.py` says when there is one."""
 
     field: str
     """As the API names it, e.g. `health_check.timeout_s`."""
@@ -158,6 +158,17 @@ def verdict_while_unready(
         Reason.PORT_NOT_LISTENING,
         f"Nothing listens on port {port} yet; it has {timeout_s} s from its start. See its logs for what it is doing.",
     )
+
+
+def with_doubt_about_cache(verdict: Verdict) -> Verdict:
+    """Of one that does not come up with a cache with which it came up before. What ran out of memory did not for its cache's sake."""
+    if verdict.reason is Reason.OUT_OF_MEMORY:
+        return verdict
+    doubt = (
+        "Its cache may be damaged: the same settings started from it before. If so, stop the container, delete the cache "
+        "(Settings, or moor caches delete) and start it again."
+    )
+    return replace(verdict, message=f"{verdict.message} {doubt}")
 
 
 def verdict_when_failing(failing: Sequence[Probe], of: int, health_path: str | None) -> Verdict:

@@ -165,6 +165,8 @@ class ReplicaView:
     moving: bool = False
     """Its machine is to be empty: it serves until another of its slot does."""
     routed_at: datetime | None = None
+    cache_worked: bool = False
+    """What the cache on its machine holds has brought these settings up before."""
     untried: bool = False
     """It has not begun, because another fills the cache of its machine first (`caches/turns.py`)."""
     replaced: bool = False

@@ -301,6 +301,10 @@ class NodeCapacity:
     """The operator wants nothing new there."""
     draining: bool = False
     """The operator wants it empty: what runs there moves elsewhere. An engine says so where it is told, as a cluster is."""
+    owner: str | None = None
+    """The organization that lends it; None: the operator's."""
+    on_probation: bool = False
+    """It has yet to show that it stays: never a container's only one."""
 
     @property
     def key(self) -> MachineKey:

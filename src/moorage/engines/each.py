@@ -8,6 +8,8 @@ from moorage.engines.engines import Engines
 from moorage.kit.clock import Clock
 from moorage.reconcile.watches import Watches, again_and_again
 
+_APART_S, _ALL_WITHIN_S = 0.01, 10.0
+
 
 async def run_for_each(engines: Engines, watches: Callable[[str, Engine], Watches], clock: Clock) -> None:
     """Until the lease is lost. For an engine that is added its watches begin, for one that is removed they end."""
@@ -35,7 +37,6 @@ async def run_for_each(engines: Engines, watches: Callable[[str, Engine], Watche
 
 
 async def _apart(engines: Engines, clock: Clock) -> None:
-    """The watches of many engines go on at the same pace: begun together, they would all be done at the same moment, and
-    whatever else is to be done then would wait for them."""
-    if (apart_s := engines.pause_s()) > 0:
-        await clock.sleep(apart_s / 100)
+    """Each begins with a look at everything: those of many, begun together, would hold up whatever else is to be done."""
+    if engines.pause_s() > 0:
+        await clock.sleep(min(_APART_S, _ALL_WITHIN_S / len(engines)))

@@ -6,6 +6,7 @@ several asks each by itself (`each.py`).
 
 import asyncio
 import math
+import zlib
 from collections.abc import Collection, Mapping
 
 from moorage.engines.base import Engine
@@ -19,6 +20,8 @@ ENGINE_UNKNOWN = "engine_unknown"
 _FEW = 8
 _PAUSE_S = 0.25
 _LOOKS_PER_S = 100
+_EARLY_SHARE = 0.01
+"""Of the time between two looks: a timer may end so much too early, and the look after it is not made twice."""
 _LONGEST_BETWEEN_LOOKS_S = 10
 
 
@@ -52,6 +55,15 @@ class Engines:
         """How often to look at each, where fewer looks do no harm: every second, and less often where there are so many that
         nothing else would be done."""
         return max(1, min(math.ceil(len(self._engines) / _LOOKS_PER_S), _LONGEST_BETWEEN_LOOKS_S))
+
+    def turn_in_s(self, name: str, every_s: float, now_s: float) -> float:
+        """How long whoever does something to it again and again waits: so long where there are few. Of many each has moments of its own,
+        all over that time, by the monotonic clock: what is done to each would be done to all at once otherwise, and whatever else
+        there is to do would wait for it."""
+        if len(self._engines) <= _FEW:
+            return every_s
+        left_s = every_s - (now_s - zlib.crc32(name.encode()) / 1000) % every_s
+        return left_s if left_s > every_s * _EARLY_SHARE else left_s + every_s
 
     def of(self, name: str) -> Engine:
         try:

@@ -1,8 +1,9 @@
-"""Why a replica's command did not start, from the words of the runtime below the engine (runc's, and NVIDIA's) to a reason and
+"""Why a replica's command did not start, from the words of the runtime below the engine (runc's, gVisor's, and NVIDIA's) to a reason and
 a sentence that helps. Pure; the same for every engine, because the runtime is."""
 
 from moorage.kit.errors import StartError
 
+_ABOUT_COMMAND = ("exec:", "error finding executable", "creating process: failed to load")
 _COMMAND_MISSING = ("executable file not found", "no such file or directory", "not a directory")
 _COMMAND_REFUSED = ("permission denied", "is a directory")
 _COMMAND_WRONG_FORMAT = ("exec format error",)
@@ -34,8 +35,8 @@ def start_error(message: str, command: str) -> StartError | None:
             "or restart on another machine.",
             code="gpu_driver_mismatch",
         )
-    # Only with "exec:" do the phrases below speak of the command, and not of a mount or a socket.
-    about_command = "exec:" in text
+    # Only beside these do the phrases below speak of the command, and not of a mount or a socket.
+    about_command = any(phrase in text for phrase in _ABOUT_COMMAND)
     if about_command and any(phrase in text for phrase in _COMMAND_MISSING):
         return _of_command(
             f"The start command {command} was not found in the image. "

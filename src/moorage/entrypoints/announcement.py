@@ -7,7 +7,8 @@ difference in the ledger) is said, and keeps nobody from using the rest.
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import httpx
 
@@ -16,14 +17,21 @@ from moorage.entrypoints.health_parts import SILENT_AFTER, State
 from moorage.entrypoints.reconcilers import RECONCILERS
 from moorage.kit.clock import system_clock
 from moorage.kit.settings import Settings
+from moorage.kit.shipped import shipped_root
 from moorage_cli.commands.operator_types import add_command
+
+if TYPE_CHECKING:
+    from moorage_cli.api.types import InstanceTypeProposal, NodeRead
 
 LATE_AFTER_S = 120.0
 ASK_EVERY_S = 0.1
+CTRL_C = "Ctrl-C stops Moorage; users' containers keep running, and their endpoints answer again at the next start."
 Say = Callable[[str], None]
 
 
-async def announce(settings: Settings, link: str, say: Say, late_after_s: float = LATE_AFTER_S) -> None:
+async def announce(
+    settings: Settings, link: str, say: Say, late_after_s: float = LATE_AFTER_S, last_words: str = CTRL_C
+) -> None:
     """Returns when all parts run."""
     late_at_s: float | None = system_clock.monotonic() + late_after_s
     async with _client(settings) as client:
@@ -38,7 +46,7 @@ async def announce(settings: Settings, link: str, say: Say, late_after_s: float 
         wrong, gpus = await _wrong(client), await _gpus(client)
     if gpus:
         say("\n".join(("", *gpus)))
-    say(_how_to_use(settings, link))
+    say(_how_to_use(settings, link) + last_words)
     if wrong:
         say("\nNot all is well (`moor status` says more):\n" + "\n".join(f"  {line}" for line in wrong))
 
@@ -106,7 +114,7 @@ async def _gpus(client: httpx.AsyncClient) -> list[str]:
     return gpu_lines(nodes, proposals)
 
 
-def gpu_lines(nodes: Sequence[dict[str, Any]], proposals: Sequence[dict[str, Any]]) -> list[str]:
+def gpu_lines(nodes: "Sequence[NodeRead]", proposals: "Sequence[InstanceTypeProposal]") -> list[str]:
     lines = []
     for node in nodes:
         models = Counter(gpu["model"] for gpu in node["gpus"])
@@ -123,6 +131,12 @@ def gpu_lines(nodes: Sequence[dict[str, Any]], proposals: Sequence[dict[str, Any
     return lines
 
 
+def _example_file() -> Path:
+    """As it is named from here: a checkout is where `moor up` is typed."""
+    file = shipped_root() / "examples/chat/container.toml"
+    return file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file
+
+
 def _how_to_use(settings: Settings, link: str) -> str:
     key_file = settings.operator_key_file
     return (
@@ -133,7 +147,6 @@ def _how_to_use(settings: Settings, link: str) -> str:
         f"  Sign in (once)    {link}\n"
         f"  Operator's key    {key_file}\n\n"
         f'  curl -H "Authorization: Bearer $(cat {key_file})" {settings.api_base_url}/api/v1/me\n\n'
-        f"Deploy the example:  moor login && moor deploy -f examples/chat/container.toml\n"
+        f"Deploy the example:  moor login && moor deploy -f {_example_file()}\n"
         f"{_NO_MAIL_SERVER if settings.smtp_host is None else ''}"
-        f"Ctrl-C stops Moorage; users' containers keep running, and their endpoints answer again at the next start."
     )

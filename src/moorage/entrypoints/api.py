@@ -18,11 +18,16 @@ from moorage.billing.auto_top_ups import endpoints as auto_top_ups
 from moorage.billing.cards import endpoints as cards
 from moorage.billing.cards import saved_endpoints as saved_cards
 from moorage.billing.cards.provider import card_provider
+from moorage.billing.earnings import endpoints as earnings
 from moorage.billing.invoices import endpoints as invoices
 from moorage.billing.limits import endpoints as spending_limits
+from moorage.billing.payouts import endpoints as payouts
+from moorage.billing.payouts import operator_endpoints as operator_payouts
 from moorage.billing.top_ups import endpoints as top_ups
 from moorage.billing.top_ups import operator_endpoints as operator_money
 from moorage.billing.views import endpoints as billing_views
+from moorage.billing.views import operator_endpoints as organization_detail
+from moorage.console.handbook import BUILT_HANDBOOK, Handbook
 from moorage.console.serving import BUILT_FILES, Console
 from moorage.containers import endpoints as containers
 from moorage.containers import instance_type_endpoints as instance_types
@@ -36,6 +41,7 @@ from moorage.containers.drafts import endpoints as drafts
 from moorage.containers.events import endpoints as events
 from moorage.containers.events.watching import Changes
 from moorage.containers.operator import endpoints as machines
+from moorage.containers.operator import organization_endpoints as organization_containers
 from moorage.containers.replica_limits import endpoints as replica_limits
 from moorage.containers.sleep import endpoints as sleep
 from moorage.containers.versions import endpoints as versions
@@ -45,10 +51,13 @@ from moorage.entrypoints import (
     operator_endpoints,
     operator_health,
     operator_metrics,
+    operator_search,
+    operator_setup,
     sign_in_page,
 )
 from moorage.entrypoints.api_counts import ApiCounts, ApiCountsMiddleware
 from moorage.entrypoints.bodies import BodyMiddleware
+from moorage.entrypoints.description.serving import DescriptionRoute
 from moorage.entrypoints.errors import install_error_handlers
 from moorage.entrypoints.idempotency import IdempotencyMiddleware
 from moorage.entrypoints.origin import OriginMiddleware
@@ -71,6 +80,7 @@ from moorage.kit.lasting import run_for_good
 from moorage.kit.settings import Settings
 from moorage.kit.streams import OpenStreams
 from moorage.machines import endpoints as joined_machines
+from moorage.machines import lent_endpoints as lent_machines
 from moorage.models import endpoints as models
 from moorage.models.lookups import ModelLookups
 from moorage.organizations import endpoints as organizations
@@ -120,6 +130,8 @@ _PARTS = (
     metrics,
     requests,
     operator_endpoints,
+    operator_search,
+    operator_setup,
     billing_views,
     spending_limits,
     saved_cards,
@@ -127,10 +139,16 @@ _PARTS = (
     invoices,
     top_ups,
     cards,
+    earnings,
+    payouts,
     operator_money,
+    operator_payouts,
     operator_lists,
+    organization_detail,
+    organization_containers,
     machines,
     joined_machines,
+    lent_machines,
     gateways,
     suspension,
 )
@@ -158,10 +176,11 @@ def create_app(settings: Settings, database: Database, keyring: Keyring) -> Fast
         title="Moorage",
         version="1",
         lifespan=lifespan,
-        # Their pages load scripts from other hosts; the description itself is at /openapi.json.
+        # FastAPI's pages load scripts from other hosts, and its description says less than ours.
         docs_url=None,
         redoc_url=None,
-        routes=_routes(),
+        openapi_url=None,
+        routes=[DescriptionRoute("/openapi.json", described_routes()), *described_routes()],
     )
     app.state.when_broken = None
     """Called with the reason when something ended that is to go on for as long as the process (`api_role.py`)."""
@@ -197,7 +216,9 @@ def create_app(settings: Settings, database: Database, keyring: Keyring) -> Fast
         app.add_middleware(TracingMiddleware)
     app.state.api_counts = ApiCounts()
     app.add_middleware(ApiCountsMiddleware, counts=app.state.api_counts, clock=system_clock)
-    app.router.default = Console(BUILT_FILES, settings.gateway_base_url, otherwise=app.router.default)
+    gateway_url, not_found = settings.gateway_base_url, app.router.default
+    console = Console(BUILT_FILES, gateway_url, otherwise=not_found)
+    app.router.default = Handbook(BUILT_HANDBOOK, gateway_url, otherwise=console, not_found=not_found)
     return app
 
 
@@ -212,7 +233,7 @@ def _tell_of_end(app: FastAPI, lasting: asyncio.Task[NoReturn]) -> None:
 
 
 @cache
-def _routes() -> list[BaseRoute]:
+def described_routes() -> list[BaseRoute]:
     """Shared by every app of this process: what FastAPI derives from them at the first request takes it a quarter of a
     second."""
     router = APIRouter()

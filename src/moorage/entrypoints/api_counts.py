@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from moorage.entrypoints.metric_list import API_REQUEST_SECONDS, API_REQUESTS
 from moorage.kit.clock import Clock
 from moorage.kit.exposition import Family, Value
 
@@ -32,11 +33,7 @@ class ApiCounts:
             Value(count, {"method": method, "route": route, "status": str(status)})
             for (method, route, status), count in sorted(self.requests.items())
         ]
-        name = "moorage_api_request_seconds"
-        return [
-            Family("moorage_api_requests_total", "counter", "Requests to the management API.", requests),
-            Family(name, "histogram", "Time until an answer of the management API began.", self._histogram()),
-        ]
+        return [API_REQUESTS.family(requests), API_REQUEST_SECONDS.family(self._histogram())]
 
     def _histogram(self) -> list[Value]:
         seen, values = 0, []

@@ -1,7 +1,7 @@
 """A dump of the whole database in one file, and the way back.
 
 The keys that secrets are sealed with are not in it: `secret-keys` in the data folder is kept apart, and without it
-what was sealed stays sealed.
+what was sealed stays sealed. `full_backup.py` makes one file of everything, encrypted.
 """
 
 import asyncio
@@ -30,6 +30,11 @@ _KEPT = ("options", "application_name")
 async def backup(settings: Settings, file: Path) -> None:
     """As of one moment, while everything runs. The file is whole or not there."""
     await dump(settings, file)
+    await note_backup(settings)
+
+
+async def note_backup(settings: Settings) -> None:
+    """That there is one, for Health."""
     await asyncio.to_thread(_note_of(settings).touch)
     connection = await connect(database_dsn(settings), timeout=10)
     try:

@@ -57,11 +57,8 @@ _STATUSES: dict[type[MoorageError], HTTPStatus] = {
 def install_error_handlers(app: FastAPI, support_contact: str) -> None:
     @app.exception_handler(MoorageError)
     async def expected(request: Request, error: MoorageError) -> Response:
-        return (
-            refusal(request, error)
-            if isinstance(error, tuple(_STATUSES))
-            else unexpected_answer(request, error)
-        )
+        is_told = status_of(type(error)) is not None
+        return refusal(request, error) if is_told else unexpected_answer(request, error)
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:
@@ -132,9 +129,15 @@ def install_error_handlers(app: FastAPI, support_contact: str) -> None:
         return problem(request, HTTPStatus.INTERNAL_SERVER_ERROR, "internal_error", detail)
 
 
+def status_of(kind: type[MoorageError]) -> HTTPStatus | None:
+    """None for what a client can do nothing about: that is answered as an unexpected error."""
+    return next((status for told, status in _STATUSES.items() if issubclass(kind, told)), None)
+
+
 def refusal(request: Request, error: MoorageError) -> Response:
     """The answer to one of the errors that a client can do something about."""
-    status = next(status for kind, status in _STATUSES.items() if isinstance(error, kind))
+    status = status_of(type(error))
+    assert status is not None, "everything else is unexpected"
     fields = error.fields if isinstance(error, InvalidInputError) else ()
     more = {"missing_microusd": error.missing_microusd} if isinstance(error, InsufficientCreditError) else {}
     answer = problem(request, status, error.code, error.message, fields, more)

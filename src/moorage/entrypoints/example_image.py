@@ -23,6 +23,7 @@ import aiohttp
 
 from moorage.entrypoints import debian_rootfs, example_rootfs
 from moorage.kit.errors import SetupError
+from moorage.kit.shipped import shipped_root
 
 EXAMPLE_IMAGE = "local/chat:latest"
 FINGERPRINT_LABEL = "dev.moorage.example-fingerprint"
@@ -37,7 +38,7 @@ async def ensure_example_image(
 ) -> str | None:
     """Have the example in the engine at `docker_host` (`unix:///…` or `tcp://…`) and return its tag.
 
-    None where Moorage was installed without its checkout: the example's sources are not part of the package.
+    None where the example's sources are missing.
     Raises `SetupError` where the image cannot be built.
     """
     sources_dir = example_sources_dir()
@@ -60,8 +61,8 @@ async def ensure_example_image(
 
 
 def example_sources_dir() -> Path | None:
-    """`examples/chat` of the checkout that this module runs from, if it runs from one."""
-    sources_dir = Path(__file__).resolve().parents[3] / "examples" / "chat"
+    """`examples/chat` of the checkout or of the wheel that this module runs from."""
+    sources_dir = shipped_root() / "examples" / "chat"
     return sources_dir if all((sources_dir / name).is_file() for name in SOURCE_NAMES) else None
 
 

@@ -11,7 +11,14 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from moorage.catalog.repository import Intake, forget_engine, intake_of, list_nodes, set_intake
+from moorage.catalog.repository import (
+    Intake,
+    forget_engine,
+    intake_of,
+    list_nodes,
+    set_intake,
+    set_lending,
+)
 from moorage.containers.capacity_repository import replicas_by_engine
 from moorage.containers.placements import RowPlacements
 from moorage.containers.reconciler.doubt_repository import forget_doubts
@@ -21,13 +28,14 @@ from moorage.engines.base import Engine
 from moorage.engines.engines import Engines
 from moorage.engines.remote.engine import RemoteEngine
 from moorage.engines.remote.machine import Machine
+from moorage.engines.remote.proven import UNPROVEN
 from moorage.kit.clock import Clock
 from moorage.kit.crypto import Keyring
 from moorage.kit.database import Database, Listener
 from moorage.kit.lasting import look_for_good
 from moorage.kit.settings import Settings
 from moorage.machines.channels import MACHINES
-from moorage.machines.repository import EngineMachine, list_engine_machines, note_replicas
+from moorage.machines.repository import EngineMachine, hurry_proof, list_engine_machines, note_replicas
 from moorage.machines.states import MachineState
 from moorage.outbound.pulls.proxy import PullProxy
 from moorage.tunnel.programs import TunnelError
@@ -35,7 +43,11 @@ from moorage.tunnel.programs import TunnelError
 log = structlog.get_logger()
 
 LOOK_EVERY_S = 5.0
-_INTAKES = {MachineState.PAUSED: Intake.CORDONED, MachineState.DRAINING: Intake.DRAINING}
+_INTAKES = {
+    MachineState.VERIFYING: Intake.CORDONED,
+    MachineState.PAUSED: Intake.CORDONED,
+    MachineState.DRAINING: Intake.DRAINING,
+}
 
 
 async def let_go_of(database: Database, engine: str) -> None:
@@ -95,6 +107,16 @@ class Fleet:
                     intake = _INTAKES.get(its.when_it_answers, Intake.OPEN)
                     if intake is not intake_of(node):
                         await set_intake(session, node.engine, node.name, intake)
+                    if its.owner is not None:
+                        await set_lending(
+                            session,
+                            node.engine,
+                            its.owner,
+                            on_probation=its.on_probation,
+                            empty_by=its.empty_by,
+                        )
+                    if its.owner is not None and node.closed_because == UNPROVEN:
+                        await hurry_proof(session, its.id)
             counts = await replicas_by_engine(session)
             await note_replicas(session, {one.name: counts.get(name, 0) for name, one in machines.items()})
 
@@ -115,11 +137,13 @@ class Fleet:
             return
         self._unreadable.discard(name)
         wanted = Machine(
-            machine.name,
+            machine.node_name,
             machine.infrastructure,
             machine.address,
             machine.port,
             machine.credential,
+            verified=machine.verified,
+            proven=machine.proven,
             most_cpu_millis=self.settings.largest_machine_cores * 1000,
             most_memory_bytes=self.settings.largest_machine_memory_gib * 2**30,
         )

@@ -1,21 +1,21 @@
 """`/healthz` and `/readyz` (may this process serve?), and what there is, for the operator."""
 
 import asyncio
-from dataclasses import asdict
 from importlib.metadata import version
-from typing import Any, Literal
+from typing import Literal
 
 import structlog
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel
 
 from moorage.catalog.repository import list_nodes
-from moorage.containers.repository import count_states, list_gateways
+from moorage.containers.repository import GatewayStatus, count_states, list_gateways
+from moorage.engines.base import NodeCapacity
 from moorage.entrypoints.schema_repository import require_expected_schema
 from moorage.identity.authentication import TheOperator
 from moorage.kit.keys import require_same_keys
 from moorage.kit.web import TheDatabase, TheSession
-from moorage.reconcile.status import reconciler_statuses
+from moorage.reconcile.status import ReconcilerStatus, reconciler_statuses
 
 log = structlog.get_logger()
 
@@ -25,19 +25,35 @@ operator_router = APIRouter(tags=["operator"])
 DATABASE_ANSWERS_WITHIN_S = 3.0
 
 
+class Alive(BaseModel):
+    status: Literal["ok"] = "ok"
+
+
 class Readiness(BaseModel):
     status: Literal["ready", "not_ready"]
 
 
-@root_router.get("/healthz")
-async def healthz() -> dict[str, str]:
-    """This process answers."""
-    return {"status": "ok"}
+class InstallationStatus(BaseModel):
+    version: str
+    reconcilers: list[ReconcilerStatus]
+    gateways: list[GatewayStatus]
+    nodes: list[NodeCapacity]
+    containers: dict[str, int]
+    """How many are in which state."""
 
 
-@root_router.get("/readyz")
+@root_router.get("/healthz", summary="Check that the API process answers")
+async def healthz() -> Alive:
+    """Answers 200 as soon as the process runs. It asks nothing else: use `/readyz` to learn whether it can
+    serve."""
+    return Alive()
+
+
+@root_router.get("/readyz", summary="Check that the API can serve")
 async def readyz(request: Request, response: Response, database: TheDatabase) -> Readiness:
-    """200 when this process can serve: its database answers, with the tables that it was written for and secrets sealed with its keys. Whether all is well is another question: `/operator/health` answers it."""
+    """Answers 200 when the database answers, has the tables this version was written for, and holds secrets
+    sealed with this installation's keys; 503 otherwise. `/operator/health` says how every other part is
+    doing."""
     try:
         async with asyncio.timeout(DATABASE_ANSWERS_WITHIN_S), database.reading() as session:
             await require_expected_schema(session)
@@ -49,12 +65,14 @@ async def readyz(request: Request, response: Response, database: TheDatabase) ->
     return Readiness(status="ready")
 
 
-@operator_router.get("/operator/status")
-async def operator_status(_: TheOperator, session: TheSession) -> dict[str, Any]:
-    return {
-        "version": version("moorage"),
-        "reconcilers": [asdict(status) for status in await reconciler_statuses(session)],
-        "gateways": [asdict(gateway) for gateway in await list_gateways(session)],
-        "nodes": [asdict(node) for node in await list_nodes(session)],
-        "containers": await count_states(session),
-    }
+@operator_router.get("/operator/status", summary="Get the status of the installation")
+async def operator_status(_: TheOperator, session: TheSession) -> InstallationStatus:
+    """Returns the version, the reconcilers, gateways and machines, and how many containers are in which
+    state."""
+    return InstallationStatus(
+        version=version("moorage"),
+        reconcilers=await reconciler_statuses(session),
+        gateways=await list_gateways(session),
+        nodes=await list_nodes(session),
+        containers=await count_states(session),
+    )

@@ -112,16 +112,16 @@ def _reconciler(name: str, status: ReconcilerStatus | None, now: datetime) -> Pa
     if now - status.last_run_at > SILENT_AFTER:
         return Part(title, State.FAILING, "Does not run.", status.last_run_at, restart)
     if status.last_error is not None:
-        mend = (
+        fix = (
             "Which side is right is for a person to say: compare the account with its transactions before anything else."
             if name == "ledger"
             else "It tries again by itself; the controller's log has the whole error."
         )
-        return Part(title, State.FAILING, status.last_error, status.last_success_at, mend)
+        return Part(title, State.FAILING, status.last_error, status.last_success_at, fix)
     if status.objects_failing:
         message = f"Runs; the last pass failed for {status.objects_failing} object(s)."
-        mend = "They are tried again by themselves; the controller's log names them (`reconcile_failed`)."
-        return Part(title, State.WARNING, message, status.last_run_at, mend)
+        fix = "They are tried again by themselves; the controller's log names them (`reconcile_failed`)."
+        return Part(title, State.WARNING, message, status.last_run_at, fix)
     return Part(title, State.OK, f"Runs at {status.holder}.", status.last_run_at)
 
 
@@ -129,14 +129,14 @@ def gateway_parts(gateways: Sequence[GatewayStatus]) -> list[Part]:
     if not gateways:
         start = "Start one: `moor up`, or the role `gateway`."
         return [Part("gateway", State.FAILING, "No gateway has ever reported.", None, start)]
-    mend = (
+    fix = (
         "Containers still serve through what HAProxy knows. Look at that gateway's log and start its agent again; "
         "if it is gone for good, `moor operator forget-gateway` ends the waiting for it."
     )
     return [
         Part(f"gateway {one.id}", State.OK, f"Reports; {one.servers} replica(s).", one.seen_at)
         if one.alive
-        else Part(f"gateway {one.id}", State.FAILING, "Does not report.", one.seen_at, mend)
+        else Part(f"gateway {one.id}", State.FAILING, "Does not report.", one.seen_at, fix)
         for one in gateways
     ]
 
@@ -153,17 +153,17 @@ def machine_parts(
         title, age = f"engine {machine.node}", timedelta(seconds=age_s)
         if machine.engine in lost:
             message = "The machine is lost. What ran there is replaced elsewhere, where there is room."
-            mend = (
+            fix = (
                 "Look there: `moor-node check` and `journalctl -u moorage-tunnel -u moorage-node`. If it is gone for good: "
                 f"`moor machines remove {machine.node}`."
             )
-            parts.append(Part(title, State.FAILING, message, now - age, mend))
+            parts.append(Part(title, State.FAILING, message, now - age, fix))
         elif age > MACHINE_SILENT_AFTER:
-            mend = (
+            fix = (
                 "Its replicas go on, but nothing can be started or stopped. Check on that machine that the engine answers "
                 "(`docker info`)."
             )
-            parts.append(Part(title, State.FAILING, "The engine does not answer.", now - age, mend))
+            parts.append(Part(title, State.FAILING, "The engine does not answer.", now - age, fix))
         else:
             parts.append(Part(title, State.OK, "The engine answers.", now - age))
     return parts
@@ -174,8 +174,8 @@ def tunnel_parts(tunnel: Tunnel) -> list[Part]:
     if tunnel.state is TunnelState.NOT_NEEDED:
         return []
     state = {TunnelState.OPEN: State.OK, TunnelState.OPENING: State.WARNING}.get(tunnel.state, State.FAILING)
-    mend = None if state is State.OK else "Until it is open, no machine can join, and none is reached."
-    return [Part("tunnel", state, tunnel.message, None, mend)]
+    fix = None if state is State.OK else "Until it is open, no machine can join, and none is reached."
+    return [Part("tunnel", state, tunnel.message, None, fix)]
 
 
 def doubt_parts(doubts: Sequence[Doubt], wait_s: int) -> list[Part]:
@@ -196,7 +196,7 @@ def doubt_parts(doubts: Sequence[Doubt], wait_s: int) -> list[Part]:
 
 def isolation_parts(nodes: Sequence[NodeCapacity]) -> list[Part]:
     """Whether each machine keeps containers apart, as its engine last found it."""
-    mend = (
+    fix = (
         "What runs goes on; nothing new starts there. Install iptables, run Moorage as root, and look for what "
         "reloads the machine's firewall; it is checked every 15 s. For a machine that is yours alone: "
         "MOORAGE_ISOLATION=waived."
@@ -208,7 +208,7 @@ def isolation_parts(nodes: Sequence[NodeCapacity]) -> list[Part]:
             parts.append(_wrong_clock(node))
         elif node.closed_because is not None:
             message = f"Containers are not kept apart: {node.closed_because}."
-            parts.append(Part(title, State.FAILING, message, None, mend))
+            parts.append(Part(title, State.FAILING, message, None, fix))
         elif node.weaknesses:
             message = f"Containers are kept apart, but {'; '.join(node.weaknesses)}."
             parts.append(Part(title, State.WARNING, message, None, "Run Moorage as root on this machine."))
@@ -219,8 +219,8 @@ def isolation_parts(nodes: Sequence[NodeCapacity]) -> list[Part]:
 
 def _wrong_clock(node: NodeCapacity) -> Part:
     message = f"Nothing new starts there, and log lines from there are not taken: {node.closed_because}."
-    mend = "Set that machine's clock, and have it set from then on: `timedatectl set-ntp true`."
-    return Part(f"clock {node.name}", State.FAILING, message, None, mend)
+    fix = "Set that machine's clock, and have it set from then on: `timedatectl set-ntp true`."
+    return Part(f"clock {node.name}", State.FAILING, message, None, fix)
 
 
 def host_parts(nodes: Sequence[NodeCapacity]) -> list[Part]:
@@ -248,14 +248,14 @@ def queue_part(name: str, queue: Queue, now: datetime, what_to_do: str) -> Part:
 def disk_part(disk: Disk) -> Part:
     share = disk.free_bytes / disk.total_bytes if disk.total_bytes else 0.0
     message = f"{disk.free_bytes / 2**30:.1f} GiB ({share:.0%}) free at {disk.path}."
-    mend = (
+    fix = (
         "Make room: shorten log_retention_days or log_bytes_per_container, remove images that nobody uses, or "
         "enlarge the disk. A full disk stops the database."
     )
     if share < DISK_FULL:
-        return Part("disk", State.FAILING, message, None, mend)
+        return Part("disk", State.FAILING, message, None, fix)
     if share < DISK_LOW:
-        return Part("disk", State.WARNING, message, None, mend)
+        return Part("disk", State.WARNING, message, None, fix)
     return Part("disk", State.OK, message)
 
 
@@ -264,33 +264,33 @@ def log_files_part(files: LogFiles, max_bytes: int) -> Part:
     limit = f"each ends at {max_bytes / 2**20:.0f} MiB and is kept once (log_file_bytes)"
     message = f"{files.bytes / 2**20:.1f} MiB in {files.files} file(s); {limit}."
     if files.largest_bytes > 2 * max_bytes:
-        mend = "Nobody ends them: `moor up` and the gateway do. Look whether they run and can write there."
-        return Part("log files", State.WARNING, message, None, mend)
+        fix = "Nobody ends them: `moor up` and the gateway do. Look whether they run and can write there."
+        return Part("log files", State.WARNING, message, None, fix)
     return Part("log files", State.OK, message)
 
 
 def certificate_part(certificate: Certificate, now: datetime) -> Part:
-    title, mend = (
+    title, fix = (
         f"certificate {certificate.name}",
         f"Renew {certificate.path}; a changed file is served at once.",
     )
     end = certificate.not_after
     if end is None:
-        return Part(title, State.FAILING, f"{certificate.path} cannot be read.", None, mend)
+        return Part(title, State.FAILING, f"{certificate.path} cannot be read.", None, fix)
     if end <= now:
-        return Part(title, State.FAILING, "Has expired.", end, mend)
+        return Part(title, State.FAILING, "Has expired.", end, fix)
     message = f"Valid until {end:%Y-%m-%d}."
     if end - now < CERTIFICATE_SOON:
-        return Part(title, State.WARNING, message, None, mend)
+        return Part(title, State.WARNING, message, None, fix)
     return Part(title, State.OK, message)
 
 
 def backup_part(last_at: datetime | None, now: datetime) -> Part:
-    mend = "Run `moor backup FILE` every day, and keep `secret-keys` of the data folder apart from it."
+    fix = "Run `moor backup FILE` every day, and keep `secret-keys` of the data folder apart from it."
     if last_at is None:
-        return Part("backup", State.UNKNOWN, "No `moor backup` was run here yet.", None, mend)
+        return Part("backup", State.UNKNOWN, "No `moor backup` was run here yet.", None, fix)
     if now - last_at > BACKUP_OLD_AFTER:
         return Part(
-            "backup", State.WARNING, f"The last one is {(now - last_at).days} days old.", last_at, mend
+            "backup", State.WARNING, f"The last one is {(now - last_at).days} days old.", last_at, fix
         )
     return Part("backup", State.OK, "The last `moor backup` is recent.", last_at)

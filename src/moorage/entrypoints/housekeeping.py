@@ -1,5 +1,5 @@
 """Purges what has run out: mails, sign-in codes, sessions, temporary keys, remembered answers, deliveries of webhooks,
-replicas that are gone, history.
+addresses of removed machines, replicas that are gone, what starts took, what gateways saw, history.
 
 Purpose: nothing that was promised to be short-lived stays, and nothing grows without end. Idempotent; a missed round is
 caught up by the next.
@@ -18,6 +18,8 @@ from moorage.containers.retention_repository import (
     purge_containers,
     purge_replicas,
 )
+from moorage.containers.start_times.repository import purge_measured_steps
+from moorage.gateway.served_repository import purge_spans
 from moorage.identity.api_keys.repository import purge_ended_keys, purge_temporary_keys
 from moorage.identity.device.repository import purge_device_logins
 from moorage.identity.providers.repository import purge_attempts
@@ -29,9 +31,11 @@ from moorage.kit.database import PORTION, Database
 from moorage.kit.idempotency import purge_old_requests
 from moorage.kit.settings import Settings
 from moorage.ledger.retention_repository import purge_released_hours
+from moorage.machines.repository import free_addresses, purge_state_changes
 from moorage.notifications.repository import purge_outbox
 from moorage.organizations.audit.repository import purge_audit
 from moorage.organizations.invitations.repository import purge_invitations
+from moorage.organizations.members.repository import purge_past_memberships
 from moorage.reconcile.driver import Due
 from moorage.reconcile.lease import Lease
 from moorage.telemetry.requests.held_repository import purge_held
@@ -78,10 +82,14 @@ class Housekeeping:
             await purge_device_logins(session)
             await purge_old_requests(session)
             await purge_deliveries(session)
+            await purge_state_changes(session)
+            await free_addresses(session)
             await forget_caches_of_gone_machines(session)
+            await purge_spans(session)
+            await purge_past_memberships(session)
             await purge_held(session, timedelta(days=self.settings.log_retention_days))
         replicas_kept = timedelta(days=self.settings.replica_retention_days)
-        await self._purge(lease, (purge_replicas, purge_released_hours), replicas_kept)
+        await self._purge(lease, (purge_replicas, purge_released_hours, purge_measured_steps), replicas_kept)
         await self._purge(lease, _HISTORY, timedelta(days=self.settings.history_retention_days))
         self._next_s = self.clock.monotonic() + EVERY_S
 

@@ -3,8 +3,9 @@
 import asyncio
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -117,32 +118,84 @@ def new_keys(folder: Annotated[Path, typer.Argument(help="Gets `secret-keys` and
 
 
 @app.command(rich_help_panel="Run Moorage")
-def backup(file: Annotated[Path, typer.Argument(help="Where to write it; must not exist.")]) -> None:
-    """Write the whole database into one file, while everything runs. Keep `secret-keys` of the data folder as well."""
+def backup(
+    file: Annotated[Path | None, typer.Argument(help="Where to write the database; must not exist.")] = None,
+) -> None:
+    """Write the database into FILE; or, without one, the database, the keys and the settings, encrypted, into the folder for backups. While
+    everything runs."""
     from moorage.entrypoints.backup import backup as run_backup
+    from moorage.entrypoints.full_backup import back_up_everything
 
+    if file is None:
+        written, gone = asyncio.run(back_up_everything(load_settings()))
+        for old in gone:
+            _say(f"Removed {old}, which was old.")
+        _say(f"Everything is in {written}, for the recovery key alone.")
+        return
     if file.exists():
         raise SettingsError(f"{file} exists already. Name another file.")
     asyncio.run(run_backup(load_settings(), file))
-    _say(f"The database is in {file}.")
+    _say(f"The database is in {file}. Keep `secret-keys` of the data folder as well.")
 
 
 @app.command(rich_help_panel="Run Moorage")
 def restore(
     file: Annotated[Path, typer.Argument(help="A file that `moor backup` wrote.", exists=True)],
+    key: Annotated[
+        Path | None, typer.Option(help="The file of the recovery key, for an encrypted backup.", exists=True)
+    ] = None,
 ) -> None:
     """Read such a file into a database that is empty, and bring it to this version's tables."""
     from moorage.entrypoints.backup import restore as run_restore
+    from moorage.entrypoints.full_backup import is_full_backup, restore_everything
     from moorage.entrypoints.migrate import migrate as run_migrate
     from moorage.kit.postgres import database_dsn
 
     async def run() -> None:
         settings = load_settings()
-        await run_restore(settings, file)
+        if not is_full_backup(file):
+            await run_restore(settings, file)
+        elif key is None:
+            raise SettingsError(f"{file} is encrypted. Name the file of the recovery key with --key.")
+        else:
+            for target in await restore_everything(settings, file, key):
+                _say(f"Put back {target}.")
         await run_migrate(database_dsn(settings))
 
     asyncio.run(run())
     _say("The database is restored and at this version.")
+
+
+@app.command(rich_help_panel="Run Moorage")
+def install(yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False) -> None:
+    """Make Moorage a service of this machine, or repair what is missing of it. Says first what it will do. As root."""
+    from moorage.entrypoints.service.install import install as run_install
+
+    asyncio.run(run_install(_say, _confirmation(yes)))
+
+
+@app.command(rich_help_panel="Run Moorage")
+def uninstall(
+    data: Annotated[
+        Literal["keep", "remove"],
+        typer.Option(help="What becomes of the data folder, the settings and the backups."),
+    ],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Stop the service and take it off this machine. Says first what it will do. As root."""
+    from moorage.entrypoints.service.install import uninstall as run_uninstall
+
+    asyncio.run(run_uninstall(_say, _confirmation(yes), with_data=data == "remove"))
+
+
+@app.command(rich_help_panel="Run Moorage")
+def keep() -> None:
+    """For the service: prepare this machine for the roles, and keep its database running."""
+    from moorage.entrypoints.service.keep import keep as run_keep
+
+    settings = load_settings()
+    configure_logging(settings.log_level, as_json=settings.log_format == "json")
+    asyncio.run(run_keep(settings, _say))
 
 
 @app.command(rich_help_panel="Run Moorage")
@@ -154,20 +207,9 @@ def config() -> None:
 @app.command("sign-in-link", rich_help_panel="Run Moorage")
 def sign_in_link() -> None:
     """Print a new one-time link for the operator."""
-    from moorage.entrypoints.bootstrap import operator_sign_in_link
-    from moorage.kit.database import Database
-    from moorage.kit.postgres import database_dsn
+    from moorage.entrypoints.foundation import new_sign_in_link
 
-    async def make() -> str:
-        settings = load_settings()
-        database = Database(database_dsn(settings), pool_size=2)
-        try:
-            async with database.transaction() as session:
-                return await operator_sign_in_link(session, settings)
-        finally:
-            await database.close()
-
-    typer.echo(asyncio.run(make()))
+    typer.echo(asyncio.run(new_sign_in_link(load_settings())))
 
 
 def _look_at_host(session: Session) -> None:
@@ -185,6 +227,14 @@ def main() -> None:
     except MoorageError as error:
         typer.echo(f"moor: {error.message}", err=True)
         sys.exit(EXIT_WRONG_USE)
+
+
+def _confirmation(yes: bool) -> Callable[[str], None]:
+    def confirm(question: str) -> None:
+        if not yes:
+            typer.confirm(question, abort=True)
+
+    return confirm
 
 
 def _say(line: str) -> None:

@@ -23,7 +23,7 @@ class MailRead(BaseModel):
     created_at: datetime
 
 
-@router.get("/operator/outbox")
+@router.get("/operator/outbox", summary="List mails")
 async def outbox(
     _: TheOperator,
     session: TheSession,
@@ -31,8 +31,8 @@ async def outbox(
     settings: TheSettings,
     paging: Annotated[PageRequest, Depends(page_request)],
 ) -> Page[MailRead]:
-    """Mails of the last day, newest first: how people get their codes while no SMTP server is set up. With one,
-    nobody but the receiver reads them."""
+    """Lists mails of the last day, newest first: this is how people get their codes while no SMTP server is
+    set up. With one, only the receiver reads them."""
     if settings.smtp_host is not None:
         raise ConflictError(
             "Mails are sent through the mail server of the settings; the outbox cannot be read.",

@@ -18,6 +18,7 @@ from moorage.entrypoints import health_parts as parts
 from moorage.entrypoints.backup import last_backup_at
 from moorage.entrypoints.health_parts import Certificate, Disk, Part, State
 from moorage.entrypoints.reconcilers import RECONCILERS
+from moorage.entrypoints.setup_steps import certificate_paths
 from moorage.identity.authentication import TheOperator
 from moorage.kit.database import database_now
 from moorage.kit.log_files import measured
@@ -46,9 +47,10 @@ class Health(BaseModel):
     parts: list[PartRead]
 
 
-@router.get("/operator/health")
+@router.get("/operator/health", summary="Get the health of every part")
 async def operator_health(_: TheOperator, database: TheDatabase, settings: TheSettings) -> Health:
-    """Postgres, engines, the tunnel, gateways, reconcilers, queues, disk, log files, certificates and backups."""
+    """Returns how Postgres, engines, the tunnel, gateways, reconcilers, queues, disk, log files, certificates
+    and backups are doing."""
     async with database.reading() as session:
         found = await _of_the_database(session, settings)
         now = await database_now(session)
@@ -88,22 +90,17 @@ async def _of_the_database(session: AsyncSession, settings: Settings) -> list[Pa
 
 def _of_this_machine(settings: Settings, now: datetime) -> list[Part]:
     usage = shutil.disk_usage(settings.home)
-    certificates = {
-        "api_certificate": settings.api_certificate,
-        "gateway_certificate": settings.gateway_certificate,
-    }
     return [
         parts.disk_part(Disk(str(settings.home), usage.free, usage.total)),
         parts.log_files_part(measured(settings.log_dir), settings.log_file_bytes),
         *(
-            parts.certificate_part(Certificate(name, str(path), _not_after(path)), now)
-            for name, path in certificates.items()
-            if path is not None
+            parts.certificate_part(Certificate(name, str(path), not_after(path)), now)
+            for name, path in certificate_paths(settings).items()
         ),
     ]
 
 
-def _not_after(path: Path) -> datetime | None:
+def not_after(path: Path) -> datetime | None:
     """Of the certificate that is served, which is the first in the file."""
     try:
         return x509.load_pem_x509_certificates(path.read_bytes())[0].not_valid_after_utc.astimezone(UTC)

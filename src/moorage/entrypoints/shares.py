@@ -10,15 +10,19 @@ from collections import Counter, OrderedDict
 
 from starlette.datastructures import Headers
 from starlette.requests import Request
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from moorage.entrypoints.change_pace import ChangePace
 from moorage.entrypoints.errors import refusal
 from moorage.entrypoints.turns import Turns
 from moorage.kit.clients import Client, current_client, source_of
 from moorage.kit.clock import Clock
 from moorage.kit.errors import TooManyRequestsError, UnavailableError
 from moorage.kit.fair_slots import FairSlots
+from moorage.kit.web import SAFE_METHODS
 
+ACCEPTED = (201, 202)
+"""Something new, or something that a reconciler makes true."""
 MOST_KNOWN = 10_000
 MOST_WAITING = 100
 """Requests of one client that wait for a connection."""
@@ -40,6 +44,7 @@ class ShareMiddleware:
         self._connections = FairSlots(connections, share, MOST_WAITING, WAIT_S)
         self._known: OrderedDict[bytes, str] = OrderedDict()
         self._refused: Counter[str] = Counter()
+        self._changes = ChangePace(clock)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -47,16 +52,24 @@ class ShareMiddleware:
             return
         credentials = _credentials(scope)
         name = self._known.get(credentials) or source_of(scope["client"][0] if scope.get("client") else "")
+        changes = scope["method"] not in SAFE_METHODS
         client = Client(name, self._connections, lambda found: self._note(credentials, found))
         begun = False
+
+        async def send_noted(message: Message) -> None:
+            if message["type"] == "http.response.start" and message["status"] in ACCEPTED:
+                self._changes.accepted(client.name)
+            await send(message)
 
         async def answer() -> None:
             nonlocal begun
             begun = True
-            await self._app(scope, receive, send)
+            await self._app(scope, receive, send_noted if changes else send)
 
         before = current_client.set(client)
         try:
+            if changes and self._turns.others_ask(name):
+                await self._changes.wait(name)
             await self._turns.run(name, answer())
         except (TooManyRequestsError, UnavailableError) as error:
             if begun:

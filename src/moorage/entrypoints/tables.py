@@ -3,12 +3,15 @@
 from moorage.autoscaling import models as autoscaling
 from moorage.billing.auto_top_ups import models as auto_top_ups
 from moorage.billing.cards import models as cards
+from moorage.billing.earnings import models as earnings
 from moorage.billing.invoices import models as invoices
+from moorage.billing.payouts import models as payouts
 from moorage.billing.top_ups import models as top_ups
 from moorage.catalog import models as catalog
 from moorage.containers import models as containers
 from moorage.containers.doctor import models as doctor
 from moorage.containers.replica_limits import models as replica_limits
+from moorage.containers.start_times import models as start_times
 from moorage.identity.api_keys import models as api_keys
 from moorage.identity.device import models as device
 from moorage.identity.providers import models as providers
@@ -40,6 +43,7 @@ __all__ = [
     "containers",
     "device",
     "doctor",
+    "earnings",
     "idempotency",
     "installation",
     "invitations",
@@ -49,12 +53,14 @@ __all__ = [
     "metadata",
     "notifications",
     "organizations",
+    "payouts",
     "providers",
     "reconcile",
     "replica_limits",
     "sessions",
     "sign_in",
     "stalls",
+    "start_times",
     "telemetry",
     "top_ups",
     "users",

@@ -77,6 +77,16 @@ class Turns:
         self._settle(use)
         use.level_s = max(0.0, use.level_s + spent_s)
 
+    def others_ask(self, client: str) -> bool:
+        """Somebody else asked within the last seconds. Where a client may have all of the thread, nobody else counts."""
+        if self._share >= 1:
+            return False
+        since_s = self._clock.monotonic() - OTHERS_WITHIN_S
+        for name in reversed(self._uses):
+            if name != client:
+                return self._uses[name].asked_at_s > since_s
+        return False
+
     def _asks(self, client: str) -> _Use:
         now_s = self._clock.monotonic()
         use = self._uses.setdefault(client, _Use(0.0, now_s, now_s))
@@ -88,7 +98,7 @@ class Turns:
 
     async def _is_within_share(self, client: str, use: _Use) -> None:
         until_s = self._clock.monotonic() + WAIT_S
-        while self._others_ask(client):
+        while self.others_ask(client):
             self._settle(use)
             if use.level_s <= ALLOWANCE_S:
                 break
@@ -97,15 +107,6 @@ class Turns:
                 raise UnavailableError(message, code="busy")
             await self._clock.sleep((use.level_s - ALLOWANCE_S) / self._share)
         use.level_s += use.costs_s
-
-    def _others_ask(self, client: str) -> bool:
-        if self._share >= 1:
-            return False
-        since_s = self._clock.monotonic() - OTHERS_WITHIN_S
-        for name in reversed(self._uses):
-            if name != client:
-                return self._uses[name].asked_at_s > since_s
-        return False
 
     def _settle(self, use: _Use) -> None:
         now_s = self._clock.monotonic()

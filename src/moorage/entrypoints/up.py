@@ -1,43 +1,32 @@
-"""`moor up`: everything on one machine, from an empty folder to "ready"; `moor down` and `moor clean` are its opposites.
-
-Nothing is started before everything that can be checked has been: a second start on the same data, a port in
-use or a folder that cannot be written to ends in one line and changes nothing.
-"""
+"""`moor up`: everything on one machine, from an empty folder to "ready"; `moor down` and `moor clean` are its opposites. It is for
+trying out: an installation runs the same as a service (`service/`)."""
 
 import asyncio
-import contextlib
-import fcntl
 import os
 import shutil
 import signal
-import socket
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
 from moorage.engines.docker.daemon import (
     ensure_engine,
-    ensure_own_engine,
-    own_engine_is_running,
     remove_engine_data,
     stop_engine,
 )
 from moorage.engines.docker.engine import DockerEngine
-from moorage.engines.docker.network import NetworkIsolation
 from moorage.entrypoints.announcement import announce
-from moorage.entrypoints.bootstrap import bootstrap, operator_sign_in_link
-from moorage.entrypoints.engine import docker_engine
-from moorage.entrypoints.example_image import ensure_example_image
-from moorage.entrypoints.gateway_role import create_dataplane
-from moorage.entrypoints.migrate import migrate_installation
+from moorage.entrypoints.foundation import (
+    Foundation,
+    build_example,
+    foundation,
+    running_pid,
+    stop_gateway_and_database,
+)
+from moorage.entrypoints.service.places import HOME, STARTS_AT_BOOT
 from moorage.entrypoints.supervisor import RoleProcess, SupervisedDaemon, keep_daemons
-from moorage.gateway.agent import stable_gateway_id
-from moorage.gateway.repository import forget_gateway
 from moorage.kit.clock import system_clock
 from moorage.kit.database import Database
-from moorage.kit.errors import MoorageError, SetupError
-from moorage.kit.home import prepare_home
+from moorage.kit.errors import SetupError
 from moorage.kit.installation import ensure_installation_id
-from moorage.kit.keys import keep_same_keys, keyring_of
 from moorage.kit.log_files import keep_log_files
 from moorage.kit.postgres import EmbeddedPostgres, database_dsn
 from moorage.kit.settings import Settings
@@ -48,171 +37,54 @@ Say = Callable[[str], None]
 
 async def up(settings: Settings, say: Say) -> None:
     """Start everything, say how to use it, keep it running until SIGINT or SIGTERM."""
-    prepare_home(settings)
-    with _only_one(settings):
-        _check_ports(settings)
-        docker_host = await ensure_engine(settings, say)
-        postgres = EmbeddedPostgres(settings) if settings.database_dsn is None else None
-        if postgres is not None:
-            say("Starting the database …")
-            await postgres.start()
-        link = await _prepare_database(settings, say)
-        overrides = settings_for(
-            await _isolation(settings, docker_host), say, required=settings.isolation == "required"
-        )
-        await _build_example(settings, docker_host, say)
+    async with foundation(settings, say) as ground:
+        await build_example(settings, ground.docker_host, say)
         say("Starting the API, the controller and the gateway …")
-        await _run(settings, postgres, {**overrides, "MOORAGE_DOCKER_HOST": docker_host}, link, say)
+        await _run(settings, ground, say)
 
 
 async def down(settings: Settings, say: Say) -> None:
     """Stop everything, users' containers included. The data stays."""
-    await _stop_everything(settings, say, remove_replicas=False)
+    _refuse_the_service(settings)
+    await stop_everything(settings, say, remove_replicas=False)
     say("Stopped. The data stays; start again with `make up`.")
 
 
 async def clean(settings: Settings, say: Say) -> None:
     """Back to nothing: stop everything, remove the containers and the data folder."""
-    await _stop_everything(settings, say, remove_replicas=True)
+    _refuse_the_service(settings)
+    await stop_everything(settings, say, remove_replicas=True)
     await remove_engine_data(settings)
     await asyncio.to_thread(shutil.rmtree, settings.home, ignore_errors=True)
     say(f"Removed {settings.home}.")
 
 
-async def _stop_everything(settings: Settings, say: Say, *, remove_replicas: bool) -> None:
+def _refuse_the_service(settings: Settings) -> None:
+    """It would be started again, and half of it left running."""
+    if settings.home == HOME and STARTS_AT_BOOT.is_symlink():
+        raise SetupError(
+            "Moorage is a service of this machine. Stop it with `systemctl stop moorage`; `moor uninstall` takes it off."
+        )
+
+
+async def stop_everything(settings: Settings, say: Say, *, remove_replicas: bool) -> None:
     pid = running_pid(settings)
     if pid is not None:
         say(f"Stopping Moorage (pid {pid}) …")
         os.kill(pid, signal.SIGTERM)
         await _gone(settings)
-    await _stop_gateway_and_database(settings)
+    await stop_gateway_and_database(settings)
     await take_down_all(settings.run_dir, settings.log_dir)
     await _stop_replicas(settings, say, remove=remove_replicas)
     await stop_engine(settings)
 
 
-def running_pid(settings: Settings) -> int | None:
-    """Of the `moor up` that holds this data."""
-    path = _lock_path(settings)
-    if not path.exists():
-        return None
-    with open(path) as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return int(lock.read().strip() or 0) or None
-    return None
-
-
-@contextlib.contextmanager
-def _only_one(settings: Settings) -> Iterator[None]:
-    with open(_lock_path(settings), "a+") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as exc:
-            lock.seek(0)
-            pid = lock.read().strip()
-            raise SetupError(
-                f"Moorage already runs on {settings.home} (pid {pid}). Stop it first with `moor down`."
-            ) from exc
-        lock.truncate(0)
-        lock.write(str(os.getpid()))
-        lock.flush()
-        yield
-
-
-def _check_ports(settings: Settings) -> None:
-    if create_dataplane(settings).alive():
-        return  # A HAProxy of ours outlived its agent and holds them.
-    for name, listen in (("api_listen", settings.api_listen), ("gateway_listen", settings.gateway_listen)):
-        host, _, port = listen.rpartition(":")
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        with socket.socket(family, socket.SOCK_STREAM) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind((host.strip("[]"), int(port)))
-            except OSError as exc:
-                raise SetupError(
-                    f"Cannot listen on {listen}: {exc.strerror}. Choose another with MOORAGE_{name.upper()}=host:port."
-                ) from exc
-
-
-async def _prepare_database(settings: Settings, say: Say) -> str:
-    await migrate_installation(settings, say)
-    database = Database(database_dsn(settings), pool_size=2)
-    try:
-        async with database.transaction() as session:
-            await bootstrap(session, settings)
-            await keep_same_keys(session, await asyncio.to_thread(keyring_of, settings))
-            return await operator_sign_in_link(session, settings)
-    finally:
-        await database.close()
-
-
-def settings_for(isolation: NetworkIsolation, say: Say, *, required: bool) -> dict[str, str]:
-    """Where containers cannot be kept apart, strangers must not bring theirs: sign-up is closed, and said to be."""
-    for weakness in isolation.weaknesses:
-        say(f"Take note: {weakness}. Health shows it too.")
-    if isolation.isolated:
-        return {}
-    say(
-        f"Containers cannot be kept apart on this machine ({isolation.reason}): they could reach each other and this "
-        "machine. Sign-up is closed"
-        + (
-            ", and nothing new starts. Install iptables and run Moorage as root; or, if this machine is yours alone, "
-            "set MOORAGE_ISOLATION=waived."
-            if required
-            else "; containers start all the same, because MOORAGE_ISOLATION is waived."
-        )
-    )
-    return {"MOORAGE_SIGN_UP": "closed"}
-
-
-async def _isolation(settings: Settings, docker_host: str) -> NetworkIsolation:
-    database = Database(database_dsn(settings), pool_size=2)
-    try:
-        async with database.transaction() as session:
-            installation_id = await ensure_installation_id(session)
-    finally:
-        await database.close()
-    engine = docker_engine(settings, docker_host, installation_id)
-    try:
-        await engine.check_runtime()
-        await engine.prepare()
-        return engine.network_isolation
-    finally:
-        await engine.close()
-
-
-async def _build_example(settings: Settings, docker_host: str, say: Say) -> None:
-    try:
-        await ensure_example_image(docker_host, settings.home / "cache", say)
-    except MoorageError as exc:
-        # Everything else works without it.
-        say(f"The example image local/chat:latest could not be built: {exc.message}")
-
-
-async def _run(
-    settings: Settings, postgres: EmbeddedPostgres | None, overrides: dict[str, str], link: str, say: Say
-) -> None:
-    environment = {**overrides, "MOORAGE_HOME": str(settings.home.absolute())}
+async def _run(settings: Settings, ground: Foundation, say: Say) -> None:
+    environment = {**ground.environment, "MOORAGE_HOME": str(settings.home.absolute())}
     roles = [
         RoleProcess(role, settings.log_dir, environment, say) for role in ("gateway", "api", "controller")
     ]
-    daemons = []
-    if postgres is not None:
-        daemons.append(
-            SupervisedDaemon("The database", lambda: postgres.running_pid() is not None, postgres.start)
-        )
-    if own_engine_is_running(settings):
-        daemons.append(
-            SupervisedDaemon(
-                "The Docker engine",
-                lambda: own_engine_is_running(settings),
-                lambda: _start_own_engine(settings, say),
-            )
-        )
-    running = asyncio.ensure_future(_supervise(roles, daemons, settings, link, say))
+    running = asyncio.ensure_future(_supervise(roles, ground.daemons, settings, ground.link, say))
     loop = asyncio.get_running_loop()
     for stop_signal in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(stop_signal, running.cancel)
@@ -220,7 +92,7 @@ async def _run(
         await running
     except asyncio.CancelledError:
         say("Stopping …")
-    await _stop_gateway_and_database(settings)
+    await stop_gateway_and_database(settings)
     say(
         "Stopped. Users' containers keep running; their endpoints answer again at the next start. `make down` stops them too."
     )
@@ -235,27 +107,6 @@ async def _supervise(
         group.create_task(keep_daemons(daemons, say))
         group.create_task(keep_log_files(settings.log_dir, settings.log_file_bytes, system_clock))
         await announce(settings, link, say)
-
-
-async def _stop_gateway_and_database(settings: Settings) -> None:
-    dataplane = create_dataplane(settings)
-    if dataplane.alive():
-        await dataplane.stop()
-        with contextlib.suppress(
-            Exception
-        ):  # the database may be down; a gateway that is gone shows by its silence
-            await _forget_gateway(settings)
-    if settings.database_dsn is None:
-        await EmbeddedPostgres(settings).stop()
-
-
-async def _forget_gateway(settings: Settings) -> None:
-    database = Database(database_dsn(settings), pool_size=2)
-    try:
-        async with database.transaction() as session:
-            await forget_gateway(session, stable_gateway_id(settings.home))
-    finally:
-        await database.close()
 
 
 async def _stop_replicas(settings: Settings, say: Say, *, remove: bool) -> None:
@@ -284,17 +135,9 @@ async def _stop_replicas(settings: Settings, say: Say, *, remove: bool) -> None:
             await postgres.stop()
 
 
-async def _start_own_engine(settings: Settings, say: Say) -> None:
-    await ensure_own_engine(settings, say)
-
-
 async def _gone(settings: Settings) -> None:
     deadline = system_clock.monotonic() + 60
     while running_pid(settings) is not None:
         if system_clock.monotonic() > deadline:
             raise SetupError("Moorage did not stop within 60 s.")
         await asyncio.sleep(0.1)
-
-
-def _lock_path(settings: Settings) -> Path:
-    return settings.run_dir / "up.lock"

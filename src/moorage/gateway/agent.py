@@ -155,7 +155,7 @@ class GatewayAgent:
         full = now_s - self._reported_all_at_s >= REPORT_ALL_EVERY_S
         said, self._said = self._said, None  # Until the commit nobody knows what the rows say.
         async with self.database.transaction() as session:
-            if alive and not await repository.note_seen(session, self.gateway_id):
+            if alive and not await repository.note_seen(session, self.gateway_id, held):
                 # Somebody took us for gone and said so. What is read before we are registered may change without
                 # anybody waiting for our word, so all of it is read and reported anew.
                 self._registered, self._read = False, None

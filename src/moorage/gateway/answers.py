@@ -11,54 +11,71 @@ _REQUEST_ID = "%[unique-id]"
 
 @dataclass(frozen=True)
 class _Answer:
+    status: int
     message: str
     type: str
+
+
+@dataclass(frozen=True)
+class EndpointAnswer:
+    """One of them, as a page lists it."""
+
+    code: str
+    status: int
+    message: str
 
 
 _SERVER_ERROR = "server_error"
 
 _ENDPOINT_ANSWERS = {
     "bad_request": _Answer(
-        "The request is not valid HTTP, or ended before it was complete.", "invalid_request_error"
+        400, "The request is not valid HTTP, or ended before it was complete.", "invalid_request_error"
     ),
-    "request_timeout": _Answer("The request did not arrive in time.", "invalid_request_error"),
+    "request_timeout": _Answer(408, "The request did not arrive in time.", "invalid_request_error"),
     "authentication_failed": _Answer(
-        "Invalid or missing API key. Send it as: Authorization: Bearer <API_KEY>", "authentication_error"
+        401, "Invalid or missing API key. Send it as: Authorization: Bearer <API_KEY>", "authentication_error"
     ),
-    "not_found": _Answer("Invalid container ID or endpoint path", "not_found_error"),
+    "not_found": _Answer(404, "Invalid container ID or endpoint path", "not_found_error"),
     "container_not_running": _Answer(
-        "The container is not running, or none of its replicas is ready.", _SERVER_ERROR
+        503, "The container is not running, or none of its replicas is ready.", _SERVER_ERROR
     ),
     "container_asleep": _Answer(
+        503,
         "The container is asleep, and what wakes it does not answer right now. Try again in a few seconds.",
         _SERVER_ERROR,
     ),
     "wake_interrupted": _Answer(
+        502,
         "The gateway was restarted while this request waited for the container to wake. Send it again.",
         _SERVER_ERROR,
     ),
-    "wake_timeout": _Answer("The container did not wake in time.", _SERVER_ERROR),
+    "wake_timeout": _Answer(504, "The container did not wake in time.", _SERVER_ERROR),
     "queue_full": _Answer(
+        503,
         "All replicas are busy and the queue is full or the wait was too long. Try again later.",
         _SERVER_ERROR,
     ),
     "rate_limited": _Answer(
+        429,
         "This key, or its organization, sends more requests than it may. Try again in a second.",
         "rate_limit_error",
     ),
     "too_many_at_once": _Answer(
-        "Too many requests are open at once. Wait until some of them have ended.", "rate_limit_error"
+        429, "Too many requests are open at once. Wait until some of them have ended.", "rate_limit_error"
     ),
     "body_too_large": _Answer(
+        413,
         "The request body is larger than this container accepts (limits.max_body_bytes).",
         "invalid_request_error",
     ),
-    "container_unreachable": _Answer("No replica of the container accepted a connection.", _SERVER_ERROR),
-    "container_closed_connection": _Answer(
-        "The container closed the connection without a valid answer.", _SERVER_ERROR
+    "container_unreachable": _Answer(
+        503, "No replica of the container accepted a connection.", _SERVER_ERROR
     ),
-    "container_timeout": _Answer("The container did not answer in time.", _SERVER_ERROR),
-    "internal_error": _Answer("The gateway failed.", _SERVER_ERROR),
+    "container_closed_connection": _Answer(
+        502, "The container closed the connection without a valid answer.", _SERVER_ERROR
+    ),
+    "container_timeout": _Answer(504, "The container did not answer in time.", _SERVER_ERROR),
+    "internal_error": _Answer(500, "The gateway failed.", _SERVER_ERROR),
 }
 
 _MANAGEMENT_ANSWERS = {
@@ -74,6 +91,10 @@ _MANAGEMENT_ANSWERS = {
     503: ("Service Unavailable", "unavailable", "The API is not running. Try again in a few seconds."),
     504: ("Gateway Timeout", "unavailable", "The API did not answer in time."),
 }
+
+
+def endpoint_answers() -> list[EndpointAnswer]:
+    return [EndpointAnswer(code, one.status, one.message) for code, one in _ENDPOINT_ANSWERS.items()]
 
 
 def endpoint_error(code: str | None, *, messages_map: str | None = None) -> str:

@@ -11,10 +11,10 @@ from moorage.organizations.audit.repository import record_audit
 router = APIRouter(tags=["operator"])
 
 
-@router.delete("/operator/gateways/{gateway_id}", status_code=204)
+@router.delete("/operator/gateways/{gateway_id}", summary="Forget a gateway", status_code=204)
 async def delete_gateway(gateway_id: str, operator: TheOperator, session: TheSession) -> None:
-    """Forget a gateway that is gone for good, with what it was said to hold: drains wait for it no longer. Only whoever
-    took its machine away knows that its HAProxy serves nobody any more."""
+    """Forgets a gateway that is gone for good, so that drains no longer wait for it. Only do this when its
+    HAProxy serves nobody any more."""
     known = {one.id: one for one in await list_gateways(session)}
     if gateway_id not in known:
         raise NotFoundError("There is no such gateway.")

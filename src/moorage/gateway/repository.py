@@ -23,7 +23,6 @@ from sqlalchemy import (
     text,
     true,
     union_all,
-    update,
 )
 from sqlalchemy.dialects.postgresql import Insert, insert
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -35,8 +34,10 @@ from moorage.containers.repository import mark_due, marking_due
 from moorage.containers.spec import ApiPath, Limits
 from moorage.containers.states import ReplicaState
 from moorage.containers.versions.repository import HAS_CANARY
+from moorage.gateway import served_repository
 from moorage.gateway.channels import GATEWAYS
 from moorage.gateway.liveness import Health
+from moorage.gateway.served_repository import begin_spans, end_all_spans, end_spans
 from moorage.gateway.table import GatewayTable, KeyEntry, Route, Server, TrafficLimits
 from moorage.identity.api_keys.models import ApiKeyRow
 from moorage.identity.api_keys.repository import LIVE
@@ -258,18 +259,13 @@ async def register_gateway(session: AsyncSession, gateway_id: GatewayId) -> None
     await notify(session, GATEWAYS)
 
 
-async def note_seen(session: AsyncSession, gateway_id: GatewayId) -> bool:
-    """False when it is not registered, or not any more."""
-    seen = update(GatewayRow).where(GatewayRow.id == gateway_id).values(seen_at=func.now())
-    return (await session.execute(seen.returning(GatewayRow.id))).scalar_one_or_none() is not None
-
-
 async def forget_gateway(session: AsyncSession, gateway_id: GatewayId) -> None:
     """Its HAProxy has ended: it holds nothing any more."""
     routed = (
         select(ReplicaRow.container_id).join(ReplicaRouteRow).where(ReplicaRouteRow.gateway_id == gateway_id)
     )
     containers = list((await session.execute(routed)).scalars())
+    await end_all_spans(session, gateway_id)
     await session.execute(delete(GatewayRow).where(GatewayRow.id == gateway_id))
     for some in _batched(containers):
         await mark_due(session, some)
@@ -332,6 +328,22 @@ async def report(
         await session.execute(_REPORT, said_now)
     for some in _batched(sorted([*gone, *changed])):
         await session.execute(_MARK_OWNERS_DUE, {"replicas": list(some)})
+    serving = _serving(held)
+    await end_spans(session, gateway_id, [*gone, *(one for one in changed if one not in serving)])
+    await begin_spans(session, gateway_id, [one for one in changed if one in serving])
+
+
+async def note_seen(session: AsyncSession, gateway_id: GatewayId, held: dict[str, RouteReport]) -> bool:
+    """False when it is not registered, or not any more. `held` is what it serves now: one that was silent says it anew."""
+    was_silent = await served_repository.note_seen(session, gateway_id)
+    if was_silent:
+        await begin_spans(session, gateway_id, _serving(held))
+    return was_silent is not None
+
+
+def _serving(held: dict[str, RouteReport]) -> set[str]:
+    """Those that take requests: what owners of machines are paid for."""
+    return {replica_id for replica_id, said in held.items() if not said.draining and said.health is None}
 
 
 def _health_in(row: ReplicaRouteRow) -> Health | None:

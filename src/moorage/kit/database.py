@@ -115,7 +115,6 @@ class Database:
                 "server_settings": {"idle_in_transaction_session_timeout": f"{longest_idle_transaction_s}s"},
             },
         )
-        event.listen(self._engine.sync_engine, "connect", _learn_arrays)
         event.listen(self._engine.sync_engine, "checkout", _refuse_closed)
         self._sessions = async_sessionmaker(self._engine, expire_on_commit=False)
         single_statements = self._engine.execution_options(isolation_level="AUTOCOMMIT")
@@ -174,9 +173,13 @@ def unpooled_engine(dsn: str) -> AsyncEngine:
 
 async def _connect(dsn: str, **how: Any) -> asyncpg.Connection:
     try:
-        return await connect(dsn, **how)
+        connection = await connect(dsn, **how)
+        # The driver asks the server for the make of an array the first time that a connection sees one, which takes as long
+        # as everything else in a transaction: better now than then.
+        await connection.prepare("SELECT $1::varchar[], $2::int[], $3::timestamptz[]")
     except (OSError, *_AWAY) as exc:
         raise DatabaseAwayError(f"No connection to the database: {exc}") from exc
+    return connection
 
 
 def is_lost(error: DBAPIError) -> bool:
@@ -216,12 +219,6 @@ async def delete_portion(session: AsyncSession, table: type[Base], old: Any) -> 
         delete(table).where(place.in_(some)).execution_options(synchronize_session=False)
     )
     return int(gone.rowcount)  # type: ignore[attr-defined]
-
-
-def _learn_arrays(connection: Any, record: object) -> None:
-    """The driver asks the server for the make of an array the first time that a connection sees one, which takes as long
-    as everything else in a transaction: better now than then."""
-    connection.run_async(lambda driver: driver.prepare("SELECT $1::varchar[], $2::int[], $3::timestamptz[]"))
 
 
 def _refuse_closed(connection: Any, record: object, proxy: object) -> None:

@@ -21,6 +21,24 @@ class Family:
     values: Sequence[Value]
 
 
+@dataclass(frozen=True)
+class Metric:
+    """What is known of a family before anything was counted, so that pages and dashboards can name it."""
+
+    name: str
+    kind: str
+    help: str
+    labels: tuple[str, ...] = ()
+
+    def family(self, values: Sequence[Value]) -> Family:
+        return Family(self.name, self.kind, self.help, values)
+
+    def by_label(self, numbers: Mapping[str, float]) -> Family:
+        """Of a metric with one label: a value for each of what it tells apart."""
+        (label,) = self.labels
+        return self.family([Value(number, {label: key}) for key, number in sorted(numbers.items())])
+
+
 def exposition(families: Sequence[Family]) -> str:
     return "".join(_family(family) for family in families)
 

@@ -28,6 +28,14 @@ def user_ids_of_ours() -> tuple[int, ...]:
     return tuple(sorted(ours))
 
 
+def has_user(name: str) -> bool:
+    try:
+        pwd.getpwnam(name)
+    except KeyError:
+        return False
+    return True
+
+
 def prepare_home(settings: Settings) -> None:
     """Make the data folder usable, or say in one line why it is not. Safe to repeat."""
     home = settings.home
@@ -45,7 +53,7 @@ def prepare_home(settings: Settings) -> None:
             f"Cannot write to the data folder {home}: {reason}. Choose another with MOORAGE_HOME."
         ) from exc
     if service_user() is not None:
-        _create_service_user()
+        create_service_user()
         _check_reachable(home)
         # The service user may pass through, but not list: what is not its own stays unseen.
         home.chmod(0o711)
@@ -59,24 +67,16 @@ def give_to_service_user(path: Path) -> None:
         shutil.chown(path, user, user)
 
 
-def _create_service_user() -> None:
-    try:
-        pwd.getpwnam(SERVICE_USER)
-    except KeyError:
-        command = [
-            "useradd",
-            "--system",
-            "--user-group",
-            "--no-create-home",
-            "--shell",
-            "/usr/sbin/nologin",
-            SERVICE_USER,
-        ]
-        created = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
-        if created.returncode != 0:
-            raise SetupError(
-                f"Cannot create the system user {SERVICE_USER}: {created.stderr.strip()}"
-            ) from None
+def create_service_user() -> None:
+    if has_user(SERVICE_USER):
+        return
+    command = [
+        *("useradd", "--system", "--user-group", "--no-create-home", "--shell", "/usr/sbin/nologin"),
+        SERVICE_USER,
+    ]
+    created = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    if created.returncode != 0:
+        raise SetupError(f"Cannot create the system user {SERVICE_USER}: {created.stderr.strip()}")
 
 
 def _check_reachable(home: Path) -> None:

@@ -114,6 +114,10 @@ def new_top_up_id() -> str:
     return _new("top")
 
 
+def new_payout_id() -> str:
+    return _new("pay")
+
+
 def new_credit_id() -> str:
     return _new("crd")
 

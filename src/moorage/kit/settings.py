@@ -32,9 +32,9 @@ class Settings(BaseSettings):
     """Everything that Moorage keeps: database, keys, sockets, logs of its parts."""
 
     installation_id: str | None = Field(default=None, pattern=r"^ins_[a-z0-9]{8,40}$")
-    """Of a new installation, where others name it before it is there, as a cluster's policies do. By default a random one."""
+    """The id of a new installation, where others name it before it is there, as a cluster's policies do. By default a random one."""
     pod_uid: str | None = Field(default=None, pattern=r"^[0-9a-f-]{36}$")
-    """Of the Pod that this process runs in. A gateway's id follows from it, so that a controller knows when it is gone."""
+    """The UID of the Pod that this process runs in. A gateway's id follows from it, so that a controller knows when it is gone."""
     health_listen: str | None = None
     """`host:port` where a controller, or a gateway that is alone in a container, answers `/livez` and `/readyz`, for whoever
     starts it again."""
@@ -77,12 +77,13 @@ class Settings(BaseSettings):
     """The file of the keys that secrets are sealed with, by default `{home}/secret-keys`: lines of a 4-byte id and a 32-byte
     key, both in hex."""
     secret_keys: SecretStr | None = None
-    """The same, as text instead of a file."""
+    """secret_keys_path as text instead of a file."""
     operator_key_path: Path | None = None
     """The file of the operator's key, by default `{home}/operator-key`."""
     operator_key: SecretStr | None = None
-    """The same, as text instead of a file."""
+    """operator_key_path as text instead of a file."""
     database_pool_size: int = Field(default=10, ge=2, le=100)
+    """Size of the pool of connections to the database that a process of the API or the controller keeps."""
     database_share_percent: int = Field(default=25, ge=1, le=100)
     """Of the API's connections to the database, for one person with all their keys, or an unknown address; beyond it,
     requests wait."""
@@ -120,7 +121,7 @@ class Settings(BaseSettings):
     kubernetes_callers: tuple[str, ...] = ()
     """Namespaces whose Pods may connect to replicas: the gateways' and the controller's."""
     kubernetes_caller_networks: tuple[str, ...] = ()
-    """Networks that may: of gateways outside the cluster, e.g. `["192.0.2.0/28"]`."""
+    """Networks that may connect to replicas: of gateways outside the cluster, e.g. `["192.0.2.0/28"]`."""
     kubernetes_closed_networks: tuple[str, ...] = ()
     """Networks that replicas may not reach besides those that are not public: of Pods and Services, where those are."""
     kubernetes_pull_listen: str | None = Field(
@@ -130,7 +131,7 @@ class Settings(BaseSettings):
     kubernetes_pull_address: str | None = Field(
         default=None, pattern=r"^[0-9A-Za-z.\[\]:-]{1,253}:[0-9]{1,5}$"
     )
-    """`host:port` by which the nodes' container runtime reaches it; images are named by it. Plain HTTP, which runtimes accept
+    """`host:port` by which the nodes' container runtime reaches the pull proxy; images are named by it. Plain HTTP, which runtimes accept
     of `127.0.0.1` (a node port) and of registries that they are told of."""
     kubernetes_pull_peer: str | None = Field(default=None, pattern=r"^[0-9A-Za-z.\[\]:-]{1,253}:[0-9]{1,5}$")
     """`host:port` where other controllers reach the pull proxy of this one: nodes ask any of them, and the one that leads has
@@ -156,12 +157,16 @@ class Settings(BaseSettings):
     kubernetes_host_users: bool | None = None
     """`false`: uid 0 inside a replica is nobody on its node; the nodes must support user namespaces."""
     pull_timeout_s: int = Field(default=3600, ge=10, le=86400)
+    """How long pulling an image may take; then the container fails with `pull_timeout`."""
     max_image_bytes: int = Field(default=100 * 2**30, ge=2**20)
-    """Of an image's layers together, both as they travel and unpacked: whoever names an image fills this disk."""
+    """Size of an image's layers together, both as they travel and unpacked: whoever names an image fills this disk."""
     pulls_per_organization: int = Field(default=3, ge=1, le=100)
     """Images that are pulled onto one machine for one organization at the same time; others of it wait for their turn."""
     failed_starts_per_hour: int = Field(default=6, ge=1, le=1000)
     """Starts that fail cost nothing; after so many of one replica within an hour the next has to wait."""
+    starts_per_minute: int = Field(default=6, ge=1)
+    """Starts and restarts of one container that somebody asks for within a minute, fixes and drafts that are applied included;
+    then the next has to wait. A stop never does."""
     unpaid_starts_microusd_per_day: int = Field(default=20_000_000, ge=1)
     """What never became ready costs nothing. So much of it, at its price, is an organization's for a day (in UTC): five
     hours of an H100 that loads and fails, or half a year of the smallest machine. Then starts wait for the next day."""
@@ -171,9 +176,18 @@ class Settings(BaseSettings):
     """UDP port of the tunnel here. It is opened when the first machine is added."""
     tunnel_network: str = "198.19.0.0/16"
     """Addresses inside the tunnel, /16 to /23; they may occur in no network of these machines."""
+    community_machines: bool = False
+    """Whether organizations may lend machines to this installation (`moor machines add --community`): strangers run what
+    tenants who agreed to it deploy."""
+    allow_runc: bool = False
+    """Whether a lent machine may run GPU containers without a sandbox, where its sandbox cannot hand GPUs over. Its owner is
+    told before it joins: a tenant who breaks out of a container is on that machine."""
+    machines_per_organization: int = Field(default=100, ge=1)
+    """That it lends, or may by a command that was printed. And as many it may remove within a week."""
     largest_machine_cores: int = Field(default=1024, ge=1, le=65536)
+    """So many cores are believed of a machine that joined, whatever it says of itself."""
     largest_machine_memory_gib: int = Field(default=8192, ge=1, le=1_048_576)
-    """So much is believed of a machine that joined, whatever it says of itself."""
+    """So much memory is believed of a machine that joined, whatever it says of itself."""
     drain_timeout_s: int = Field(default=30, ge=0, le=3600)
     """How long requests in flight may take to finish when a replica goes."""
     stop_grace_s: int = Field(default=10, ge=1, le=300)
@@ -181,19 +195,19 @@ class Settings(BaseSettings):
     update_watch_s: int = Field(default=180, ge=0, le=3600)
     """How long a version that was applied with `rolling` serves beside the one before it, which is there to go back to."""
     update_error_percent: float = Field(default=1.0, ge=0, le=100)
-    """Of its answers in that time. With more errors, beyond what the version before has, it goes back by itself."""
+    """Percent of its answers in that time. With more errors, beyond what the version before has, it goes back by itself."""
     hold_requests_per_container: int = Field(default=128, ge=1, le=10_000)
     """Requests to a container that sleeps that one gateway holds at a time, until it has woken; more are refused."""
     hold_requests: int = Field(default=2048, ge=1, le=100_000)
-    """The same, of all containers together. An organization gets as many as it leaves free, so half of them at most."""
+    """Requests to sleeping containers that one gateway holds, of all containers together. An organization gets as many as it leaves free, so half of them at most."""
     hold_bytes: int = Field(default=134_217_728, ge=1_048_576)
-    """Of their bodies together, in the same shares. Beyond it, bodies wait at their clients."""
+    """Bytes of the bodies of held requests together, in the same shares. Beyond it, bodies wait at their clients."""
     hold_timeout_s: int = Field(default=600, ge=1, le=3600)
     """How long a request is held at most; then it is refused."""
     canary_slower_percent: float = Field(default=50.0, ge=0, le=1000)
     """A canary is dropped when its slow answers, the slowest 5 %, take so much longer than those of the version beside it."""
     canary_least_answers: int = Field(default=100, ge=1, le=1_000_000)
-    """Of a canary, before its response times are judged or a rule promotes it."""
+    """Answers of a canary before its response times are judged or a rule promotes it."""
     canary_longest_s: int = Field(default=86_400, ge=60, le=30 * 86_400)
     """Undecided for so long, a canary is dropped: somebody forgot it, and pays for its replicas."""
     moves_at_once: int = Field(default=2, ge=1, le=100)
@@ -222,8 +236,9 @@ class Settings(BaseSettings):
     key_requests_per_s: int = Field(default=1000, ge=1, le=100_000)
     """Requests that one API key may send, to all gateways together, over 10 s; beyond, 429."""
     organization_requests_per_s: int = Field(default=3000, ge=1, le=100_000)
+    """Requests that all API keys of an organization together may send, over 10 s; beyond, 429."""
     request_records_per_s: int = Field(default=20, ge=0, le=10_000)
-    """Of one container at one gateway. Failed requests are always kept, and all are counted."""
+    """Records of single requests kept of one container at one gateway. Failed requests are always kept, and all are counted."""
     gateway_connections_per_source: int = Field(default=2000, ge=0, le=100_000)
     """Connections to endpoints that one client's address may hold. 0: no limit, as behind a load balancer, whose address
     all of them come from. How many there are in all follows the limit of open files (`ulimit -Hn`)."""
@@ -231,44 +246,64 @@ class Settings(BaseSettings):
     """Connections to the console and the API at a time: their own, at most a quarter of all, so that endpoints never
     wait for them."""
     api_connections_per_source: int = Field(default=500, ge=0, le=100_000)
-    """Of those, what one client's address may hold. 0: no limit."""
+    """Of api_connections, what one client's address may hold. 0: no limit."""
     api_requests_per_s_per_source: int = Field(default=100, ge=1, le=100_000)
-    """To the console and the API, of one client's address, over 10 s; beyond, 429. Without limit_by_source: no limit."""
+    """Requests to the console and the API, of one client's address, over 10 s; beyond, 429. Without limit_by_source: no limit."""
     api_requests_at_once_per_source: int = Field(default=50, ge=1, le=100_000)
-    """Of those, what is open at a time; of streams and downloads as many again."""
+    """Requests of one client's address to the console and the API that are open at a time; of streams and downloads as many again."""
     gateway_slots: int = Field(default=64, ge=1, le=20000)
     """Containers the gateway has room for before it grows its pool by a hitless reload."""
 
     billing_hour_s: float = Field(default=3600.0, ge=2.0, le=3600.0)
     """How long a paid hour lasts. Shorter ones are for trying out; they cost the same."""
+    owners_share_percent: int = Field(default=70, ge=0, le=100)
+    """Of an hour's price, for the owner of the community machine that served in it."""
+    card_earnings_held_days: int = Field(default=120, ge=0, le=3650)
+    """How long owners wait for what was paid by card: until then a bank may take the payment back."""
+    transfer_earnings_held_days: int = Field(default=7, ge=0, le=3650)
+    """How long they wait for what was paid by bank transfer."""
+    least_payout_microusd: int = Field(default=25_000_000, ge=10_000)
+    """A transfer of less is not worth its fee."""
+    payout_freeze_days: int = Field(default=7, ge=0, le=365)
+    """After the account that earnings are sent to was changed, nothing is sent for so long: its admins may not know of it yet."""
     stripe_secret_key: SecretStr | None = None
-    """Of the card payments' provider. Without it and the next one, the card option says that it is not set up."""
+    """The key of the card payments' provider. Without it and stripe_webhook_secret, the card option says that it is not set up."""
     stripe_webhook_secret: SecretStr | None = None
     """Signs the events that the provider sends to `/api/v1/webhooks/stripe`. Have it send `checkout.session.completed`,
     `charge.refunded`, `charge.dispute.*`, `payment_intent.succeeded` and `payment_method.*`."""
     stripe_api_base: str = "https://api.stripe.com"
+    """Where the card payments' provider answers."""
     bank_details_local: str | None = Field(default=None, max_length=2000)
     """The account for transfers within the country, as people are shown it. Without it, none can be announced."""
     bank_details_international: str | None = Field(default=None, max_length=2000)
     """The account for international wires."""
     seller_name: str = Field(default="Moorage", max_length=200)
-    """Who issues invoices and receipts, as they name it; the next three stand on them too."""
+    """Who issues invoices and receipts, as they name it."""
     seller_address: str | None = Field(default=None, max_length=500)
+    """The address on invoices and receipts."""
     seller_tax_id: str | None = Field(default=None, max_length=64)
+    """The tax number on invoices and receipts."""
     invoice_note: str | None = Field(default=None, max_length=500)
-    """At their end, such as what the law wants to be said about taxes."""
+    """A note at the end of invoices and receipts, such as what the law wants to be said about taxes."""
 
     operator_email: str = "operator@localhost"
+    """Who the first operator is. What the installation has to say to its operator is mailed there."""
     smtp_host: str | None = None
     """The mail server. Without one, the operator reads all mails in the outbox (`GET /api/v1/operator/outbox`)."""
     smtp_port: int = Field(default=587, ge=1, le=65535)
+    """The port of the mail server."""
     smtp_security: Literal["starttls", "tls", "none"] = "starttls"
+    """`starttls`: begin in plain text and switch to TLS. `tls`: TLS from the first byte. `none`: plain text, for a server on this machine."""
     smtp_username: str | None = None
+    """The account at the mail server, if it wants one."""
     smtp_password: SecretStr | None = None
+    """The password of that account."""
     mail_from: str | None = None
     """The sender's address; the operator's by default."""
     support_contact: str = "the operator of this installation"
+    """Whom people should ask when something fails, as error pages say it, e.g. an e-mail address."""
     sign_up: Literal["open", "closed"] = "open"
+    """`open`: whoever can read mail at an address may sign up. `closed`: only those who were invited."""
     sign_up_domains: tuple[str, ...] = ()
     """Domains of e-mail addresses that may sign up, e.g. `["example.com"]`; others need an invitation. Empty: any."""
     initial_credit: Literal["everybody", "card", "approval"] = "everybody"
@@ -280,66 +315,83 @@ class Settings(BaseSettings):
     in front of Moorage hides its clients' addresses: there, one stranger's wrong codes would count for everybody. The
     limits by e-mail address stay, and those by person."""
     sign_in_codes_per_source: int = Field(default=60, ge=1)
-    """Asked for from one source within an hour, for all addresses together."""
+    """Sign-in codes asked for from one source within an hour, for all addresses together."""
     wrong_codes_per_source: int = Field(default=30, ge=1)
-    """Entered from one source within an hour, for all addresses together."""
+    """Wrong codes entered from one source within an hour, for all addresses together."""
     device_codes_per_source: int = Field(default=20, ge=1)
     """Command lines of one source that wait to be approved in a browser."""
 
     google_client_id: str | None = None
     """With its secret: people can sign in with Google. Register `{public_url}/api/v1/auth/google/callback` there."""
     google_client_secret: SecretStr | None = None
+    """The secret of google_client_id."""
     google_issuer: str = "https://accounts.google.com"
-    """Any OpenID Connect provider will do."""
+    """The provider behind *Sign in with Google*: any OpenID Connect provider will do."""
     github_client_id: str | None = None
     """With its secret: people can sign in with GitHub. Register `{public_url}/api/v1/auth/github/callback` there."""
     github_client_secret: SecretStr | None = None
+    """The secret of github_client_id."""
     github_url: str = "https://github.com"
+    """Where people sign in; for GitHub Enterprise, `https://your-host`."""
     github_api_url: str = "https://api.github.com"
     """For GitHub Enterprise, `https://your-host/api/v3`."""
 
     organizations_per_person: int = Field(default=10, ge=1)
-    """Of which one person is an admin, when they make another."""
+    """Organizations of which one person is an admin, when they make another."""
     projects_per_organization: int = Field(default=30, ge=1)
+    """Projects that an organization may have."""
     containers_per_project: int = Field(default=200, ge=1)
+    """Containers that a project may have."""
     api_keys_per_project: int = Field(default=100, ge=1)
-    """That work; every gateway holds all of them."""
+    """API keys that a project may have, of those that work; every gateway holds all of them."""
     webhooks_per_organization: int = Field(default=20, ge=1)
+    """Webhooks that an organization may have."""
     invitations_per_day: int = Field(default=50, ge=1)
-    """By one person, and into one organization: the mails go to people who did not ask for them."""
+    """Invitations by one person, and into one organization: the mails go to people who did not ask for them."""
     changes_per_day: int = Field(default=20_000, ge=1)
     """Requests of one person, with all their keys, that change something; all at once if they like. Nearly each leaves a
     record that is kept for long."""
     streams_per_person: int = Field(default=12, ge=1)
-    """Of logs, and as many of changes, at one API process: many more tabs than anybody looks at. Those of their keys
+    """Live streams of logs, and as many of changes, at one API process: many more tabs than anybody looks at. Those of their keys
     count."""
     downloads_per_person: int = Field(default=3, ge=1)
-    """Of log and CSV files, at one time."""
+    """Log and CSV files that one person may download at a time."""
 
     log_retention_days: int = Field(default=7, ge=1, le=365)
+    """How long log lines of containers are kept, counted from when they were written."""
     log_bytes_per_container: int = Field(default=2**30, ge=2**20)
-    """Of its output, counted about as it lies on disk; beyond it the oldest lines go."""
+    """Bytes of log lines that are kept of one container, counted about as they lie on disk; beyond it the oldest lines go."""
 
     unused_images_kept_s: int = Field(default=6 * 3600, ge=60)
     """How long an image that was pulled stays on the machine after nothing runs it any more."""
     largest_cache_gib: int = Field(default=1024, ge=1, le=4096)
-    """That a container may have on each of its machines, for weights and compiled kernels."""
+    """The largest cache that a container may have on each of its machines, for weights and compiled kernels."""
     unused_caches_kept_s: int = Field(default=14 * 86400, ge=60)
     """How long a container's cache stays on a machine after its last replica there; less where the disk is almost full."""
     replica_retention_days: int = Field(default=30, ge=2, le=3650)
-    """How long a replica that is gone is still listed."""
+    """How long a replica that is gone is still listed, and what starts took is remembered."""
     history_retention_days: int = Field(default=400, ge=31, le=3650)
     """How long activities, audit records, revoked keys, closed invitations and what is left of deleted containers stay.
     More than a year, so that a year's usage names its containers. The ledger and issued documents stay for good."""
 
+    backup_recipient: str | None = Field(default=None, pattern=r"^age1[a-z0-9]{58}$")
+    """The public half of the recovery key: what `moor backup` without a file writes can be read with the other half alone.
+    `moor install` makes both."""
+    backup_folder: Path | None = None
+    """Where those backups are written, by default `{home}/backups`. A folder of another machine, mounted here, outlives this one."""
+    backup_kept_days: int = Field(default=14, ge=1, le=3650)
+    """How long they are kept. The newest three stay, however old they are."""
+
     otlp_endpoint: str | None = Field(default=None, pattern=r"^https?://")
-    """Of an OpenTelemetry receiver, e.g. `http://127.0.0.1:4318`: gets traces of API requests, passes of reconcilers and
+    """The address of an OpenTelemetry receiver, e.g. `http://127.0.0.1:4318`: gets traces of API requests, passes of reconcilers and
     calls of the engine."""
 
     log_file_bytes: int = Field(default=16 * 2**20, ge=2**16)
-    """Of each file in `{home}/log`, the logs of Moorage's own parts. A full one is kept once, as `.1`, and begun anew."""
+    """Size of each file in `{home}/log`, the logs of Moorage's own parts. A full one is kept once, as `.1`, and begun anew."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """What Moorage's own parts write into their logs."""
     log_format: Literal["json", "console"] = "console"
+    """`json` for programs that read logs, `console` for people."""
 
     @field_validator("api_listen", "gateway_listen")
     @classmethod
@@ -444,6 +496,10 @@ class Settings(BaseSettings):
         return self.operator_key_path or self.home / "operator-key"
 
     @property
+    def backups_dir(self) -> Path:
+        return self.backup_folder or self.home / "backups"
+
+    @property
     def api_base_url(self) -> str:
         return (self.public_url or _url(self.api_listen, self.api_certificate)).rstrip("/")
 
@@ -481,9 +537,9 @@ class Settings(BaseSettings):
         return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, cls.toml_file)
 
 
-def load_settings(**overrides: Any) -> Settings:
+def load_settings(config_file: Path | None = None, **overrides: Any) -> Settings:
     """Read the settings; one clear line where they are wrong."""
-    config_file = find_config_file()
+    config_file = config_file or find_config_file()
     try:
         Settings.toml_file = config_file
         return Settings(**overrides)
@@ -495,6 +551,8 @@ def load_settings(**overrides: Any) -> Settings:
             f" (from {config_file} or MOORAGE_* variables)" if config_file else " (from MOORAGE_* variables)"
         )
         raise SettingsError(f"Wrong settings{where}: {problems}.") from exc
+    finally:
+        Settings.toml_file = None
 
 
 def find_config_file() -> Path | None:

@@ -59,11 +59,58 @@ _RULES_OF_BOOKS = {
         FROM credit_accounts a
         LEFT JOIN hours h ON h.organization_id = a.organization_id AND h.state = 'held'
         GROUP BY a.organization_id HAVING a.held_microusd <> coalesce(sum(h.price_microusd), 0) LIMIT 20""",
+    # By us, or by owners of machines, who have it still or were sent it.
     "what was earned is the price of the hours": """
         SELECT 'usage', entries.total - hours.total
-        FROM (SELECT coalesce(sum(amount_microusd), 0) AS total FROM ledger_entries WHERE account = 'usage') entries,
+        FROM (SELECT coalesce(sum(amount_microusd), 0) AS total FROM ledger_entries
+                WHERE account IN ('usage', 'payouts') OR account LIKE 'earnings:%') entries,
             (SELECT coalesce(sum(price_microusd), 0) AS total FROM hours WHERE state = 'paid') hours
         WHERE entries.total <> hours.total""",
+    "a balance is what is left of what came in": """
+        SELECT a.organization_id, a.available_microusd + a.held_microusd
+            - coalesce(sum(l.amount_microusd - l.spent_microusd - l.withdrawn_microusd), 0)
+        FROM credit_accounts a LEFT JOIN credit_lots l ON l.organization_id = a.organization_id
+        GROUP BY a.organization_id HAVING a.available_microusd + a.held_microusd
+            <> coalesce(sum(l.amount_microusd - l.spent_microusd - l.withdrawn_microusd), 0) LIMIT 20""",
+    "each hour says where its money came from": """
+        SELECT h.id, h.price_microusd - coalesce(sum(f.amount_microusd), 0)
+        FROM hours h LEFT JOIN hour_funds f ON f.hour_id = h.id
+        WHERE h.begins_at IS NOT NULL
+        GROUP BY h.id HAVING h.price_microusd <> coalesce(sum(f.amount_microusd), 0) LIMIT 20""",
+    "what came in was spent once": """
+        SELECT l.id, l.spent_microusd - coalesce(sum(f.amount_microusd), 0)
+        FROM credit_lots l LEFT JOIN hour_funds f ON f.lot_id = l.id
+        GROUP BY l.id HAVING l.spent_microusd <> coalesce(sum(f.amount_microusd), 0)
+            OR max(f.begins_microusd + f.amount_microusd) > l.spent_microusd LIMIT 20""",
+    "what an owner earned is what was booked": """
+        SELECT coalesce(booked.account, expected.account), coalesce(booked.total, 0) - coalesce(expected.total, 0)
+        FROM (SELECT account, sum(amount_microusd) AS total FROM ledger_entries
+                WHERE account LIKE 'earnings:%' GROUP BY account) booked
+        FULL JOIN (SELECT account, sum(amount) AS total FROM (
+                SELECT 'earnings:' || owner_organization_id AS account, card_microusd + transfer_microusd AS amount
+                FROM earnings
+                UNION ALL
+                SELECT 'earnings:' || organization_id, -amount_microusd FROM payouts WHERE state = 'confirmed'
+            ) parts GROUP BY account) expected ON expected.account = booked.account
+        WHERE coalesce(booked.total, 0) <> coalesce(expected.total, 0) LIMIT 20""",
+    "an hour earns its share at most": """
+        SELECT e.hour_id, sum(e.card_microusd + e.transfer_microusd) - max(e.price_microusd * e.share_percent) / 100
+        FROM earnings e GROUP BY e.hour_id
+        HAVING 100 * sum(e.card_microusd + e.transfer_microusd) > max(e.price_microusd * e.share_percent)
+            OR sum(e.served_us) > max(e.length_us) LIMIT 20""",
+    # Of the last days: spans are not kept for good. By the union of what gateways said, in milliseconds that are too many.
+    "nobody is paid for more than gateways saw": """
+        SELECT paid.replica_id, (paid.served_us - seen.served_us) / 1000
+        FROM (SELECT replica_id, sum(served_us) AS served_us FROM earnings
+                WHERE created_at > now() - interval '7 days' GROUP BY replica_id) paid
+        JOIN LATERAL (
+            SELECT coalesce(sum(extract(epoch FROM upper(span) - lower(span))), 0) * 1000000 AS served_us
+            FROM (
+                SELECT unnest(range_agg(tstzrange(s.began_at, coalesce(s.ended_at, greatest(g.seen_at, s.began_at))))) AS span
+                FROM served_spans s LEFT JOIN gateways g ON g.id = s.gateway_id
+                WHERE s.replica_id = paid.replica_id
+            ) spans
+        ) seen ON paid.served_us > seen.served_us LIMIT 20""",
 }
 _RULES_OF_SLOTS = {
     # The difference is what the slot is charged too much each hour, below zero what is served for nothing. A slot that

@@ -4,7 +4,7 @@ Whoever changes the hours of a container has locked its row, and has read them u
 read before may be another's by now. `docs/locking.md` says which locks come in which order.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -16,6 +16,7 @@ from sqlalchemy.types import BigInteger, Integer, Interval, String
 
 from moorage.kit.errors import ConflictError
 from moorage.kit.ids import new_hour_id
+from moorage.ledger.lots_repository import fund_hours
 from moorage.ledger.models import HourRow
 from moorage.ledger.repository import balance_of, insufficient, lock_available
 from moorage.ledger.rules import Coverage, Hour, Occupied, cover
@@ -33,6 +34,17 @@ class Buyer:
     instance_type: str
     price_microusd: int
     """Of one hour."""
+    sibling_type: str | None = None
+    """At whose price, where the replica took a type of the other kind."""
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What a replica took, of two types with the same sizes."""
+
+    sibling_type: str | None
+    """None: its container's own."""
+    price_microusd: int
 
 
 _EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
@@ -120,13 +132,28 @@ async def close(session: AsyncSession, hour_ids: Sequence[str]) -> None:
 
 
 async def capture(
-    session: AsyncSession, container_id: str, slots: Sequence[int], hour: timedelta, lead: timedelta
+    session: AsyncSession,
+    container_id: str,
+    slots: Sequence[int],
+    hour: timedelta,
+    lead: timedelta,
+    taken: Mapping[int, Taken] | None = None,
 ) -> None:
     """The replicas of these slots are ready: what was held for them is bought, and lasts from now, or from the end of
-    the slot's last hour. Not for an organization that is suspended: there they go again."""
-    await session.execute(
-        _CAPTURE, {"container_id": container_id, "slots": list(slots), "hour": hour, "lead": lead}
-    )
+    the slot's last hour. Not for an organization that is suspended: there they go again. `taken`, by slot: at that price, if it
+    is lower than what was held; the rest comes back."""
+    known = taken or {}
+    values = {
+        "container_id": container_id,
+        "slots": list(slots),
+        "hour": hour,
+        "lead": lead,
+        "taken_slots": list(known),
+        "taken_types": [one.sibling_type for one in known.values()],
+        "taken_prices": [one.price_microusd for one in known.values()],
+    }
+    bought = await session.execute(_CAPTURE, values)
+    await fund_hours(session, list(bought.scalars()))
 
 
 async def release(session: AsyncSession, hour_ids: Sequence[str]) -> None:
@@ -151,11 +178,16 @@ async def renew(
         "id": new_hour_id(),
         "slot": renewed.slot,
         "renews": renewed.id,
+        "begins_at": begins_at,
+        "length": hour,
         "expires_at": begins_at + hour,
         "due_at": begins_at + hour - lead,
     }
     bought = (await session.execute(_RENEW, values)).scalar_one_or_none()
-    return Refused(limit=None) if bought is None else None
+    if bought is None:
+        return Refused(limit=None)
+    await fund_hours(session, [bought])
+    return None
 
 
 async def hold_next(session: AsyncSession, renewed: HourRow, buyer: Buyer) -> Refused | None:
@@ -179,7 +211,7 @@ async def _arrange(
     coverage = cover(slots, occupied, found.hours, buyer.instance_type, found.now)
     await close(session, coverage.close)
     for hour_id, slot in coverage.moves:
-        await session.execute(update(HourRow).where(HourRow.id == hour_id).values(slot=slot))
+        await session.execute(_MOVE, {"id": hour_id, "slot": slot})
     return coverage
 
 
@@ -213,6 +245,7 @@ def _buyer_values(buyer: Buyer) -> dict[str, Any]:
         "container_id": buyer.container_id,
         "instance_type": buyer.instance_type,
         "price": buyer.price_microusd,
+        "sibling_type": buyer.sibling_type,
     }
 
 
@@ -226,6 +259,7 @@ _BUYER = (
     bindparam("container_id", type_=String),
     bindparam("instance_type", type_=String),
     bindparam("price", type_=BigInteger),
+    bindparam("sibling_type", type_=String),
 )
 
 _HOLD = text("""
@@ -236,8 +270,9 @@ WITH account AS (
         AND NOT EXISTS (SELECT FROM organizations WHERE id = :organization_id AND suspended_at IS NOT NULL)
     RETURNING organization_id
 )
-INSERT INTO hours (id, organization_id, project_id, container_id, instance_type, slot, price_microusd, state)
-SELECT wanted.id, account.organization_id, :project_id, :container_id, :instance_type, wanted.slot, :price, 'held'
+INSERT INTO hours (id, organization_id, project_id, container_id, instance_type, sibling_type, slot, price_microusd, state)
+SELECT wanted.id, account.organization_id, :project_id, :container_id, :instance_type, :sibling_type, wanted.slot, :price,
+    'held'
 FROM account, unnest(:ids, :slots) AS wanted (id, slot)
 RETURNING id
 """).bindparams(
@@ -252,7 +287,7 @@ _BOOK_USAGE = """
     INSERT INTO ledger_transactions (id, key, kind, organization_id, details)
     SELECT 'txn' || substr(id, 5), 'hour:' || id, 'usage', organization_id,
         jsonb_build_object('container_id', container_id, 'project_id', project_id, 'slot', slot,
-            'instance_type', instance_type)
+            'instance_type', coalesce(sibling_type, instance_type))
     FROM bought
 )
 , entries AS (
@@ -268,23 +303,31 @@ _CAPTURE = text(
     """
 WITH bought AS (
     UPDATE hours
-    SET state = 'paid', bought_at = now(), expires_at = begins.at + :hour, due_at = begins.at + :hour - :lead
+    SET state = 'paid', bought_at = now(), begins_at = begins.at, length = :hour,
+        expires_at = begins.at + :hour, due_at = begins.at + :hour - :lead,
+        price_microusd = least(hours.price_microusd, taken.price), sibling_type = taken.sibling_type
     FROM (
         -- What is left of the hour before it is paid already.
-        SELECT held.id AS hour_id, greatest(now(), max(before.expires_at)) AS at
+        SELECT held.id AS hour_id, held.slot AS of_slot, held.price_microusd AS held_microusd,
+            greatest(now(), max(before.expires_at)) AS at
         FROM hours held LEFT JOIN hours before ON before.container_id = held.container_id
             AND before.slot = held.slot AND before.instance_type = held.instance_type AND before.state = 'paid'
         WHERE held.container_id = :container_id AND held.state = 'held'
         GROUP BY held.id
-    ) begins
-    WHERE id = begins.hour_id AND slot = ANY(:slots) AND state = 'held'
+    ) begins LEFT JOIN unnest(:taken_slots, :taken_types, :taken_prices) AS taken (slot, sibling_type, price)
+        ON taken.slot = begins.of_slot
+    WHERE id = begins.hour_id AND hours.slot = ANY(:slots) AND state = 'held'
         AND NOT EXISTS (
             SELECT FROM organizations WHERE id = hours.organization_id AND suspended_at IS NOT NULL
         )
-    RETURNING hours.*
+    RETURNING hours.*, begins.held_microusd
 ), account AS (
-    UPDATE credit_accounts SET held_microusd = held_microusd - spent.total
-    FROM (SELECT organization_id, sum(price_microusd)::bigint AS total FROM bought GROUP BY 1) AS spent
+    UPDATE credit_accounts SET held_microusd = credit_accounts.held_microusd - spent.held,
+        available_microusd = available_microusd + spent.held - spent.total
+    FROM (
+        SELECT organization_id, sum(held_microusd)::bigint AS held, sum(price_microusd)::bigint AS total
+        FROM bought GROUP BY 1
+    ) AS spent
     WHERE credit_accounts.organization_id = spent.organization_id
 )"""  # noqa: S608 - two constants
     + _BOOK_USAGE
@@ -293,6 +336,9 @@ WITH bought AS (
     bindparam("slots", type_=ARRAY(Integer)),
     bindparam("hour", type_=Interval),
     bindparam("lead", type_=Interval),
+    bindparam("taken_slots", type_=ARRAY(Integer)),
+    bindparam("taken_types", type_=ARRAY(String)),
+    bindparam("taken_prices", type_=ARRAY(BigInteger)),
 )
 
 _RENEW = text(
@@ -302,15 +348,29 @@ WITH account AS (
     WHERE organization_id = :organization_id AND available_microusd >= :price
     RETURNING organization_id
 ), bought AS (
-    INSERT INTO hours (id, organization_id, project_id, container_id, instance_type, slot, price_microusd,
-        state, bought_at, expires_at, due_at, renews)
-    SELECT :id, organization_id, :project_id, :container_id, :instance_type, :slot, :price,
-        'paid', now(), :expires_at, :due_at, :renews
+    INSERT INTO hours (id, organization_id, project_id, container_id, instance_type, sibling_type, slot, price_microusd,
+        state, bought_at, begins_at, length, expires_at, due_at, renews)
+    SELECT :id, organization_id, :project_id, :container_id, :instance_type, :sibling_type, :slot, :price,
+        'paid', now(), :begins_at, :length, :expires_at, :due_at, :renews
     FROM account
     RETURNING *
 )"""  # noqa: S608 - two constants
     + _BOOK_USAGE
-).bindparams(*_BUYER)
+).bindparams(*_BUYER, bindparam("length", type_=Interval))
+
+# The two slots change places with all that is left of what was paid for them: each moment of a slot lies in one hour. Until
+# now it was for what served in the other slot: its owner is paid for that.
+_MOVE = text("""
+WITH going AS (
+    SELECT paid.id, paid.slot, CASE paid.slot WHEN :slot THEN spare.slot ELSE :slot END AS new_slot
+    FROM hours spare JOIN hours paid ON paid.container_id = spare.container_id
+        AND paid.instance_type = spare.instance_type AND paid.slot IN (spare.slot, :slot) AND paid.state = 'paid'
+    WHERE spare.id = :id AND (paid.id = spare.id OR paid.expires_at > now())
+), before AS (
+    INSERT INTO hour_moves (hour_id, moved_at, from_slot) SELECT id, now(), slot FROM going ON CONFLICT DO NOTHING
+)
+UPDATE hours SET slot = going.new_slot FROM going WHERE hours.id = going.id
+""").bindparams(bindparam("slot", type_=Integer))
 
 _RELEASE = text("""
 WITH released AS (

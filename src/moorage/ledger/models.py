@@ -5,10 +5,10 @@ or delete them, and a trigger refuses it to everybody else. Balances are kept be
 constraint, and must equal the sum of the entries; `check_repository.py` compares the two.
 """
 
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, UniqueConstraint, text
+from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Identity, Index, UniqueConstraint, text
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
@@ -137,6 +137,11 @@ class HourRow(Base):
         Index("ix_hours_container_id", "container_id", postgresql_where=text("state <> 'released'")),
         Index("ix_hours_organization_id_bought_at", "organization_id", "bought_at"),
         Index("ix_hours_due_at", "due_at", postgresql_where=text("due_at IS NOT NULL")),
+        Index(
+            "ix_hours_unsettled",
+            "expires_at",
+            postgresql_where=text("settled_at IS NULL AND begins_at IS NOT NULL"),
+        ),
     )
 
     id: Mapped[str] = mapped_column(primary_key=True)
@@ -144,6 +149,9 @@ class HourRow(Base):
     project_id: Mapped[str]
     container_id: Mapped[str]
     instance_type: Mapped[str]
+    """Of the container. An hour serves whatever of it runs in the slot, on machines of either kind."""
+    sibling_type: Mapped[str | None]
+    """At whose price it was bought, where the replica took a type of the other kind."""
     slot: Mapped[int]
     price_microusd: Mapped[int] = mapped_column(BigInteger)
     state: Mapped[str]
@@ -158,3 +166,80 @@ class HourRow(Base):
     due_at: Mapped[datetime | None]
     """When somebody has to decide what follows this hour; none once that is decided. Then it is for what runs in its
     slot now, and no new replica can count on it. Until then, or while it is held, it is *live*."""
+    begins_at: Mapped[datetime | None]
+    """Of one that was paid; none of those that were bought before this was written down."""
+    length: Mapped[timedelta | None]
+    """What was bought. With a pause in it, there is more time than that from its beginning to its end."""
+    settled_at: Mapped[datetime | None]
+    """When it was over and the owners of the machines that served in it had their part."""
+
+
+class HourMoveRow(Base):
+    """What was left of an hour went to another slot: until then it was for what served in this one."""
+
+    __tablename__ = "hour_moves"
+
+    hour_id: Mapped[str] = mapped_column(primary_key=True)
+    moved_at: Mapped[datetime] = mapped_column(primary_key=True)
+    from_slot: Mapped[int]
+
+
+class CreditLotRow(Base):
+    """Credit that came in at once: a gift, a card payment, a bank transfer. It is spent from its beginning to its end, so each
+    hour has a place in it, and what a bank takes back of it is its end."""
+
+    __tablename__ = "credit_lots"
+    __table_args__ = (
+        CheckConstraint("source IN ('given', 'card', 'transfer')", name="source"),
+        CheckConstraint(
+            "spent_microusd >= 0 AND withdrawn_microusd >= 0 AND taken_back_microusd >= 0",
+            name="not_below_zero",
+        ),
+        CheckConstraint("spent_microusd + withdrawn_microusd <= amount_microusd", name="used_once"),
+        CheckConstraint("taken_back_microusd <= amount_microusd", name="taken_back_once"),
+        Index(
+            "ix_credit_lots_left",
+            "organization_id",
+            postgresql_where=text("spent_microusd + withdrawn_microusd < amount_microusd"),
+        ),
+    )
+
+    number: Mapped[int] = mapped_column(BigInteger, Identity(always=True))
+    """In the order in which they came."""
+    id: Mapped[str] = mapped_column(primary_key=True)
+    """Of the transaction that booked it."""
+    organization_id: Mapped[str] = mapped_column(ForeignKey("organizations.id"))
+    source: Mapped[str]
+    amount_microusd: Mapped[int] = mapped_column(BigInteger)
+    spent_microusd: Mapped[int] = mapped_column(BigInteger, default=0, server_default="0")
+    """On hours."""
+    withdrawn_microusd: Mapped[int] = mapped_column(BigInteger, default=0, server_default="0")
+    """Paid back, for this payment or for another that was spent already."""
+    taken_back_microusd: Mapped[int] = mapped_column(BigInteger, default=0, server_default="0")
+    """Of this payment, by refunds and disputes, whether it was spent or not."""
+
+
+class HourFundRow(Base):
+    """A part of an hour's price, and the place in a lot that it was taken from."""
+
+    __tablename__ = "hour_funds"
+    __table_args__ = (
+        CheckConstraint("begins_microusd >= 0 AND amount_microusd > 0", name="amounts"),
+        Index("ix_hour_funds_lot_id", "lot_id"),
+    )
+
+    hour_id: Mapped[str] = mapped_column(primary_key=True)
+    lot_id: Mapped[str] = mapped_column(primary_key=True)
+    begins_microusd: Mapped[int] = mapped_column(BigInteger)
+    amount_microusd: Mapped[int] = mapped_column(BigInteger)
+
+
+class CreditWithdrawalRow(Base):
+    """What a refund took out of a lot, so that one that fails can be put back where it was."""
+
+    __tablename__ = "credit_withdrawals"
+    __table_args__ = (CheckConstraint("amount_microusd > 0", name="amount"),)
+
+    transaction_id: Mapped[str] = mapped_column(primary_key=True)
+    lot_id: Mapped[str] = mapped_column(primary_key=True)
+    amount_microusd: Mapped[int] = mapped_column(BigInteger)

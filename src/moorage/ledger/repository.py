@@ -11,7 +11,8 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from moorage.kit.errors import InsufficientCreditError
 from moorage.kit.ids import new_transaction_id
 from moorage.kit.money import format_usd
-from moorage.ledger.accounts import GRANTS, INITIAL_CREDIT_MICROUSD, Kind, credit_of
+from moorage.ledger.accounts import GRANTS, INITIAL_CREDIT_MICROUSD, Kind, Source, credit_of, source_of
+from moorage.ledger.lots_repository import add_lot, put_back, withdraw
 from moorage.ledger.models import CreditAccountRow, EntryRow, TransactionRow
 
 
@@ -54,12 +55,14 @@ async def post(session: AsyncSession, posting: Posting) -> bool:
             "amount": posting.amount_microusd,
         },
     )
-    if booked.first() is None:
+    found = booked.first()
+    if found is None:
         return False
     legs = {posting.source: -posting.amount_microusd, posting.target: posting.amount_microusd}
     change = legs.get(credit_of(posting.organization_id))
     if change is not None:
         await _change_available(session, posting.organization_id, change)
+        await _change_lots(session, posting, found.transaction_id, change)
     return True
 
 
@@ -134,6 +137,20 @@ def insufficient(needed_microusd: int, available_microusd: int) -> InsufficientC
         f"{format_usd(missing)} is missing. Top up your credit first.",
         missing_microusd=missing,
     )
+
+
+async def _change_lots(session: AsyncSession, posting: Posting, transaction_id: str, change: int) -> None:
+    """After the account: whoever holds that row is alone with the organization's lots."""
+    if posting.kind is Kind.REFUND_FAILED:
+        if not await put_back(session, posting.key.replace("refund-failed:", "refund:", 1)):
+            await add_lot(session, transaction_id, posting.organization_id, Source.GIVEN, change)
+    elif change > 0:
+        source = source_of(posting.source)
+        await add_lot(session, transaction_id, posting.organization_id, source, change)
+    else:
+        payment = posting.details.get("top_up_id")
+        first = f"card:{payment}" if payment is not None else None
+        await withdraw(session, transaction_id, posting.organization_id, -change, first_key=first)
 
 
 async def _change_available(session: AsyncSession, organization_id: str, amount_microusd: int) -> None:

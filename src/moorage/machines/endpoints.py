@@ -9,13 +9,15 @@ from fastapi.responses import Response
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.identity.authentication import TheOperator
-from moorage.kit.errors import NotAuthenticatedError, NotFoundError
+from moorage.kit.database import database_now
+from moorage.kit.errors import NotAuthenticatedError
 from moorage.kit.pagination import Page, PageRequest, Position, page_of, page_request
 from moorage.kit.settings import Settings
 from moorage.kit.web import STRANGERS_BODY_BYTES, TheKeyring, TheSession, TheSettings, takes_body
 from moorage.machines import repository, service
-from moorage.machines.join_script import bundle, join_command, join_script
-from moorage.machines.models import JoinTokenRow, MachineRow
+from moorage.machines.custody import Custody, custody_with
+from moorage.machines.join_script import bundle, join_script, lent_join_script
+from moorage.machines.models import MachineRow
 from moorage.machines.schemas import (
     HubRead,
     Join,
@@ -24,14 +26,17 @@ from moorage.machines.schemas import (
     MachineWish,
     Membership,
     NewKey,
+    Pause,
     TunnelRead,
 )
+from moorage.machines.shown import script_for, shown, shown_all, shown_command
 from moorage.machines.states import Happening, MachineState, Speaker
-from moorage.machines.words import condition
+from moorage.organizations.permissions import Permission
 from moorage.tunnel.addresses import DOOR_PORT
 from moorage.tunnel.peers import HubEnd
 
 router = APIRouter(tags=["machines"])
+Manager = Annotated[Custody, Depends(custody_with(Permission.MACHINE_MANAGE))]
 
 
 async def _count_replicas(request: Request) -> service.CountReplicas:
@@ -45,60 +50,86 @@ def _file(media_type: str) -> dict[int | str, dict[str, Any]]:
     return {200: {"description": "A file.", "content": content}}
 
 
-@router.get("/operator/machines")
+@router.get("/operator/machines", summary="List joined machines")
 async def list_machines(
     _: TheOperator, session: TheSession, paging: Annotated[PageRequest, Depends(page_request)]
 ) -> Page[MachineRead]:
-    """Machines that joined or may join; newest first."""
+    """Lists machines that joined or may join, newest first."""
     rows = await repository.list_machines(session, paging)
-    deadlines = await repository.join_deadlines(session, [row.id for row in rows])
-    shown = [_shown(row, deadlines.get(row.id)) for row in rows]
-    return page_of(shown, paging, lambda item: Position(item.created_at, item.id))
+    return page_of(
+        await shown_all(session, rows, for_operator=True),
+        paging,
+        lambda item: Position(item.created_at, item.id),
+    )
 
 
-@router.post("/operator/machines", status_code=201)
+@router.post("/operator/machines", summary="Add a machine", status_code=201)
 async def add_machine(
     body: MachineWish, operator: TheOperator, session: TheSession, settings: TheSettings
 ) -> MachineAdded:
-    """Answers with one command, to be run on the machine within 30 minutes."""
-    script = await asyncio.to_thread(join_script, settings.api_base_url)
-    row, token_row, token = await service.add(session, settings, operator.id, body.name, body.infrastructure)
-    return _added(settings, script, row.id, token_row, token)
+    """Returns one command; run it on the machine within 30 minutes, and the machine joins."""
+    script = await script_for(settings, is_lent=False)
+    row, token_row, token = await service.add(session, settings, operator.id, body.name)
+    return shown_command(settings, script, row.id, token_row, token)
 
 
-@router.post("/machines/{machine_id}/command")
-async def new_command(
-    machine_id: str, operator: TheOperator, session: TheSession, settings: TheSettings
-) -> MachineAdded:
-    """Another command for a machine that has not joined; the one before works no longer."""
-    script = await asyncio.to_thread(join_script, settings.api_base_url)
-    token_row, token = await service.new_command(session, settings, operator.id, machine_id)
-    return _added(settings, script, machine_id, token_row, token)
+@router.post("/machines/{machine_id}/command", summary="Get another join command")
+async def renew_join_command(custody: Manager, session: TheSession, settings: TheSettings) -> MachineAdded:
+    """Returns another command for a machine that has not joined. The previous one stops working."""
+    script = await script_for(settings, is_lent=custody.row.owner_organization_id is not None)
+    token_row, token = await service.new_command(session, settings, custody.actor.id, custody.row.id)
+    return shown_command(settings, script, custody.row.id, token_row, token)
 
 
-@router.get("/operator/tunnel")
+@router.get("/operator/tunnel", summary="Show whether machines can join")
 async def read_tunnel(_: TheOperator, session: TheSession) -> TunnelRead:
-    """Whether machines can dial this installation, and if not, why."""
+    """Returns whether machines can dial this installation, and if not, why."""
     return TunnelRead(**vars(await service.tunnel(session)))
 
 
-@router.get("/machines/join.sh", response_class=Response, responses=_file("text/x-shellscript"))
+@router.get(
+    "/machines/join.sh",
+    summary="Download the join script",
+    response_class=Response,
+    responses=_file("text/x-shellscript"),
+)
 async def read_join_script(settings: TheSettings) -> Response:
-    """What the command runs; it holds no secret."""
+    """Returns the script that the join command runs. It holds no secret."""
     script = await asyncio.to_thread(join_script, settings.api_base_url)
     return Response(script, media_type="text/x-shellscript")
 
 
-@router.get("/machines/moorage.tar.gz", response_class=Response, responses=_file("application/gzip"))
+@router.get(
+    "/machines/join-community.sh",
+    summary="Download the join script for lent machines",
+    response_class=Response,
+    responses=_file("text/x-shellscript"),
+)
+async def read_community_join_script(settings: TheSettings) -> Response:
+    """Returns the script that joins a machine which is lent. It says what that means before it asks."""
+    script = await asyncio.to_thread(lent_join_script, settings)
+    return Response(script, media_type="text/x-shellscript")
+
+
+@router.get(
+    "/machines/moorage.tar.gz",
+    summary="Download this version's sources",
+    response_class=Response,
+    responses=_file("application/gzip"),
+)
 async def read_bundle() -> Response:
-    """This version's sources, which machines run."""
+    """Returns the sources that machines run."""
     return Response(await asyncio.to_thread(bundle), media_type="application/gzip")
 
 
-@router.post("/machines/join")
+@router.post("/machines/join", summary="Join a machine")
 @takes_body(2 * STRANGERS_BODY_BYTES, for_strangers=True)
-async def join(body: Join, session: TheSession, keyring: TheKeyring, settings: TheSettings) -> Membership:
-    """A machine joins, with the token of its command. Repeatable by the same machine until the token runs out."""
+async def join_machine(
+    body: Join, session: TheSession, keyring: TheKeyring, settings: TheSettings
+) -> Membership:
+    """The join command calls this with its token. The same machine may repeat it until the token runs out. It
+    brings its keys and the secret that it calls with from then on; the answer says which address and which
+    hubs it uses."""
     row, hubs = await service.join(session, keyring, settings, body)
     return await _membership(session, settings, row, hubs)
 
@@ -113,21 +144,23 @@ async def _recognized(machine_id: str, request: Request, session: TheSession) ->
 TheMachine = Annotated[MachineRow, Depends(_recognized)]
 
 
-@router.get("/machines/{machine_id}/membership")
+@router.get("/machines/{machine_id}/membership", summary="Read a machine's membership")
 async def read_membership(machine: TheMachine, session: TheSession, settings: TheSettings) -> Membership:
-    """For the machine itself: its state, and the hubs that it dials."""
+    """Returns the machine's own state and the hubs that it dials."""
     return await _membership(session, settings, machine, await repository.live_hubs(session))
 
 
-@router.put("/machines/{machine_id}/key", status_code=204)
+@router.put("/machines/{machine_id}/key", summary="Renew a machine's key", status_code=204)
 async def renew_key(body: NewKey, machine: TheMachine, session: TheSession) -> None:
-    """The machine's new key in the tunnel; the old one opens nothing within a second or two."""
+    """Replaces the machine's key in the tunnel. The old key opens nothing within a second or two."""
     await service.renew_key(session, machine.id, body.public_key)
 
 
-@router.post("/machines/{machine_id}/leave", status_code=204)
-async def leave(machine: TheMachine, session: TheSession, keyring: TheKeyring, settings: TheSettings) -> None:
-    """The machine itself goes, whatever runs there."""
+@router.post("/machines/{machine_id}/leave", summary="Leave the installation", status_code=204)
+async def leave_installation(
+    machine: TheMachine, session: TheSession, keyring: TheKeyring, settings: TheSettings
+) -> None:
+    """The machine goes for good, whatever runs there. Moorage replaces its replicas elsewhere."""
     await service.say(
         session,
         keyring,
@@ -139,57 +172,59 @@ async def leave(machine: TheMachine, session: TheSession, keyring: TheKeyring, s
     )
 
 
-@router.get("/machines/{machine_id}")
-async def read_machine(machine_id: str, _: TheOperator, session: TheSession) -> MachineRead:
-    row = await repository.find_machine(session, machine_id)
-    if row is None:
-        raise NotFoundError("There is no such machine.")
-    return await _read(session, row)
-
-
-@router.post("/machines/{machine_id}/pause")
-async def pause(
-    machine_id: str, operator: TheOperator, session: TheSession, keyring: TheKeyring, settings: TheSettings
+@router.get("/machines/{machine_id}", summary="Get a machine")
+async def read_machine(
+    custody: Annotated[Custody, Depends(custody_with(Permission.MACHINE_VIEW))], session: TheSession
 ) -> MachineRead:
-    """Nothing new starts there; what runs stays."""
-    return await _said(session, keyring, settings, machine_id, Happening.PAUSE, operator.id)
+    """Returns its state and the reason for it, its GPUs, its replicas and when it was last seen."""
+    return await shown(session, custody.row, for_operator=custody.speaker is Speaker.OPERATOR)
 
 
-@router.post("/machines/{machine_id}/resume")
-async def resume(
-    machine_id: str, operator: TheOperator, session: TheSession, keyring: TheKeyring, settings: TheSettings
+@router.post("/machines/{machine_id}/pause", summary="Pause a machine")
+async def pause_machine(
+    custody: Manager,
+    session: TheSession,
+    keyring: TheKeyring,
+    settings: TheSettings,
+    body: Pause | None = None,
 ) -> MachineRead:
-    return await _said(session, keyring, settings, machine_id, Happening.RESUME, operator.id)
+    """Nothing new starts there. What runs stays. With `until` the pause ends by itself."""
+    until = body.until if body is not None else None
+    if until is not None:
+        service.check_until(until, await database_now(session))
+    return await _said(session, keyring, settings, custody, Happening.PAUSE, until=until)
 
 
-@router.post("/machines/{machine_id}/drain")
-async def drain(
-    machine_id: str, operator: TheOperator, session: TheSession, keyring: TheKeyring, settings: TheSettings
+@router.post("/machines/{machine_id}/resume", summary="Resume a machine")
+async def resume_machine(
+    custody: Manager, session: TheSession, keyring: TheKeyring, settings: TheSettings
 ) -> MachineRead:
-    """What runs there moves to other machines; nothing new starts."""
-    return await _said(session, keyring, settings, machine_id, Happening.DRAIN, operator.id)
+    """Replicas may start there again after a pause or a drain."""
+    return await _said(session, keyring, settings, custody, Happening.RESUME)
 
 
-@router.delete("/machines/{machine_id}", status_code=204)
-async def remove(
-    machine_id: str,
-    operator: TheOperator,
+@router.post("/machines/{machine_id}/drain", summary="Drain a machine")
+async def drain_machine(
+    custody: Manager, session: TheSession, keyring: TheKeyring, settings: TheSettings
+) -> MachineRead:
+    """What runs there moves to other machines, and nothing new starts. Each replica serves until its
+    successor does."""
+    return await _said(session, keyring, settings, custody, Happening.DRAIN)
+
+
+@router.delete("/machines/{machine_id}", summary="Remove a machine", status_code=204)
+async def remove_machine(
+    custody: Manager,
     session: TheSession,
     keyring: TheKeyring,
     settings: TheSettings,
     count_replicas: Annotated[service.CountReplicas, Depends(_count_replicas)],
     force: bool = False,
 ) -> None:
-    """For good. One on which replicas run is drained first, or forced."""
+    """Removes it for good. Drain a machine that runs replicas first, or set `force`: then they are cut off
+    and replaced."""
     await _said(
-        session,
-        keyring,
-        settings,
-        machine_id,
-        Happening.REMOVE,
-        operator.id,
-        forced=force,
-        count_replicas=count_replicas,
+        session, keyring, settings, custody, Happening.REMOVE, forced=force, count_replicas=count_replicas
     )
 
 
@@ -197,25 +232,26 @@ async def _said(
     session: AsyncSession,
     keyring: TheKeyring,
     settings: Settings,
-    machine_id: str,
+    custody: Custody,
     happening: Happening,
-    actor_id: str,
     *,
     forced: bool = False,
     count_replicas: service.CountReplicas | None = None,
+    until: datetime | None = None,
 ) -> MachineRead:
     row = await service.say(
         session,
         keyring,
         settings,
-        machine_id,
+        custody.row.id,
         happening,
-        speaker=Speaker.OPERATOR,
-        actor_id=actor_id,
+        speaker=custody.speaker,
+        actor_id=custody.actor.id,
         forced=forced,
         count_replicas=count_replicas,
+        until=until,
     )
-    return await _read(session, row)
+    return await shown(session, row, for_operator=custody.speaker is Speaker.OPERATOR)
 
 
 async def _membership(
@@ -234,43 +270,10 @@ async def _membership(
         port=row.port,
         door_port=DOOR_PORT,
         replica_ports=settings.replica_port_range,
+        infrastructure="community" if row.owner_organization_id is not None else "operator",
+        allow_runc=settings.allow_runc and row.owner_organization_id is not None,
         hubs=[
             HubRead(id=hub.hub_id, address=hub.address, public_key=hub.public_key, endpoint=hub.endpoint)
             for hub in hubs
         ],
-    )
-
-
-def _added(
-    settings: Settings, script: str, machine_id: str, token_row: JoinTokenRow, token: str
-) -> MachineAdded:
-    return MachineAdded(
-        id=machine_id,
-        token=token,
-        command=join_command(settings.api_base_url, script, token),
-        expires_at=token_row.expires_at,
-    )
-
-
-async def _read(session: AsyncSession, row: MachineRow) -> MachineRead:
-    return _shown(row, (await repository.join_deadlines(session, [row.id])).get(row.id))
-
-
-def _shown(row: MachineRow, joins_until: datetime | None) -> MachineRead:
-    return MachineRead(
-        id=row.id,
-        name=row.name,
-        infrastructure=row.infrastructure,
-        state=MachineState(row.state),
-        state_since=row.state_since,
-        returns_as=service.life_of(row).before_loss,
-        message=condition(service.life_of(row), has_joined=row.joined_at is not None),
-        address=row.address,
-        gpus=list(row.facts.get("gpus", ())),
-        facts=row.facts,
-        replicas=row.replicas,
-        created_at=row.created_at,
-        joins_until=joins_until,
-        joined_at=row.joined_at,
-        seen_at=row.seen_at,
     )

@@ -10,6 +10,8 @@ set -eu
 
 base_url='@BASE_URL@'
 bundle_sha256='@BUNDLE_SHA256@'
+infrastructure='@INFRASTRUCTURE@'
+allow_runc='@ALLOW_RUNC@'
 root="${MOORAGE_ROOT:-/opt/moorage}"
 settings="${MOORAGE_SETTINGS:-/etc/moorage}"
 services="${MOORAGE_SERVICES:-/etc/systemd/system}"
@@ -74,6 +76,24 @@ missing_packages() {
         command -v wireguard-go >/dev/null || printf 'wireguard-go '
     fi
     command -v dockerd >/dev/null || command -v docker >/dev/null || printf 'docker.io '
+    [ "$infrastructure" = operator ] || command -v runsc >/dev/null || printf 'runsc '
+}
+
+say_what_lending_means() {
+    say ''
+    say 'You lend this machine. People whom you do not know run their programs on it:'
+    say '  - each in a container inside a sandbox (gVisor), for which Docker gets a runtime of its own, moorage-runsc;'
+    say '    it does not reach your network, this machine or the tunnel, and sends no mail'
+    say '  - what they do on the internet comes from your public address, so they can learn it'
+    say '  - how many containers run here you see, but not whose. As root you could read their memory, and they know that'
+    if command -v nvidia-smi >/dev/null; then
+        if [ "$allow_runc" = yes ]; then
+            say '  - containers that use a GPU may run WITHOUT that sandbox, where it cannot hand GPUs over: the operator of the'
+            say '    installation allows it. Whoever broke out of such a container would be root on this machine'
+        else
+            say '  - GPUs are used only if the sandbox can hand them over'
+        fi
+    fi
 }
 
 agree() {
@@ -86,6 +106,7 @@ agree() {
     say "  - open a WireGuard tunnel to the installation, which may then start containers here"
     say '  - add firewall rules for the tunnel and for those containers, and run two services'
     say 'It opens no port to the world and changes nothing else. `moor-node leave` undoes it.'
+    [ "$infrastructure" = operator ] || say_what_lending_means
     [ "$yes" = no ] || return 0
     # The script itself may come through a pipe: the answer comes from whoever sits there.
     (: </dev/tty) 2>/dev/null || fail 'There is no terminal to ask on. Add --yes to agree beforehand.'
@@ -149,6 +170,12 @@ install_moorage() {
     ln -sfn "$here" "$root/current"
     mkdir -p "$commands"
     ln -sfn "$root/current/.venv/bin/moor-node" "$commands/moor-node"
+}
+
+set_up_sandbox() {
+    [ "$infrastructure" != operator ] || return 0
+    begin 'set up the sandbox, and try it'
+    "$python" -m moorage.machines.on_machine sandbox || fail 'Containers cannot run in a sandbox here; why is above.'
 }
 
 join() {
@@ -219,6 +246,7 @@ main() {
     install_packages
     check_engine
     install_moorage
+    set_up_sandbox
     join
     start_services
     say ''

@@ -1,7 +1,8 @@
 """Looks whether machines that joined answer.
 
-Purpose: a machine is active when its node role first answers through the tunnel, lost when it has not answered for 20 s, and
-what it was before when it answers again. Losses and returns are mailed to the operator together (`telling.py`).
+Purpose: a machine is active when its node role first answers through the tunnel, lost when it has not answered for 20 s, here or
+to whoever asks its engine for something, and what it was before when it answers again. Losses and returns are mailed to the operator
+together (`telling.py`).
 Invariants: only silence that somebody listened to counts, so nobody is lost because the controller was away; nobody is lost
 while the installation's own end of the tunnel is not open. Whether it answers is asked with no transaction open.
 When it fails: the machine stays what it was; the next look is five seconds later.
@@ -10,13 +11,18 @@ When it fails: the machine stays what it was; the next look is five seconds late
 from dataclasses import dataclass, field
 
 import structlog
+from sqlalchemy.ext.asyncio import AsyncSession
 
+from moorage.catalog.repository import described_engines, is_silent, ready_gpus
 from moorage.kit.clock import Clock
 from moorage.kit.crypto import Keyring
-from moorage.kit.database import Database
+from moorage.kit.database import Database, database_now
 from moorage.kit.settings import Settings
 from moorage.machines import repository, service, telling
 from moorage.machines.channels import MACHINES
+from moorage.machines.models import MachineRow
+from moorage.machines.proof.rules import holders, twins
+from moorage.machines.reliability import Tier, tier
 from moorage.machines.states import LOST_AFTER, Happening, MachineState, Speaker
 from moorage.reconcile.driver import Due
 from moorage.reconcile.lease import Lease
@@ -25,7 +31,14 @@ from moorage.tunnel.reach import answers
 log = structlog.get_logger()
 
 LOOK_EVERY_S = 5.0
+JUDGE_EVERY_S = 60.0
+_JUDGED = {
+    (MachineState.PROBATION, True): Happening.PROMOTED,
+    (MachineState.ACTIVE, False): Happening.DEMOTED,
+}
+"""By how it stands, and whether it stays as it should."""
 _TIMEOUT_S = 3.0
+_TRUST = (MachineState.VERIFYING, MachineState.PROBATION, MachineState.ACTIVE)
 _TELL = "tell"
 """The key that stands for no machine, but for the mail about all that were lost or came back."""
 
@@ -40,8 +53,11 @@ class MachinesReconciler:
     channels: tuple[str, ...] = (MACHINES,)
     _next_look_s: dict[str, float] = field(init=False, default_factory=dict)
     _silent_since_s: dict[str, float] = field(init=False, default_factory=dict)
+    _judge_from_s: float = field(init=False, default=0.0)
     _tell_from_s: float = field(init=False, default=0.0)
     """On our clock: not before, because the last try failed."""
+    _holders: dict[str, str] = field(init=False, default_factory=dict)
+    """By GPU: the machine that had it first, since this controller looks."""
 
     async def due(self, limit: int) -> Due:
         async with self.database.reading() as session:
@@ -60,30 +76,85 @@ class MachinesReconciler:
         if key == _TELL:
             await self._tell(lease)
             return
+        await self.resume_overdue(lease)
+        if self.clock.monotonic() >= self._judge_from_s:
+            self._judge_from_s = self.clock.monotonic() + JUDGE_EVERY_S
+            await self.judge(lease)
         self._next_look_s[key] = self.clock.monotonic() + LOOK_EVERY_S
         async with self.database.reading() as session:
             row = await repository.find_machine(session, key)
             listens = bool(await repository.live_hubs(session))
+            dumb = await is_silent(session, key, LOST_AFTER)
         if row is None or row.state == MachineState.REMOVED or row.address is None or row.port is None:
             return
-        happening = self._judged(key, await answers(row.address, row.port, _TIMEOUT_S), listens)
+        answered = await answers(row.address, row.port, _TIMEOUT_S)
+        # Whoever lets itself be connected to and answers nothing that it is asked is not there.
+        happening = Happening.SILENT if answered and dumb else self._judged(key, answered, listens)
         if happening is None:
             return
         async with self.database.transaction() as session:
             await lease.guard(session)
             if happening is Happening.ANSWERED:
                 await repository.note_seen(session, key)
-            changed = await service.say(
-                session,
-                self.keyring,
-                self.settings,
-                key,
-                happening,
-                speaker=Speaker.MOORAGE,
-                actor_id="system",
-            )
+            changed = await self._say(session, key, happening)
             if changed.state != row.state:
                 log.info("machine_changed", machine_id=key, before=row.state, after=changed.state)
+
+    async def judge(self, lease: Lease) -> None:
+        """Machines that are lent: by how long they were there and how long they were lost, and by what others say they have."""
+        async with self.database.reading() as session:
+            rows = await repository.lent_machines(session)
+            seen = await repository.presences(session, [row.id for row in rows], await database_now(session))
+            devices = await ready_gpus(session)
+            there = await described_engines(session)
+        held = {row.id for row in rows if row.stopped_by == Speaker.MOORAGE}
+        # What one says that is held already is nobody else's trouble.
+        claimed = {machine: ids for machine, ids in devices.items() if machine not in held}
+        standings = {row.id: MachineState(row.standing) for row in rows}
+        trust = {name: _trust(standings.get(name)) for name in claimed}
+        self._holders = holders(claimed, self._holders, there - held, trust)
+        doubled = twins(claimed, self._holders)
+        for row in rows:
+            happening = _JUDGED.get((MachineState(row.standing), tier(seen[row.id]) is not Tier.PROBATION))
+            because = None
+            if row.id in doubled:
+                happening = Happening.DISTRUSTED
+                because = "Another machine says that it has the same GPU; one of them does not."
+            if happening is not None:
+                async with self.database.transaction() as session:
+                    await lease.guard(session)
+                    await self._say(session, row.id, happening, because)
+
+    async def resume_overdue(self, lease: Lease) -> None:
+        """Machines that were paused until now, by the word of whoever said so."""
+        async with self.database.reading() as session:
+            overdue = await repository.overdue_pauses(session)
+        for machine_id in overdue:
+            async with self.database.transaction() as session:
+                await lease.guard(session)
+                by = await repository.lock_overdue_pause(session, machine_id)
+                # Nobody's, where somebody has stopped it since and not said until when.
+                if by is not None:
+                    await self._say(session, machine_id, Happening.RESUME, speaker=by)
+
+    async def _say(
+        self,
+        session: AsyncSession,
+        machine_id: str,
+        happening: Happening,
+        because: str | None = None,
+        speaker: Speaker = Speaker.MOORAGE,
+    ) -> MachineRow:
+        return await service.say(
+            session,
+            self.keyring,
+            self.settings,
+            machine_id,
+            happening,
+            speaker=speaker,
+            actor_id="system",
+            because=because,
+        )
 
     async def _tell(self, lease: Lease) -> None:
         async with self.database.transaction() as session:
@@ -112,3 +183,8 @@ class MachinesReconciler:
         now_s = self.clock.monotonic()
         silent_s = now_s - self._silent_since_s.setdefault(machine, now_s)
         return Happening.SILENT if silent_s >= LOST_AFTER.total_seconds() else None
+
+
+def _trust(standing: MachineState | None) -> int:
+    """None: one of the operator's own."""
+    return _TRUST.index(standing) if standing is not None else len(_TRUST)

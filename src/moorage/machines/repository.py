@@ -1,30 +1,46 @@
 """SQL of machines, their tokens and the tunnel's hubs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from ipaddress import IPv4Address
+from itertools import groupby
+from operator import itemgetter
 
-from sqlalchemy import case, delete, func, or_, select, tuple_, update
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import BigInteger, case, cast, delete, exists, func, or_, select, tuple_, union_all, update
+from sqlalchemy.dialects.postgresql import INET, insert
 from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import aliased
 
+from moorage.engines.remote.proven import Proven
 from moorage.kit.crypto import Keyring
-from moorage.kit.database import notify, take_turn
+from moorage.kit.database import notify, table_of, take_turn
 from moorage.kit.errors import DecryptionError
 from moorage.kit.ids import MachineId
 from moorage.kit.installation import InstallationRow
 from moorage.kit.pagination import PageRequest
+from moorage.kit.portions import portions
 from moorage.machines.channels import MACHINES
-from moorage.machines.models import HubRow, JoinTokenRow, MachineRow
-from moorage.machines.states import WITH_ENGINE, Happening, MachineState
+from moorage.machines.models import HubRow, JoinTokenRow, MachineRow, StateChangeRow
+from moorage.machines.reliability import WINDOW, Presence, StateChange, condensed, presence
+from moorage.machines.states import TAKES_REPLICAS, WITH_ENGINE, Happening, MachineState, Speaker
 from moorage.machines.tokens import LIFETIME
 from moorage.organizations.audit.models import AuditRecordRow
+from moorage.organizations.models import OrganizationRow
 from moorage.tunnel.peers import HubEnd, MachineEnd
 
 HUB_SILENT_AFTER = timedelta(seconds=60)
+PROOFS_APART = timedelta(minutes=10)
+"""However often a machine changes what it claims, and after one that failed."""
+ADDRESS_RESTS = timedelta(days=7)
+"""Of a machine that was removed, before another may have its address: no gateway believes anything about it by then."""
+MOST_STATE_CHANGES = 200
+"""Kept of one machine; condensed, a month has 125 at most."""
+HISTORIES_AT_ONCE = 20
+"""Of machines that are looked at together: a few thousand changes."""
 _PRESENT = MachineRow.state != MachineState.REMOVED
+_REMOVED = MachineRow.state == MachineState.REMOVED
+_SPOKEN_TO = MachineRow.state != MachineState.BANNED
 
 
 @dataclass(frozen=True)
@@ -40,6 +56,18 @@ class EngineMachine:
     credential: str | None = field(repr=False)
     """None where it cannot be read: its row is damaged, or was sealed with a key that is gone."""
     before_loss: MachineState | None = None
+    owner: str | None = None
+    """The organization that lends it."""
+    on_probation: bool = False
+    empty_by: datetime | None = None
+
+    verified: bool = True
+    proven: Proven | None = None
+
+    @property
+    def node_name(self) -> str:
+        """How tenants know it: not by the name that its owner gave it."""
+        return self.name if self.owner is None else self.id
 
     @property
     def when_it_answers(self) -> MachineState:
@@ -54,7 +82,7 @@ class EngineMachine:
     @property
     def schedulable(self) -> bool:
         """New replicas may be placed there."""
-        return self.state is MachineState.ACTIVE
+        return self.state in TAKES_REPLICAS
 
 
 async def list_engine_machines(session: AsyncSession, keyring: Keyring) -> list[EngineMachine]:
@@ -76,12 +104,148 @@ async def note_replicas(session: AsyncSession, counts: Mapping[str, int]) -> Non
             await session.execute(its.values(replicas=count))
 
 
-async def list_machines(session: AsyncSession, page: PageRequest) -> list[MachineRow]:
+async def list_machines(
+    session: AsyncSession, page: PageRequest, owner_organization_id: str | None = None
+) -> list[MachineRow]:
+    """All, or those that an organization lends."""
     query = select(MachineRow).where(_PRESENT)
+    if owner_organization_id is not None:
+        query = query.where(MachineRow.owner_organization_id == owner_organization_id)
     if page.after is not None:
         query = query.where(tuple_(MachineRow.created_at, MachineRow.id) < (page.after.time, page.after.id))
     newest_first = query.order_by(MachineRow.created_at.desc(), MachineRow.id.desc())
     return list((await session.execute(newest_first.limit(page.limit + 1))).scalars())
+
+
+async def search_machines(
+    session: AsyncSession, wanted: str, most: int
+) -> list[tuple[str, str, str | None, str | None]]:
+    """(id, name, the id and the name of the organization that lends it)."""
+    query = (
+        select(MachineRow.id, MachineRow.name, OrganizationRow.id, OrganizationRow.name)
+        .outerjoin(OrganizationRow, OrganizationRow.id == MachineRow.owner_organization_id)
+        .where(_PRESENT, or_(MachineRow.name.icontains(wanted, autoescape=True), MachineRow.id == wanted))
+        .order_by(MachineRow.name, MachineRow.id)
+    )
+    rows = await session.execute(query.limit(most))
+    return [(id_, name or id_, owner, owner_name) for id_, name, owner, owner_name in rows]
+
+
+async def count_lent(session: AsyncSession, organization_id: str) -> int:
+    query = select(func.count()).select_from(MachineRow).where(_PRESENT)
+    return (
+        await session.execute(query.where(MachineRow.owner_organization_id == organization_id))
+    ).scalar_one()
+
+
+async def count_removed_lately(session: AsyncSession, organization_id: str) -> int:
+    """Those of it whose addresses rest."""
+    query = select(func.count()).select_from(MachineRow)
+    lately = MachineRow.state_since > func.now() - ADDRESS_RESTS
+    its = MachineRow.owner_organization_id == organization_id
+    return (await session.execute(query.where(_REMOVED, its, lately))).scalar_one()
+
+
+async def has_banned(session: AsyncSession, organization_id: str) -> bool:
+    query = select(MachineRow.id).where(
+        MachineRow.owner_organization_id == organization_id, MachineRow.state == MachineState.BANNED
+    )
+    return (await session.execute(query.limit(1))).first() is not None
+
+
+async def state_changes(
+    session: AsyncSession, machine_ids: Sequence[str]
+) -> dict[str, Sequence[StateChange]]:
+    """What each was, oldest first: in the last 30 days, and before them. Of some at a time: `portions`."""
+    row = StateChangeRow
+    query = select(row.machine_id, row.at, row.state, row.before_loss).where(row.machine_id.in_(machine_ids))
+    found: dict[str, Sequence[StateChange]] = {machine_id: [] for machine_id in machine_ids}
+    by_machine = groupby(await session.execute(query.order_by(row.machine_id, row.at)), itemgetter(0))
+    for machine_id, rows in by_machine:
+        found[machine_id] = [
+            StateChange(at, MachineState(state), MachineState(before) if before is not None else None)
+            for _, at, state, before in rows
+        ]
+    return found
+
+
+async def presences(session: AsyncSession, machine_ids: Iterable[str], now: datetime) -> dict[str, Presence]:
+    found: dict[str, Presence] = {}
+    for some in portions(machine_ids, HISTORIES_AT_ONCE):
+        histories = await state_changes(session, some)
+        found |= {machine_id: presence(changes, now) for machine_id, changes in histories.items()}
+    return found
+
+
+async def condense_state_changes(session: AsyncSession, machine_id: str) -> None:
+    """Where there are too many: whoever looks at the machine reads all of them. Lock the machine first."""
+    mine = StateChangeRow.machine_id == machine_id
+    count = (await session.execute(select(func.count()).where(mine))).scalar_one()
+    if count <= MOST_STATE_CHANGES:
+        return
+    changes = (await state_changes(session, [machine_id]))[machine_id]
+    await session.execute(delete(StateChangeRow).where(mine).execution_options(synchronize_session=False))
+    told = [
+        {"machine_id": machine_id, "at": one.at, "state": one.state, "before_loss": one.before_loss}
+        for one in condensed(changes)
+    ]
+    await session.execute(insert(table_of(StateChangeRow)), told)
+
+
+async def machines_to_prove(session: AsyncSession) -> dict[str, str]:
+    """Lent ones that answer, and have to prove by now what they claim: machine → owner, who waits longest first."""
+    states = (MachineState.VERIFYING, MachineState.PROBATION, MachineState.ACTIVE)
+    due = or_(MachineRow.proof_due_at.is_(None), MachineRow.proof_due_at <= func.now())
+    query = select(MachineRow.id, MachineRow.owner_organization_id).where(
+        MachineRow.owner_organization_id.is_not(None), MachineRow.state.in_(states), due
+    )
+    waiting = await session.execute(query.order_by(MachineRow.proof_due_at.nulls_first(), MachineRow.id))
+    return {machine_id: str(owner) for machine_id, owner in waiting}
+
+
+async def note_proof(
+    session: AsyncSession, machine_id: str, again_in: timedelta, failure: str | None
+) -> None:
+    proven = {"proven_at": func.now()} if failure is None else {}
+    values = {"proof_due_at": func.now() + again_in, "proof_failure": failure, **proven}
+    its = update(MachineRow).where(MachineRow.id == machine_id).values(values)
+    await session.execute(its.execution_options(synchronize_session=False))
+
+
+async def hurry_proof(session: AsyncSession, machine_id: str) -> None:
+    """It claims more than it has proven. Not of one that has failed or proven something just now: its time comes."""
+    its = update(MachineRow).where(
+        MachineRow.id == machine_id,
+        MachineRow.proof_failure.is_(None),
+        MachineRow.proof_due_at > func.now(),
+        MachineRow.proven_at < func.now() - PROOFS_APART,
+    )
+    await session.execute(its.values(proof_due_at=func.now()).execution_options(synchronize_session=False))
+
+
+async def lent_machines(session: AsyncSession) -> list[MachineRow]:
+    """That Moorage speaks to."""
+    is_lent = MachineRow.owner_organization_id.is_not(None)
+    query = select(MachineRow).where(_PRESENT, _SPOKEN_TO, is_lent, MachineRow.joined_at.is_not(None))
+    return list((await session.execute(query.order_by(MachineRow.id))).scalars())
+
+
+async def overdue_pauses(session: AsyncSession) -> list[str]:
+    """Machines that are to be resumed by now."""
+    query = select(MachineRow.id).where(_PRESENT, MachineRow.paused_until <= func.now())
+    return list((await session.execute(query.order_by(MachineRow.id))).scalars())
+
+
+async def lock_overdue_pause(session: AsyncSession, machine_id: str) -> Speaker | None:
+    """Whose pause is over; None where it is not. Nobody says anything else about the machine until this transaction ends."""
+    its = (
+        (MachineRow.id == machine_id)
+        & (MachineRow.paused_until <= func.now())
+        & MachineRow.stopped_by.in_((Speaker.OWNER, Speaker.OPERATOR))
+    )
+    query = select(MachineRow.stopped_by).where(its).with_for_update()
+    by = (await session.execute(query)).scalar_one_or_none()
+    return Speaker(by) if by is not None else None
 
 
 async def find_machine(session: AsyncSession, machine_id: str) -> MachineRow | None:
@@ -130,12 +294,20 @@ async def take_naming_turn(session: AsyncSession) -> None:
     await take_turn(session, "machine-names")
 
 
-async def given_addresses(session: AsyncSession) -> set[IPv4Address]:
-    """Also to those that are gone. Take the turn first."""
-    given = (
-        select(MachineRow.address).where(MachineRow.address.is_not(None)).union_all(select(HubRow.address))
-    )
-    return {IPv4Address(address) for address in (await session.execute(given)).scalars()}
+async def given_addresses(session: AsyncSession) -> set[int]:
+    """As numbers, in one piece: there may be as many as the network has. Also those that rest. Take the turn first."""
+    given = union_all(
+        select(MachineRow.address).where(MachineRow.address.is_not(None)), select(HubRow.address)
+    ).subquery()
+    number = cast(given.c.address, INET).op("-", return_type=BigInteger)(cast("0.0.0.0", INET))  # noqa: S104 - no address to listen at
+    return set((await session.execute(select(func.array_agg(number)))).scalar_one() or ())
+
+
+async def free_addresses(session: AsyncSession) -> None:
+    """Of machines that were removed long enough ago."""
+    rested = _REMOVED & (MachineRow.state_since < func.now() - ADDRESS_RESTS)
+    its = update(MachineRow).where(rested, MachineRow.address.is_not(None)).values(address=None)
+    await session.execute(its.execution_options(synchronize_session=False))
 
 
 async def tell_of_change(session: AsyncSession) -> None:
@@ -144,7 +316,7 @@ async def tell_of_change(session: AsyncSession) -> None:
 
 async def joined_machines(session: AsyncSession) -> list[str]:
     """Those that can answer."""
-    query = select(MachineRow.id).where(_PRESENT, MachineRow.joined_at.is_not(None))
+    query = select(MachineRow.id).where(_PRESENT, _SPOKEN_TO, MachineRow.joined_at.is_not(None))
     return list((await session.execute(query.order_by(MachineRow.id))).scalars())
 
 
@@ -194,7 +366,7 @@ async def lost_machines(session: AsyncSession) -> set[str]:
 
 
 async def machine_ends(session: AsyncSession) -> list[MachineEnd]:
-    query = select(MachineRow).where(_PRESENT, MachineRow.joined_at.is_not(None))
+    query = select(MachineRow).where(_PRESENT, _SPOKEN_TO, MachineRow.joined_at.is_not(None))
     return [
         MachineEnd(row.id, row.address or "", row.public_key or "")
         for row in (await session.execute(query)).scalars()
@@ -270,4 +442,20 @@ def _engine_machine(row: MachineRow, keyring: Keyring) -> EngineMachine:
         port,
         credential,
         MachineState(row.state_before_loss) if row.state_before_loss is not None else None,
+        row.owner_organization_id,
+        row.standing == MachineState.PROBATION,
+        row.empty_by,
+        row.standing != MachineState.VERIFYING,
+        Proven.from_json(row.facts["proven"]) if "proven" in row.facts else None,
     )
+
+
+async def purge_state_changes(session: AsyncSession) -> None:
+    """Those that ended before the time that counts."""
+    newer = aliased(StateChangeRow)
+    ended = exists().where(
+        newer.machine_id == StateChangeRow.machine_id,
+        newer.at > StateChangeRow.at,
+        newer.at < func.now() - WINDOW,
+    )
+    await session.execute(delete(StateChangeRow).where(ended).execution_options(synchronize_session=False))

@@ -1,13 +1,14 @@
 """Machines, as the operator sees them and as they speak themselves."""
 
 import re
-from datetime import datetime
+from datetime import UTC, date, datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 
 from moorage.engines.remote.codec import cleaned
-from moorage.machines.states import MachineState, TunnelState
+from moorage.machines.reliability import Tier
+from moorage.machines.states import MachineState, Speaker, TunnelState
 from moorage.machines.tokens import is_credential, is_machine_secret
 from moorage.tunnel.keys import is_public_key
 
@@ -52,6 +53,7 @@ def _secret(text: str) -> str:
     return text
 
 
+GpuUuid = Annotated[str, Field(max_length=64, pattern=r"^[A-Za-z0-9-]{8,64}$")]
 PublicKey = Annotated[str, Field(max_length=44), AfterValidator(_public_key)]
 
 
@@ -63,6 +65,35 @@ class MachineWish(BaseModel):
     """Null: its host name."""
 
 
+class LentMachineWish(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    infrastructure: Literal["community"] = "community"
+    name: MachineName | None = None
+    """Null: its host name. The operator and the owner see it, and nobody else."""
+
+
+def _in_utc(time: datetime) -> datetime:
+    try:
+        return time.astimezone(UTC)
+    except OverflowError as exc:
+        raise ValueError("must be a time between the years 1 and 9999 in UTC, too") from exc
+
+
+class Pause(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    until: Annotated[AwareDatetime, AfterValidator(_in_utc)] | None = None
+    """Then it is resumed by itself. Null: until somebody says so."""
+
+
+class Ban(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    reason: Claim | None = None
+    """Its owner reads it."""
+
+
 class MachineAdded(BaseModel):
     id: str
     token: str
@@ -70,6 +101,17 @@ class MachineAdded(BaseModel):
     command: str
     """To be run on that machine."""
     expires_at: datetime
+
+
+class MachineDay(BaseModel):
+    """Of UTC, in seconds. The rest of the day nobody counted on the machine."""
+
+    day: date
+    there_s: int
+    away_s: int
+    """Paused or drained: costs nothing."""
+    lost_s: int
+    """Without a word: counts tenfold."""
 
 
 class MachineRead(BaseModel):
@@ -81,6 +123,27 @@ class MachineRead(BaseModel):
     returns_as: MachineState | None
     """What a lost one is when it answers again."""
     message: str | None
+    stopped_by: Speaker | None
+    """Whose word paused or drains it; null: nobody's. Who lends it can take back their own alone."""
+    paused_until: datetime | None
+    empty_by: datetime | None
+    """Its owner wants it back by then."""
+    owner_organization_id: str | None
+    """Null: the operator's own."""
+    tier: Tier | None
+    """Of a machine that is lent: how far it is trusted."""
+    reliability: float | None
+    days: list[MachineDay] | None
+    """Of a machine that is lent: the last 30, the oldest first, which its reliability follows from."""
+    proven_at: datetime | None
+    """Of a machine that is lent: when it last proved what it claims."""
+    proof_failure: str | None
+    """Why its last proof failed; null where it did not."""
+    proof_due_at: datetime | None
+    """When it has to prove it again. The operator alone reads that: it comes unannounced."""
+    runtime: str | None
+    """The sandbox that containers run in; null: none but the container itself."""
+    gpu_handover: str
     address: str | None
     """In the tunnel."""
     gpus: list[str]
@@ -113,7 +176,10 @@ class Facts(BaseModel):
     memory_bytes: int = Field(ge=1, le=2**60)
     disk_free_bytes: int = Field(ge=0, le=2**70)
     gpus: list[Claim] = Field(default_factory=list, max_length=64)
+    gpu_uuids: list[GpuUuid] = Field(default_factory=list, max_length=64)
     docker: Claim | None = None
+    runtime: Literal["runsc"] | None = None
+    """The sandbox that a container was started in, in a trial."""
 
 
 class Join(BaseModel):
@@ -149,6 +215,10 @@ class Membership(BaseModel):
     door_port: int
     """Of each hub, in the tunnel: the pull proxy."""
     replica_ports: tuple[int, int]
+    infrastructure: Literal["operator", "community"]
+    """`community`: it is lent, and runs containers in a sandbox alone."""
+    allow_runc: bool
+    """What uses a GPU may run outside of it, where the sandbox hands none over."""
     hubs: list[HubRead]
 
 

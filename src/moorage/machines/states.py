@@ -1,13 +1,16 @@
 """A machine's life, as a table: what may happen in which state, by whose word, and what comes of it. Pure.
 
-    joining ──> active <──> paused
-                  │  ▲        │
-                  ▼  │        ▼
-               draining <─────┘        any of these three ──> lost ──> as it was before
-    removed: from each of them, for good
+    joining ──> verifying ──> probation <──> active        the operator's own: joining ──> active
+                    └───────┬──────┴────────────┘
+                            ▼  ▲ as it stood before
+                    paused <──> draining                   any of these five ──> lost ──> as it was before
+    banned: from each of them, by the operator's word; back to joining by the same. removed: from each of them, for good;
+    of a banned one by the operator's word alone, because its owner lends no other while there is one
 
-`paused`: nothing new starts there, what runs stays. `draining`: what runs there moves away too. `lost`: it does not answer;
-what ran there is replaced, and when it answers again it is what it was, or what was said about it meanwhile.
+`verifying`: a stranger's machine that has to prove what it claims; nothing runs there. `probation`: it is never a container's only
+one. `paused`: nothing new starts there, what runs stays. `draining`: what runs there moves away too. `lost`: it does not answer;
+what ran there is replaced, and when it answers again it is what it was, or what was said about it meanwhile. `banned`: Moorage does
+not speak to it.
 """
 
 from dataclasses import dataclass, replace
@@ -16,6 +19,8 @@ from enum import StrEnum
 
 LOST_AFTER = timedelta(seconds=20)
 """Of silence: then a machine is lost; and what it has, and no gateway reaches there either, is replaced on others."""
+RECLAIMED_WITHIN = timedelta(seconds=30)
+"""Of its owner's word it is empty."""
 
 
 class MachineState(StrEnum):
@@ -25,6 +30,9 @@ class MachineState(StrEnum):
     DRAINING = "draining"
     LOST = "lost"
     REMOVED = "removed"
+    VERIFYING = "verifying"
+    PROBATION = "probation"
+    BANNED = "banned"
 
 
 class Happening(StrEnum):
@@ -35,32 +43,63 @@ class Happening(StrEnum):
     DRAIN = "drain"
     REMOVE = "remove"
     LEAVE = "leave"
+    VERIFIED = "verified"
+    PROMOTED = "promoted"
+    DEMOTED = "demoted"
+    DISTRUSTED = "distrusted"
+    RECLAIM = "reclaim"
+    BAN = "ban"
+    UNBAN = "unban"
 
 
 class Speaker(StrEnum):
     MOORAGE = "moorage"
     OPERATOR = "operator"
     MACHINE = "machine"
+    OWNER = "owner"
+    """Whoever manages machines in the organization that lends it."""
 
 
-SPEAKERS = {
-    Happening.ANSWERED: Speaker.MOORAGE,
-    Happening.SILENT: Speaker.MOORAGE,
-    Happening.PAUSE: Speaker.OPERATOR,
-    Happening.RESUME: Speaker.OPERATOR,
-    Happening.DRAIN: Speaker.OPERATOR,
-    Happening.REMOVE: Speaker.OPERATOR,
-    Happening.LEAVE: Speaker.MACHINE,
+_BOTH = frozenset({Speaker.OPERATOR, Speaker.OWNER})
+_MOORAGE = frozenset({Speaker.MOORAGE})
+SPEAKERS: dict[Happening, frozenset[Speaker]] = {
+    Happening.ANSWERED: _MOORAGE,
+    Happening.SILENT: _MOORAGE,
+    Happening.PAUSE: _BOTH,
+    # By itself when the time is over that its owner said.
+    Happening.RESUME: _BOTH | _MOORAGE,
+    Happening.DRAIN: _BOTH,
+    Happening.REMOVE: _BOTH,
+    Happening.LEAVE: frozenset({Speaker.MACHINE}),
+    Happening.VERIFIED: _MOORAGE,
+    Happening.PROMOTED: _MOORAGE,
+    Happening.DEMOTED: _MOORAGE,
+    Happening.DISTRUSTED: _MOORAGE,
+    Happening.RECLAIM: _BOTH,
+    Happening.BAN: frozenset({Speaker.OPERATOR}),
+    Happening.UNBAN: frozenset({Speaker.OPERATOR}),
 }
 """By whose word alone each may happen."""
 
-WITH_ENGINE = frozenset({MachineState.ACTIVE, MachineState.PAUSED, MachineState.DRAINING, MachineState.LOST})
+OPEN = frozenset({MachineState.VERIFYING, MachineState.PROBATION, MachineState.ACTIVE})
+"""How a machine may stand, when nobody has stopped it."""
+WITH_ENGINE = OPEN | {MachineState.PAUSED, MachineState.DRAINING, MachineState.LOST}
 """Those that Moorage speaks to."""
-_WISHES = {
+TAKES_REPLICAS = frozenset({MachineState.PROBATION, MachineState.ACTIVE})
+_STOPS = {
     Happening.PAUSE: MachineState.PAUSED,
-    Happening.RESUME: MachineState.ACTIVE,
+    Happening.DISTRUSTED: MachineState.PAUSED,
     Happening.DRAIN: MachineState.DRAINING,
+    Happening.RECLAIM: MachineState.DRAINING,
 }
+_OVERRULES = {
+    Speaker.OWNER: frozenset({Speaker.OWNER}),
+    Speaker.MOORAGE: frozenset({Speaker.OWNER, Speaker.MOORAGE}),
+    Speaker.OPERATOR: frozenset(Speaker),
+}
+"""Whose stop each may take back."""
+
+_BANNED = "The operator banned this machine. They alone can let it in again, or remove it."
 
 
 @dataclass(frozen=True)
@@ -70,6 +109,21 @@ class Life:
     """What a lost machine is when it answers again."""
     replicas: int = 0
     """That have not left it."""
+    standing: MachineState = MachineState.ACTIVE
+    """One of OPEN: what it is when nobody stops it."""
+    stopped_by: Speaker | None = None
+    """Whose word paused or drains it."""
+    is_lent: bool = False
+    """By an organization; otherwise it is the operator's."""
+
+    @property
+    def when_it_answers(self) -> MachineState:
+        """What it is, or will be again."""
+        return self.before_loss or self.state
+
+    def is_stopped_as(self, other: "Life") -> bool:
+        """By the same word, whatever else became of it."""
+        return (self.stopped_by, self.when_it_answers) == (other.stopped_by, other.when_it_answers)
 
 
 class TunnelState(StrEnum):
@@ -93,22 +147,51 @@ class Refusal:
     sentence: str
 
 
-def after(life: Life, happening: Happening, *, forced: bool = False) -> Life | Refusal:
+def new_life(*, is_lent: bool) -> Life:
+    return Life(MachineState.JOINING, standing=_first_standing(is_lent=is_lent), is_lent=is_lent)
+
+
+def after(
+    life: Life, happening: Happening, *, speaker: Speaker = Speaker.OPERATOR, forced: bool = False
+) -> Life | Refusal:
     """The same life where there is nothing to do."""
     if life.state is MachineState.REMOVED:
         return Refusal("machine_removed", "This machine was removed. Add it again to have it back.")
     if happening is Happening.LEAVE:
-        return replace(life, state=MachineState.REMOVED, before_loss=None)
+        return _left(life)
     if happening is Happening.REMOVE:
-        return _removed(life, forced)
-    if happening in _WISHES:
-        return _wished(life, _WISHES[happening])
+        return _removed(life, forced, speaker)
+    if happening is Happening.BAN:
+        return replace(life, state=MachineState.BANNED, before_loss=None, stopped_by=None)
+    if happening is Happening.UNBAN:
+        return _unbanned(life)
+    if life.state is MachineState.BANNED:
+        return _of_banned(life, happening)
+    if happening in _STOPS:
+        return _stopped(life, _STOPS[happening], speaker)
+    if happening is Happening.RESUME:
+        return _resumed(life, speaker)
     if happening is Happening.SILENT:
         return _silent(life)
-    return _answered(life)
+    if happening is Happening.ANSWERED:
+        return _answered(life)
+    return _judged(life, happening)
 
 
-def _removed(life: Life, forced: bool) -> Life | Refusal:
+def _first_standing(*, is_lent: bool) -> MachineState:
+    return MachineState.VERIFYING if is_lent else MachineState.ACTIVE
+
+
+def _left(life: Life) -> Life:
+    """Also without a word to us. That it is banned is remembered all the same: it would come back under another name."""
+    if life.state is MachineState.BANNED:
+        return life
+    return replace(life, state=MachineState.REMOVED, before_loss=None)
+
+
+def _removed(life: Life, forced: bool, speaker: Speaker) -> Life | Refusal:
+    if life.state is MachineState.BANNED and speaker is not Speaker.OPERATOR:
+        return Refusal("machine_banned", _BANNED)
     serves = life.state in WITH_ENGINE - {MachineState.LOST} and life.replicas > 0
     if serves and not forced:
         run = "1 replica runs" if life.replicas == 1 else f"{life.replicas} replicas run"
@@ -120,12 +203,46 @@ def _removed(life: Life, forced: bool) -> Life | Refusal:
     return replace(life, state=MachineState.REMOVED, before_loss=None)
 
 
-def _wished(life: Life, wish: MachineState) -> Life | Refusal:
+def _unbanned(life: Life) -> Life:
+    """It proves again what it has before anything runs there, if it is a stranger's."""
+    if life.state is not MachineState.BANNED:
+        return life
+    return replace(life, state=MachineState.JOINING, standing=_first_standing(is_lent=life.is_lent))
+
+
+def _of_banned(life: Life, happening: Happening) -> Life | Refusal:
+    if happening in _STOPS or happening is Happening.RESUME:
+        return Refusal("machine_banned", _BANNED)
+    return life
+
+
+def _stopped(life: Life, wish: MachineState, speaker: Speaker) -> Life | Refusal:
     if life.state is MachineState.JOINING:
         return Refusal("machine_not_joined", "This machine has not joined yet. It can be removed.")
+    # Whoever has more to say keeps the last word: an owner who drains what the operator paused cannot open it again.
+    kept = life.stopped_by is not None and life.stopped_by not in _OVERRULES[speaker]
+    by = life.stopped_by if kept else speaker
+    # And what is to be empty does not keep what runs because somebody with less to say, or a doubt, would only pause it.
+    if life.when_it_answers is MachineState.DRAINING and (kept or speaker is Speaker.MOORAGE):
+        wish = MachineState.DRAINING
     if life.state is MachineState.LOST:
-        return replace(life, before_loss=wish)
-    return replace(life, state=wish)
+        return replace(life, before_loss=wish, stopped_by=by)
+    return replace(life, state=wish, stopped_by=by)
+
+
+def _resumed(life: Life, speaker: Speaker) -> Life | Refusal:
+    if life.state is MachineState.JOINING:
+        return Refusal("machine_not_joined", "This machine has not joined yet. It can be removed.")
+    if life.stopped_by is not None and life.stopped_by not in _OVERRULES[speaker]:
+        return Refusal(
+            "machine_held", "The operator has to open this machine again: what stopped it was not your word."
+        )
+    standing = life.standing
+    if life.stopped_by is Speaker.MOORAGE:
+        standing = _first_standing(is_lent=life.is_lent)  # Whatever made it doubtful is to be proven.
+    if life.state is MachineState.LOST:
+        return replace(life, before_loss=standing, standing=standing, stopped_by=None)
+    return replace(life, state=standing, standing=standing, stopped_by=None)
 
 
 def _silent(life: Life) -> Life:
@@ -136,7 +253,25 @@ def _silent(life: Life) -> Life:
 
 def _answered(life: Life) -> Life:
     if life.state is MachineState.JOINING:
-        return replace(life, state=MachineState.ACTIVE)
+        return replace(life, state=life.standing)
     if life.state is MachineState.LOST:
-        return replace(life, state=life.before_loss or MachineState.ACTIVE, before_loss=None)
+        return replace(life, state=life.before_loss or life.standing, before_loss=None)
     return life
+
+
+_JUDGEMENTS = {
+    Happening.VERIFIED: (MachineState.VERIFYING, MachineState.PROBATION),
+    Happening.PROMOTED: (MachineState.PROBATION, MachineState.ACTIVE),
+    Happening.DEMOTED: (MachineState.ACTIVE, MachineState.PROBATION),
+}
+
+
+def _judged(life: Life, happening: Happening) -> Life:
+    """How it stands changes; what stops it goes on stopping it."""
+    before, standing = _JUDGEMENTS[happening]
+    if life.standing is not before:
+        return life
+    judged = replace(life, standing=standing)
+    if life.state is before:
+        return replace(judged, state=standing)
+    return replace(judged, before_loss=standing) if life.before_loss is before else judged

@@ -1,4 +1,4 @@
-"""Mails the operator which machines were lost and which came back: many of them in one mail, a minute after the first.
+"""Mails the operator which machines were lost and which came back, and owners of theirs: many in one mail, a minute after the first.
 
 Machines that share a switch or a socket are lost together, and ten mails that say the same are read as none. Whatever happened
 within the minute is told as it is when the mail is written; who was lost and is back by then is told of all the same. One that
@@ -15,6 +15,7 @@ from moorage.machines import repository
 from moorage.machines.states import MachineState
 from moorage.machines.words import ToldMachine, losses_mail
 from moorage.notifications.repository import queue_mail
+from moorage.organizations.members.repository import admin_addresses
 
 TOLD_AFTER = timedelta(minutes=1)
 OFTEN = 3
@@ -27,16 +28,19 @@ async def due_in_s(session: AsyncSession) -> float | None:
 
 
 async def tell(session: AsyncSession, keyring: Keyring, settings: Settings) -> int:
-    """One mail about all of them; of how many."""
+    """One mail about all of them, to each who looks after some; of how many."""
     rows = await repository.lock_untold(session)
     if not rows:
         return 0
-    told = [
-        ToldMachine(row.name or row.id, MachineState(row.state), row.seen_at or row.state_since)
-        for row in rows
-    ]
-    subject, text = losses_mail(sorted(told, key=lambda machine: machine.name))
-    await queue_mail(session, keyring, to=settings.operator_email, subject=subject, text=text)
+    by_owner: dict[str | None, list[ToldMachine]] = {}
+    for row in rows:
+        told = ToldMachine(row.name or row.id, MachineState(row.state), row.seen_at or row.state_since)
+        by_owner.setdefault(row.owner_organization_id, []).append(told)
+    for owner, machines in by_owner.items():
+        subject, text = losses_mail(sorted(machines, key=lambda machine: machine.name))
+        to = [settings.operator_email] if owner is None else await admin_addresses(session, owner)
+        for address in to:
+            await queue_mail(session, keyring, to=address, subject=subject, text=text)
     for row in rows:
         row.untold_since = None
     await session.flush()

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from moorage.machines.states import Life, MachineState
+from moorage.machines.states import Life, MachineState, Speaker
 
 _SENTENCES = {
     MachineState.JOINING: "It has joined, and has not answered through the tunnel yet.",
@@ -13,6 +13,9 @@ _SENTENCES = {
     MachineState.DRAINING: "What runs there moves to other machines.",
     MachineState.LOST: "It does not answer. What ran there is replaced elsewhere.",
     MachineState.REMOVED: "It is no part of this installation any more.",
+    MachineState.VERIFYING: "It proves what it said of itself; nothing runs there yet.",
+    MachineState.PROBATION: "It takes containers that have another replica elsewhere.",
+    MachineState.BANNED: "The operator banned it. What ran there is replaced elsewhere.",
 }
 TUNNEL_NOT_NEEDED = "No machine was added, so there is no tunnel."
 TUNNEL_OPEN = "Machines can dial this installation."
@@ -37,20 +40,24 @@ def sentence(state: MachineState) -> str:
     return _SENTENCES[state]
 
 
-def condition(life: Life, *, has_joined: bool) -> str:
-    """How a machine is now, for the operator: more than its state alone says."""
+def condition(life: Life, *, has_joined: bool, because: str | None = None) -> str:
+    """How a machine is now, for whoever looks after it: more than its state alone says."""
     told = sentence(life.state)
+    if because is not None:
+        told = f"{told} {because}"
     if life.state is MachineState.JOINING and not has_joined:
         return "Its command has not been run yet, or has not come to its end."
     if life.state is MachineState.DRAINING and life.replicas == 0:
         return "It is empty: switch it off, or remove it."
-    if life.before_loss not in (None, MachineState.ACTIVE):
+    if life.before_loss not in (None, life.standing):
         return f"{told} When it answers again, it is {life.before_loss}."
     return told
 
 
-def change_mail(name: str, before: Life, after: Life, *, left: bool = False) -> tuple[str, str]:
-    """Subject and text, for the operator: what happened, and what to do about it. `left`: by the machine's own word."""
+def change_mail(
+    name: str, before: Life, after: Life, *, left: bool = False, because: str | None = None
+) -> tuple[str, str]:
+    """Subject and text, for whoever looks after it: what happened, and what to do about it. `left`: by the machine's own word."""
     joined = before.state is MachineState.JOINING
     verb = (
         "has left"
@@ -60,6 +67,10 @@ def change_mail(name: str, before: Life, after: Life, *, left: bool = False) -> 
             MachineState.PAUSED: "is paused",
             MachineState.DRAINING: "drains",
             MachineState.REMOVED: "was removed",
+            MachineState.VERIFYING: "has joined" if joined else "is verified again",
+            MachineState.PROBATION: "is on probation",
+            MachineState.BANNED: "is banned",
+            MachineState.JOINING: "may come back",
         }[after.state]
     )
     undo = _run(
@@ -86,8 +97,15 @@ def change_mail(name: str, before: Life, after: Life, *, left: bool = False) -> 
         )
         if left
         else undo,
+        MachineState.VERIFYING: f"{_NOTHING_TO_DO} When it has proven what it has, containers come.",
+        MachineState.PROBATION: f"{_NOTHING_TO_DO} A machine that stays is trusted with more.",
+        MachineState.BANNED: _run("Joining is undone on the machine:", "moor-node leave"),
+        MachineState.JOINING: f"{_NOTHING_TO_DO} It is used again once it answers and has proven what it has.",
     }[after.state]
-    text = f"The machine {name} {verb}. {sentence(after.state)} It was {before.state} before.\n\n{to_do}"
+    if after.stopped_by is Speaker.MOORAGE:
+        to_do = "The operator decides whether it is used again."
+    why = f" {because}" if because is not None else ""
+    text = f"The machine {name} {verb}. {sentence(after.state)}{why} It was {before.state} before.\n\n{to_do}"
     return f"The machine {name} {verb}", f"{text}\n"
 
 

@@ -6,6 +6,7 @@ from moorage.catalog.repository import keep_instance_type
 from moorage.containers import service as containers
 from moorage.containers.schemas import MOST_SETTINGS_BYTES, Container
 from moorage.containers.shown import shown_new
+from moorage.containers.start_times.repository import known_to
 from moorage.containers.states import Reason
 from moorage.containers.validation import largest_cache_gib
 from moorage.identity.authentication import TheActor
@@ -15,7 +16,7 @@ from moorage.kit.web import TheClock, TheKeyring, TheSession, TheSettings, takes
 from moorage.models import service
 from moorage.models.lookups import ModelLookups
 from moorage.models.schemas import ModelDeploy, ModelPlanRead, ModelWish, TemplateRead
-from moorage.models.shown import plan_json, refused_json, templates_json
+from moorage.models.shown import PastStarts, plan_json, refused_json, templates_json
 from moorage.models.templates import gallery
 from moorage.organizations.access import ProjectAccess, access_project, project_with
 from moorage.organizations.permissions import Permission
@@ -32,14 +33,14 @@ async def _lookups(request: Request) -> ModelLookups:
 TheLookups = Annotated[ModelLookups, Depends(_lookups)]
 
 
-@router.get("/templates")
+@router.get("/templates", summary="List model servers")
 async def list_templates(_: TheActor, session: TheSession, settings: TheSettings) -> Page[TemplateRead]:
-    """The servers that a model can be started with, the usual choice first."""
+    """Lists the templates of servers that a model can be started with, the usual choice first."""
     offers = await service.load_offers(session, settings.cpu_overcommit)
     return Page(items=templates_json(gallery(), offers))
 
 
-@router.post("/projects/{project_id}/models/resolve")
+@router.post("/projects/{project_id}/models/resolve", summary="Look up a model")
 async def resolve_model(
     body: ModelWish,
     access: Managed,
@@ -48,7 +49,9 @@ async def resolve_model(
     clock: TheClock,
     lookups: TheLookups,
 ) -> ModelPlanRead:
-    """Asks the hub what the model is, and works out what it needs; nothing is made, kept or charged."""
+    """Asks the model hub what the model is and works out which server, how much memory and which instance
+    types it needs. Where it cannot run, `ok` is false and `reason` says why. Nothing is created or charged.
+    """
     reference = service.parsed(body.model)
     offers = await service.load_offers(session, settings.cpu_overcommit)
     # The hub may take its time; nobody waits for our connection meanwhile.
@@ -56,12 +59,15 @@ async def resolve_model(
     try:
         hub = _hub(settings.model_hub)
         facts = await lookups.facts(access.actor.shares_as, hub, reference, body.hub_token, body.file, clock)
-        return plan_json(service.choose(facts, body, offers, hub), offers, hub, largest_cache_gib(settings))
+        choice = service.choose(facts, body, offers, hub)
+        organization_id = access.project.organization_id
+        past = PastStarts(organization_id, await known_to(session, organization_id))
+        return plan_json(choice, offers, hub, past, largest_cache_gib(settings))
     except (ModelError, UnavailableError, ConflictError) as exc:
         return refused_json(exc.code, exc.message)
 
 
-@router.post("/projects/{project_id}/models/deploy", status_code=201)
+@router.post("/projects/{project_id}/models/deploy", summary="Deploy a model", status_code=201)
 @takes_body(MOST_SETTINGS_BYTES)
 async def deploy_model(
     body: ModelDeploy,
@@ -73,7 +79,8 @@ async def deploy_model(
     lookups: TheLookups,
     response: Response,
 ) -> Container:
-    """A container that serves the model. Where it does not fit, nothing is made and nothing held: 422 `model_does_not_fit`."""
+    """Creates a container that serves the model, and starts it. Where the model does not fit, Moorage creates
+    and holds nothing."""
     reference = service.parsed(body.model)
     offers = await service.load_offers(session, settings.cpu_overcommit)
     await session.commit()

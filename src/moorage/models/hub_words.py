@@ -28,12 +28,12 @@ class HubWords:
 
     def not_found(self) -> ModelError:
         hint = (
-            "a hub says the same of a private model that the token may not read"
+            "or it is private, and the token may not read it"
             if self._has_token
             else "a private model needs a token that may read it"
         )
         return ModelError(
-            f"{self.host} knows no model {self._model.repository}. Check how it is spelled; {hint}.",
+            f"{self.host} knows no model {self._model.repository}. Check the spelling; {hint}.",
             code="model_not_found",
         )
 
@@ -51,7 +51,7 @@ class HubWords:
         then = (
             "with the account that the token belongs to, then try again."
             if self._has_token
-            else "and give a token of that account."
+            else "and give a token of the account that accepted it."
         )
         return ModelError(f"{first} {then}", code="model_gated")
 

@@ -18,6 +18,7 @@ from moorage.models.shape import (
     size,
     size_or,
     text_config,
+    word,
 )
 from moorage.models.tally import Tally
 
@@ -82,7 +83,7 @@ _DECODERS: Mapping[str, Decoder] = {
 
 def count_parameters(config: Config) -> ParameterCount:
     """Raises `UnknownShapeError` for a family that is not known, and where a size is missing."""
-    model_type = str(config.get("model_type") or "")[:64]
+    model_type = word(config, "model_type")[:64]
     counted = _FAMILIES.get(model_type)
     if counted is None and model_type in _DECODERS:
         counted = _decoder

@@ -176,7 +176,8 @@ def _template(
     if wish.template is not None and find_template(wish.template) is None:
         names = ", ".join(one.name for one in gallery())
         raise NotUsableError(
-            "template_not_found", f"was to be served by a template that is not here; there are {names}"
+            "template_not_found",
+            f"cannot be served by {wish.template}: there is no such template. There are {names}",
         )
     able = [one for one in serving if precision.name in one.precisions]
     if not able:
@@ -186,7 +187,9 @@ def _template(
     chosen = next((one for one in able if one.name == wish.template), None) if wish.template else able[0]
     if chosen is None:
         names = ", ".join(one.name for one in able)
-        raise NotUsableError("template_does_not_serve", f"is not served by {wish.template}; {names} would")
+        raise NotUsableError(
+            "template_does_not_serve", f"cannot be served by {wish.template}; choose {names}"
+        )
     return chosen, tuple(one for one in able if one != chosen)
 
 
@@ -249,7 +252,7 @@ def _active(facts: ModelFacts, count: ParameterCount) -> int | None:
 def _file_bytes(facts: ModelFacts) -> int:
     if facts.download_bytes is None:
         raise NotUsableError(
-            "size_unknown", "has files whose size the hub does not say, so its memory cannot be reckoned"
+            "size_unknown", "has files whose size the hub does not say, so its memory cannot be worked out"
         )
     return facts.download_bytes
 
@@ -264,7 +267,7 @@ def _shape(facts: ModelFacts, template: Template) -> Shape | None:
             return None
         raise NotUsableError(
             "unknown_architecture",
-            f"{exc}, so the memory of its context cannot be reckoned. Deploy it with an image of your own",
+            f"{exc}, so the memory of its context cannot be worked out. Deploy it with an image of your own",
         ) from exc
 
 
@@ -272,7 +275,7 @@ def _load(wish: Wish, template: Template, shape: Shape | None) -> RequestLoad:
     longest = shape.longest_context if shape is not None else None
     if wish.context_tokens is not None and longest is not None and wish.context_tokens > longest:
         raise NotUsableError(
-            "context_too_long", f"reads {longest:,} tokens at most, not {wish.context_tokens:,}"
+            "context_too_long", f"reads at most {longest:,} tokens, not {wish.context_tokens:,}"
         )
     usual = min(USUAL_CONTEXT, longest or USUAL_CONTEXT)
     return RequestLoad(wish.context_tokens or usual, wish.requests or template.default_requests)

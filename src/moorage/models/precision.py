@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from moorage.models.parameters import ParameterCount
-from moorage.models.shape import Config, text_config
+from moorage.models.shape import Config, text_config, word
 
 BYTES_BY_TENSOR_TYPE: Mapping[str, float] = {
     "F64": 8,
@@ -122,7 +122,7 @@ def _float_name(config: Config, tensor_types: Mapping[str, int] | None) -> str:
 
 
 def _quantized(quantization: Config, plain_bytes: float) -> Precision:
-    method = str(quantization.get("quant_method") or "").lower()
+    method = word(quantization, "quant_method")[:64].lower()
     bits = _number(quantization, 4, "bits", "w_bit", "wbits")
     group = _number(quantization, _USUAL_GROUP, "group_size", "q_group_size")
     if method == "awq":
@@ -141,7 +141,9 @@ def _quantized(quantization: Config, plain_bytes: float) -> Precision:
     if method == "compressed-tensors":
         return _compressed(quantization, plain_bytes)
     if method == "modelopt":
-        fp4 = "FP4" in str(quantization.get("quant_algo") or quantization.get("quantization"))
+        nested = quantization.get("quantization")
+        where = nested if isinstance(nested, Mapping) else quantization
+        fp4 = "FP4" in (word(quantization, "quant_algo") or word(where, "quant_algo", "quantization"))
         return Precision("nvfp4", 4, 16, 8) if fp4 else Precision("fp8", 8)
     # Somebody else's text: it is repeated only where it is a name.
     name = method if re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,39}", method) else "something"

@@ -40,6 +40,8 @@ class ModelDeploy(ModelWish):
     """Beside what the template sets, and before it where both name a variable."""
     sleep_after_s: int | None = Field(default=None, ge=SHORTEST_IDLENESS_S, le=LONGEST_IDLENESS_S)
     """So long without a request, and it sleeps and costs nothing; None: never."""
+    accept_exposure: bool = False
+    """With the infrastructure `community` or `any`: that whoever owns the machine can read what runs there is known, and may be."""
     cache: CacheSettings | None = None
     """By default one in which its weights, and what is compiled of them, have room; null: none."""
 
@@ -64,6 +66,21 @@ class ServerSettingsRead(BaseModel):
     health_timeout_s: int
     api_path: ApiPath
     env: dict[str, str]
+
+
+class StartRead(BaseModel):
+    """How long it takes until the first answer, as earlier starts here took; null: nobody has measured that yet."""
+
+    image_bytes_per_s: int | None
+    """At which images come to such machines, unpacked; layers that are there take no time."""
+    download_s: int | None
+    """For the weights, into an empty cache."""
+    load_s: int | None
+    """From the last byte until it answers, compiling included: of this server with weights of this size on this instance type."""
+    again_s: int | None
+    """For all of a later start on a machine that has its cache."""
+    own: bool
+    """False where a rate is that of other organizations on the same infrastructure, because this one has none yet."""
 
 
 class FitRead(BaseModel):
@@ -92,6 +109,8 @@ class FitRead(BaseModel):
     capacity: int
     """How many there could be if nothing else ran."""
     settings: ServerSettingsRead | None
+    """On this type, where it fits."""
+    start: StartRead | None
     """On this type, where it fits."""
 
 

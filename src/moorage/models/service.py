@@ -115,6 +115,7 @@ def container_of(
         api_path=ApiPath(settings.api_path),
         # As it was said: a type of another infrastructure is refused by whoever makes the container.
         infrastructure=wish.infrastructure,
+        accept_exposure=wish.accept_exposure,
         sleep_after_s=wish.sleep_after_s,
         cache=wish.cache if "cache" in wish.model_fields_set else cache_for(choice.plan, largest_cache_gib),
     )
@@ -172,9 +173,9 @@ def nothing_fits(choice: Choice) -> str:
     if elsewhere is not None:
         instance_type, shorter = elsewhere.instance_type, shorter_context(choice.allowed)
         return (
-            f"{demand.model} fits on no instance type of the infrastructure {choice.infrastructure!r}."
+            f"{demand.model} fits on no instance type with infrastructure {choice.infrastructure!r}."
             f"{f' {shorter}' if shorter is not None else ''} "
-            f"It fits on {instance_type.name}, if infrastructure is to be {instance_type.infrastructure!r}."
+            f"It fits on {instance_type.name}, with infrastructure {instance_type.infrastructure!r}."
         )
     closest = max(
         (one for one in choice.allowed if one.free_bytes is not None),

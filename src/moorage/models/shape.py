@@ -100,7 +100,7 @@ def text_config(config: Config) -> Config:
 
 def read_shape(config: Config) -> Shape:
     text = text_config(config)
-    model_type = str(text.get("model_type") or config.get("model_type") or "")[:64]
+    model_type = (word(text, "model_type") or word(config, "model_type"))[:64]
     if text is not config:
         text = {**_LEFT_OUT.get(model_type, {}), **text}
     layers = layers_of(text, *_LAYERS)
@@ -135,6 +135,11 @@ def size(config: Config, *names: str) -> int:
             raise UnknownShapeError(f"has a {name} that is not a size")
         return value
     raise UnknownShapeError(f"does not say its {names[0]}")
+
+
+def word(config: Config, *names: str) -> str:
+    """Of text alone: what else stands in its place may be as long as the file, and takes as long to be written out."""
+    return next((value for name in names if isinstance(value := config.get(name), str) and value), "")
 
 
 def layers_of(config: Config, *names: str) -> int:

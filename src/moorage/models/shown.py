@@ -1,8 +1,10 @@
 """Plans and templates as the API answers them."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from moorage.catalog.capacity import InstanceType
+from moorage.containers.start_times.measuring import PastStep
 from moorage.models.fitting import Fit
 from moorage.models.memory import Memory, context_bytes_per_request, in_words, memory_of
 from moorage.models.planning import ModelPlan, settings_for
@@ -12,17 +14,28 @@ from moorage.models.schemas import (
     ModelPlanRead,
     ModelRead,
     ServerSettingsRead,
+    StartRead,
     TemplateRead,
     TemplateSummary,
 )
 from moorage.models.service import Choice, Offers, cache_for, cheapest_for, nothing_fits
+from moorage.models.start_estimate import estimate
 from moorage.models.templates import Template
 
 _MOST_TAGS = 50
 """Real repositories have thirty or so; another may have as many files as an answer of megabytes."""
 
 
-def plan_json(choice: Choice, offers: Offers, hub: str, largest_cache_gib: int = 0) -> ModelPlanRead:
+@dataclass(frozen=True)
+class PastStarts:
+    organization_id: str
+    """Of whoever asks."""
+    steps: Sequence[PastStep]
+
+
+def plan_json(
+    choice: Choice, offers: Offers, hub: str, past: PastStarts, largest_cache_gib: int = 0
+) -> ModelPlanRead:
     found, best = choice.plan, choice.best
     memory = memory_of(found.weights.gpu_bytes, found.shape, found.load, found.template.server_memory)
     keeps_context = found.shape is not None and found.template.reserves_context
@@ -50,7 +63,7 @@ def plan_json(choice: Choice, offers: Offers, hub: str, largest_cache_gib: int =
         requests_at_once=found.load.requests,
         context_bytes_per_request=of_request,
         memory=_memory_json(memory),
-        instance_types=[_fit_json(one, choice, offers, hub) for one in choice.fits],
+        instance_types=[_fit_json(one, choice, offers, hub, past) for one in choice.fits],
         instance_type=best.instance_type.name if best is not None else None,
         settings=_settings_on(best, choice, offers, hub) if best is not None else None,
         cache=cache_for(found, largest_cache_gib),
@@ -108,9 +121,10 @@ def _model_json(found: ModelPlan) -> ModelRead:
     )
 
 
-def _fit_json(one: Fit, choice: Choice, offers: Offers, hub: str) -> FitRead:
+def _fit_json(one: Fit, choice: Choice, offers: Offers, hub: str, past: PastStarts) -> FitRead:
     instance_type = one.instance_type
     free = offers.free(instance_type)
+    settings = _settings_on(one, choice, offers, hub) if one.fits else None
     return FitRead(
         instance_type=instance_type.name,
         gpu_model=instance_type.gpu_model,
@@ -128,8 +142,31 @@ def _fit_json(one: Fit, choice: Choice, offers: Offers, hub: str) -> FitRead:
         available=free > 0,
         free=free,
         capacity=offers.capacity(instance_type),
-        settings=_settings_on(one, choice, offers, hub) if one.fits else None,
+        settings=settings,
+        start=_start_json(instance_type, settings.image, choice, past) if settings is not None else None,
     )
+
+
+def _start_json(instance_type: InstanceType, image: str, choice: Choice, past: PastStarts) -> StartRead:
+    found = estimate(
+        past.steps,
+        past.organization_id,
+        infrastructure=instance_type.infrastructure,
+        instance_type=instance_type.name,
+        image=image,
+        download_bytes=choice.plan.demand.download_bytes,
+    )
+    return StartRead(
+        image_bytes_per_s=found.image_bytes_per_s,
+        download_s=_whole(found.download_s),
+        load_s=_whole(found.load_s),
+        again_s=_whole(found.again_s),
+        own=found.own,
+    )
+
+
+def _whole(seconds: float | None) -> int | None:
+    return max(1, round(seconds)) if seconds is not None else None
 
 
 def _memory_json(memory: Memory) -> MemoryRead:

@@ -126,10 +126,12 @@ def _docker_engine(settings: NodeSettings, pulls: PullProxy) -> DockerEngine:
         pulls=pulls,
         host=HostReader(
             wanted=settings.gpu_handover,
-            sandbox=settings.container_runtime,
+            sandbox=None if settings.unsandboxed_gpus else settings.container_runtime,
             is_local=settings.docker_host.startswith(UNIX_PREFIX),
         ),
         published_on=settings.address,
+        unsandboxed_gpus=settings.unsandboxed_gpus,
+        mail_closed=settings.lent,
     )
 
 

@@ -29,9 +29,11 @@ from moorage.engines.remote.messages import (
     argument_types,
     failure_of,
 )
+from moorage.engines.remote.proofs import ANSWER_FOR, PROVE, ProofOrder, ProofQuestion
 from moorage.kit.clock import Clock
 from moorage.kit.errors import EngineError
 from moorage.node.hints import KeptHints
+from moorage.node.proofs import Proofs
 from moorage.outbound.pulls.ticket import PULL_FOLDER
 
 log = structlog.get_logger()
@@ -55,6 +57,7 @@ class NodeServer:
 
     def __post_init__(self) -> None:
         self.hints = KeptHints(self.clock)
+        self.proofs = Proofs()
 
     def application(self) -> web.Application:
         application = web.Application(
@@ -65,6 +68,8 @@ class NodeServer:
         application.router.add_post(f"{PATH}ensure_image", self._ensure_image)
         application.router.add_post(f"{PATH}logs", self._logs)
         application.router.add_post(f"{PATH}watch", self._watch)
+        application.router.add_post(f"{PATH}{PROVE}", self._prove)
+        application.router.add_post(f"{PATH}{ANSWER_FOR}", self._answer_for)
         application.cleanup_ctx.append(self._keeping_hints)
         return application
 
@@ -83,6 +88,9 @@ class NodeServer:
     def _answering(self, call: str) -> _Handler:
         async def answer(request: web.Request) -> web.StreamResponse:
             arguments = await _arguments(request, argument_types(call))
+            if call == "start":
+                # What a proof has filled is free as far as anybody who places replicas knows, and this one needs it.
+                await self.proofs.give_way()
             return web.Response(body=await self._outcome(getattr(self.engine, call)(**arguments)))
 
         return answer
@@ -98,6 +106,14 @@ class NodeServer:
     async def _watch(self, request: web.Request) -> web.StreamResponse:
         arguments = await _arguments(request, {"position": HintPosition | None})
         return await _send(request, self._told(arguments["position"]))
+
+    async def _prove(self, request: web.Request) -> web.StreamResponse:
+        arguments = await _arguments(request, {"order": ProofOrder})
+        return web.Response(body=await self._outcome(self.proofs.begin(arguments["order"])))
+
+    async def _answer_for(self, request: web.Request) -> web.StreamResponse:
+        arguments = await _arguments(request, {"question": ProofQuestion})
+        return web.Response(body=await self._outcome(self.proofs.answer(arguments["question"])))
 
     def _redeemed(self, wanted: ImageRequest) -> ImageRequest:
         """This machine pulls tickets of Moorage's pull proxy, and nothing that has another name."""
@@ -167,6 +183,7 @@ class NodeServer:
     async def _keeping_hints(self, application: web.Application) -> AsyncIterator[None]:
         keeping = asyncio.create_task(self.hints.keep(self.engine))
         yield
+        await self.proofs.close()
         keeping.cancel()
         await asyncio.gather(keeping, return_exceptions=True)
 

@@ -2,11 +2,12 @@
 
 import tomllib
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from moorage.engines.docker.daemon import SYSTEM_HOST
+from moorage.engines.sandboxes import is_sandbox
 from moorage.kit.errors import SettingsError
 from moorage.kit.ids import InstallationId
 
@@ -30,6 +31,10 @@ class NodeSettings(BaseModel):
 
     docker_host: str = SYSTEM_HOST
     container_runtime: str | None = Field(default=None, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")
+    lent: bool = False
+    """To an installation of somebody else's, whose tenants are strangers here: containers run in a sandbox, always."""
+    unsandboxed_gpus: bool = False
+    """But those that use a GPU do not: the installation's operator allows it, and whoever lends this machine was told."""
     gpu_handover: Literal["auto", "runtime", "cdi", "direct"] = "auto"
     isolation: Literal["required", "waived"] = "required"
     replica_ports: tuple[int, int] = (20000, 29999)
@@ -37,6 +42,14 @@ class NodeSettings(BaseModel):
     max_image_bytes: int = Field(default=100 * 2**30, ge=2**20)
     pulls_per_organization: int = Field(default=3, ge=1)
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+    @model_validator(mode="after")
+    def _in_a_sandbox(self) -> Self:
+        if self.lent and not is_sandbox(self.container_runtime):
+            raise ValueError("container_runtime must be a sandbox (runsc) on a machine that is lent")
+        if self.lent and self.isolation != "required":
+            raise ValueError("isolation must be required on a machine that is lent")
+        return self
 
 
 def load_node_settings(path: Path) -> NodeSettings:

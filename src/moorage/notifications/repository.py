@@ -22,10 +22,15 @@ TRIED_FOR = timedelta(days=3)
 _ERROR_LENGTH = 500
 
 
-async def queue_mail(session: AsyncSession, keyring: Keyring, *, to: str, subject: str, text: str) -> None:
+async def queue_mail(
+    session: AsyncSession, keyring: Keyring, *, to: str, subject: str, text: str, is_awaited: bool = False
+) -> None:
+    """`is_awaited`: somebody cannot go on without it, so it goes before all that are tried for the first time."""
     mail_id = new_mail_id()
     plain = json.dumps({"to": to, "subject": subject, "text": text}).encode()
-    session.add(MailRow(id=mail_id, sealed=keyring.encrypt(plain, _context(mail_id))))
+    try_at = func.now() - TRIED_FOR if is_awaited else func.now()
+    row = MailRow(id=mail_id, sealed=keyring.encrypt(plain, _context(mail_id)), next_try_at=try_at)
+    session.add(row)
     await notify(session, MAILS)
 
 

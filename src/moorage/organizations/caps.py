@@ -30,6 +30,20 @@ ORGANIZATIONS = Cap(
 PROJECTS = Cap("too_many_projects", "An organization", "projects", "Remove one first")
 API_KEYS = Cap("too_many_api_keys", "A project", "keys that work", "Revoke one first")
 CONTAINERS = Cap("too_many_containers", "A project", "containers", "Delete one first")
+MACHINES = Cap("too_many_machines", "An organization", "machines", "Remove one first")
+REMOVED_MACHINES = Cap(
+    "too_many_machines_removed",
+    "An organization",
+    "machines that it removed within a week",
+    "Lend the next one later",
+)
+TRANSFERS = Cap(
+    "too_many_top_ups",
+    "An organization",
+    "bank transfers that have not arrived",
+    "Pay with the reference of one of them",
+)
+CARD_PAGES = Cap("too_many_top_ups", "An organization", "open pages to pay at", "Pay at one of them")
 WEBHOOKS = Cap("too_many_webhooks", "An organization", "webhooks", "Remove one first")
 
 
@@ -43,7 +57,11 @@ async def require_room(
     """Whoever makes one of the same kind for the same owner waits until this transaction ends: two that are made at
     once must not both be the last."""
     await take_turn(session, f"{cap.code}:{owner_id}")
-    if await count(session, owner_id) >= most:
+    refuse_beyond(cap, await count(session, owner_id), most)
+
+
+def refuse_beyond(cap: Cap, there: int, most: int) -> None:
+    if there >= most:
         message = (
             f"{cap.whose} can have at most {most} {cap.what}. {cap.instead}, or ask the operator for more."
         )

@@ -26,6 +26,16 @@ class MemberRow(Base):
     joined_at: Mapped[CreatedAt]
 
 
+class PastMembershipRow(Base):
+    """Who left an organization, and when last: the owner of a machine does not stop being one's colleague by leaving for an hour."""
+
+    __tablename__ = "past_memberships"
+
+    organization_id: Mapped[str] = mapped_column(ForeignKey("organizations.id"), primary_key=True)
+    user_id: Mapped[str] = mapped_column(primary_key=True)
+    left_at: Mapped[CreatedAt]
+
+
 class ProjectRow(Base):
     __tablename__ = "projects"
     __table_args__ = (

@@ -14,27 +14,48 @@ class Role(StrEnum):
 
 class Permission(StrEnum):
     ORGANIZATION_VIEW = "organization.view"
+    """See the organization and its projects."""
     ORGANIZATION_EDIT = "organization.edit"
+    """Rename the organization, change its settings."""
     MEMBER_VIEW = "member.view"
+    """See members and open invitations."""
     MEMBER_MANAGE = "member.manage"
+    """Invite and remove members, change roles and projects."""
     AUDIT_VIEW = "audit.view"
+    """Read the audit log."""
     WEBHOOK_MANAGE = "webhook.manage"
+    """See, add, change and delete webhooks."""
     BILLING_VIEW = "billing.view"
+    """See the balance, usage, invoices and receipts."""
     BILLING_MANAGE = "billing.manage"
+    """Pay, save a card, set spending limits and automatic top-ups, change billing details."""
+    MACHINE_VIEW = "machine.view"
+    """See the machines that the organization lends."""
+    MACHINE_MANAGE = "machine.manage"
+    """Lend machines; pause, reclaim and withdraw them."""
     PROJECT_CREATE = "project.create"
+    """Create projects."""
     PROJECT_EDIT = "project.edit"
+    """Rename projects."""
     PROJECT_REMOVE = "project.remove"
+    """Delete projects."""
     PROJECT_VIEW = "project.view"
+    """See a project."""
     CONTAINER_VIEW = "container.view"
+    """See containers, their logs, metrics, requests and history."""
     CONTAINER_MANAGE = "container.manage"
+    """Create, change, start, stop, scale, update and delete containers."""
     API_KEY_VIEW = "api_key.view"
+    """See API keys, without their secrets."""
     API_KEY_MANAGE = "api_key.manage"
+    """Create, change, rotate and revoke API keys."""
 
 
 _USER = frozenset(
     {
         Permission.ORGANIZATION_VIEW,
         Permission.BILLING_VIEW,
+        Permission.MACHINE_VIEW,
         Permission.PROJECT_VIEW,
         Permission.CONTAINER_VIEW,
         Permission.CONTAINER_MANAGE,
@@ -51,24 +72,3 @@ TABLE: dict[Role, frozenset[Permission]] = {
 
 def allows(role: Role, permission: Permission) -> bool:
     return permission in TABLE[role]
-
-
-def printed_table() -> str:
-    """The table as `docs/permissions.md` has it; a test compares them."""
-    lines = [
-        "# Who may do what",
-        "",
-        "Printed from `organizations/permissions.py`. A `user` has these rights in the projects they joined, an `admin`",
-        "in all of the organization's. An API key with scope `manage` is a `user` of its one project.",
-        "",
-        f"| permission | {' | '.join(Role)} |",
-        f"|---|{'---|' * len(Role)}",
-    ]
-    for permission in Permission:
-        marks = " | ".join("✓" if allows(role, permission) else "–" for role in Role)
-        lines.append(f"| `{permission}` | {marks} |")
-    return "\n".join(lines) + "\n"
-
-
-if __name__ == "__main__":
-    print(printed_table(), end="")

@@ -5,7 +5,7 @@ when to ask (a NOTIFY, the moment the next object is due, or a timer in case a h
 run at once. An object that fails is postponed by its reconciler, with backoff, and the others go on. Losing
 the lease cancels everything under way: the next leader starts from what is in Postgres and in the engine.
 
-To add a reconciler: implement `Reconciler`, list it in `entrypoints/controller.py`. Nothing else.
+To add a reconciler: implement `Reconciler`, list it in `entrypoints/reconcilers.py`. Nothing else.
 """
 
 import asyncio

@@ -1,6 +1,7 @@
 """Runs what a leader watches beside its passes. One that fails begins again by itself, in nobody's way."""
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 
 import structlog
@@ -13,6 +14,32 @@ log = structlog.get_logger()
 PAUSE_AFTER_FAILURE_S = 1.0
 
 Watches = Mapping[str, Callable[[], Awaitable[None]]]
+
+
+class Pauses:
+    """Between the rounds of watches, by name: each pause ends when its time is over, or when somebody cuts it short."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._cut_short: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
+
+    def begin_round(self, name: str) -> None:
+        """From here on, whoever cuts the pause short wants another round."""
+        self._cut_short[name].clear()
+
+    def cut_short(self, name: str) -> None:
+        self._cut_short[name].set()
+
+    async def rest(self, name: str, for_s: float) -> None:
+        waits = [
+            asyncio.ensure_future(self._cut_short[name].wait()),
+            asyncio.ensure_future(self._clock.sleep(for_s)),
+        ]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
 
 
 async def run_watches(watches: Watches, clock: Clock) -> None:

@@ -52,6 +52,22 @@ async def mail_queue(session: AsyncSession) -> Queue:
     return await _queue(session, MailRow)
 
 
+@dataclass(frozen=True)
+class Mails:
+    """What became of them, of those that are still kept."""
+
+    waiting: int
+    last_error: str | None
+    """Of the one that waits longest, where it was refused."""
+    last_sent_at: datetime | None
+
+
+async def mails(session: AsyncSession) -> Mails:
+    queue = await mail_queue(session)
+    last_sent_at = (await session.execute(select(func.max(MailRow.sent_at)))).scalar_one()
+    return Mails(queue.waiting, queue.last_error, last_sent_at)
+
+
 async def webhook_queue(session: AsyncSession) -> Queue:
     return await _queue(session, DeliveryRow)
 

@@ -2,7 +2,7 @@
 
 The kernel's WireGuard where it has one, else `wireguard-go`, which runs in a session of its own like our other daemons
 and is adopted by the next start. `ensure` compares and changes what differs, as often as anybody likes: it is how the
-end comes to be, how peers come and go, and how it is mended.
+end comes to be, how peers come and go, and how it is repaired.
 """
 
 import asyncio

@@ -11,7 +11,9 @@ the webhook is switched off, with the reason in the organization's audit log.
 import asyncio
 import json
 import ssl
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import structlog
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -27,6 +29,7 @@ from moorage.reconcile.driver import Due
 from moorage.reconcile.lease import Lease
 from moorage.webhooks import repository
 from moorage.webhooks.channels import WEBHOOKS
+from moorage.webhooks.chat import chat_text
 from moorage.webhooks.models import WebhookRow
 from moorage.webhooks.repository import Waiting
 from moorage.webhooks.schedule import pause_after
@@ -100,6 +103,13 @@ class WebhookDelivery:
             await lease.guard(session)
             await _record(session, waiting, outcome)
 
+    def _page_of(self, data: Mapping[str, Any]) -> str | None:
+        """Where the console shows it; without an address of its own, the installation has none to give to others."""
+        project_id, container_id = data.get("project_id"), data.get("container_id")
+        if self.settings.public_url is None or not project_id or not container_id:
+            return None
+        return f"{self.settings.api_base_url}/projects/{project_id}/containers/{container_id}"
+
     async def postpone(self, key: str, error: Exception, lease: Lease) -> None:
         async with self.database.transaction() as session:
             await lease.guard(session)
@@ -112,6 +122,9 @@ class WebhookDelivery:
         webhook, delivery = waiting.webhook, waiting.delivery
         secret = self.keyring.decrypt(webhook.sealed_secret, secret_context(webhook.id)).decode()
         message = {"timestamp": delivery.created_at.isoformat(), **delivery.payload}
+        if webhook.format == "chat":
+            link = self._page_of(delivery.payload["data"])
+            message = {"text": chat_text(delivery.event, delivery.payload["data"], waiting.names, link)}
         body = json.dumps(message, separators=(",", ":"), ensure_ascii=False).encode()
         headers = signed_headers(secret, delivery.id, waiting.now_epoch_s, body)
         try:

@@ -16,45 +16,54 @@ Manager = Annotated[OrganizationAccess, Depends(organization_with(Permission.WEB
 Paging = Annotated[PageRequest, Depends(page_request)]
 
 
-@router.get("/organizations/{organization_id}/webhooks")
+@router.get("/organizations/{organization_id}/webhooks", summary="List webhooks")
 async def list_webhooks(access: Manager, session: TheSession, paging: Paging) -> Page[Webhook]:
+    """Lists the addresses that receive the organization's events."""
     rows = await repository.list_webhooks(session, access.organization.id, paging)
     return page_of([_shown(row) for row in rows], paging, lambda item: Position(item.created_at, item.id))
 
 
-@router.post("/organizations/{organization_id}/webhooks", status_code=201)
+@router.post("/organizations/{organization_id}/webhooks", summary="Create a webhook", status_code=201)
 async def create_webhook(
     body: WebhookCreate, access: Manager, session: TheSession, keyring: TheKeyring, settings: TheSettings
 ) -> NewWebhook:
-    """Everything that happens to containers and in the organization is sent there, signed; choose with `events`."""
+    """Moorage sends what happens to containers and in the organization to this address, signed with the
+    `secret` of the answer, which is shown once. `events` selects what is sent, `format` whether to a program or to
+    a chat."""
     row, secret = await service.create_webhook(session, keyring, settings, access, body)
     return NewWebhook(**_shown(row).model_dump(), secret=secret)
 
 
-@router.patch("/organizations/{organization_id}/webhooks/{webhook_id}")
+@router.patch("/organizations/{organization_id}/webhooks/{webhook_id}", summary="Change a webhook")
 async def edit_webhook(
     webhook_id: str, body: WebhookPatch, access: Manager, session: TheSession, settings: TheSettings
 ) -> Webhook:
+    """Changes its address or its events, or switches it on or off. Events from now on follow the change."""
     return _shown(await service.edit_webhook(session, settings, access, webhook_id, body))
 
 
-@router.delete("/organizations/{organization_id}/webhooks/{webhook_id}", status_code=204)
+@router.delete(
+    "/organizations/{organization_id}/webhooks/{webhook_id}", summary="Delete a webhook", status_code=204
+)
 async def remove_webhook(webhook_id: str, access: Manager, session: TheSession) -> None:
+    """Moorage sends nothing more to it and forgets its deliveries."""
     await service.remove_webhook(session, access, webhook_id)
 
 
-@router.post("/organizations/{organization_id}/webhooks/{webhook_id}/test", status_code=202)
+@router.post(
+    "/organizations/{organization_id}/webhooks/{webhook_id}/test", summary="Test a webhook", status_code=202
+)
 async def test_webhook(webhook_id: str, access: Manager, session: TheSession) -> Delivery:
-    """Sends a `webhook.test` event; how it went is in the deliveries a moment later."""
+    """Sends a `webhook.test` event. The deliveries show a moment later how it went."""
     row = await service.send_test(session, access, webhook_id)
     return Delivery.model_validate(row, from_attributes=True)
 
 
-@router.get("/organizations/{organization_id}/webhooks/{webhook_id}/deliveries")
+@router.get("/organizations/{organization_id}/webhooks/{webhook_id}/deliveries", summary="List deliveries")
 async def list_deliveries(
     webhook_id: str, access: Manager, session: TheSession, paging: Paging
 ) -> Page[Delivery]:
-    """Of the last seven days, newest first."""
+    """Lists what Moorage sent to the webhook in the last seven days, newest first, with each answer."""
     if await repository.find_webhook(session, access.organization.id, webhook_id) is None:
         raise NotFoundError("There is no such webhook.")
     rows = await repository.list_deliveries(session, webhook_id, paging)
@@ -67,6 +76,7 @@ def _shown(row: WebhookRow) -> Webhook:
         id=row.id,
         url=row.url,
         events=row.events,
+        format="chat" if row.format == "chat" else "event",
         enabled=row.disabled_at is None,
         disabled_reason=row.disabled_reason,
         created_by=row.created_by,

@@ -1,7 +1,7 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ForeignKey, Index, func, text
+from sqlalchemy import CheckConstraint, ForeignKey, Index, func, text
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 from sqlalchemy.types import String
@@ -13,13 +13,18 @@ class WebhookRow(Base):
     """Where an organization wants to hear of what happens in it."""
 
     __tablename__ = "webhooks"
-    __table_args__ = (Index("ix_webhooks_organization_id", "organization_id"),)
+    __table_args__ = (
+        Index("ix_webhooks_organization_id", "organization_id"),
+        CheckConstraint("format IN ('event', 'chat')", name="format"),
+    )
 
     id: Mapped[str] = mapped_column(primary_key=True)
     organization_id: Mapped[str] = mapped_column(ForeignKey("organizations.id"))
     url: Mapped[str]
     events: Mapped[list[str]] = mapped_column(ARRAY(String))
     """Names such as `member.remove`, or all that begin alike: `container.*`, `*`."""
+    format: Mapped[str] = mapped_column(server_default="event")
+    """`event`: the signed event, for a program. `chat`: a sentence, for people."""
     sealed_secret: Mapped[bytes]
     created_by: Mapped[str]
     created_at: Mapped[CreatedAt]

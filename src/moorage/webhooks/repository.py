@@ -1,4 +1,4 @@
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -7,13 +7,15 @@ from sqlalchemy import ColumnElement, and_, delete, exists, func, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
+from moorage.containers.models import ContainerRow
 from moorage.identity.users.models import UserRow
 from moorage.kit.database import notify
 from moorage.kit.ids import new_webhook_message_id
 from moorage.kit.pagination import PageRequest
-from moorage.organizations.models import MemberRow
+from moorage.organizations.models import MemberRow, ProjectRow
 from moorage.organizations.permissions import Role
 from moorage.webhooks.channels import WEBHOOKS
+from moorage.webhooks.chat import Names
 from moorage.webhooks.models import DeliveryRow, WebhookRow
 
 KEPT = timedelta(days=7)
@@ -36,6 +38,8 @@ class Waiting:
     now_epoch_s: int
     maker_lost_the_right: bool
     """Whoever made it is no longer an admin of the organization."""
+    names: Names
+    """What its ids are called, where people are told of it."""
 
 
 async def count_webhooks(session: AsyncSession, organization_id: str) -> int:
@@ -133,7 +137,21 @@ async def next_delivery(session: AsyncSession, webhook_id: str) -> Waiting | Non
         .limit(1)
     )
     found = (await session.execute(query)).one_or_none()
-    return Waiting(found[0], found[1], int(found[2]), found[3]) if found is not None else None
+    if found is None:
+        return None
+    webhook, delivery, now_epoch_s, maker_lost_the_right = found
+    names = await _names(session, delivery.payload["data"]) if webhook.format == "chat" else Names()
+    return Waiting(webhook, delivery, int(now_epoch_s), maker_lost_the_right, names)
+
+
+async def _names(session: AsyncSession, data: Mapping[str, Any]) -> Names:
+    """As they are now. An id that is nobody's any more has no name."""
+    queries = {
+        "project": select(ProjectRow.name).where(ProjectRow.id == data.get("project_id")),
+        "container": select(ContainerRow.name).where(ContainerRow.id == data.get("container_id")),
+        "actor": select(UserRow.email).where(UserRow.id == data.get("actor")),
+    }
+    return Names(**{name: (await session.execute(query)).scalar() for name, query in queries.items()})
 
 
 async def lock_webhook(session: AsyncSession, webhook_id: str) -> WebhookRow | None:

@@ -13,7 +13,7 @@ PAUSES = (
     timedelta(hours=20),
     timedelta(hours=24),
 )
-"""After the first try, the second, … In all about three days: long enough to mend a receiver over a weekend."""
+"""After the first try, the second, … In all about three days: long enough to fix a receiver over a weekend."""
 
 
 def pause_after(tries: int) -> timedelta | None:

@@ -42,6 +42,7 @@ async def create_webhook(
         organization_id=access.organization.id,
         url=body.url,
         events=sorted(set(body.events)),
+        format=body.format,
         sealed_secret=keyring.encrypt(secret.encode(), secret_context(webhook_id)),
         created_by=access.actor.user_id,
     )

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from moorage.containers import plan
+from moorage.containers.planning import life, next_look
 from moorage.entrypoints import fleet
 from tests.simulation.planted.bug import Bug, Patch, nothing
 
@@ -21,8 +21,9 @@ def _engines_stay(patch: Patch) -> None:
 
 def _silence_is_waited_for(patch: Patch) -> None:
     """Both ways: what a gateway does not reach is replaced as well, a little later."""
-    patch(plan, "LOST_AFTER", timedelta(days=1))
-    patch(plan, "REPLACE_AFTER", timedelta(days=1))
+    patch(life, "LOST_AFTER", timedelta(days=1))
+    patch(next_look, "LOST_AFTER", timedelta(days=1))
+    patch(life, "REPLACE_AFTER", timedelta(days=1))
 
 
 BUGS: tuple[Bug, ...] = (

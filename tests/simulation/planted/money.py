@@ -18,12 +18,15 @@ from tests.simulation.planted.bug import Bug, Patch, nothing, nothing_slowly, re
 
 
 def _what_is_bought_stays_held(patch: Patch) -> None:
-    change = "held_microusd = held_microusd - spent.total", "held_microusd = held_microusd"
+    change = (
+        "held_microusd = credit_accounts.held_microusd - spent.held",
+        "held_microusd = credit_accounts.held_microusd",
+    )
     patch(hours_repository, "_CAPTURE", rewritten(hours_repository._CAPTURE, change))
 
 
 def _a_hold_is_spent_twice(patch: Patch) -> None:
-    change = "held_microusd = held_microusd - spent.total", "held_microusd = held_microusd - 2 * spent.total"
+    change = "credit_accounts.held_microusd - spent.held", "credit_accounts.held_microusd - 2 * spent.held"
     patch(hours_repository, "_CAPTURE", rewritten(hours_repository._CAPTURE, change))
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from sqlalchemy import text
 
-from moorage.containers import plan as planning
+from moorage.containers.planning import plan, shape
 from moorage.containers.reconciler import doubts, engine_calls, operations
 from moorage.containers.reconciler import reconciler as containers
 from moorage.containers.reconciler import repository as reconciler_repository
@@ -69,11 +69,11 @@ def _under_way_is_forgotten(patch: Patch) -> None:
 
 def _the_old_one_stays(patch: Patch) -> None:
     """Beside its successor."""
-    shape = planning._shape
+    honest = shape.shape
 
-    def kept(container: Any, seen: Any, now: Any) -> Any:
-        create, drains, hold = shape(container, seen, now)
-        wanted = planning._wanted_generation(container, seen)
+    def kept(container: Any, seen: Any, now: Any, *, proven: bool) -> Any:
+        create, drains, hold = honest(container, seen, now, proven=proven)
+        wanted = shape._wanted_generation(container, seen)
         old = {
             one.id
             for one in seen
@@ -81,7 +81,7 @@ def _the_old_one_stays(patch: Patch) -> None:
         }
         return create, {name: move for name, move in drains.items() if name not in old}, hold
 
-    patch(planning, "_shape", kept)
+    patch(plan, "shape", kept)
 
 
 def _doubt_never_ends(patch: Patch) -> None:

@@ -5,8 +5,8 @@ from typing import Any
 
 from moorage.autoscaling.sleep import reconciler as sleep_reconciler
 from moorage.billing.renewals import reconciler as renewals
-from moorage.containers import plan as planning
 from moorage.containers import service as containers_service
+from moorage.containers.planning import shape as planning
 from moorage.containers.reconciler import repository as reconciler_repository
 from moorage.containers.repository import lock_container
 from moorage.containers.sleep import service as sleep_service

@@ -12,20 +12,24 @@ router = APIRouter(tags=["billing"])
 Payer = Annotated[OrganizationAccess, Depends(organization_with(Permission.BILLING_MANAGE))]
 
 
-@router.get("/organizations/{organization_id}/billing/auto-top-up")
+@router.get("/organizations/{organization_id}/billing/auto-top-up", summary="Get automatic top-ups")
 async def get_auto_top_up(access: Payer, session: TheSession) -> AutoTopUp:
-    """Whether the saved card is charged when the credit gets low, and whether that works."""
+    """Returns whether Moorage charges the saved card when the credit gets low, and whether that works."""
     return await service.show(session, access.organization.id)
 
 
-@router.put("/organizations/{organization_id}/billing/auto-top-up")
+@router.put("/organizations/{organization_id}/billing/auto-top-up", summary="Set automatic top-ups")
 async def put_auto_top_up(body: AutoTopUpChange, access: Payer, session: TheSession) -> AutoTopUp:
-    """Switch it on, change it, or switch it on again after it was paused. Needs a saved card."""
+    """Switches them on, changes them, or switches them on again after a pause. They need a saved card."""
     await service.agree(session, access, body)
     return await service.show(session, access.organization.id)
 
 
-@router.delete("/organizations/{organization_id}/billing/auto-top-up", status_code=204)
+@router.delete(
+    "/organizations/{organization_id}/billing/auto-top-up",
+    summary="Switch automatic top-ups off",
+    status_code=204,
+)
 async def delete_auto_top_up(access: Payer, session: TheSession) -> None:
-    """Switch it off. The card stays saved."""
+    """Moorage charges the card no more by itself. The card stays saved."""
     await service.call_off(session, access.organization.id, access.actor.id)

@@ -20,6 +20,14 @@ async def add_payment(session: AsyncSession, row: CardPaymentRow) -> None:
     await session.refresh(row)
 
 
+async def count_open_pages(session: AsyncSession, organization_id: str) -> int:
+    """Whether one was closed is known when the provider was asked about it."""
+    row = CardPaymentRow
+    is_open = row.paid_at.is_(None) & row.failed_at.is_(None) & ~row.automatic
+    query = select(func.count()).where(row.organization_id == organization_id, is_open)
+    return (await session.execute(query)).scalar_one()
+
+
 async def lock_payment(session: AsyncSession, top_up_id: str) -> CardPaymentRow | None:
     """What happens to one payment happens one after the other."""
     query = select(CardPaymentRow).where(CardPaymentRow.id == top_up_id).with_for_update()

@@ -28,26 +28,29 @@ class CardPage(BaseModel):
     """Where the card is entered."""
 
 
-@router.get("/organizations/{organization_id}/billing/card")
+@router.get("/organizations/{organization_id}/billing/card", summary="Get the saved card")
 async def get_card(access: Payer, session: TheSession) -> SavedCard:
-    """What is known of the saved card. Its number is with the card payments' provider alone."""
+    """Returns what Moorage knows of the saved card. Only the payment provider has its number."""
     row = await find_saved_card(session, access.organization.id)
     return SavedCard.model_validate(row, from_attributes=True) if row is not None else SavedCard()
 
 
-@router.post("/organizations/{organization_id}/billing/card", status_code=201)
+@router.post("/organizations/{organization_id}/billing/card", summary="Save a card", status_code=201)
 async def save_card(
     access: Payer, session: TheSession, database: TheDatabase, provider: TheCardProvider
 ) -> CardPage:
-    """Nothing is charged. A card that is entered there takes the place of the one before."""
+    """Returns the provider's page where somebody enters a card. Moorage charges nothing. The new card
+    replaces the previous one."""
     await session.commit()  # nothing stays open while somebody else is asked
     return CardPage(checkout_url=await saved_service.begin_saving(database, provider, access))
 
 
-@router.delete("/organizations/{organization_id}/billing/card", status_code=204)
+@router.delete(
+    "/organizations/{organization_id}/billing/card", summary="Remove the saved card", status_code=204
+)
 async def remove_card(
     access: Payer, session: TheSession, database: TheDatabase, provider: TheCardProvider
 ) -> None:
-    """It is removed at the provider too, and automatic top-ups are switched off."""
+    """Removes the card here and at the provider, and switches automatic top-ups off."""
     await session.commit()
     await saved_service.forget(database, provider, access)

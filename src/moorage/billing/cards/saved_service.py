@@ -3,6 +3,7 @@
 from moorage.billing.auto_top_ups.service import call_off
 from moorage.billing.cards import repository
 from moorage.billing.cards.provider import CardProvider
+from moorage.billing.earnings.relations_repository import note_card
 from moorage.kit.database import Database, database_now
 from moorage.kit.ids import new_top_up_id
 from moorage.ledger.initial_credit_repository import give_for_card
@@ -40,6 +41,7 @@ async def look_again(database: Database, provider: CardProvider, customer_id: st
         await repository.write_card(session, customer_id, card, asked_at)
         if card is not None and card.fingerprint is not None:
             await give_for_card(session, organization_id, card.fingerprint)
+            await note_card(session, organization_id, card.fingerprint)
 
 
 async def forget(database: Database, provider: CardProvider, access: OrganizationAccess) -> None:

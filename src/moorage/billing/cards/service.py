@@ -14,6 +14,8 @@ from moorage.billing.cards.order import Order
 from moorage.billing.cards.provider import CardProvider, Checkout, Dispute, Facts, Page, Refund
 from moorage.billing.cards.recovery import recover
 from moorage.billing.cards.words import charged_mail
+from moorage.billing.earnings.relations_repository import note_card
+from moorage.billing.earnings.service import note_taken_back
 from moorage.billing.mails import tell_admins
 from moorage.billing.top_ups.service import check_amount
 from moorage.containers.activity import SYSTEM
@@ -29,8 +31,11 @@ from moorage.ledger.accounts import CARD, Kind, credit_of, receivable_of
 from moorage.ledger.initial_credit_repository import give_for_card
 from moorage.ledger.repository import Posting, booked_amounts, booked_keys, lock_available, post
 from moorage.organizations.audit.repository import record_audit
+from moorage.organizations.caps import CARD_PAGES, require_room
 from moorage.organizations.models import OrganizationRow
 
+MOST_OPEN_PAGES = 50
+"""Of an organization: the provider is asked about each for a day, and answers so many questions a second and no more."""
 Transactions = Callable[[], AbstractAsyncContextManager[AsyncSession]]
 """Each is one: a leader's begins with its lease."""
 
@@ -53,6 +58,7 @@ async def begin_payment(
         ask_at=func.now() + PAGE_LIVES,
     )
     async with database.transaction() as session:
+        await require_room(session, CARD_PAGES, organization.id, repository.count_open_pages, MOST_OPEN_PAGES)
         await repository.add_payment(session, row)
         record_audit(
             session,
@@ -137,6 +143,10 @@ async def book(session: AsyncSession, facts: Facts, keyring: Keyring, settings: 
         await _refund(session, row, refund)
     for dispute in facts.disputes:
         await _dispute(session, row, dispute)
+    await note_card(session, row.organization_id, facts.card_fingerprint)
+    taken_back = sum(one.amount_microusd for one in facts.refunds if not one.failed)
+    taken_back += sum(one.amount_microusd for one in facts.disputes if not one.won)
+    await note_taken_back(session, row.organization_id, f"card:{row.id}", taken_back)
 
 
 async def _has_new_dispute(session: AsyncSession, facts: Facts) -> bool:

@@ -1,4 +1,4 @@
-"""What an invoice or a receipt says. Pure.
+"""What an invoice, a receipt or a statement says. Pure.
 
 A document that was issued never changes: it is stored as it was, with the names and addresses of its day.
 """
@@ -15,6 +15,11 @@ class DocumentKind(StrEnum):
     """Of the hours that were bought in a calendar month (UTC)."""
     RECEIPT = "receipt"
     """Of one payment."""
+    STATEMENT = "statement"
+    """Of what an owner's machines earned in a calendar month."""
+
+
+_PREFIXES = {DocumentKind.INVOICE: "INV", DocumentKind.RECEIPT: "RCT", DocumentKind.STATEMENT: "STM"}
 
 
 @dataclass(frozen=True)
@@ -39,7 +44,7 @@ class Document:
     number: int | None
     """None: its month is not over yet."""
     dated: date
-    """The last day of an invoice's month, or the day of the payment."""
+    """The last day of an invoice's or a statement's month, or the day of the payment."""
     issued_at: datetime | None
     seller: Party
     buyer: Party
@@ -53,7 +58,7 @@ class Document:
     @property
     def name(self) -> str:
         """`INV-000007`. Numbers count up from 1 without a gap, each kind for itself."""
-        prefix = "INV" if self.kind is DocumentKind.INVOICE else "RCT"
+        prefix = _PREFIXES[self.kind]
         return f"{prefix}-{self.number:06d}" if self.number is not None else f"{prefix}-preliminary"
 
 

@@ -27,23 +27,24 @@ from moorage.organizations.permissions import Permission
 
 router = APIRouter(tags=["billing"])
 Payer = Annotated[OrganizationAccess, Depends(organization_with(Permission.BILLING_MANAGE))]
-_PDF: dict[int | str, dict[str, Any]] = {200: {"content": {"application/pdf": {}}}}
+PDF: dict[int | str, dict[str, Any]] = {200: {"content": {"application/pdf": {}}}}
 
 
-@router.get("/organizations/{organization_id}/billing/details")
+@router.get("/organizations/{organization_id}/billing/details", summary="Get billing details")
 async def get_details(access: Payer, session: TheSession) -> BillingDetails:
+    """Returns the name, address and tax id that documents are issued to."""
     return BillingDetails(**asdict(await repository.details_of(session, access.organization.id)))
 
 
-@router.patch("/organizations/{organization_id}/billing/details")
+@router.patch("/organizations/{organization_id}/billing/details", summary="Change billing details")
 async def change_details(body: BillingDetailsPatch, access: Payer, session: TheSession) -> BillingDetails:
-    """For documents that are issued from now on."""
+    """Documents issued from now on carry the new details; issued ones never change."""
     return BillingDetails(**asdict(await service.change_details(session, access, body)))
 
 
-@router.get("/organizations/{organization_id}/billing/invoices")
+@router.get("/organizations/{organization_id}/billing/invoices", summary="List invoices")
 async def list_invoices(access: Payer, session: TheSession) -> InvoiceList:
-    """One for each month in which hours were bought, newest first."""
+    """Lists one invoice for each month in which hours were bought, newest first."""
     organization_id = access.organization.id
     months = await repository.list_months(session, organization_id)
     subjects = [f"{one.month:%Y-%m}" for one in months]
@@ -63,29 +64,36 @@ async def list_invoices(access: Payer, session: TheSession) -> InvoiceList:
     return InvoiceList(items=items)
 
 
-@router.get("/organizations/{organization_id}/billing/invoices/{month}")
+@router.get("/organizations/{organization_id}/billing/invoices/{month}", summary="Get an invoice")
 async def get_invoice(
     month: str, access: Payer, session: TheSession, settings: TheSettings
 ) -> BillingDocument:
-    """Of a month such as `2026-11`. Once the month is over it has a number and never changes."""
-    return _shown(await service.invoice_of(session, settings, access.organization.id, _first_day(month)))
+    """Returns the invoice of a month such as `2026-11`. Once the month is over it has a number and never
+    changes."""
+    return shown_document(
+        await service.invoice_of(session, settings, access.organization.id, first_day(month))
+    )
 
 
 @router.get(
-    "/organizations/{organization_id}/billing/invoices/{month}/pdf", response_class=Response, responses=_PDF
+    "/organizations/{organization_id}/billing/invoices/{month}/pdf",
+    summary="Download an invoice",
+    response_class=Response,
+    responses=PDF,
 )
 async def get_invoice_pdf(
     month: str, access: Payer, session: TheSession, settings: TheSettings, jobs: TheJobs
 ) -> Response:
-    document = await service.invoice_of(session, settings, access.organization.id, _first_day(month))
-    return await _pdf(session, jobs, access.actor.shares_as, document)
+    """Returns the invoice of a month as a PDF file."""
+    document = await service.invoice_of(session, settings, access.organization.id, first_day(month))
+    return await pdf_response(session, jobs, access.actor.shares_as, document)
 
 
-@router.get("/organizations/{organization_id}/billing/receipts")
+@router.get("/organizations/{organization_id}/billing/receipts", summary="List receipts")
 async def list_receipts(
     access: Payer, session: TheSession, paging: Annotated[PageRequest, Depends(page_request)]
 ) -> Page[ReceiptSummary]:
-    """One for each payment, newest first."""
+    """Lists one receipt for each payment, newest first."""
     organization_id = access.organization.id
     payments = await repository.list_payments(session, organization_id, paging)
     subjects = [row.id for row, _ in payments]
@@ -103,33 +111,36 @@ async def list_receipts(
     return page_of(items, paging, lambda item: Position(item.at, item.id))
 
 
-@router.get("/organizations/{organization_id}/billing/receipts/{transaction_id}")
+@router.get("/organizations/{organization_id}/billing/receipts/{transaction_id}", summary="Get a receipt")
 async def get_receipt(
     transaction_id: str, access: Payer, session: TheSession, settings: TheSettings
 ) -> BillingDocument:
-    return _shown(await service.receipt_of(session, settings, access.organization.id, transaction_id))
+    """Returns the receipt of one payment."""
+    return shown_document(await service.receipt_of(session, settings, access.organization.id, transaction_id))
 
 
 @router.get(
     "/organizations/{organization_id}/billing/receipts/{transaction_id}/pdf",
+    summary="Download a receipt",
     response_class=Response,
-    responses=_PDF,
+    responses=PDF,
 )
 async def get_receipt_pdf(
     transaction_id: str, access: Payer, session: TheSession, settings: TheSettings, jobs: TheJobs
 ) -> Response:
+    """Returns the receipt of one payment as a PDF file."""
     document = await service.receipt_of(session, settings, access.organization.id, transaction_id)
-    return await _pdf(session, jobs, access.actor.shares_as, document)
+    return await pdf_response(session, jobs, access.actor.shares_as, document)
 
 
-def _first_day(month: str) -> date:
+def first_day(month: str) -> date:
     first = month_of(month)
     if first is None:
         raise NotFoundError("There is no such month; write it as 2026-11.")
     return first
 
 
-async def _pdf(session: AsyncSession, jobs: Jobs, owner: str, document: Document) -> Response:
+async def pdf_response(session: AsyncSession, jobs: Jobs, owner: str, document: Document) -> Response:
     await session.commit()  # gives the connection back
     # Fonts are cut to what is used, which takes a good part of a second: not in the process that serves everybody.
     content = await jobs.run(owner, rendered, document)
@@ -137,7 +148,7 @@ async def _pdf(session: AsyncSession, jobs: Jobs, owner: str, document: Document
     return Response(content, media_type="application/pdf", headers={"Content-Disposition": disposition})
 
 
-def _shown(document: Document) -> BillingDocument:
+def shown_document(document: Document) -> BillingDocument:
     return BillingDocument(
         kind=document.kind.value,
         number=document.name if document.number is not None else None,

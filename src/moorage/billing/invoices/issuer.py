@@ -1,4 +1,4 @@
-"""Issues what is due: a receipt for each payment, and an invoice for each month that is over.
+"""Issues what is due: a receipt for each payment, and an invoice and a statement for each month that is over.
 
 Purpose: every document has its number, without gaps and in the order in which it became due. Invariants: each is issued
 once, and says what the ledger said. When it fails: the next pass finds it still missing.
@@ -11,7 +11,7 @@ import structlog
 from moorage.billing.invoices import repository
 from moorage.billing.invoices.document import DocumentKind
 from moorage.billing.invoices.repository import Missing
-from moorage.billing.invoices.service import document_for
+from moorage.billing.invoices.service import document_for, list_missing
 from moorage.kit.clock import Clock
 from moorage.kit.database import Database
 from moorage.kit.settings import Settings
@@ -37,7 +37,7 @@ class DocumentIssuer:
         if left_s > 0:
             return Due([], left_s)
         async with self.database.reading() as session:
-            missing = await repository.list_missing(session, limit)
+            missing = await list_missing(session, limit)
         if missing:
             return Due([f"{one.kind} {one.organization_id} {one.subject}" for one in missing], None)
         self._next_s = self.clock.monotonic() + EVERY_S

@@ -24,7 +24,7 @@ class BillingDocumentRow(Base):
     __tablename__ = "billing_documents"
     __table_args__ = (
         UniqueConstraint("kind", "organization_id", "subject"),
-        CheckConstraint("kind IN ('invoice', 'receipt')", name="kind"),
+        CheckConstraint("kind IN ('invoice', 'receipt', 'statement')", name="kind"),
         CheckConstraint("number > 0", name="number"),
     )
 
@@ -32,7 +32,7 @@ class BillingDocumentRow(Base):
     number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     organization_id: Mapped[str] = mapped_column(ForeignKey("organizations.id"))
     subject: Mapped[str]
-    """The month of an invoice (`2026-11`), the transaction of a receipt."""
+    """The month of an invoice or a statement (`2026-11`), the transaction of a receipt."""
     issued_at: Mapped[CreatedAt]
     content: Mapped[dict[str, Any]] = mapped_column(JSONB)
     """`document.to_json`."""

@@ -25,7 +25,21 @@ _WIDTHS_MM = (94, 20, 28, 28)
 _LINE_MM = 6
 MOST_LINES = 200
 """Of hours that are listed one by one; the others are added up, because each costs milliseconds."""
-_TITLES = {DocumentKind.INVOICE: "Invoice", DocumentKind.RECEIPT: "Receipt"}
+_TITLES = {
+    DocumentKind.INVOICE: "Invoice",
+    DocumentKind.RECEIPT: "Receipt",
+    DocumentKind.STATEMENT: "Statement of earnings",
+}
+_HEADS = {
+    DocumentKind.INVOICE: ("Container, project and instance type", "Hours", "USD per hour", "USD"),
+    DocumentKind.RECEIPT: ("Payment", "", "", "USD"),
+    DocumentKind.STATEMENT: ("Machine", "", "", "USD"),
+}
+_FEET = {
+    DocumentKind.INVOICE: "Paid in full from prepaid credit. Nothing is due.",
+    DocumentKind.RECEIPT: "Received, and added to the credit of the organization.",
+    DocumentKind.STATEMENT: "Earned by the machines of the organization, after the operator's share.",
+}
 
 
 @lru_cache(maxsize=32)
@@ -79,13 +93,13 @@ def _head(pdf: FPDF, document: Document) -> None:
     if document.number is None:
         why = (
             "the month is not over"
-            if document.kind is DocumentKind.INVOICE
+            if document.kind is not DocumentKind.RECEIPT
             else "it gets one within a minute"
         )
         _write(pdf, f"Preliminary, without a number: {why}.")
     else:
         _write(pdf, f"Number {document.name}")
-    if document.kind is DocumentKind.INVOICE:
+    if document.kind is not DocumentKind.RECEIPT:
         first = document.dated.replace(day=1)
         _write(pdf, f"For {first:%Y-%m-%d} to {document.dated:%Y-%m-%d} (UTC)")
     else:
@@ -112,8 +126,7 @@ def _lines_of(party: Party) -> list[str]:
 
 def _lines(pdf: FPDF, document: Document) -> None:
     hourly = document.kind is DocumentKind.INVOICE
-    heads = ("Container, project and instance type", "Hours", "USD per hour", "USD")
-    _row(pdf, heads if hourly else ("Payment", "", "", "USD"), style="B")
+    _row(pdf, _HEADS[document.kind], style="B")
     for line in document.lines[:MOST_LINES]:
         hours, price = "", ""
         if hourly:
@@ -154,10 +167,7 @@ def _row(pdf: FPDF, texts: tuple[str, str, str, str], *, style: Literal["", "B"]
 def _foot(pdf: FPDF, document: Document) -> None:
     pdf.ln(4)
     pdf.set_font(_FAMILY, "", 10)
-    if document.kind is DocumentKind.INVOICE:
-        _write(pdf, "Paid in full from prepaid credit. Nothing is due.")
-    else:
-        _write(pdf, "Received, and added to the credit of the organization.")
+    _write(pdf, _FEET[document.kind])
     if document.note:
         _write(pdf, document.note)
 

@@ -58,7 +58,7 @@ class ReceiptSummary(BaseModel):
 
 
 class BillingDocument(BaseModel):
-    kind: Literal["invoice", "receipt"]
+    kind: Literal["invoice", "receipt", "statement"]
     number: str | None
     dated: date
     issued_at: datetime | None

@@ -4,6 +4,8 @@ from datetime import date, timedelta
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from moorage.billing.earnings.statements import statement_of
+from moorage.billing.earnings.views_repository import missing_statements
 from moorage.billing.invoices import repository
 from moorage.billing.invoices.document import (
     Document,
@@ -72,7 +74,18 @@ async def document_for(session: AsyncSession, settings: Settings, what: Missing)
         return await receipt_of(session, settings, what.organization_id, what.subject)
     month = month_of(what.subject)
     assert month is not None, "the database wrote it"
+    if what.kind is DocumentKind.STATEMENT:
+        return await statement_of(session, settings, what.organization_id, month)
     return await invoice_of(session, settings, what.organization_id, month)
+
+
+async def list_missing(session: AsyncSession, limit: int) -> list[Missing]:
+    """Receipts and invoices first, then the statements of what owners earned."""
+    found = await repository.list_missing(session, limit)
+    if found:
+        return found
+    statements = await missing_statements(session, repository.CLOSES_AFTER, limit)
+    return [Missing(DocumentKind.STATEMENT, who, month) for who, month in statements]
 
 
 async def change_details(

@@ -12,23 +12,28 @@ router = APIRouter(tags=["billing"])
 Payer = Annotated[OrganizationAccess, Depends(organization_with(Permission.BILLING_MANAGE))]
 
 
-@router.get("/organizations/{organization_id}/billing/limits")
+@router.get("/organizations/{organization_id}/billing/limits", summary="Get spending limits")
 async def get_limits(access: Payer, session: TheSession) -> SpendingLimits:
-    """What may be spent in a calendar month (UTC), and what was spent in this one."""
+    """Returns what may be spent in a calendar month (UTC), and what was spent in this one."""
     return await service.show_limits(session, access)
 
 
-@router.put("/organizations/{organization_id}/billing/limits")
+@router.put(
+    "/organizations/{organization_id}/billing/limits", summary="Set the organization's spending limit"
+)
 async def put_organization_limit(body: LimitChange, access: Payer, session: TheSession) -> SpendingLimits:
-    """For all projects together. At the limit no further hours are bought: what runs stops within those that are paid."""
+    """Limits all projects together. At the limit Moorage buys no further hours: what runs stops within those
+    that are paid."""
     await service.put_limit(session, access, access.organization.id, body.limit_microusd)
     return await service.show_limits(session, access)
 
 
-@router.put("/organizations/{organization_id}/billing/limits/{project_id}")
+@router.put(
+    "/organizations/{organization_id}/billing/limits/{project_id}", summary="Set a project's spending limit"
+)
 async def put_project_limit(
     project_id: str, body: LimitChange, access: Payer, session: TheSession
 ) -> SpendingLimits:
-    """For one project; the organization's limit holds as well."""
+    """Limits one project; the organization's limit holds as well."""
     await service.put_limit(session, access, project_id, body.limit_microusd)
     return await service.show_limits(session, access)

@@ -11,7 +11,7 @@ goes for one that a monthly spending limit leaves no room for.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import structlog
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -19,6 +19,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from moorage.billing.alerts.rules import LIMIT_REACHED_PERCENT
 from moorage.billing.alerts.service import tell_of_limit
 from moorage.billing.alerts.words import stop_mail
+from moorage.billing.clock_jumps import ClockJumps
 from moorage.billing.mails import tell_admins
 from moorage.billing.renewals import repository
 from moorage.billing.renewals.repository import DueHours
@@ -33,7 +34,7 @@ from moorage.containers.trial import canary_replicas
 from moorage.kit.clock import Clock
 from moorage.kit.crypto import Keyring
 from moorage.kit.database import Database, database_now
-from moorage.kit.errors import LeaseLostError, MoorageError, UnavailableError
+from moorage.kit.errors import LeaseLostError, MoorageError
 from moorage.kit.settings import Settings
 from moorage.ledger.hours_repository import Buyer, hold_next, renew
 from moorage.ledger.models import HourRow
@@ -44,8 +45,6 @@ from moorage.reconcile.lease import Lease
 
 log = structlog.get_logger()
 
-LARGEST_JUMP_S = 300.0
-PAUSE_AFTER_JUMP_S = 300.0
 PAUSE_AFTER_FAILURE_S = 5.0
 
 
@@ -59,15 +58,17 @@ class RenewalsReconciler:
     channels: tuple[str, ...] = ()
     _postponed: dict[str, float] = field(init=False, default_factory=dict)
     """Organization → when, on the monotonic clock, it is tried again."""
-    _times: tuple[datetime, float] | None = field(init=False, default=None)
-    """The database's time and ours, when they were last compared."""
-    _paused_until_s: float = field(init=False, default=float("-inf"))
+    _jumps: ClockJumps = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._jumps = ClockJumps(self.clock)
 
     async def due(self, limit: int) -> Due:
         now_s = self.clock.monotonic()
         self._postponed = {key: at_s for key, at_s in self._postponed.items() if at_s > now_s}
         async with self.database.reading() as session:
-            self._refuse_jumps(await database_now(session))
+            # It would end every hour at once, or none for long.
+            self._jumps.refuse(await database_now(session), "No hour is bought")
             keys, next_in_s = await repository.due_organizations(session, limit, self._postponed.keys())
         # A second try that waits for a look in case a hint was lost may come when the hour is over.
         waits = [at_s - now_s for at_s in self._postponed.values()]
@@ -97,21 +98,7 @@ class RenewalsReconciler:
         self._postponed[key] = self.clock.monotonic() + PAUSE_AFTER_FAILURE_S
 
     async def lead(self, lease: Lease) -> None:
-        self._times = None
-
-    def _refuse_jumps(self, now: datetime) -> None:
-        """A clock that jumped would end every hour at once, or none for long: then nothing is bought for a while."""
-        now_s = self.clock.monotonic()
-        if self._times is not None:
-            jump_s = (now - self._times[0]).total_seconds() - (now_s - self._times[1])
-            if abs(jump_s) > LARGEST_JUMP_S:
-                log.error("database_clock_jumped", by_s=round(jump_s))
-                self._paused_until_s = now_s + PAUSE_AFTER_JUMP_S
-        self._times = (now, now_s)
-        if now_s < self._paused_until_s:
-            raise UnavailableError(
-                "The database's clock jumped. No hour is bought for five minutes; check the time of its machine."
-            )
+        self._jumps.forget()
 
     async def _renew_container(self, session: AsyncSession, container_id: str) -> None:
         due = await repository.lock_due_hours(session, container_id)
@@ -137,12 +124,17 @@ class RenewalsReconciler:
     async def _pay(
         self, session: AsyncSession, due: DueHours, hour: HourRow, kind: Renewal
     ) -> Refused | None:
-        instance_type = await find_instance_type(session, hour.instance_type)
+        sibling_type = _taken_in(due, hour)
+        instance_type = await find_instance_type(session, sibling_type or hour.instance_type)
         assert instance_type is not None, "hours of a type keep it in the catalogue"
         assert hour.expires_at is not None, "a constraint says so"
-        price_microusd = instance_type.price_per_hour_microusd
         buyer = Buyer(
-            hour.organization_id, hour.project_id, hour.container_id, instance_type.name, price_microusd
+            hour.organization_id,
+            hour.project_id,
+            hour.container_id,
+            hour.instance_type,
+            instance_type.price_per_hour_microusd,
+            sibling_type,
         )
         if kind is Renewal.HOLD:
             return await hold_next(session, hour, buyer)
@@ -189,6 +181,12 @@ def _replicas_in(due: DueHours, hour: HourRow) -> list[ReplicaRow]:
     if row is None or not _wanted(due, row).includes(hour.slot):
         return []
     return [one for one in due.replicas if one.slot == hour.slot and uses_hour(one, hour.instance_type)]
+
+
+def _taken_in(due: DueHours, hour: HourRow) -> str | None:
+    """The type of the other kind that the slot's replica took, if it did; of two, the one that stays."""
+    newest = max(_replicas_in(due, hour), key=lambda one: (one.moving_since is None, one.created_at))
+    return newest.sibling_type
 
 
 def _wanted(due: DueHours, row: ContainerRow) -> Wanted:

@@ -23,7 +23,7 @@ ASKED_BY_A_PERSON = timedelta(seconds=10)
 """Whoever comes back from the payment's page waits for it; the next question of ours comes soon after."""
 
 
-@router.post("/organizations/{organization_id}/billing/top-ups", status_code=201)
+@router.post("/organizations/{organization_id}/billing/top-ups", summary="Add credit", status_code=201)
 async def create_top_up(
     body: TopUpCreate,
     access: Payer,
@@ -32,7 +32,8 @@ async def create_top_up(
     settings: TheSettings,
     cards: OptionalCardProvider,
 ) -> TopUp:
-    """By card: the answer has the page where it is entered. By bank transfer: where to pay, with which reference."""
+    """By card, the answer has the provider's page where it is entered. By bank transfer, the answer says
+    where to pay and with which reference; the operator confirms what arrives."""
     if body.method == "card":
         provider = set_up(cards, settings)
         await session.commit()  # nothing stays open while somebody else is asked
@@ -44,14 +45,14 @@ async def create_top_up(
     return shown_transfer(row, settings)
 
 
-@router.get("/organizations/{organization_id}/billing/top-ups")
+@router.get("/organizations/{organization_id}/billing/top-ups", summary="List top-ups")
 async def list_top_ups(
     access: Payer,
     session: TheSession,
     settings: TheSettings,
     paging: Annotated[PageRequest, Depends(page_request)],
 ) -> Page[TopUp]:
-    """Of both kinds, newest first."""
+    """Lists top-ups by card and by bank transfer, newest first."""
     organization_id = access.organization.id
     transfers = await repository.list_transfers(session, paging, organization_id=organization_id)
     payments = await list_payments(session, organization_id, paging)
@@ -61,7 +62,7 @@ async def list_top_ups(
     return page_of(newest, paging, lambda item: Position(item.created_at, item.id))
 
 
-@router.get("/organizations/{organization_id}/billing/top-ups/{top_up_id}")
+@router.get("/organizations/{organization_id}/billing/top-ups/{top_up_id}", summary="Get a top-up")
 async def get_top_up(
     top_up_id: str,
     access: Payer,
@@ -71,7 +72,8 @@ async def get_top_up(
     keyring: TheKeyring,
     cards: OptionalCardProvider,
 ) -> TopUp:
-    """One by card that nobody has heard of yet is asked about at once, at the card payments' provider."""
+    """Returns its state. Where the outcome of a card payment is not known yet, Moorage asks the provider at
+    once."""
     organization_id = access.organization.id
     payment = await find_payment(session, organization_id, top_up_id)
     if payment is None:

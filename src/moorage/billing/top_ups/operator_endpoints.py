@@ -22,7 +22,7 @@ router = APIRouter(tags=["operator"])
 Paging = Annotated[PageRequest, Depends(page_request)]
 
 
-@router.get("/operator/bank-transfers")
+@router.get("/operator/bank-transfers", summary="List bank transfers")
 async def list_bank_transfers(
     _: TheOperator,
     session: TheSession,
@@ -30,13 +30,13 @@ async def list_bank_transfers(
     paging: Paging,
     state: Annotated[Literal["pending", "confirmed", "expired"] | None, Query()] = None,
 ) -> Page[TopUp]:
-    """Of all organizations, newest first."""
+    """Lists the announced bank transfers of all organizations, newest first."""
     rows = await repository.list_transfers(session, paging, state=state)
     shown = [shown_transfer(row, settings) for row in rows]
     return page_of(shown, paging, lambda item: Position(item.created_at, item.id))
 
 
-@router.post("/operator/bank-transfers/{transfer_id}/confirm")
+@router.post("/operator/bank-transfers/{transfer_id}/confirm", summary="Confirm a bank transfer")
 async def confirm_bank_transfer(
     transfer_id: str,
     body: TransferConfirm,
@@ -45,42 +45,48 @@ async def confirm_bank_transfer(
     settings: TheSettings,
     keyring: TheKeyring,
 ) -> TopUp:
-    """The money arrived: what did becomes credit, also where it is more or less than was announced."""
+    """Says that the money arrived. What arrived becomes credit, also where it is more or less than announced."""
     row = await service.confirm_transfer(session, operator, transfer_id, body.received_microusd, keyring)
     return shown_transfer(row, settings)
 
 
-@router.post("/operator/bank-transfers/{transfer_id}/expire")
+@router.post("/operator/bank-transfers/{transfer_id}/expire", summary="Expire a bank transfer")
 async def expire_bank_transfer(
     transfer_id: str, operator: TheOperator, session: TheSession, settings: TheSettings
 ) -> TopUp:
+    """Says that the money will not arrive. Money that comes later can be given as credit."""
     row = await service.expire_transfer(session, operator, transfer_id)
     return shown_transfer(row, settings)
 
 
-@router.get("/operator/credits")
+@router.get("/operator/credits", summary="List given credits")
 async def list_credits(_: TheOperator, session: TheSession, paging: Paging) -> Page[Credit]:
+    """Lists the credit that the operator gave away, newest first."""
     rows = await repository.list_credits(session, paging)
     shown = [_credit(row, amount_microusd) for row, amount_microusd in rows]
     return page_of(shown, paging, lambda item: Position(item.at, item.id))
 
 
-@router.post("/operator/credits", status_code=201)
+@router.post("/operator/credits", summary="Give credit", status_code=201)
 async def give_credit(body: CreditCreate, operator: TheOperator, session: TheSession) -> Credit:
-    """Credit that nobody paid for, with the reason that its organization sees."""
+    """Gives an organization credit that nobody paid for. Its members see the reason."""
     return _credit(await service.give_credit(session, operator, body), body.amount_microusd)
 
 
-@router.post("/operator/organizations/{organization_id}/initial-credit", status_code=201)
+@router.post(
+    "/operator/organizations/{organization_id}/initial-credit",
+    summary="Approve the initial credit",
+    status_code=201,
+)
 async def approve_initial_credit(organization_id: str, operator: TheOperator, session: TheSession) -> Credit:
-    """Give an organization that waits for it the credit to begin with, once."""
+    """Gives an organization that waits for it the credit to begin with, once."""
     row = await service.approve_initial_credit(session, operator, organization_id)
     return _credit(row, INITIAL_CREDIT_MICROUSD)
 
 
-@router.get("/operator/revenue")
+@router.get("/operator/revenue", summary="Get revenue")
 async def get_revenue(_: TheOperator, session: TheSession, days: TheDays) -> Revenue:
-    """By UTC day, newest first; days without any movement are left out."""
+    """Returns revenue by UTC day, newest first. Days without any movement are left out."""
     found = await revenue_by_day(session, *days)
     return Revenue(first=days[0], last=days[1], items=[_revenue(day, moved) for day, moved in found])
 

@@ -18,6 +18,12 @@ async def lock_transfer(session: AsyncSession, transfer_id: str) -> BankTransfer
     return (await session.execute(query)).scalar_one_or_none()
 
 
+async def count_pending(session: AsyncSession, organization_id: str) -> int:
+    row = BankTransferRow
+    query = select(func.count()).where(row.organization_id == organization_id, row.state == "pending")
+    return (await session.execute(query)).scalar_one()
+
+
 async def find_transfer_of(
     session: AsyncSession, organization_id: str, transfer_id: str
 ) -> BankTransferRow | None:

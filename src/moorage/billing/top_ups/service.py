@@ -21,9 +21,12 @@ from moorage.ledger.initial_credit_repository import give_approved
 from moorage.ledger.models import TransactionRow
 from moorage.ledger.repository import Posting, post
 from moorage.organizations.audit.repository import record_audit
+from moorage.organizations.caps import TRANSFERS, require_room
 from moorage.organizations.models import OrganizationRow
 from moorage.organizations.repository import find_organization
 
+MOST_PENDING_TRANSFERS = 20
+"""Of an organization: the operator looks through all of them for whose money has arrived."""
 _REFERENCE_ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 """Nothing that is taken for something else when it is typed off a screen."""
 
@@ -45,6 +48,7 @@ async def announce_transfer(
             f"Bank transfers ({wanted.transfer}) are not set up here. Ask {settings.support_contact}.",
             code="payment_method_not_set_up",
         )
+    await require_room(session, TRANSFERS, organization.id, repository.count_pending, MOST_PENDING_TRANSFERS)
     row = BankTransferRow(
         id=new_top_up_id(),
         organization_id=organization.id,

@@ -6,13 +6,17 @@ from fastapi import APIRouter, Depends, Query
 from fastapi.responses import StreamingResponse
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from moorage.billing.cards.access import OptionalCardProvider
 from moorage.billing.views import repository
+from moorage.billing.views.entries_repository import Entry, EntrySort
+from moorage.billing.views.entries_repository import list_entries as read_entries
 from moorage.billing.views.outlook import outlook
 from moorage.billing.views.schemas import (
     BalanceHistory,
     Billing,
     DayBalance,
     LedgerEntry,
+    PaymentMethod,
     UsageItem,
     UsageList,
 )
@@ -20,6 +24,7 @@ from moorage.billing.views.words import describe, forecast_sentence, initial_cre
 from moorage.kit.csv import CSV_ANSWER, csv_answer, csv_line, csv_lines
 from moorage.kit.errors import FieldError, InvalidInputError
 from moorage.kit.pagination import Page, PageRequest, Position, page_of, page_request
+from moorage.kit.settings import Settings
 from moorage.kit.streams import StreamKind
 from moorage.kit.web import TheClock, TheDatabase, TheSession, TheSettings, TheStreams
 from moorage.ledger.initial_credit_repository import find_initial_credit
@@ -58,9 +63,11 @@ async def days_of(
 TheDays = Annotated[Days, Depends(days_of)]
 
 
-@router.get("/organizations/{organization_id}/billing")
-async def get_billing(access: Viewer, session: TheSession, settings: TheSettings) -> Billing:
-    """What is there, what it is spent on, and how long it lasts."""
+@router.get("/organizations/{organization_id}/billing", summary="Get the credit")
+async def get_billing(
+    access: Viewer, session: TheSession, settings: TheSettings, cards: OptionalCardProvider
+) -> Billing:
+    """Returns the balance, what is on hold, what is being spent and when it runs out."""
     found = await outlook(session, access.organization.id, timedelta(seconds=settings.billing_hour_s))
     balance, ahead = found.balance, found.forecast
     initial = await find_initial_credit(session, access.organization.id)
@@ -75,49 +82,67 @@ async def get_billing(access: Viewer, session: TheSession, settings: TheSettings
         forecast=forecast_sentence(ahead),
         suspended=access.organization.suspended_at is not None,
         initial_credit=initial_credit_sentence(waits_for, settings.support_contact),
+        payment_methods=_payment_methods(settings, with_cards=cards is not None),
+        payment_contact=settings.support_contact,
     )
 
 
-@router.get("/organizations/{organization_id}/billing/entries")
+def _payment_methods(settings: Settings, *, with_cards: bool) -> list[PaymentMethod]:
+    set_up: dict[PaymentMethod, bool] = {
+        "card": with_cards,
+        "bank_transfer_local": settings.bank_details_local is not None,
+        "bank_transfer_international": settings.bank_details_international is not None,
+    }
+    return [method for method, is_set_up in set_up.items() if is_set_up]
+
+
+@router.get("/organizations/{organization_id}/billing/entries", summary="List ledger entries")
 async def list_entries(
-    access: Payer, session: TheSession, paging: Annotated[PageRequest, Depends(page_request)]
+    access: Payer,
+    session: TheSession,
+    paging: Annotated[PageRequest, Depends(page_request)],
+    only: Annotated[
+        EntrySort | None, Query(description="Hours that were bought, or everything else.")
+    ] = None,
 ) -> Page[LedgerEntry]:
-    """Every movement of money, newest first."""
-    found = await repository.list_entries(session, access.organization.id, paging)
+    """Lists every movement of money, newest first. An hour names what it was bought for."""
+    found = await read_entries(session, access.organization.id, paging, only)
     return page_of([_entry(one) for one in found], paging, _position)
 
 
 @router.get(
     "/organizations/{organization_id}/billing/entries/export",
+    summary="Export ledger entries",
     response_class=StreamingResponse,
     responses=CSV_ANSWER,
 )
 async def export_entries(
     access: Payer, database: TheDatabase, settings: TheSettings, streams: TheStreams
 ) -> StreamingResponse:
-    """All of it as CSV, newest first."""
+    """Returns every movement of money as CSV, newest first."""
     organization_id = access.organization.id
 
     async def read(page: PageRequest) -> list[LedgerEntry]:
         async with database.reading() as session:
-            return [_entry(one) for one in await repository.list_entries(session, organization_id, page)]
+            return [_entry(one) for one in await read_entries(session, organization_id, page)]
 
     lines = csv_lines(_ENTRY_COLUMNS, read, _entry_cells, _position)
     stream = streams.take(StreamKind.DOWNLOADS, access.actor.shares_as, settings.downloads_per_person)
     return csv_answer(f"entries-{organization_id}.csv", lines, stream)
 
 
-@router.get("/organizations/{organization_id}/billing/balance")
+@router.get("/organizations/{organization_id}/billing/balance", summary="Get the balance of each day")
 async def get_balance_history(access: Payer, session: TheSession, days: TheDays) -> BalanceHistory:
-    """What was there at the end of each day; what is on hold is part of it."""
+    """Returns the balance at the end of each day, including what is on hold."""
     found = await repository.list_balances(session, access.organization.id, *days)
     items = [DayBalance(day=day, balance_microusd=microusd) for day, microusd in found]
     return BalanceHistory(first=days[0], last=days[1], items=items)
 
 
-@router.get("/organizations/{organization_id}/billing/usage")
+@router.get("/organizations/{organization_id}/billing/usage", summary="Get usage")
 async def get_usage(access: Viewer, session: TheSession, days: TheDays) -> UsageList:
-    """Hours that were bought, by day, project, container and instance type; of the projects that one is in."""
+    """Returns the hours that were bought, by day, project, container and instance type, for the projects that
+    you are in."""
     items = await _usage(session, access, days)
     total = sum(one.amount_microusd for one in items)
     return UsageList(first=days[0], last=days[1], total_microusd=total, items=items)
@@ -125,13 +150,14 @@ async def get_usage(access: Viewer, session: TheSession, days: TheDays) -> Usage
 
 @router.get(
     "/organizations/{organization_id}/billing/usage/export",
+    summary="Export usage",
     response_class=StreamingResponse,
     responses=CSV_ANSWER,
 )
 async def export_usage(
     access: Viewer, session: TheSession, settings: TheSettings, streams: TheStreams, days: TheDays
 ) -> StreamingResponse:
-    """The same as CSV."""
+    """Returns the hours that were bought as CSV."""
     items = await _usage(session, access, days)
 
     async def lines() -> AsyncIterator[str]:
@@ -164,13 +190,16 @@ def _position(entry: LedgerEntry) -> Position:
     return Position(entry.at, entry.id)
 
 
-def _entry(entry: repository.Entry) -> LedgerEntry:
-    row, amount_microusd = entry
+def _entry(entry: Entry) -> LedgerEntry:
+    row = entry.transaction
     return LedgerEntry(
         id=row.id,
         at=row.at,
         kind=row.kind,
-        amount_microusd=amount_microusd,
+        amount_microusd=entry.amount_microusd,
         description=describe(row.kind, row.details),
         details=row.details,
+        project_name=entry.project_name,
+        container_name=entry.container_name,
+        balance_after_microusd=entry.balance_after_microusd,
     )

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 
-from sqlalchemy import Date, Integer, cast, func, select, true, tuple_
+from sqlalchemy import Date, Integer, cast, func, select, true
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.catalog.models import InstanceTypeRow
 from moorage.containers.models import ContainerRow, ReplicaRow
+from moorage.containers.prices import held_price
 from moorage.containers.states import LIVE, DesiredState
-from moorage.kit.pagination import PageRequest
-from moorage.ledger.accounts import credit_of
+from moorage.ledger.accounts import Kind, credit_of
 from moorage.ledger.models import CreditAccountRow, EntryRow, HourRow, TransactionRow
 from moorage.organizations.models import ProjectRow
 
@@ -30,10 +30,6 @@ class Usage:
     amount_microusd: int
 
 
-Entry = tuple[TransactionRow, int]
-"""A transaction, and what it did to the credit."""
-
-
 async def burning_slots(
     session: AsyncSession, organization_id: str
 ) -> tuple[list[tuple[int, datetime]], datetime]:
@@ -50,7 +46,10 @@ async def burning_slots(
         .select_from(ReplicaRow)
         .join(ContainerRow, ContainerRow.id == ReplicaRow.container_id)
         .join(ProjectRow, ProjectRow.id == ContainerRow.project_id)
-        .join(InstanceTypeRow, InstanceTypeRow.name == ReplicaRow.instance_type)
+        .join(
+            InstanceTypeRow,
+            InstanceTypeRow.name == func.coalesce(ReplicaRow.sibling_type, ReplicaRow.instance_type),
+        )
         .where(
             ProjectRow.organization_id == organization_id,
             ContainerRow.desired_state == DesiredState.RUNNING,
@@ -66,7 +65,7 @@ async def burn_maximum(session: AsyncSession, organization_id: str) -> int:
     """For each hour, with everything that should run scaled to its maximum."""
     most = cast(ContainerRow.settings["max_replicas"].astext, Integer)
     query = (
-        select(func.coalesce(func.sum(InstanceTypeRow.price_per_hour_microusd * most), 0))
+        select(func.coalesce(func.sum(held_price() * most), 0))
         .select_from(ContainerRow)
         .join(ProjectRow, ProjectRow.id == ContainerRow.project_id)
         .join(InstanceTypeRow, InstanceTypeRow.name == ContainerRow.instance_type)
@@ -78,22 +77,6 @@ async def burn_maximum(session: AsyncSession, organization_id: str) -> int:
         )
     )
     return int((await session.execute(query)).scalar_one())
-
-
-async def list_entries(session: AsyncSession, organization_id: str, page: PageRequest) -> list[Entry]:
-    amount = func.coalesce(EntryRow.amount_microusd, 0)
-    query = (
-        select(TransactionRow, amount)
-        .outerjoin(
-            EntryRow,
-            (EntryRow.transaction_id == TransactionRow.id) & (EntryRow.account == credit_of(organization_id)),
-        )
-        .where(TransactionRow.organization_id == organization_id)
-    )
-    if page.after is not None:
-        query = query.where(tuple_(TransactionRow.at, TransactionRow.id) < (page.after.time, page.after.id))
-    newest_first = query.order_by(TransactionRow.at.desc(), TransactionRow.id.desc()).limit(page.limit + 1)
-    return [(row, int(change)) for row, change in await session.execute(newest_first)]
 
 
 async def list_balances(
@@ -141,6 +124,7 @@ async def list_usage(
 ) -> list[Usage]:
     """By UTC day, newest first, no more than that. `project_ids` None: all of them."""
     day = cast(func.timezone("UTC", HourRow.bought_at), Date)
+    bought_as = func.coalesce(HourRow.sibling_type, HourRow.instance_type)
     query = (
         select(
             day,
@@ -148,7 +132,7 @@ async def list_usage(
             ProjectRow.name,
             HourRow.container_id,
             ContainerRow.name,
-            HourRow.instance_type,
+            bought_as,
             func.count(),
             func.sum(HourRow.price_microusd),
         )
@@ -161,14 +145,47 @@ async def list_usage(
             ProjectRow.name,
             HourRow.container_id,
             ContainerRow.name,
-            HourRow.instance_type,
+            bought_as,
         )
-        .order_by(day.desc(), HourRow.project_id, HourRow.container_id, HourRow.instance_type)
+        .order_by(day.desc(), HourRow.project_id, HourRow.container_id, bought_as)
         .limit(most)
     )
     if project_ids is not None:
         query = query.where(HourRow.project_id.in_(project_ids))
     return [Usage(*row[:-1], int(row[-1])) for row in await session.execute(query)]
+
+
+async def spend_by_day(
+    session: AsyncSession, organization_id: str, first: date, last: date
+) -> list[tuple[date, int]]:
+    """What hours cost that were bought on each UTC day, oldest first; days without any are left out."""
+    day = cast(func.timezone("UTC", HourRow.bought_at), Date)
+    query = (
+        select(day, func.sum(HourRow.price_microusd))
+        .where(
+            HourRow.organization_id == organization_id,
+            HourRow.state == "paid",
+            HourRow.bought_at >= datetime.combine(first, time(), UTC),
+            HourRow.bought_at < datetime.combine(last + timedelta(days=1), time(), UTC),
+        )
+        .group_by(day)
+        .order_by(day)
+    )
+    return [(on, int(microusd)) for on, microusd in await session.execute(query)]
+
+
+async def paid_in(session: AsyncSession, organization_id: str) -> int:
+    """By card and by bank transfer, ever; what went back is not taken off."""
+    query = (
+        select(func.coalesce(func.sum(EntryRow.amount_microusd), 0))
+        .join(TransactionRow, TransactionRow.id == EntryRow.transaction_id)
+        .where(
+            TransactionRow.organization_id == organization_id,
+            TransactionRow.kind.in_((Kind.CARD_TOP_UP, Kind.BANK_TRANSFER)),
+            EntryRow.account == credit_of(organization_id),
+        )
+    )
+    return int((await session.execute(query)).scalar_one())
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,9 @@
 from datetime import date, datetime
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel
+
+PaymentMethod = Literal["card", "bank_transfer_local", "bank_transfer_international"]
 
 
 class Billing(BaseModel):
@@ -21,6 +23,10 @@ class Billing(BaseModel):
     suspended: bool
     initial_credit: str | None
     """What the credit to begin with waits for, or why none was given, in a sentence; null where it was given."""
+    payment_methods: list[PaymentMethod]
+    """How credit can be added here."""
+    payment_contact: str
+    """Whom to ask about payments."""
 
 
 class LedgerEntry(BaseModel):
@@ -31,6 +37,11 @@ class LedgerEntry(BaseModel):
     """What it added to the credit; below zero, what it took."""
     description: str
     details: dict[str, Any]
+    project_name: str | None
+    """Of an hour: the project and the container that it was bought for, also where they are deleted by now."""
+    container_name: str | None
+    balance_after_microusd: int | None
+    """What the credit was then, with what is on hold; null where `only` leaves entries out."""
 
 
 class DayBalance(BaseModel):

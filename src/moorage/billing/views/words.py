@@ -16,6 +16,10 @@ _KINDS = {
     "refund_failed": "A refund that failed, given back",
     "dispute": "A card payment was disputed",
     "dispute_won": "A disputed card payment was upheld",
+    "earning": "Earned by a machine",
+    "earning_reversed": "Earned by a machine, and taken back",
+    "earning_restored": "Earned by a machine, and given back after all",
+    "payout": "Sent to your bank account",
 }
 
 

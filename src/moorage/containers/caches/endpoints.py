@@ -14,13 +14,13 @@ from moorage.organizations.repository import joined_project_ids
 router = APIRouter(tags=["caches"])
 
 
-@router.get("/organizations/{organization_id}/caches")
+@router.get("/organizations/{organization_id}/caches", summary="List caches")
 async def list_caches(
     access: Annotated[OrganizationAccess, Depends(organization_with(Permission.CONTAINER_VIEW))],
     session: TheSession,
     paging: Annotated[PageRequest, Depends(page_request)],
 ) -> Page[Cache]:
-    """What containers of the projects that you are in keep on their machines between starts."""
+    """Lists what containers of your projects keep on their machines between starts."""
     organization_id = access.organization.id
     joined = None
     if access.role is not Role.ADMIN:
@@ -30,13 +30,16 @@ async def list_caches(
     return page_of(items, paging, lambda item: Position(item.created_at, item.id))
 
 
-@router.delete("/organizations/{organization_id}/caches/{cache_id}", status_code=202)
+@router.delete(
+    "/organizations/{organization_id}/caches/{cache_id}", summary="Delete a cache", status_code=202
+)
 async def delete_cache(
     cache_id: str,
     access: Annotated[OrganizationAccess, Depends(organization_with(Permission.CONTAINER_MANAGE))],
     session: TheSession,
 ) -> Cache:
-    """The next start there downloads and compiles anew. 409 `cache_in_use` while a replica has it."""
+    """Moorage removes it from its machine; the next start there downloads and compiles anew. A cache that a
+    replica uses cannot be deleted."""
     return _json(await service.delete_cache(session, access, cache_id))
 
 

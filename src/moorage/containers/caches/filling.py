@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 LOOKS_BACK_S = 10.0
-_LEAST_BYTES_PER_S = 16 * 1024
+LEAST_BYTES_PER_S = 16 * 1024
 """Less is a log or a lock, not a download."""
 
 
@@ -39,8 +39,8 @@ def step_of(samples: Sequence[Sample]) -> dict[str, Any]:
     download_per_s = (last.downloaded_bytes - first.downloaded_bytes) / passed_s
     compile_per_s = (last.compiled_bytes - first.compiled_bytes) / passed_s
     known = {"cache_bytes": last.size_bytes}
-    if download_per_s >= _LEAST_BYTES_PER_S:
+    if download_per_s >= LEAST_BYTES_PER_S:
         return {"step": "download", **known, "bytes_per_s": round(download_per_s)}
-    if compile_per_s >= _LEAST_BYTES_PER_S:
+    if compile_per_s >= LEAST_BYTES_PER_S:
         return {"step": "compile", **known}
     return {"step": "load", **known}

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Row, Select, delete, exists, func, select, tuple_, update
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import Row, Select, String, any_, delete, exists, func, literal, or_, select, tuple_, update
+from sqlalchemy.dialects.postgresql import ARRAY, insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from moorage.containers.capacity_repository import NOT_REMOVED, on_engines
 from moorage.containers.models import CacheRow, ContainerRow, ReplicaRow
 from moorage.containers.spec import ContainerSettings
 from moorage.containers.states import DesiredState, ReplicaState
@@ -88,46 +89,51 @@ async def note_warm(session: AsyncSession, container_id: str, versions: Mapping[
         )
 
 
-async def known_on(session: AsyncSession, engine: str) -> list[KnownCache]:
+_VERSIONS = (ContainerRow.settings, ContainerRow.trial_settings, ContainerRow.fallback["settings"])
+"""Of a container: what serves, and what may be beside it or follow it."""
+
+
+async def known_on(session: AsyncSession, engines: Collection[str]) -> dict[str, list[KnownCache]]:
+    container = ContainerRow
+    gone = or_(container.deleted_at.is_not(None), container.desired_state == DesiredState.DELETED)
     query = (
-        select(CacheRow, ContainerRow, IN_USE)
-        .join(ContainerRow, ContainerRow.id == CacheRow.container_id)
-        .where(CacheRow.engine == engine)
+        select(CacheRow, container.project_id, gone.label("gone"), IN_USE.label("in_use"), *_VERSIONS)
+        .join(container, container.id == CacheRow.container_id)
+        .where(CacheRow.engine == any_(literal(sorted(engines), ARRAY(String))))
     )
-    return [
-        KnownCache(row, container.project_id, _limit(row, container), in_use)
-        for row, container, in_use in await session.execute(query)
-    ]
+    found: dict[str, list[KnownCache]] = {engine: [] for engine in engines}
+    for row, project_id, is_gone, in_use, *versions in await session.execute(query):
+        limit_bytes = None if is_gone or row.deleting_at is not None else _room_for(versions)
+        found[row.engine].append(KnownCache(row, project_id, limit_bytes, in_use))
+    return found
 
 
-def _limit(row: CacheRow, container: ContainerRow) -> int | None:
-    if row.deleting_at is not None or container.deleted_at is not None:
-        return None
-    if container.desired_state == DesiredState.DELETED:
-        return None
-    return _room_for(container)
-
-
-def _room_for(container: ContainerRow) -> int | None:
+def _room_for(versions: Sequence[dict[str, Any] | None]) -> int | None:
     """What its settings say; while another version is beside them, the larger of the two: both are in it."""
-    versions = (container.settings, container.trial_settings, (container.fallback or {}).get("settings"))
     sizes = [ContainerSettings.from_json(one).cache_bytes for one in versions if one is not None]
     return max((one for one in sizes if one is not None), default=None)
 
 
-async def users_on(session: AsyncSession, engine: str) -> list[User]:
+async def users_on(session: AsyncSession, engines: Collection[str]) -> dict[str, list[User]]:
     """Newest first."""
+    row = ReplicaRow
     query = (
-        select(ReplicaRow, ContainerRow)
-        .join(ContainerRow, ContainerRow.id == ReplicaRow.container_id)
-        .where(ReplicaRow.engine == engine, ReplicaRow.state.not_in(_ENDED))
-        .order_by(ReplicaRow.created_at.desc(), ReplicaRow.id.desc())
+        select(row.engine, row.id, row.container_id, row.state, row.created_at, *_VERSIONS)
+        .join(ContainerRow, ContainerRow.id == row.container_id)
+        .where(
+            NOT_REMOVED,
+            on_engines(engines),
+            row.state.not_in(_ENDED),
+            # Most have none, and their settings are long.
+            or_(*(version["cache_gib"].astext.is_not(None) for version in _VERSIONS)),
+        )
+        .order_by(row.created_at.desc(), row.id.desc())
     )
-    found = []
-    for row, container in await session.execute(query):
-        limit_bytes = _room_for(container)
+    found: dict[str, list[User]] = {engine: [] for engine in engines}
+    for engine, replica_id, container_id, state, created_at, *versions in await session.execute(query):
+        limit_bytes = _room_for(versions)
         if limit_bytes is not None:
-            found.append(User(row.id, row.container_id, row.state, limit_bytes, row.created_at))
+            found[engine].append(User(replica_id, container_id, state, limit_bytes, created_at))
     return found
 
 
@@ -139,8 +145,16 @@ async def write_sizes(session: AsyncSession, engine: str, held: Sequence[HeldCac
         await session.execute(update(CacheRow).where(its).values(measured_at=func.now(), **sizes, **used))
 
 
+async def note_cut(session: AsyncSession, engine: str, container_id: str) -> None:
+    """What no replica holds open or has used was taken away: what the next start needs may be gone."""
+    its = (CacheRow.engine == engine) & (CacheRow.container_id == container_id)
+    await session.execute(update(CacheRow).where(its).values(warm_version=0))
+
+
 async def forget(session: AsyncSession, engine: str, container_ids: Collection[str]) -> None:
     """What was in them is gone. What a replica has begun to use meanwhile is a new one."""
+    if not container_ids:
+        return
     its = (CacheRow.engine == engine) & CacheRow.container_id.in_(container_ids)
     await session.execute(delete(CacheRow).where(its, ~IN_USE))
     emptied = {"size_bytes": 0, "compiled_bytes": 0, "warm_version": 0, "deleting_at": None}

@@ -26,7 +26,7 @@ async def delete_cache(session: AsyncSession, access: OrganizationAccess, cache_
         raise NotFoundError("There is no such cache.")
     if found.in_use:
         raise ConflictError(
-            "A replica of its container uses it on that machine. Stop the container first.",
+            "A replica uses this cache. Stop the container first.",
             code="cache_in_use",
         )
     if found.row.deleting_at is None:

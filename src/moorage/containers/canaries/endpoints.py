@@ -13,28 +13,29 @@ router = APIRouter(tags=["canaries"])
 Manageable = Annotated[ContainerAccess, Depends(manageable_container)]
 
 
-@router.post("/containers/{container_id}/canary", status_code=202)
+@router.post("/containers/{container_id}/canary", summary="Change the canary's share", status_code=202)
 async def change_canary(
     body: CanaryRequest, access: Manageable, session: TheSession, settings: TheSettings, response: Response
 ) -> Container:
-    """Another share of the requests for the canary that is under way. One begins with `POST …/draft/apply`."""
+    """Sends another share of the requests to the canary that is under way. `POST …/draft/apply` begins one."""
     changed = await service.change_canary(session, access.actor, access.container.id, body)
     return await answer(session, changed, settings, response)
 
 
-@router.post("/containers/{container_id}/canary/promote", status_code=202)
+@router.post("/containers/{container_id}/canary/promote", summary="Promote the canary", status_code=202)
 async def promote_canary(
     access: Manageable, session: TheSession, settings: TheSettings, response: Response
 ) -> Container:
-    """It takes over: the rest of an update with `rolling`, in which nothing has to be proven any more."""
+    """The canary takes over from the version beside it, as a rolling update does, with nothing left to prove."""
     changed = await service.promote_canary(session, access.actor, access.container.id)
     return await answer(session, changed, settings, response)
 
 
-@router.post("/containers/{container_id}/canary/abort", status_code=202)
+@router.post("/containers/{container_id}/canary/abort", summary="Abort the canary", status_code=202)
 async def abort_canary(
     access: Manageable, session: TheSession, settings: TheSettings, response: Response
 ) -> Container:
-    """It gets no more requests and goes; what served beside it serves all of them. The draft is kept."""
+    """The canary gets no more requests and stops; the version beside it serves all of them. The draft is
+    kept."""
     changed = await service.abort_canary(session, access.actor, access.container.id)
     return await answer(session, changed, settings, response)

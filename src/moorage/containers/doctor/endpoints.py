@@ -10,24 +10,24 @@ from moorage.kit.web import TheSession
 router = APIRouter(tags=["doctor"])
 
 
-@router.post("/containers/{container_id}/doctor", status_code=202)
+@router.post("/containers/{container_id}/doctor", summary="Diagnose a container's network", status_code=202)
 async def diagnose_container(
     access: Annotated[ContainerAccess, Depends(manageable_container)],
     session: TheSession,
     response: Response,
 ) -> Diagnosis:
-    """Look at its network from inside a replica; the answer is at the same address within seconds. 200 when that is
-    under way already."""
+    """Moorage looks at the network from inside a replica; the answer is at the same address within seconds.
+    The answer is 200 where a diagnosis is under way already."""
     row, is_new = await service.ask(session, access.actor, access.container)
     response.status_code = 202 if is_new else 200
     return Diagnosis.model_validate(row, from_attributes=True)
 
 
-@router.get("/containers/{container_id}/doctor")
+@router.get("/containers/{container_id}/doctor", summary="Get the last diagnosis")
 async def get_diagnosis(
     access: Annotated[ContainerAccess, Depends(readable_container)], session: TheSession
 ) -> Diagnosis:
-    """The last one: what resolves, what can be reached, what is kept from it on purpose, what listens."""
+    """Returns which names resolve, what can be reached, what is blocked on purpose and what listens."""
     row = await repository.find(session, access.container.id)
     if row is None:
         return Diagnosis(state="never_asked")

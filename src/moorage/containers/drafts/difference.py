@@ -57,8 +57,10 @@ def _flat(settings: ContainerSettings, secrets: ContainerSecrets) -> dict[str, V
         "health_check.path": settings.health_path,
         "health_check.timeout_s": settings.health_timeout_s,
         **{f"env.{name}": _Secret(value) for name, value in secrets.environment.items()},
+        **{f"plain_env.{name}": value for name, value in settings.plain_environment.items()},
         "api_path": settings.api_path,
         "infrastructure": settings.infrastructure,
+        "accept_exposure": "true" if settings.accept_exposure else None,
         "sleep_after_s": settings.sleep_after_s,
         "cache.size_gib": settings.cache_gib,
     }

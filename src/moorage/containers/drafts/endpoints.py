@@ -22,33 +22,35 @@ Readable = Annotated[ContainerAccess, Depends(readable_container)]
 Manageable = Annotated[ContainerAccess, Depends(manageable_container)]
 
 
-@router.get("/containers/{container_id}/draft")
+@router.get("/containers/{container_id}/draft", summary="Get the draft")
 async def get_draft(
     access: Readable, session: TheSession, keyring: TheKeyring, settings: TheSettings
 ) -> Draft:
-    """What it would change, secrets masked, and what that costs."""
+    """Returns what the saved draft would change, with secrets masked, and what that costs."""
     compared = await service.compare(session, access.container, keyring=keyring, settings=settings)
     return _draft(compared, settings.update_watch_s)
 
 
-@router.put("/containers/{container_id}/draft")
+@router.put("/containers/{container_id}/draft", summary="Save a draft")
 @takes_body(MOST_SETTINGS_BYTES)
 async def save_draft(
     body: SettingsPatch, access: Manageable, session: TheSession, keyring: TheKeyring, settings: TheSettings
 ) -> Draft:
-    """Save new settings without touching what runs; replaces the draft from before."""
+    """Saves new settings without touching what runs. It replaces the previous draft. Apply it with `POST
+    …/draft/apply`."""
     compared = await service.save_draft(
         session, access.actor, access.container.id, body, keyring=keyring, settings=settings
     )
     return _draft(compared, settings.update_watch_s)
 
 
-@router.delete("/containers/{container_id}/draft", status_code=204)
+@router.delete("/containers/{container_id}/draft", summary="Discard the draft", status_code=204)
 async def discard_draft(access: Manageable, session: TheSession) -> None:
+    """Forgets the saved settings. What runs stays as it is."""
     await service.discard_draft(session, access.actor, access.container.id)
 
 
-@router.post("/containers/{container_id}/draft/apply", status_code=202)
+@router.post("/containers/{container_id}/draft/apply", summary="Apply the draft", status_code=202)
 async def apply_draft(
     access: Annotated[ContainerAccess, Depends(startable_container)],
     session: TheSession,
@@ -58,9 +60,9 @@ async def apply_draft(
     response: Response,
     body: Annotated[ApplyRequest | None, Body()] = None,
 ) -> Container:
-    """`replace`: stop, then start with the new settings. `rolling`: both versions beside each other, until the new one has
-    served well for a while. `canary`: a share of the requests goes to the new version until somebody promotes or aborts it, or a
-    rule does. If it does not become healthy, or answers too many errors, the one from before stays or comes
+    """`replace` stops the container, then starts it with the new settings. `rolling` runs both versions side
+    by side until the new one has proven itself. `canary` sends a share of the requests to the new version
+    until somebody, or a rule, promotes or aborts it. If the new version fails, the old one stays or comes
     back."""
     wanted = body if body is not None else ApplyRequest()
     if wanted.strategy is not Strategy.REPLACE:

@@ -17,7 +17,9 @@ from moorage.containers.activity import record_activity
 from moorage.containers.capacity_repository import load_room
 from moorage.containers.drafts.difference import Change, difference
 from moorage.containers.edit import merged
+from moorage.containers.exposure import record_exposure
 from moorage.containers.models import ContainerRow
+from moorage.containers.prices import prices_of
 from moorage.containers.replica_limits.repository import replica_limit
 from moorage.containers.replica_limits.service import withdraw_request
 from moorage.containers.scaling import same_scaling, within
@@ -57,6 +59,8 @@ class Comparison:
     available_microusd: int
     rolling_cost_microusd: int
     """Of hours that its replicas need besides those that their slots have."""
+    settings: tuple[ContainerSettings, ContainerSettings]
+    organization_id: str
 
 
 async def compare(
@@ -75,17 +79,20 @@ async def compare(
     old_type, new_type = [await _type(session, one.instance_type) for one in (before[0], after[0])]
     room = await load_room(session)
     another = old_type.name != new_type.name
+    old_price, new_price = [(await prices_of(session, one[0])).most_microusd for one in (before, after)]
     project = await session.get(ProjectRow, row.project_id)
     assert project is not None, "a foreign key says so"
     balance = await balance_of(session, project.organization_id)
     return Comparison(
         row,
         difference(before, after),
-        (old_type.price_per_hour_microusd, new_type.price_per_hour_microusd),
+        (old_price, new_price),
         (before[0].min_replicas, after[0].min_replicas),
         room_for(new_type, room.nodes, room.used, settings.cpu_overcommit),
         balance.available_microusd,
-        within(after[0], row.desired_replicas) * new_type.price_per_hour_microusd if another else 0,
+        within(after[0], row.desired_replicas) * new_price if another else 0,
+        (before[0], after[0]),
+        project.organization_id,
     )
 
 
@@ -107,6 +114,7 @@ async def save_draft(
     compared = await compare(session, row, keyring=keyring, settings=settings)
     # Names only: a value may be a secret.
     _record(session, row, actor, "container.draft_save", {"fields": [one.field for one in compared.changes]})
+    record_exposure(session, compared.organization_id, actor, row.id, *compared.settings)
     await session.flush()
     await session.refresh(row)
     return compared

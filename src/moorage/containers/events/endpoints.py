@@ -44,6 +44,7 @@ async def _watchable_project(
 
 @router.get(
     "/projects/{project_id}/events",
+    summary="Stream changes of containers",
     response_class=StreamingResponse,
     responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
 )
@@ -54,11 +55,9 @@ async def stream_events(
     access: Annotated[LastingAccess[tuple[str, str]], Depends(_watchable_project)],
     changes: Annotated[Changes, Depends(_changes)],
 ) -> StreamingResponse:
-    """Server-sent events: which containers changed, as they do. An empty list: any may have, read them all again.
-
-    The stream ends after five minutes, or when the right to it does. Read everything when it opens: what happened
-    before is not told.
-    """
+    """Sends server-sent events that name the containers that changed; an empty list means that any may have.
+    Read everything once when the stream opens: it does not repeat what happened before. It ends after five
+    minutes, or when your right to it does."""
     _, reader_id = access.found
     stream = streams.take(StreamKind.CHANGES, reader_id, settings.streams_per_person)
     return CountedStream(

@@ -11,7 +11,6 @@ from moorage.catalog.handover_words import handover_sentence
 from moorage.catalog.models import InstanceTypeRow
 from moorage.catalog.proposals import propose
 from moorage.catalog.repository import (
-    find_instance_type,
     intake_of,
     list_instance_types,
     list_nodes,
@@ -46,9 +45,9 @@ SILENT_AFTER_S = 45.0
 """Three sweeps of the reconciler that describes them."""
 
 
-@router.get("/operator/nodes")
-async def list_machines(_: TheOperator, session: TheSession, settings: TheSettings) -> Page[NodeRead]:
-    """The machines, what they have, what is promised to replicas and what is free."""
+@router.get("/operator/nodes", summary="List machines and what is free")
+async def list_nodes_with_room(_: TheOperator, session: TheSession, settings: TheSettings) -> Page[NodeRead]:
+    """Lists the machines, what they have, what replicas were promised and what is free."""
     used, ages_s = await used_capacity(session), await nodes_seen_s_ago(session)
     replicas = await replicas_by_machine(session)
     return Page(
@@ -65,10 +64,10 @@ async def list_machines(_: TheOperator, session: TheSession, settings: TheSettin
     )
 
 
-@router.post("/operator/nodes/{node}/replicas-gone")
+@router.post("/operator/nodes/{node}/replicas-gone", summary="Give missing replicas up")
 async def say_replicas_gone(node: str, operator: TheOperator, session: TheSession) -> DoubtRead:
-    """The operator's word about replicas that are missing on a machine: they do not come back, so they are replaced at
-    once. Without it, that takes `missing_replicas_wait_s`."""
+    """Says that the replicas missing on a machine will not come back. Moorage replaces them at once instead
+    of waiting `missing_replicas_wait_s`."""
     doubt = await say_gone(session, node)
     if doubt is None:
         if node not in {known.name for known in await list_nodes(session)}:
@@ -89,11 +88,12 @@ async def say_replicas_gone(node: str, operator: TheOperator, session: TheSessio
     return DoubtRead.model_validate(doubt, from_attributes=True)
 
 
-@router.put("/operator/nodes/{node}/intake")
+@router.put("/operator/nodes/{node}/intake", summary="Close or empty the main machine")
 async def set_node_intake(
     node: str, body: NodeIntake, operator: TheOperator, session: TheSession
 ) -> NodeIntake:
-    """Close the machine that Moorage runs on for new replicas, empty it, or open it again. What joined has a state of its own."""
+    """Closes the machine that Moorage runs on for new replicas, empties it, or opens it again. Machines that
+    joined are paused and drained instead."""
     if not await set_intake(session, LOCAL_ENGINE, node, body.intake):
         if any(one.name == node for one in await list_nodes(session)):
             raise ConflictError(
@@ -104,40 +104,38 @@ async def set_node_intake(
     return body
 
 
-@router.get("/operator/instance-types")
+@router.get("/operator/instance-types", summary="List the whole catalogue")
 async def list_catalogue(
     _: TheOperator, session: TheSession, settings: TheSettings
 ) -> Page[InstanceTypeRead]:
-    """All of it, also what is not offered any more."""
-    room = await load_room(session)
+    """Lists every instance type, also those no longer offered."""
+    room, catalogue = await load_room(session), await list_instance_types(session)
     return Page(
-        items=[
-            instance_type_json(entry, room, settings, for_operator=True)
-            for entry in await list_instance_types(session)
-        ]
+        items=[instance_type_json(entry, catalogue, room, settings, for_operator=True) for entry in catalogue]
     )
 
 
-@router.get("/operator/instance-types/proposals")
+@router.get("/operator/instance-types/proposals", summary="Propose instance types")
 async def propose_instance_types(
     _: TheOperator, session: TheSession, settings: TheSettings
 ) -> Page[InstanceTypeProposal]:
-    """For GPUs that are there and that no type offers, or only with sizes that no machine has. Nothing is added."""
+    """Proposes types for GPUs that no type offers, or only in sizes that no machine has. Nothing is added."""
     proposals = propose(
         await list_instance_types(session), await list_nodes(session), settings.cpu_overcommit
     )
     return Page(items=[InstanceTypeProposal(**vars(one)) for one in proposals])
 
 
-@router.post("/operator/instance-types", status_code=201)
+@router.post("/operator/instance-types", summary="Create an instance type", status_code=201)
 async def create_instance_type(
     body: InstanceTypeWrite, operator: TheOperator, session: TheSession, settings: TheSettings
 ) -> InstanceTypeRead:
+    """Offers a new size at this price as soon as a machine has room for it."""
     row = await instance_types.add(session, operator, InstanceTypeRow(**body.model_dump()))
     return await _shown(session, row.name, settings)
 
 
-@router.patch("/operator/instance-types/{instance_type}")
+@router.patch("/operator/instance-types/{instance_type}", summary="Change an instance type")
 async def change_instance_type(
     instance_type: str,
     body: InstanceTypePatch,
@@ -145,21 +143,21 @@ async def change_instance_type(
     session: TheSession,
     settings: TheSettings,
 ) -> InstanceTypeRead:
-    """Its price for hours bought from now on, and whether it is offered."""
+    """Changes its price for hours bought from now on, or whether it is offered. What runs stays."""
     await instance_types.change(session, operator, instance_type, **body.model_dump())
     return await _shown(session, instance_type, settings)
 
 
-@router.delete("/operator/instance-types/{instance_type}", status_code=204)
+@router.delete("/operator/instance-types/{instance_type}", summary="Delete an instance type", status_code=204)
 async def delete_instance_type(instance_type: str, operator: TheOperator, session: TheSession) -> None:
-    """One that nobody ever used; others can be disabled."""
+    """Deletes a type that nobody ever used. Disable the others."""
     await instance_types.delete(session, operator, instance_type)
 
 
 async def _shown(session: AsyncSession, name: str, settings: Settings) -> InstanceTypeRead:
-    entry = await find_instance_type(session, name)
-    assert entry is not None, "it was just written"
-    return instance_type_json(entry, await load_room(session), settings, for_operator=True)
+    catalogue = await list_instance_types(session)
+    [entry] = [one for one in catalogue if one.name == name]
+    return instance_type_json(entry, catalogue, await load_room(session), settings, for_operator=True)
 
 
 def _node(

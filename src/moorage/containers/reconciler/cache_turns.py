@@ -36,9 +36,10 @@ def turns_of(rows: Sequence[ReplicaRow], seen: Seen, busy: Collection[str] = ())
 
 def warm_versions(loaded: Loaded, created: Sequence[ReplicaRow] = ()) -> dict[str, int]:
     """By engine. One that was chosen in this pass has an empty cache for now."""
-    if loaded.container.settings.get("cache_gib") is None or not keeps_caches(loaded.instance_type):
+    if loaded.container.settings.get("cache_gib") is None or not any(map(keeps_caches, loaded.types)):
         return {}
-    return {row.engine: 0 for row in created} | {one.engine: one.warm_version for one in loaded.caches}
+    chosen = {row.engine: 0 for row in created if keeps_caches(loaded.type_of(row))}
+    return chosen | {one.engine: one.warm_version for one in loaded.caches}
 
 
 def about_to_be_deleted(loaded: Loaded, turns: Sequence[Turn]) -> frozenset[str]:

@@ -6,9 +6,9 @@ When it fails: nothing is decided from a look that failed, and the next one begi
 found again.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import structlog
@@ -18,8 +18,9 @@ from moorage.containers.caches import repository
 from moorage.containers.caches.filling import Sample, step_of, with_sample
 from moorage.containers.caches.fullness import Idle, cache_full, is_short, outdated
 from moorage.containers.caches.repository import KnownCache, User
-from moorage.containers.disk import REST_PER_LOOK, LastLook, must_look
+from moorage.containers.disk import LOOK_EVERY_S, REST_PER_LOOK, LastLook, must_look
 from moorage.containers.reconciler.pulse import Pulse
+from moorage.containers.start_times.measuring import Filled, with_look
 from moorage.containers.states import ReplicaState
 from moorage.containers.verdict import Verdict, size_in_words
 from moorage.engines.base import DiskSpace, Engine, HeldCache
@@ -29,13 +30,23 @@ from moorage.kit.database import Database, database_now
 from moorage.kit.errors import EngineError
 from moorage.kit.ids import ContainerId, ReplicaId
 from moorage.kit.settings import Settings
+from moorage.kit.together import Together
 from moorage.reconcile.lease import Lease
+from moorage.reconcile.watches import Pauses
 
 log = structlog.get_logger()
 
 EVERY_S = 1.0
 _WHILE_FILLING_S = 2.0
-_FILLING = (ReplicaState.REQUESTED, ReplicaState.STARTING)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Of one engine."""
+
+    known: Sequence[KnownCache]
+    users: Sequence[User]
+    now: datetime
 
 
 @dataclass(frozen=True)
@@ -59,47 +70,88 @@ class CacheWatch:
     ask: Callable[[str], None]
     """For a pass over a container."""
     pulse: Pulse
+    space: Callable[[str], Awaitable[DiskSpace | None]]
+    """Of an engine's disk, as it was a moment ago."""
     _evicted: dict[str, dict[str, Verdict]] = field(init=False, default_factory=dict)
     """By engine and replica: who has to go."""
-    _sizes: dict[tuple[str, str], int] = field(init=False, default_factory=dict)
+    _sizes: dict[str, dict[str, int]] = field(init=False, default_factory=dict)
     """By engine and container."""
-    _samples: dict[tuple[str, str], tuple[Sample, ...]] = field(init=False, default_factory=dict)
+    _samples: dict[str, dict[str, tuple[Sample, ...]]] = field(init=False, default_factory=dict)
     """Likewise, while something of the container starts there."""
+    _filled: dict[str, dict[str, Filled]] = field(init=False, default_factory=dict)
+    """By engine and replica: of each container the one that has been starting there for longest."""
     _last: dict[str, LastLook] = field(init=False, default_factory=dict)
     _filling: set[str] = field(init=False, default_factory=set)
     """Engines on which something with a cache starts."""
     _spare: set[str] = field(init=False, default_factory=set)
     """Engines that keep a cache which nobody uses."""
     _hurried: set[str] = field(init=False, default_factory=set)
+    _bare: set[str] = field(init=False, default_factory=set)
+    """Engines that had no cache at the last look, and nobody who is to have one."""
+    _rows: Together[str, None, _Rows] = field(init=False)
+    """By engine."""
+    _pauses: Pauses = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._rows = Together(self._read_rows, self.clock, self.engines.pause_s)
+        self._pauses = Pauses(self.clock)
+
+    async def _read_rows(self, engines: Mapping[str, None]) -> Mapping[str, _Rows]:
+        async with self.database.reading() as session:
+            known = await repository.known_on(session, engines)
+            users = await repository.users_on(session, engines)
+            now = await database_now(session)
+        return {name: _Rows(known[name], users[name], now) for name in engines}
 
     def why_evicted(self, engine: str, replica_id: str) -> Verdict | None:
         return self._evicted.get(engine, {}).get(replica_id)
 
     def size_bytes(self, engine: str, container_id: str) -> int:
-        return self._sizes.get((engine, container_id), 0)
+        return self._sizes.get(engine, {}).get(container_id, 0)
 
     def step(self, engine: str, container_id: str) -> dict[str, Any]:
         """What a start there waits for; empty where that is not known."""
-        return step_of(self._samples.get((engine, container_id), ()))
+        return step_of(self._samples.get(engine, {}).get(container_id, ()))
+
+    def filled(self, engine: str, replica_id: str) -> Filled | None:
+        """How its cache grew while it started, as far as somebody looked; None where another started before it."""
+        return self._filled.get(engine, {}).get(replica_id)
+
+    def forget_all(self) -> None:
+        """Somebody else may have looked since."""
+        self._samples.clear()
+        self._filled.clear()
 
     def hurry(self, engine: str) -> None:
         """Something with a cache starts there, or is to be deleted."""
         self._hurried.add(engine)
+        self._pauses.cut_short(engine)
 
     async def run(self, name: str, lease: Lease) -> None:
         """Of one engine."""
         if self.engines.places(name):
             return  # A cluster keeps none.
+        self._bare.discard(name)  # Somebody else may have led meanwhile, and begun something.
         while True:
             lease.check()
+            self._pauses.begin_round(name)
             await self.pulse.until_it_answers(name)
             try:
-                space = await self.engines.of(name).disk_space()
+                space = await self.space(name)
                 if self._is_due(name, space):
                     await self.look(name, space, lease)
             except EngineError as exc:
                 log.warning("caches_not_seen", engine=name, error=str(exc))
-            await self.clock.sleep(EVERY_S)
+            await self._rest(name)
+
+    async def _rest(self, name: str) -> None:
+        now_s = self.clock.monotonic()
+        if name in self._bare and name not in self._hurried:
+            # Whatever happens to its disk, no cache is to blame.
+            last = self._last[name]
+            await self._pauses.rest(name, max(last.at_s + last.next_in_s - now_s, EVERY_S))
+        else:
+            await self.clock.sleep(self.engines.turn_in_s(name, EVERY_S, now_s))
 
     def _is_due(self, name: str, space: DiskSpace | None) -> bool:
         last, now_s = self._last.get(name), self.clock.monotonic()
@@ -118,6 +170,7 @@ class CacheWatch:
 
     async def look(self, name: str, space: DiskSpace | None, lease: Lease) -> None:
         self._hurried.discard(name)
+        self._bare.discard(name)
         began_s = self.clock.monotonic()
         try:
             await self._look(name, space, lease)
@@ -128,17 +181,18 @@ class CacheWatch:
             # Also after one that failed there is a rest: it may have taken long.
             ended_s = self.clock.monotonic()
             free_bytes = space.free_bytes if space is not None else 1
-            self._last[name] = LastLook(ended_s, ended_s - began_s, free_bytes)
+            next_in_s = self.engines.turn_in_s(name, LOOK_EVERY_S, ended_s)
+            self._last[name] = LastLook(ended_s, ended_s - began_s, free_bytes, next_in_s)
 
     async def _look(self, name: str, space: DiskSpace | None, lease: Lease) -> None:
         engine = self.engines.of(name)
         held = await engine.caches()
         # After the list: what was admitted since has a row, and is not taken for unknown.
-        async with self.database.reading() as session:
-            known = {one.row.container_id: one for one in await repository.known_on(session, name)}
-            users = await repository.users_on(session, name)
-            now = await database_now(session)
-        machine = _Machine(name, engine, space, known, users)
+        rows = await self._rows.ask(name, None)
+        if not held and not rows.known and not rows.users:
+            self._bare.add(name)
+        known = {one.row.container_id: one for one in rows.known}
+        machine = _Machine(name, engine, space, known, rows.users)
         kept = [one for one in held if one.replica_id is None]
         removed = await self._remove_unwanted(machine, held, lease)
         there = [one for one in kept if one.container_id not in removed]
@@ -148,7 +202,7 @@ class CacheWatch:
             if not one.in_use and not known[one.container_id].in_use
         ]
         kept_for = timedelta(seconds=self.settings.unused_caches_kept_s)
-        for one in outdated(idle, space, kept_for, now):
+        for one in outdated(idle, space, kept_for, rows.now):
             if await self._remove(machine, one.container_id, lease):
                 removed.add(one.container_id)
                 await self._record(machine, one.container_id, "cache.evict", one.size_bytes, lease)
@@ -164,10 +218,12 @@ class CacheWatch:
             if (not one.in_use or one.row.deleting_at is not None)
             and container_id not in {cache.container_id for cache in kept}
         }
-        async with self.database.transaction() as session:
-            await lease.guard(session)
-            await repository.forget(session, name, removed | vanished)
-            await repository.write_sizes(session, name, [one for one in bounded if one.replica_id is None])
+        sizes = [one for one in bounded if one.replica_id is None]
+        if removed or vanished or sizes:
+            async with self.database.transaction() as session:
+                await lease.guard(session)
+                await repository.forget(session, name, removed | vanished)
+                await repository.write_sizes(session, name, sizes)
         self._note(machine, bounded)
 
     async def _remove_unwanted(self, machine: _Machine, held: Sequence[HeldCache], lease: Lease) -> set[str]:
@@ -235,6 +291,10 @@ class CacheWatch:
             if trimmed.size_bytes < one.size_bytes:
                 freed_bytes = one.size_bytes - trimmed.size_bytes
                 await self._record(machine, one.container_id, "cache.trim", freed_bytes, lease)
+                if not one.in_use:
+                    async with self.database.transaction() as session:
+                        await lease.guard(session)
+                        await repository.note_cut(session, machine.name, one.container_id)
             newest = next((user for user in users if user.state != ReplicaState.REQUESTED), None)
             if trimmed.size_bytes > limit_bytes and newest is not None:
                 # The others served before it was full, and what waits for its turn has written nothing.
@@ -257,9 +317,11 @@ class CacheWatch:
         known = machine.known.get(container_id)
         if known is None:
             return
-        words = {
-            "cache.evict": "Its cache was not used for longest, and was removed",
-            "cache.trim": "Its cache was full, and what was not used for longest was removed",
+        size, node = size_in_words(freed_bytes), known.row.node
+        message = {
+            "cache.evict": f"Removed its cache of {size} on {node}, which nothing has used since "
+            f"{known.row.used_at.date()}. The next start there downloads again.",
+            "cache.trim": f"Its cache on {node} was full. Removed {size} of it, which was unused for longest.",
         }[kind]
         async with self.database.transaction() as session:
             await lease.guard(session)
@@ -269,21 +331,32 @@ class CacheWatch:
                 container_id=container_id,
                 actor=SYSTEM,
                 kind=kind,
-                message=f"{words}: {size_in_words(freed_bytes)} on {known.row.node}.",
+                message=message,
                 details={"node": known.row.node, "freed_bytes": freed_bytes},
             )
 
     def _note(self, machine: _Machine, held: Sequence[HeldCache]) -> None:
         """For progress, and for whoever asks how much a replica takes of the disk."""
         name, now_s = machine.name, self.clock.monotonic()
-        starting = {user.container_id for user in machine.users if user.state in _FILLING}
-        sizes, samples = dict[tuple[str, str], int](), dict[tuple[str, str], tuple[Sample, ...]]()
+        starting = _first_that_start(machine.users)
+        sizes, samples, filled = dict[str, int](), dict[str, tuple[Sample, ...]](), dict[str, Filled]()
+        samples_before, filled_before = self._samples.get(name, {}), self._filled.get(name, {})
         for one in held:
-            key = (name, one.container_id)
-            sizes[key] = sizes.get(key, 0) + one.size_bytes
+            sizes[one.container_id] = sizes.get(one.container_id, 0) + one.size_bytes
             if one.container_id in starting:
                 sample = Sample(now_s, one.size_bytes, one.compiled_bytes)
-                samples[key] = with_sample(self._samples.get(key, ()), sample)
-        self._sizes = {key: size for key, size in self._sizes.items() if key[0] != name} | sizes
-        self._samples = {key: some for key, some in self._samples.items() if key[0] != name} | samples
+                samples[one.container_id] = with_sample(samples_before.get(one.container_id, ()), sample)
+                first = starting[one.container_id]
+                if one.replica_id in (None, first):
+                    filled[first] = with_look(filled_before.get(first), sample)
+        self._sizes[name], self._samples[name], self._filled[name] = sizes, samples, filled
         (self._filling.add if starting else self._filling.discard)(name)
+
+
+def _first_that_start(users: Sequence[User]) -> dict[str, str]:
+    """By container the replica that has been starting for longest; where none has a process yet, one that is to begin."""
+    found = dict[str, str]()
+    for state in (ReplicaState.REQUESTED, ReplicaState.STARTING):
+        # Newest first, so that the oldest stays.
+        found |= {user.container_id: user.replica_id for user in users if user.state == state}
+    return found

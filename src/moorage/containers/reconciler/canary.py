@@ -5,8 +5,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 from moorage.containers.activity import SYSTEM
-from moorage.containers.canary_plan import CanaryPlan, CanaryView
 from moorage.containers.models import ReplicaRow
+from moorage.containers.planning.canary_plan import CanaryPlan, CanaryView
 from moorage.containers.reconciler.canary_row import is_of_canary
 from moorage.containers.reconciler.funding import Funded
 from moorage.containers.reconciler.loading_repository import Loaded

@@ -27,7 +27,6 @@ def canary_row(row: ContainerRow) -> ContainerRow | None:
         version=rollout.version,
         failed_generation=0,
         serving_generation=generation if rollout.serving_since is not None else 0,
-        image_lost_generation=0,
         changes=row.changes,
         watched_since=row.watched_since,
         next_look_at=row.next_look_at,

@@ -4,25 +4,34 @@ Every call checks the lease first: a former leader starts and stops nothing.
 """
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 import structlog
 
 from moorage.catalog.capacity import keeps_caches
 from moorage.catalog.driver_fit import why_no_driver
-from moorage.catalog.repository import find_instance_type, list_nodes
+from moorage.catalog.repository import find_instance_type, nodes_for
 from moorage.containers.avoidance import Avoidance, avoided_nodes
 from moorage.containers.models import ContainerRow, ReplicaRow
 from moorage.containers.preflight import pinned
 from moorage.containers.reconciler import repository, trials
 from moorage.containers.reconciler.fresh import FreshlySeen
 from moorage.containers.reconciler.loading_repository import Loaded
+from moorage.containers.reconciler.local_images import LocalImages
 from moorage.containers.reconciler.repository import FoundImage
 from moorage.containers.reconciler.starts import Starts
 from moorage.containers.reconciler.unfit import OF_THE_MACHINE, UnfitEngines
 from moorage.containers.secrets import unseal
-from moorage.containers.spec import ContainerSecrets, ContainerSettings, RegistryProvider, chosen_port
+from moorage.containers.spec import (
+    ContainerSecrets,
+    ContainerSettings,
+    RegistryProvider,
+    chosen_port,
+    environment_of,
+)
+from moorage.containers.start_times.measuring import Measured, of_pull
+from moorage.containers.start_times.repository import record
 from moorage.containers.states import Reason
 from moorage.containers.verdict import Verdict
 from moorage.engines.base import (
@@ -52,6 +61,7 @@ STARTS_TRIED = 5
 LOOKED_UP_WITHIN_S = 5.0
 """An image of one machine among several: a pass waits for the answer."""
 _ASKED_AT_ONCE = 16
+_FETCHED_AT_ONCE = 4
 
 
 @dataclass
@@ -66,10 +76,12 @@ class EngineCalls:
     _image_refs: dict[tuple[str, str], str] = field(default_factory=dict)
     """By engine and the image's name in the container's row: the engine's own name for it, where that is another; and of local
     images every name that the engine itself gave."""
+    _local_images: LocalImages = field(init=False)
     unfit: UnfitEngines = field(init=False)
     fresh: FreshlySeen = field(init=False)
 
     def __post_init__(self) -> None:
+        self._local_images = LocalImages(self.engines, self.clock)
         self.unfit = UnfitEngines(self.clock)
         self.fresh = FreshlySeen(self.clock)
 
@@ -81,16 +93,41 @@ class EngineCalls:
             await lease.guard(session)
             await repository.record_image(session, loaded.container, found)
 
-    async def prepare_trial(self, loaded: Loaded, engine: str, lease: Lease) -> None:
-        row = loaded.container
+    async def prepare_trial(self, loaded: Loaded, engines: Sequence[str], lease: Lease) -> None:
+        """The first of the engines says what the image is; the others get the same."""
+        row, engine = loaded.container, engines[0]
+        on_trial = replace(loaded, container=trials.on_trial(row))
         found = trials.local_image_from_before(row) or await self.find_image(
-            replace(loaded, container=trials.on_trial(row)), engine, lease
+            on_trial, engine, lease, trials.digest_from_before(row)
         )
         if self._may_run_elsewhere(loaded, engine, found):
             return
+        if isinstance(found, FoundImage) and found.digest is not None:
+            for first in range(1, len(engines), _FETCHED_AT_ONCE):
+                some = engines[first : first + _FETCHED_AT_ONCE]
+                await asyncio.gather(*(self._fetch_too(on_trial, name, found, lease) for name in some))
         async with self.database.transaction() as session:
             await lease.guard(session)
             await trials.record_image(session, row, found)
+
+    async def _fetch_too(self, loaded: Loaded, engine: str, found: FoundImage, lease: Lease) -> None:
+        """Where that fails it is tried again when a replica starts there: the others need not wait for it."""
+        try:
+            image = await self._fetched(loaded, engine, found.digest, lease)
+        except EngineError as exc:
+            log.warning(
+                "image_not_fetched_ahead", engine=engine, container_id=loaded.container.id, error=str(exc)
+            )
+            return
+        if isinstance(image, Verdict):
+            log.warning(
+                "image_not_fetched_ahead",
+                engine=engine,
+                container_id=loaded.container.id,
+                error=image.message,
+            )
+            return
+        self._image_refs[engine, found.ref] = image.engine_ref
 
     def _may_run_elsewhere(self, loaded: Loaded, engine: str, found: FoundImage | Verdict) -> bool:
         """The machine is at fault, and not every one was tried: the next pass asks another."""
@@ -107,6 +144,8 @@ class EngineCalls:
         names = list(self.engines.by_name())
         if len(names) == 1:
             return await self.find_image(loaded, names[0], lease)
+        image = ContainerSettings.from_json(loaded.container.settings).image
+        names.sort(key=lambda name: self._local_images.has(image, name) is not True)
         said: list[FoundImage | Verdict | None] = []
         for first in range(0, len(names), _ASKED_AT_ONCE):
             some = names[first : first + _ASKED_AT_ONCE]
@@ -130,9 +169,13 @@ class EngineCalls:
 
     async def engines_with(self, local_image: str, names: Collection[str]) -> set[str]:
         """Those on whose machine the operator built it. All are asked at once: one that hangs holds up the pass once."""
-        asked = sorted(names)
+        said = {name: self._local_images.has(local_image, name) for name in sorted(names)}
+        asked = [name for name, there in said.items() if there is None]
         has = await asyncio.gather(*(self._has(name, local_image) for name in asked))
-        return {name for name, there in zip(asked, has, strict=True) if there}
+        for name, there in zip(asked, has, strict=True):
+            said[name] = there
+            self._local_images.note(local_image, name, there=there)
+        return {name for name, there in said.items() if there}
 
     async def _has(self, name: str, local_image: str) -> bool:
         try:
@@ -144,12 +187,12 @@ class EngineCalls:
             return False
         return True
 
-    async def find_image(self, loaded: Loaded, engine: str, lease: Lease) -> FoundImage | Verdict:
-        """The image of this deployment, or why it cannot be had."""
+    async def find_image(
+        self, loaded: Loaded, engine: str, lease: Lease, digest: str | None = None
+    ) -> FoundImage | Verdict:
+        """The image of this deployment, or why it cannot be had; with a digest, that content and no other."""
         row = loaded.container
         settings = ContainerSettings.from_json(row.settings)
-        lost = row.image_lost_generation == row.generation and row.image_digest is not None
-        digest = row.image_digest if lost else None
         image = await self._fetched(loaded, engine, digest, lease)
         if isinstance(image, Verdict):
             return image
@@ -165,15 +208,40 @@ class EngineCalls:
         """On the engine's machine; with a digest, that content and no other."""
         row, limit_s = loaded.container, self.settings.pull_timeout_s
         lease.check()
+        began_s, pulled = self.clock.monotonic(), PullProgress(0, 0)
+
+        def note(now: PullProgress) -> None:
+            nonlocal pulled
+            self.pull_progress[row.id] = pulled = now
+
         try:
             async with asyncio.timeout(limit_s):
-                return await self._image(loaded, self.engines.of(engine), digest)
+                image = await self._image(loaded, self.engines.of(engine), digest, note)
         except ImageError as exc:
             return Verdict(Reason(exc.code), exc.message)
         except TimeoutError:
             return Verdict(Reason.PULL_TIMEOUT, f"The image was not pulled within {limit_s} s.")
         finally:
             self.pull_progress.pop(row.id, None)
+        # A machine of somebody else says what it likes; more than the whole image it has not fetched.
+        pulled_bytes = min(pulled.done_bytes, image.size_bytes)
+        if found := of_pull(pulled_bytes, self.clock.monotonic() - began_s):
+            await self._record_pull(loaded, engine, found, lease)
+        return image
+
+    async def _record_pull(
+        self, loaded: Loaded, engine: str, found: Sequence[Measured], lease: Lease
+    ) -> None:
+        async with self.database.transaction() as session:
+            await lease.guard(session)
+            await record(
+                session,
+                found,
+                organization_id=loaded.organization_id,
+                engine=engine,
+                instance_type=loaded.instance_type.name,
+                image=ContainerSettings.from_json(loaded.container.settings).image,
+            )
 
     async def _usable(self, found: FoundImage, settings: ContainerSettings) -> FoundImage | Verdict:
         """Not where the driver of every machine that has the GPU is too old for it: it would wait for ever."""
@@ -183,14 +251,12 @@ class EngineCalls:
             wanted = await find_instance_type(session, settings.instance_type)
             if wanted is None or not wanted.gpu_count:
                 return found
-            because = why_no_driver(wanted, await list_nodes(session), found.gpu_environment)
+            because = why_no_driver(wanted, await nodes_for(session, wanted), found.gpu_environment)
         return found if because is None else Verdict(Reason.GPU_DRIVER_MISMATCH, because)
 
     def _gpu_environment(self, row: ContainerRow, image: Image) -> dict[str, str]:
         """The image's, with what the user says of the same."""
-        said = {
-            name: value for name, value in self._secrets(row).environment.items() if name in GPU_VARIABLES
-        }
+        said = {name: value for name, value in self._environment(row).items() if name in GPU_VARIABLES}
         return {**image.gpu_environment, **said}
 
     async def start(self, loaded: Loaded, replica: ReplicaRow, lease: Lease) -> None:
@@ -209,12 +275,9 @@ class EngineCalls:
                 replica, Verdict(Reason(exc.code), exc.message), lease, badly=True
             )
         except EngineError as exc:
-            if exc.code == IMAGE_GONE and self.engines.only(replica.engine):
-                # Somebody pruned it. Nobody's fault: it is fetched again, and the replica's row waits for it.
-                await self._forget_image(loaded, lease)
-                return
             if exc.code == IMAGE_GONE:
-                # Of several machines this one has not got it yet. The next pass has it brought there.
+                # Its machine has not got it yet, or somebody pruned it. The next pass has it brought there; where it cannot be
+                # had, that is this replica's failure, and those that serve from it go on.
                 self.starts.note_lack_of_image(replica)
                 return
             if exc.code != Reason.PORT_TAKEN:
@@ -268,7 +331,9 @@ class EngineCalls:
         lease.check()
         await self.engines.of(engine).remove(engine_id)
 
-    async def _image(self, loaded: Loaded, engine: Engine, digest: str | None) -> Image:
+    async def _image(
+        self, loaded: Loaded, engine: Engine, digest: str | None, note: Callable[[PullProgress], None]
+    ) -> Image:
         """The engine pins what it found, so every replica of this deployment runs the same image."""
         row = loaded.container
         settings = ContainerSettings.from_json(row.settings)
@@ -280,13 +345,7 @@ class EngineCalls:
             credentials = RegistryCredentials(settings.registry_username, password)
         image = pinned(settings.image, digest) if digest is not None else settings.image
         request = ImageRequest(image, credentials, organization_id=OrganizationId(loaded.organization_id))
-        return await engine.ensure_image(request, lambda now: self.pull_progress.__setitem__(row.id, now))
-
-    async def _forget_image(self, loaded: Loaded, lease: Lease) -> None:
-        log.warning("image_gone", container_id=loaded.container.id, image=loaded.container.image_ref)
-        async with self.database.transaction() as session:
-            await lease.guard(session)
-            await repository.forget_image(session, loaded.container)
+        return await engine.ensure_image(request, note)
 
     async def _record_start_failure(
         self, replica: ReplicaRow, verdict: Verdict, lease: Lease, *, badly: bool
@@ -315,7 +374,7 @@ class EngineCalls:
             generation=replica.generation,
             image=self._image_refs.get((replica.engine, row.image_ref), row.image_ref),
             command=settings.command,
-            environment={"PORT": str(row.port), **self._secrets(row).environment},
+            environment={"PORT": str(row.port), **self._environment(row)},
             port=row.port,
             host_port=replica.host_port,
             vcpu_millis=loaded.instance_type.vcpu_millis,
@@ -324,15 +383,18 @@ class EngineCalls:
             gpu_device_ids=tuple(replica.gpu_device_ids),
             gpu_model=loaded.instance_type.gpu_model,
             avoided_nodes=avoided,
-            cache=_cache(loaded, settings),
+            cache=_cache(loaded, replica, settings),
         )
+
+    def _environment(self, row: ContainerRow) -> dict[str, str]:
+        return environment_of(ContainerSettings.from_json(row.settings), self._secrets(row))
 
     def _secrets(self, row: ContainerRow) -> ContainerSecrets:
         return unseal(self.keyring, row.id, row.secrets)
 
 
-def _cache(loaded: Loaded, settings: ContainerSettings) -> CacheSpec | None:
+def _cache(loaded: Loaded, replica: ReplicaRow, settings: ContainerSettings) -> CacheSpec | None:
     """On machines of strangers nothing of it stays behind: they could read it, and change what the next start runs."""
     if settings.cache_bytes is None:
         return None
-    return CacheSpec(settings.cache_bytes, kept=keeps_caches(loaded.instance_type))
+    return CacheSpec(settings.cache_bytes, kept=keeps_caches(loaded.type_of(replica)))

@@ -19,7 +19,7 @@ from moorage.containers.verdict import Verdict
 from moorage.containers.views import NO_CREDIT, OVER_LIMIT, Plan
 from moorage.kit.settings import Settings
 from moorage.ledger import hours_repository
-from moorage.ledger.hours_repository import Buyer, Hours
+from moorage.ledger.hours_repository import Buyer, Hours, Taken
 from moorage.ledger.rules import Occupied, cover, holds_to_release, renewal_lead, slots_to_buy
 
 
@@ -48,7 +48,7 @@ class Funding:
         serving = _serving(loaded, {row.id: ReplicaState(row.state) for row in loaded.replicas})
         occupied = Occupied(_busy(loaded), serving)
         bare = cover(slots, occupied, loaded.hours, loaded.instance_type.name, loaded.now).hold
-        affordable = loaded.spendable_microusd // loaded.instance_type.price_per_hour_microusd
+        affordable = loaded.spendable_microusd // loaded.held_price_microusd
         return frozenset(bare[affordable:])
 
     def unpayable_because(self, loaded: Loaded) -> Verdict:
@@ -88,13 +88,15 @@ class Funding:
         slots = list(dict.fromkeys([*bare, *plan.create_slots]))
         occupied = Occupied(_busy(loaded), serving - frozenset(bare))
         funded = await hours_repository.cover_slots(session, _buyer(loaded), slots, occupied, found)
-        await self._capture(session, loaded, [slot for slot in bare if slot in funded])
+        # In their slots, too: what serves beside them of another type has hours of its own.
+        of_type = [
+            row for row in loaded.replicas if has_to_be_paid(row, loaded.instance_type.name, states[row.id])
+        ]
+        await self._capture(session, loaded, [slot for slot in bare if slot in funded], of_type)
         unpaid_slots = set(bare) - set(funded)
         return Funded(
             create_slots=tuple(slot for slot in plan.create_slots if slot in funded),
-            unpaid=frozenset(
-                row.id for row in loaded.replicas if states[row.id] in SERVING and row.slot in unpaid_slots
-            ),
+            unpaid=frozenset(row.id for row in of_type if row.slot in unpaid_slots),
         )
 
     def _may_have_to_move(self, loaded: Loaded, plan: Plan, serving: frozenset[int]) -> bool:
@@ -116,11 +118,18 @@ class Funding:
             await hours_repository.release(session, released)
         return Hours(tuple(hour for hour in found.hours if hour.id not in released), found.now)
 
-    async def _capture(self, session: AsyncSession, loaded: Loaded, slots: Sequence[int]) -> None:
+    async def _capture(
+        self, session: AsyncSession, loaded: Loaded, slots: Sequence[int], serving: Sequence[ReplicaRow]
+    ) -> None:
+        """At the price of what each took; what was held beyond that comes back, also where it may take nothing else any more."""
         if slots:
             hour = timedelta(seconds=self.settings.billing_hour_s)
             lead = renewal_lead(self.settings.billing_hour_s, self.settings.drain_timeout_s)
-            await hours_repository.capture(session, loaded.container.id, slots, hour, lead)
+            prices = {
+                row.slot: Taken(row.sibling_type, loaded.type_of(row).price_per_hour_microusd)
+                for row in sorted(serving, key=lambda row: row.created_at)
+            }
+            await hours_repository.capture(session, loaded.container.id, slots, hour, lead, prices)
 
 
 def _states_after(rows: Sequence[ReplicaRow], plan: Plan) -> dict[str, ReplicaState]:
@@ -155,5 +164,5 @@ def _busy(loaded: Loaded) -> frozenset[int]:
 
 def _buyer(loaded: Loaded) -> Buyer:
     row = loaded.container
-    price_microusd = loaded.instance_type.price_per_hour_microusd
+    price_microusd = loaded.held_price_microusd
     return Buyer(loaded.organization_id, row.project_id, row.id, row.instance_type, price_microusd)

@@ -25,10 +25,13 @@ from moorage.kit.database import Database
 from moorage.kit.errors import EngineError
 from moorage.kit.together import Together
 from moorage.reconcile.lease import Lease
+from moorage.reconcile.watches import Pauses
 
 log = structlog.get_logger()
 
 EVERY_S = 2.0
+_NOTHING_THERE_S = 60.0
+"""Where nobody has a GPU, and where there is none."""
 _DESCRIBED_WITHIN_S = 2.0
 
 
@@ -46,10 +49,16 @@ class GpuWatch:
     """By engine: replicas that have to go, for as long as they hold their GPUs."""
     _unwritten: dict[str, dict[str, str]] = field(init=False, default_factory=dict)
     """By engine and device: what broke since its machines were last described."""
+    _without: set[str] = field(init=False, default_factory=set)
+    """Engines that described machines without any GPU."""
+    _unused: set[str] = field(init=False, default_factory=set)
+    """Engines where nobody had one at the last look."""
     _users: Together[str, None, list[GpuUser]] = field(init=False)
     """By engine."""
+    _pauses: Pauses = field(init=False)
 
     def __post_init__(self) -> None:
+        self._pauses = Pauses(self.clock)
         self._users = Together(self._read_users, self.clock, self.engines.pause_s)
 
     async def _read_users(self, engines: Mapping[str, None]) -> Mapping[str, list[GpuUser]]:
@@ -59,19 +68,34 @@ class GpuWatch:
     def why_evicted(self, engine: str, replica_id: str) -> Verdict | None:
         return self._evicted.get(engine, {}).get(replica_id)
 
+    def described(self, engine: str, nodes: Sequence[NodeCapacity]) -> None:
+        """What it says about its machines, before anything can be placed by that."""
+        if any(node.gpus for node in nodes):
+            self._without.discard(engine)
+            self._pauses.cut_short(engine)
+        else:
+            self._without.add(engine)
+
     async def run(self, name: str, lease: Lease) -> None:
         """Of one engine."""
+        self._unused.discard(name)  # Somebody else may have led meanwhile, and begun something.
         while True:
             lease.check()
+            self._pauses.begin_round(name)
             await self.pulse.until_it_answers(name)
             try:
                 await self.look(name, lease)
             except EngineError as exc:
                 log.warning("gpus_not_seen", engine=name, error=str(exc))
-            await self.clock.sleep(EVERY_S)
+            now_s = self.clock.monotonic()
+            if name in self._without and name in self._unused:
+                await self._pauses.rest(name, self.engines.turn_in_s(name, _NOTHING_THERE_S, now_s))
+            else:
+                await self.clock.sleep(self.engines.turn_in_s(name, EVERY_S, now_s))
 
     async def look(self, name: str, lease: Lease) -> None:
         users = await self._users.ask(name, None)
+        (self._unused.discard if users else self._unused.add)(name)
         problems = await self._problems_of(name, users)
         broken = [user for user in users if not problems.keys().isdisjoint(user.device_ids)]
         before = self._evicted.get(name, {})

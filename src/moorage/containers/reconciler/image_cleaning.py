@@ -42,7 +42,7 @@ class ImageCleaning:
         """Of one engine."""
         while True:
             await self.clean(name, lease)
-            await self.clock.sleep(EVERY_S)
+            await self.clock.sleep(self.engines.turn_in_s(name, EVERY_S, self.clock.monotonic()))
 
     async def clean(self, name: str, lease: Lease) -> None:
         lease.check()

@@ -9,7 +9,8 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.catalog.capacity import InstanceType
 from moorage.catalog.models import InstanceTypeRow
-from moorage.catalog.repository import find_instance_type
+from moorage.catalog.repository import find_instance_type, find_sibling
+from moorage.catalog.siblings import in_order_of_choice, price_range
 from moorage.containers.attention import watched_since
 from moorage.containers.caches.repository import caches_of
 from moorage.containers.models import CacheRow, ContainerRow, GatewayRow, ReplicaRouteRow, ReplicaRow
@@ -90,11 +91,33 @@ class Loaded:
     """What it keeps on machines."""
     figures: Mapping[int, Figures] = field(default_factory=dict)
     """By version, of two that serve beside each other: what they answered since then."""
+    sibling: InstanceType | None = None
+    """Of its type, where it or its canary takes machines of either kind."""
+    taken_types: Mapping[str, InstanceType] = field(default_factory=dict)
+    """By name: the siblings that its replicas took."""
 
     @property
     def desired_state(self) -> DesiredState:
         row = self.container
         return wanted(row.desired_state, row.desired_replicas, suspended=self.suspended).desired_state
+
+    @property
+    def types(self) -> tuple[InstanceType, ...]:
+        """Those that its next replica may take, in that order."""
+        either = ContainerSettings.from_json(self.container.settings).takes_either
+        return in_order_of_choice(self.instance_type, self.sibling if either else None)
+
+    @property
+    def held_price_microusd(self) -> int:
+        """Of an hour, while it is not known which type a replica takes, of the version that serves or of its canary."""
+        return price_range(in_order_of_choice(self.instance_type, self.sibling)).most_microusd
+
+    def type_of(self, replica: ReplicaRow) -> InstanceType:
+        if replica.sibling_type is None:
+            return self.instance_type
+        if self.sibling is not None and self.sibling.name == replica.sibling_type:
+            return self.sibling
+        return self.taken_types[replica.sibling_type]
 
     @property
     def serving(self) -> ContainerRow:
@@ -204,7 +227,19 @@ async def load(session: AsyncSession, container_id: str) -> Loaded | None:
         canary_failures=canary_failures,
         caches=await caches_of(session, container_id) if _may_have_caches(container) else (),
         figures=await read_figures(session, container_id) if container.rollout is not None else {},
+        sibling=await find_sibling(session, instance_type) if any(map(_takes_either, both)) else None,
+        taken_types=await _taken_types(session, replicas),
     )
+
+
+def _takes_either(container: ContainerRow) -> bool:
+    return ContainerSettings.from_json(container.settings).takes_either
+
+
+async def _taken_types(session: AsyncSession, replicas: Sequence[ReplicaRow]) -> dict[str, InstanceType]:
+    names = {row.sibling_type for row in replicas if row.sibling_type is not None}
+    found = {name: await find_instance_type(session, name) for name in sorted(names)}
+    return {name: one for name, one in found.items() if one is not None}
 
 
 def _may_have_caches(container: ContainerRow) -> bool:

@@ -15,6 +15,7 @@ from moorage.containers.states import LIVE, ReplicaState
 
 _on_its_machine = and_(NodeRow.engine == ReplicaRow.engine, NodeRow.name == ReplicaRow.node)
 _to_be_emptied = exists().where(_on_its_machine, NodeRow.draining_at.is_not(None))
+_wanted_back = exists().where(_on_its_machine, NodeRow.empty_by.is_not(None))
 _successor = aliased(ReplicaRow)
 _has_successor = exists().where(
     _successor.container_id == ReplicaRow.container_id,
@@ -47,7 +48,8 @@ _ON_THE_MOVE: ColumnElement[bool] = and_(
 
 
 async def replicas_to_move(session: AsyncSession, at_once: int) -> list[tuple[str, str]]:
-    """(replica, container), oldest first, so that no machine has more than so many on the move."""
+    """(replica, container), oldest first, so that no machine has more than so many on the move. Of one that its owner wants back,
+    all of them."""
     draining = select(NodeRow.name).where(NodeRow.draining_at.is_not(None)).limit(1)
     if (await session.execute(draining)).first() is None:
         return []
@@ -61,7 +63,12 @@ async def replicas_to_move(session: AsyncSession, at_once: int) -> list[tuple[st
     turn = func.row_number().over(partition_by=its_machine, order_by=(ReplicaRow.created_at, ReplicaRow.id))
     already = func.coalesce(on_the_move.c.count, 0)
     candidates = (
-        select(ReplicaRow.id, ReplicaRow.container_id, (turn + already).label("turn"))
+        select(
+            ReplicaRow.id,
+            ReplicaRow.container_id,
+            (turn + already).label("turn"),
+            _wanted_back.label("wanted_back"),
+        )
         .outerjoin(
             on_the_move,
             and_(on_the_move.c.engine == ReplicaRow.engine, on_the_move.c.node == ReplicaRow.node),
@@ -69,7 +76,17 @@ async def replicas_to_move(session: AsyncSession, at_once: int) -> list[tuple[st
         .where(_MAY_MOVE)
         .subquery()
     )
-    query = select(candidates.c.id, candidates.c.container_id).where(candidates.c.turn <= at_once)
+    query = select(candidates.c.id, candidates.c.container_id).where(
+        or_(candidates.c.turn <= at_once, candidates.c.wanted_back)
+    )
+    return [(replica_id, container_id) for replica_id, container_id in await session.execute(query)]
+
+
+async def replicas_of_reclaimed(session: AsyncSession, before: timedelta) -> list[tuple[str, str]]:
+    """(replica, container) of what is still on machines whose owners want them back so soon."""
+    overdue = exists().where(_on_its_machine, NodeRow.empty_by - before <= func.now())
+    there = or_(ReplicaRow.state.in_(LIVE), ReplicaRow.state == ReplicaState.DRAINING)
+    query = select(ReplicaRow.id, ReplicaRow.container_id).where(_NOT_REMOVED, there, overdue)
     return [(replica_id, container_id) for replica_id, container_id in await session.execute(query)]
 
 

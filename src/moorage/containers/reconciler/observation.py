@@ -9,7 +9,7 @@ from typing import TypeVar
 import structlog
 
 from moorage.containers.models import ReplicaRow
-from moorage.containers.plan import LOOK_INSIDE_AFTER
+from moorage.containers.planning.description import LOOK_INSIDE_AFTER
 from moorage.containers.probe_history import ProbeRun, with_probe
 from moorage.containers.reconciler.doubt_repository import EXPECTED
 from moorage.containers.reconciler.loading_repository import Loaded

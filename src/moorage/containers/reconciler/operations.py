@@ -126,7 +126,8 @@ class Operations:
         before = failures.get(key, _Failure(0, of_the_engine=False))
         of_the_engine = before.of_the_engine or isinstance(error, EngineError)
         failures[key] = _Failure(before.count + 1, of_the_engine)
-        return min(2.0**before.count, LONGEST_PAUSE_S)
+        # Counted on for as long as it fails, which may be for weeks: a power of that is no number any more.
+        return LONGEST_PAUSE_S if before.count > 10 else min(2.0**before.count, LONGEST_PAUSE_S)
 
     def _forget(self, key: str, container_id: str) -> None:
         failures = self._failures.get(container_id, {})

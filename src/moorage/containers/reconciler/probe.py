@@ -10,7 +10,8 @@ from moorage.containers.verdict import Probe, ProbeFailure
 
 PROBE_TIMEOUT_S = 5.0
 _CLOSED_AT_ONCE_S = 0.1
-_REFUSED_PAUSE_S = 0.005
+_SHORTEST_PAUSE_S = 0.005
+_PAUSES_IN_ITS_AGE = 16
 
 
 @dataclass(frozen=True)
@@ -29,16 +30,27 @@ async def probe_replica(
     *,
     door: Door | None = None,
     patience_s: float = 0.0,
+    age_s: float = 0.0,
     timeout_s: float = PROBE_TIMEOUT_S,
 ) -> Probe:
     """Ready when the health path answers 200; without a path, when the port accepts a connection. With
-    patience, a port at which nobody listens yet is asked again."""
-    for _ in range(int(patience_s / _REFUSED_PAUSE_S)):
+    patience, a port at which nobody listens yet is asked again, the more seldom the longer it has had: `age_s` says
+    how long when this begins."""
+    loop = asyncio.get_running_loop()
+    began_s = loop.time()
+    while True:
         probe = await _probe_once(session, host, port, path, door, timeout_s)
-        if probe.failure is not ProbeFailure.REFUSED:
+        waited_s = loop.time() - began_s
+        pause_s = pause_after_refusal_s(age_s + waited_s)
+        if probe.failure is not ProbeFailure.REFUSED or waited_s + pause_s > patience_s:
             return probe
-        await asyncio.sleep(_REFUSED_PAUSE_S)
-    return await _probe_once(session, host, port, path, door, timeout_s)
+        await asyncio.sleep(pause_s)
+
+
+def pause_after_refusal_s(age_s: float) -> float:
+    """A sixteenth of its age: a server that is up after 0.2 s is found 6 ms later on average, and one that is never up
+    costs 70 questions in its first three seconds."""
+    return max(_SHORTEST_PAUSE_S, age_s / _PAUSES_IN_ITS_AGE)
 
 
 async def _probe_once(

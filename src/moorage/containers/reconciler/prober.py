@@ -98,6 +98,7 @@ class Prober:
             settings.health_path,
             door=await self._door(replica),
             patience_s=_patience_s(replica, now),
+            age_s=_age_s(replica, now),
             timeout_s=_probe_timeout_s(replica, settings.health_timeout_s, now),
         )
 
@@ -136,5 +137,9 @@ def _patience_s(replica: ObservedReplica, now: datetime) -> float:
 
 def _probe_timeout_s(replica: ObservedReplica, health_timeout_s: int, now: datetime) -> float:
     """A server that hangs must not hold up the end of its own time."""
-    age_s = (now - replica.started_at).total_seconds() if replica.started_at is not None else 0.0
-    return min(PROBE_TIMEOUT_S, max(health_timeout_s - age_s, _SHORTEST_PROBE_S))
+    return min(PROBE_TIMEOUT_S, max(health_timeout_s - _age_s(replica, now), _SHORTEST_PROBE_S))
+
+
+def _age_s(replica: ObservedReplica, now: datetime) -> float:
+    """Its machine's clock may be ahead of ours."""
+    return max((now - replica.started_at).total_seconds(), 0.0) if replica.started_at is not None else 0.0

@@ -1,7 +1,7 @@
 """Hears whether each engine answers, while there are several: what one machine does not answer, others replace.
 
 It decides nothing: it notes since when a machine is silent, and asks for passes over the containers that have something
-there. `plan.py` says what becomes of them. Where there is one engine there is nothing to choose, and no silence is noted.
+there. `planning/plan.py` says what becomes of them. Where there is one engine there is nothing to choose, and no silence is noted.
 
 A machine that comes back may still run what was replaced meanwhile. It is not ready before that is gone: what it has would be
 promised a second time.
@@ -97,7 +97,7 @@ class Pulse:
             while True:
                 lease.check()
                 await self.beat(name, lease)
-                await self.clock.sleep(EVERY_S)
+                await self.clock.sleep(self.engines.turn_in_s(name, EVERY_S, self.clock.monotonic()))
         finally:
             self.silent -= {name}
             self._written_until_s.pop(name, None)
@@ -149,8 +149,7 @@ class Pulse:
             await mark_due(session, concerned)
 
     async def _answer(self, name: str, listed: Collection[ObservedReplica], lease: Lease) -> None:
-        self._answered_s[name] = self.clock.monotonic()
-        now_s = self.clock.monotonic()
+        now_s = self._answered_s[name] = self.clock.monotonic()
         if now_s < self._written_until_s.get(name, 0.0):
             return
         if name in self.silent:
@@ -160,4 +159,4 @@ class Pulse:
             self.hurry(name)
         runs = frozenset(one.replica_id for one in listed if one.phase is ReplicaPhase.RUNNING)
         if await self._answers.ask(name, _Answer(lease, runs)):
-            self._written_until_s[name] = now_s + SAID_AGAIN_AFTER_S
+            self._written_until_s[name] = now_s + self.engines.turn_in_s(name, SAID_AGAIN_AFTER_S, now_s)

@@ -13,18 +13,17 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.catalog.repository import list_nodes
 from moorage.containers import capacity_repository
 from moorage.containers.caches.turns import not_their_turn, untried
-from moorage.containers.canary_plan import plan_canary
 from moorage.containers.capacity_repository import Room
 from moorage.containers.channels import CONTAINERS
 from moorage.containers.models import ContainerRow, ReplicaRow
-from moorage.containers.plan import make_plan
+from moorage.containers.planning.canary_plan import plan_canary
+from moorage.containers.planning.plan import make_plan
 from moorage.containers.reconciler import repository, trials
 from moorage.containers.reconciler.cache_turns import (
     about_to_be_deleted,
@@ -55,21 +54,24 @@ from moorage.containers.reconciler.operations import Operations
 from moorage.containers.reconciler.outages import record_outages
 from moorage.containers.reconciler.places import Kind, Ticket
 from moorage.containers.reconciler.placing import Placing
+from moorage.containers.reconciler.preparing import engines_after
 from moorage.containers.reconciler.presence import record_presence
 from moorage.containers.reconciler.pulse import Pulse, Silences
 from moorage.containers.reconciler.repository import FoundImage
+from moorage.containers.reconciler.start_progress import StartProgress
+from moorage.containers.reconciler.start_times import StartTimes
 from moorage.containers.reconciler.sweep import Sweep
 from moorage.containers.reconciler.version_record import record_versions
 from moorage.containers.rollout import Rollout
 from moorage.containers.sleep.recording import record_awake
 from moorage.containers.spec import ContainerSettings, RegistryProvider
-from moorage.containers.states import LIVE, ContainerState, DesiredState, Reason, ReplicaState
+from moorage.containers.states import LIVE, DesiredState, Reason, ReplicaState, Strategy
 from moorage.containers.stop_reasons import stopped_because
 from moorage.containers.trial import trial_step
 from moorage.containers.update_rule import Figures, errors_above_bound
 from moorage.containers.verdict import Fix, Verdict
 from moorage.containers.views import Beside, ContainerView, Plan, ReplicaView
-from moorage.engines.base import Engine, MachineKey, ObservedReplica, ReplicaPhase
+from moorage.engines.base import Engine, MachineKey, NodeCapacity, ObservedReplica, ReplicaPhase
 from moorage.engines.each import run_for_each
 from moorage.engines.engines import Engines
 from moorage.kit.clock import Clock
@@ -106,12 +108,14 @@ class ContainersReconciler:
     _placing: Placing = field(init=False)
     _pulse: Pulse = field(init=False)
     _moving: Moving = field(init=False)
+    _start_progress: StartProgress = field(init=False)
+    _start_times: StartTimes = field(init=False)
 
     def __post_init__(self) -> None:
         self._operations = Operations(self.clock, lambda container_id: self.ask(container_id))
         self._calls = EngineCalls(self.database, self.engines, self.keyring, self.settings, self.clock)
         self._doubts = Doubts(self.database, self.engines, self.keyring, self.settings)
-        self._sweep = Sweep(self.database, self.engines, self.clock, self._doubts, self._operations.fit_to)
+        self._sweep = Sweep(self.database, self.engines, self.clock, self._doubts, self._described)
         self._pulse = Pulse(self.database, self.engines, self.clock, self._sweep.hurry)
         self._cache_watch = CacheWatch(
             self.database,
@@ -120,7 +124,10 @@ class ContainersReconciler:
             self.clock,
             lambda container_id: self.ask(container_id),
             self._pulse,
+            lambda engine: self._disk_watch.space(engine),
         )
+        self._start_progress = StartProgress(self._calls, self._cache_watch, self._operations)
+        self._start_times = StartTimes(self.clock, self._cache_watch)
         self._disk_watch = DiskWatch(
             self.database,
             self.engines,
@@ -142,6 +149,10 @@ class ContainersReconciler:
         self._funding = Funding(self.settings)
         self._moving = Moving(self.database, self.settings, self.clock)
         self._placing = Placing(self.database, self.engines, self.settings, self._calls, self._gpu_watch)
+
+    def _described(self, engine: str, nodes: Sequence[NodeCapacity]) -> None:
+        self._operations.fit_to(engine, sum(node.cpu_millis for node in nodes) // 1000)
+        self._gpu_watch.described(engine, nodes)
 
     async def due(self, limit: int) -> Due:
         async with self.database.reading() as session:
@@ -180,7 +191,7 @@ class ContainersReconciler:
         created: list[ReplicaRow] = []
         created_on_trial: list[ReplicaRow] = []
         async with self._guarded(lease) as session:
-            progress = self._progress(loaded, plan, seen)
+            progress = self._start_progress.of(loaded, plan.state, seen, brings_image=view.bringing_image)
             as_asked = await repository.write_container(session, loaded, plan, progress, image)
             # Before the money: what is missing is not paid for, and what came back is.
             await record_presence(session, loaded, missing=doubted.replica_ids, there=seen.engine.keys())
@@ -195,6 +206,7 @@ class ContainersReconciler:
             await record_outages(session, loaded, both, funded, self.settings)
             await repository.move_replicas(session, both, funded, probes)
             await record_warm(session, loaded, both, funded)
+            await self._start_times.record(session, loaded, both, funded)
             await record_turns(session, loaded, seen)
             if canary is not None:
                 await record_turns(session, canary, seen)
@@ -291,6 +303,7 @@ class ContainersReconciler:
         """What this process saw while it led: when it leads again, all may be different."""
         self._observer.forget_all()
         self._calls.fresh.forget_all()
+        self._cache_watch.forget_all()
 
     async def _watch(self, name: str, engine: Engine) -> None:
         self._sweep.hurry(name)
@@ -448,7 +461,8 @@ class ContainersReconciler:
         doubted: Doubted,
         machines: Silences,
     ) -> list[ReplicaView]:
-        behind_cache = untried(turns_of(rows, seen), warm_versions(loaded))
+        warm = warm_versions(loaded)
+        behind_cache = untried(turns_of(rows, seen), warm)
         return [
             ReplicaView(
                 id=ReplicaId(row.id),
@@ -475,6 +489,7 @@ class ContainersReconciler:
                 evicted=self._disk_watch.why_evicted(row.engine, row.id)
                 or self._cache_watch.why_evicted(row.engine, row.id)
                 or self._gpu_watch.why_evicted(row.engine, row.id)
+                or self._moving.why_evicted(row.id)
                 or seen.lost_gpus.get(row.id),
                 probing=row.id in seen.probing,
                 doubted=row.id in doubted.replica_ids,
@@ -484,6 +499,7 @@ class ContainersReconciler:
                 machine_left=row.id in seen.unreachable and machines.left(row.engine),
                 moving=row.moving_since is not None,
                 routed_at=row.routed_at,
+                cache_worked=0 < row.version <= warm.get(row.engine, 0),
                 untried=row.id in behind_cache,
             )
             for row in rows
@@ -514,6 +530,7 @@ class ContainersReconciler:
             row = rows[replica_id]
             if replica_id in waiting or row.engine in emptied_first:
                 continue  # Another fills the cache of its machine; the pass after that one is ready begins it.
+            self._disk_watch.something_begins(row.engine)
             if ContainerSettings.from_json(loaded.container.settings).cache_gib is not None:
                 self._cache_watch.hurry(row.engine)
             if calls.starts.lacks_image(row):
@@ -528,35 +545,16 @@ class ContainersReconciler:
             for replica_id in replica_ids:
                 engine, engine_id = rows[replica_id].engine, seen.engine[replica_id].engine_id
                 begin(replica_id, kind, engine, partial(call, engine, engine_id, lease))
-        if plan.ensure_image or plan.prepare_trial:
-            fetch = calls.ensure_image if plan.ensure_image else calls.prepare_trial
+        if plan.ensure_image:
             first = await self._placing.first_engine(loaded, room)
-            begin(container_id, Kind.PULL, first, partial(fetch, loaded, first, lease))
-
-    def _progress(self, loaded: Loaded, plan: Plan, seen: Seen) -> dict[str, Any] | None:
-        if plan.state is ContainerState.PULLING:
-            pulled = self._calls.pull_progress.get(loaded.container.id)
-            done, total = (pulled.done_bytes, pulled.total_bytes) if pulled else (0, 0)
-            return {"phase": "pull", "done_bytes": done, "total_bytes": total}
-        if plan.state is ContainerState.STARTING:
-            started = [row.started_at for row in loaded.replicas if row.started_at and row.state in LIVE]
-            limit_s = ContainerSettings.from_json(loaded.container.settings).health_timeout_s
-            since = min(started).isoformat() if started else None
-            known = self._step(loaded) | self._waiting(loaded, seen)
-            return {"phase": "start", "started_at": since, "limit_s": limit_s, **known}
-        return None
-
-    def _step(self, loaded: Loaded) -> dict[str, Any]:
-        """Of the replica that has been starting for longest."""
-        starting = [row for row in loaded.replicas if row.state == ReplicaState.STARTING]
-        first = min(starting, key=lambda row: row.created_at, default=None)
-        return self._cache_watch.step(first.engine, loaded.container.id) if first is not None else {}
-
-    def _waiting(self, loaded: Loaded, seen: Seen) -> dict[str, int]:
-        """How many replicas begin only once another has filled the cache of their machine."""
-        turns = turns_of(loaded.replicas, seen, self._operations.busy_keys())
-        waiting = not_their_turn(turns, warm_versions(loaded))
-        return {"waiting": len(waiting)} if waiting else {}
+            begin(container_id, Kind.PULL, first, partial(calls.ensure_image, loaded, first, lease))
+        elif plan.prepare_trial:
+            rollout = Rollout.from_json(loaded.container.rollout)
+            # Beside what serves the next ones may take as long as they like.
+            stops = rollout is None or rollout.strategy is Strategy.REPLACE
+            engines = await engines_after(self._placing, loaded) if stops else []
+            engines = engines or [await self._placing.first_engine(loaded, room)]
+            begin(container_id, Kind.PULL, engines[0], partial(calls.prepare_trial, loaded, engines, lease))
 
     async def close(self) -> None:
         await self._operations.cancel_all()

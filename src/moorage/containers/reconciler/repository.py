@@ -7,9 +7,7 @@ from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
-    String,
     and_,
-    any_,
     bindparam,
     case,
     func,
@@ -19,13 +17,12 @@ from sqlalchemy import (
     true,
     update,
 )
-from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.catalog.models import InstanceTypeRow, NodeRow
 from moorage.containers.activity import SYSTEM, record_activity
 from moorage.containers.attention import ABSENT_AFTER, LONGEST_LOOK
-from moorage.containers.capacity_repository import HOLDS_RESOURCES
+from moorage.containers.capacity_repository import HOLDS_RESOURCES, NOT_REMOVED, on_engines
 from moorage.containers.channels import ROUTES
 from moorage.containers.models import ContainerRow, GatewayRow, ReplicaRouteRow, ReplicaRow
 from moorage.containers.probe_history import ProbeRun
@@ -34,7 +31,7 @@ from moorage.containers.reconciler.loading_repository import Loaded
 from moorage.containers.states import ContainerState, DesiredState, ReplicaState
 from moorage.containers.trial import image_of
 from moorage.containers.verdict import Verdict
-from moorage.containers.versions.repository import HAS_CANARY, note_image
+from moorage.containers.versions.repository import note_image
 from moorage.containers.views import ENGINE_SILENT, Plan, Transition
 from moorage.engines.base import ObservedReplica
 from moorage.kit.database import table_of
@@ -63,7 +60,8 @@ _TIME_OF_STATE = {
 class Disk:
     replica_id: str
     container_id: str
-    engine_id: str
+    engine_id: str | None
+    """None: it has nothing there yet."""
     disk_bytes: int
     """That its instance type has."""
     ended: bool
@@ -153,21 +151,6 @@ async def record_image(session: AsyncSession, container: ContainerRow, found: Fo
         await note_image(session, container.id, version, image_json(found))
 
 
-async def forget_image(session: AsyncSession, container: ContainerRow) -> None:
-    """It vanished from the engine. Unless another is known by now, the next pass has it fetched again."""
-    same_image = (
-        (ContainerRow.id == container.id)
-        & (ContainerRow.image_generation == container.generation)
-        & (ContainerRow.image_ref == container.image_ref)
-    )
-    forgotten = {"image_generation": 0, "image_lost_generation": container.generation}
-    await session.execute(update(ContainerRow).where(same_image).values(forgotten))
-    # A canary is not worth another pull: it is given up, and can be applied again.
-    of_canary = (ContainerRow.id == container.id) & (ContainerRow.generation + 1 == container.generation)
-    called_off = ContainerRow.rollout.op("||")(func.jsonb_build_object("called_off_by", SYSTEM))
-    await session.execute(update(ContainerRow).where(of_canary, HAS_CANARY).values(rollout=called_off))
-
-
 def image_json(found: FoundImage) -> dict[str, Any]:
     """As it is kept where it is not the container's own, or not yet."""
     return {
@@ -248,22 +231,15 @@ async def replicas_by_engine_presence(
 ) -> dict[str, list[KnownReplica]]:
     """Everything that should be known to each of these engines."""
     query = select(ReplicaRow.engine, ReplicaRow.id, ReplicaRow.container_id, ReplicaRow.state)
-    known = (ReplicaRow.state != ReplicaState.REMOVED) & (
-        ReplicaRow.engine == any_(literal(sorted(engines), ARRAY(String)))
-    )
     found: dict[str, list[KnownReplica]] = {engine: [] for engine in engines}
-    for engine, *replica in await session.execute(query.where(known)):
+    for engine, *replica in await session.execute(query.where(NOT_REMOVED, on_engines(engines))):
         found[engine].append(KnownReplica(*replica))
     return found
 
 
 async def containers_on(session: AsyncSession, engine: str) -> list[str]:
     """Those that have something there."""
-    query = select(ReplicaRow.container_id).where(
-        # Says nothing new, but lets Postgres use the small index of those that are not removed.
-        text("replicas.state <> 'removed'"),
-        ReplicaRow.engine == engine,
-    )
+    query = select(ReplicaRow.container_id).where(NOT_REMOVED, ReplicaRow.engine == engine)
     return sorted((await session.execute(query.distinct())).scalars())
 
 
@@ -290,37 +266,36 @@ async def release_ports(session: AsyncSession) -> None:
     await session.execute(released.execution_options(synchronize_session=False))
 
 
-async def list_disks(session: AsyncSession, engine: str) -> list[Disk]:
-    """Of all that have files there yet, newest first."""
+async def list_disks(session: AsyncSession, engines: Collection[str]) -> dict[str, list[Disk]]:
+    """Of all that are there, or are to be, newest first."""
     ended = ReplicaRow.state.in_((ReplicaState.STOPPED, ReplicaState.COLLECTED))
     query = (
         select(
+            ReplicaRow.engine,
             ReplicaRow.id,
             ReplicaRow.container_id,
-            func.coalesce(ReplicaRow.engine_id, ""),
+            ReplicaRow.engine_id,
             InstanceTypeRow.disk_bytes,
             ended,
         )
         .join(InstanceTypeRow, InstanceTypeRow.name == ReplicaRow.instance_type)
-        .where(
-            ReplicaRow.state != ReplicaState.REMOVED,
-            ReplicaRow.engine_id.is_not(None),
-            ReplicaRow.engine == engine,
-        )
+        .where(NOT_REMOVED, on_engines(engines))
         .order_by(ReplicaRow.created_at.desc(), ReplicaRow.id.desc())
     )
-    return [Disk(*row) for row in await session.execute(query)]
+    found: dict[str, list[Disk]] = {engine: [] for engine in engines}
+    for engine, one, container, engine_id, disk_bytes, is_ended in await session.execute(query):
+        found[engine].append(Disk(one, container, engine_id, disk_bytes, is_ended))
+    return found
 
 
 async def list_gpu_users(session: AsyncSession, engines: Collection[str]) -> dict[str, list[GpuUser]]:
     """Of all that hold some there."""
     row = ReplicaRow
     query = select(row.engine, row.id, row.container_id, row.node, row.gpu_device_ids).where(
-        # Says nothing new, but lets Postgres use the small index of those that are not removed.
-        text("replicas.state <> 'removed'"),
+        NOT_REMOVED,
         row.state.in_(HOLDS_RESOURCES),
         func.cardinality(row.gpu_device_ids) > 0,
-        row.engine == any_(literal(sorted(engines), ARRAY(String))),
+        on_engines(engines),
     )
     found: dict[str, list[GpuUser]] = {engine: [] for engine in engines}
     for engine, one, container, node, devices in await session.execute(query):

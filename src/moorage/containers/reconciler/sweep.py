@@ -4,8 +4,6 @@ Passes look at one container each and are told when to; the sweep finds what nob
 nothing about known replicas: it makes their containers due.
 """
 
-import asyncio
-from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -25,6 +23,7 @@ from moorage.kit.database import Database
 from moorage.kit.ids import ReplicaId
 from moorage.kit.together import Together
 from moorage.reconcile.lease import Lease
+from moorage.reconcile.watches import Pauses
 
 log = structlog.get_logger()
 
@@ -47,47 +46,36 @@ class Sweep:
     engines: Engines
     clock: Clock
     doubts: Doubts
-    fit_to: Callable[[str, int], None]
-    """Called with an engine's name and the number of cores that it has."""
+    described: Callable[[str, Sequence[NodeCapacity]], None]
+    """Called with an engine's name and what it says about its machines, before that is written down."""
     _unknown_since_s: dict[str, dict[str, float]] = field(init=False, default_factory=dict)
     """By engine, and by its own id of the object."""
     _described: Together[str, tuple[Sequence[NodeCapacity], Lease], None] = field(init=False)
     """By engine: its machines, to be written down."""
     _rows: Together[str, None, _Rows] = field(init=False)
     """By engine."""
-    _hurried: defaultdict[str, asyncio.Event] = field(
-        init=False, default_factory=lambda: defaultdict(asyncio.Event)
-    )
+    _pauses: Pauses = field(init=False)
 
     def __post_init__(self) -> None:
         self._described = Together(self._write_nodes, self.clock, self.engines.pause_s)
         self._rows = Together(self._read_rows, self.clock, self.engines.pause_s)
+        self._pauses = Pauses(self.clock)
 
     async def run(self, name: str, lease: Lease) -> None:
         """Of one engine."""
         while True:
             lease.check()
-            self._hurried[name].clear()
+            self._pauses.begin_round(name)
             await self.engines.of(name).prepare()
             # First what does not belong there: a machine that nobody knew yet takes replicas as soon as it is described.
             await self._compare(name, lease)
             await self.refresh_nodes(name, lease)
-            await self._pause(name)
+            pause_s = self.engines.turn_in_s(name, SWEEP_EVERY_S, self.clock.monotonic())
+            await self._pauses.rest(name, pause_s)
 
     def hurry(self, name: str) -> None:
         """The engine's words were not heard for a moment."""
-        self._hurried[name].set()
-
-    async def _pause(self, name: str) -> None:
-        waits = [
-            asyncio.ensure_future(self._hurried[name].wait()),
-            asyncio.ensure_future(self.clock.sleep(SWEEP_EVERY_S)),
-        ]
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
+        self._pauses.cut_short(name)
 
     async def run_ports(self, lease: Lease) -> None:
         while True:
@@ -101,7 +89,7 @@ class Sweep:
 
     async def refresh_nodes(self, name: str, lease: Lease) -> None:
         nodes = await self.engines.of(name).capacity()
-        self.fit_to(name, sum(node.cpu_millis for node in nodes) // 1000)
+        self.described(name, nodes)
         await self._described.ask(name, (nodes, lease))
 
     async def _write_nodes(

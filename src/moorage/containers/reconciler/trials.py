@@ -9,11 +9,12 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.containers import trial
 from moorage.containers.activity import SYSTEM, record_activity
-from moorage.containers.canary_plan import CanaryPlan
 from moorage.containers.channels import ROUTES
 from moorage.containers.models import ContainerRow, ReplicaRow
+from moorage.containers.planning.canary_plan import CanaryPlan
 from moorage.containers.reconciler.loading_repository import Loaded
 from moorage.containers.reconciler.repository import FoundImage, image_json
+from moorage.containers.reconciler.spans_repository import follow_slots
 from moorage.containers.repository import lock_container
 from moorage.containers.rollout import FIRST_CANARY_SLOT, Rollout
 from moorage.containers.sleep.service import get_up
@@ -29,17 +30,19 @@ def on_trial(row: ContainerRow) -> ContainerRow:
     """The container as it will be, for a look at its image; never stored."""
     assert row.trial_settings is not None, "asked for only while there is something to try"
     assert row.trial_secrets is not None, "kept together"
-    pinned = _pinned(row)
     return ContainerRow(
         id=row.id,
         project_id=row.project_id,
         settings=row.trial_settings,
         secrets=row.trial_secrets,
-        # What ran before is fetched by its digest, as what vanished is.
         generation=row.generation,
-        image_lost_generation=row.generation,
-        image_digest=pinned["digest"] if pinned is not None else None,
     )
+
+
+def digest_from_before(row: ContainerRow) -> str | None:
+    """Of a version that is gone back to: its content, whatever its tag names by now."""
+    pinned = _pinned(row)
+    return pinned["digest"] if pinned is not None else None
 
 
 def local_image_from_before(row: ContainerRow) -> FoundImage | None:
@@ -138,6 +141,7 @@ async def _move_in(session: AsyncSession, row: ContainerRow) -> None:
     await session.execute(
         update(ReplicaRow).where(of_version).values(slot=ReplicaRow.slot - FIRST_CANARY_SLOT)
     )
+    await follow_slots(session, row.id)
 
 
 async def _drop(session: AsyncSession, row: ContainerRow, rollout: Rollout, why: Verdict) -> None:

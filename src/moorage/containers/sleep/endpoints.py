@@ -18,7 +18,7 @@ router = APIRouter(tags=["containers"])
 Readable = Annotated[ContainerAccess, Depends(readable_container)]
 
 
-@router.post("/containers/{container_id}/wake", status_code=202)
+@router.post("/containers/{container_id}/wake", summary="Wake a sleeping container", status_code=202)
 async def wake_container(
     access: Annotated[ContainerAccess, Depends(manageable_container)],
     session: TheSession,
@@ -26,7 +26,7 @@ async def wake_container(
     clock: TheClock,
     response: Response,
 ) -> Container:
-    """As its first request would. 200 where it is awake already."""
+    """Starts a replica as the first request would. The answer is 200 where the container is awake already."""
     woken = await service.wake(
         session,
         access.container.id,
@@ -38,11 +38,11 @@ async def wake_container(
     return await answer(session, Changed(woken.row, woken.anything), settings, response)
 
 
-@router.get("/containers/{container_id}/sleeps")
+@router.get("/containers/{container_id}/sleeps", summary="List sleeps")
 async def list_sleeps(
     access: Readable, session: TheSession, paging: Annotated[PageRequest, Depends(page_request)]
 ) -> Page[Sleep]:
-    """When it slept, what woke it and what that saved, newest first."""
+    """Lists when the container slept, what woke it and what that saved, newest first."""
     now = await database_now(session)
     items = [
         Sleep(
@@ -63,18 +63,17 @@ async def list_sleeps(
     return page_of(items, paging, lambda item: Position(item.asleep_at, access.container.id))
 
 
-@router.get("/containers/{container_id}/savings")
+@router.get("/containers/{container_id}/savings", summary="Get savings from sleep")
 async def get_savings(access: Readable, session: TheSession) -> Savings:
-    """What sleeping saved."""
+    """Returns how long the container slept and how much that saved."""
     now = await database_now(session)
     midnight = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    slept = await repository.slept(session, access.container.id)
-    return Savings(
-        since_midnight_microusd=sum(
-            saved_microusd(max(begin, midnight), end, paid_until, replicas, price)
-            for begin, end, paid_until, replicas, price in slept
-        ),
-        total_microusd=sum(saved_microusd(*one) for one in slept),
-        asleep_s=sum((end - begin).total_seconds() for begin, end, *_ in slept),
-        sleeps=len(slept),
-    )
+    savings = Savings(since_midnight_microusd=0, total_microusd=0, asleep_s=0.0, sleeps=0)
+    async for begin, end, paid_until, replicas, price in repository.slept(session, access.container.id):
+        savings.since_midnight_microusd += saved_microusd(
+            max(begin, midnight), end, paid_until, replicas, price
+        )
+        savings.total_microusd += saved_microusd(begin, end, paid_until, replicas, price)
+        savings.asleep_s += (end - begin).total_seconds()
+        savings.sleeps += 1
+    return savings

@@ -9,13 +9,12 @@ from moorage.containers.views import ContainerView, Plan, ReplicaView
 _COMES_UP = (ContainerState.PENDING, ContainerState.PULLING, ContainerState.STARTING)
 
 
-def is_in_use(replica: ReplicaView, *, awaits_gateways: bool) -> bool:
+def is_in_use(replica: ReplicaView) -> bool:
     """Of a container that falls asleep: a gateway still sends it requests, or has not said that all have ended. A request
-    that arrived at the last moment is served to its end, and then it is not idle (`autoscaling/sleep` wakes it). A gateway that
-    has long said nothing new is perhaps lost, and keeps no replica that nobody pays for."""
+    that arrived at the last moment keeps it awake, and is paid for (`autoscaling/sleep`). Whoever cannot pay for that has what
+    remains of the time to fall asleep and of the drain limit; and a gateway that has long said nothing new is perhaps lost."""
     serves = replica.state in (ReplicaState.READY, ReplicaState.ROUTED)
-    used = (replica.taking_requests and awaits_gateways) or replica.in_flight > 0
-    return serves and not replica.unfunded and used
+    return serves and not replica.unfunded and (replica.taking_requests or replica.in_flight > 0)
 
 
 def while_waking(plan: Plan, container: ContainerView, seen: Sequence[ReplicaView]) -> Plan:

@@ -1,6 +1,6 @@
 """SQL of sleep."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import datetime, timedelta
 
 from sqlalchemy import ScalarSelect, delete, func, select, tuple_, update
@@ -10,6 +10,7 @@ from moorage.catalog.models import InstanceTypeRow
 from moorage.containers.models import ContainerRow, ReplicaRow
 from moorage.containers.sleep.models import SleepRow
 from moorage.containers.states import ReplicaState
+from moorage.kit.database import PORTION
 from moorage.kit.pagination import PageRequest
 from moorage.ledger.models import HourRow
 
@@ -80,14 +81,18 @@ async def list_sleeps(session: AsyncSession, container_id: str, page: PageReques
     )
 
 
-async def slept(session: AsyncSession, container_id: str, since: datetime | None = None) -> list[Slept]:
-    """All that is known of, or what reached into the time since then."""
-    query = select(*_COLUMNS).where(SleepRow.container_id == container_id)
-    if since is not None:
-        query = query.where(func.coalesce(SleepRow.woken_at, func.now()) > since)
-    return [
-        (begin, end, paid, int(n), int(price)) for begin, end, paid, n, price in await session.execute(query)
-    ]
+async def slept(session: AsyncSession, container_id: str) -> AsyncIterator[Slept]:
+    """All that is known of, the oldest first. There may be a hundred thousand: others have their turn after each portion."""
+    all_of_it = select(*_COLUMNS).where(SleepRow.container_id == container_id).order_by(SleepRow.asleep_at)
+    after, query = None, all_of_it
+    while True:
+        rows = (await session.execute(query.limit(PORTION))).all()
+        for begin, end, paid, replicas, price in rows:
+            yield begin, end, paid, int(replicas), int(price)
+            after = begin
+        if len(rows) < PORTION:
+            return
+        query = all_of_it.where(SleepRow.asleep_at > after)
 
 
 async def count_asleep(session: AsyncSession) -> dict[str, int]:

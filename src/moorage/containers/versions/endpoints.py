@@ -19,21 +19,20 @@ from moorage.containers.versions import repository, service
 from moorage.containers.versions.models import VersionRow
 from moorage.containers.versions.schemas import RollbackRequest, Version
 from moorage.kit.database import database_now
-from moorage.kit.pagination import Page
+from moorage.kit.pagination import MAX_PAGE_SIZE, Page
 from moorage.kit.web import TheClock, TheKeyring, TheSession, TheSettings
 
 router = APIRouter(tags=["versions"])
-MOST_AT_ONCE = 100
 
 
-@router.get("/containers/{container_id}/versions")
+@router.get("/containers/{container_id}/versions", summary="List versions")
 async def list_versions(
     access: Annotated[ContainerAccess, Depends(readable_container)],
     session: TheSession,
-    limit: Annotated[int, Query(ge=1, le=MOST_AT_ONCE)] = 50,
+    limit: Annotated[int, Query(ge=1, le=MAX_PAGE_SIZE)] = 50,
     cursor: Annotated[int | None, Query(ge=1, le=2**31 - 1)] = None,
 ) -> Page[Version]:
-    """Newest first: who made it, what changed, what became of it, and for how long it served."""
+    """Lists every version, newest first: who made it, what changed, what became of it and how long it served."""
     row = access.container
     found = await repository.list_versions(session, row.id, cursor, limit + 1)
     figures = await repository.read_figures(session, row.id) if row.rollout is not None else {}
@@ -49,7 +48,7 @@ async def list_versions(
     return Page(items=shown, next_cursor=str(shown[-1].version) if len(found) > limit else None)
 
 
-@router.post("/containers/{container_id}/rollback", status_code=202)
+@router.post("/containers/{container_id}/rollback", summary="Roll back to a version", status_code=202)
 async def roll_back(
     body: RollbackRequest,
     access: Annotated[ContainerAccess, Depends(manageable_container)],
@@ -59,7 +58,8 @@ async def roll_back(
     clock: TheClock,
     response: Response,
 ) -> Container:
-    """Back to any version: its settings, its secrets and the very image that it ran, beside what serves now."""
+    """Brings back a version's settings, secrets and the very image that it ran, while the present version
+    serves."""
     if not service.calls_off(access.container, body.version):
         await refuse_start(session, access, settings, clock)
         await refuse_restart(session, access, settings, clock)

@@ -117,12 +117,15 @@ class Caches:
             one.names.append(name)
             one.folders.append(Path(volume["Mountpoint"]))
         if found:
-            async with self._connection.call("list who has a cache") as docker:
-                containers = await docker.containers.list(all="1", filters=json.dumps(ours))
-            for container in containers:
-                for mount in container["Mounts"] or []:
-                    if mount.get("Name") in by_name and container["State"] in _RUNS:
-                        by_name[mount["Name"]].users.append(container.id)
+            for engine_id, mounts in await self._connection.listed(
+                "list who has a cache",
+                "containers/json",
+                {"all": "1", "filters": json.dumps(ours)},
+                lambda one: (str(one["Id"]), (one["Mounts"] or []) if one["State"] in _RUNS else []),
+            ):
+                for mount in mounts:
+                    if mount.get("Name") in by_name:
+                        by_name[mount["Name"]].users.append(engine_id)
         return found
 
     async def _process_of(self, engine_id: str) -> tuple[int, str, datetime | None]:

@@ -5,10 +5,12 @@ takes a broken connection for the end of a stream, and then a half-finished pull
 """
 
 import asyncio
+import codecs
 import json
-from collections.abc import AsyncIterator, Mapping
+import re
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import aiodocker
 import aiohttp
@@ -22,6 +24,9 @@ CALL_TIMEOUT_S = 60.0
 CONNECT_TIMEOUT_S = 10.0
 UNIX_PREFIX = "unix://"
 _MAX_MESSAGE_BYTES = 32 * 1024 * 1024
+_SEPARATORS = re.compile(r"[\[\],\s]*")
+
+T = TypeVar("T")
 
 
 class _Connector(PermittedConnector, aiohttp.UnixConnector):
@@ -61,6 +66,23 @@ class DockerConnection:
             raise EngineError(f"{what}: {exc.message}") from exc
         except (aiohttp.ClientError, OSError) as exc:
             raise EngineError(f"{what}: the connection to the Docker engine broke ({exc})") from exc
+
+    async def listed(
+        self, what: str, path: str, parameters: Mapping[str, str], keep: Callable[[Mapping[str, Any]], T]
+    ) -> list[T]:
+        """What to keep of each item of a list. Each item repeats the labels of an image, of which its author may make a
+        quarter of a megabyte: a list of a hundred is read item by item, and everybody else has their turn in between."""
+        try:
+            async with self.stream(
+                what, "GET", path, parameters=parameters, idle_timeout_s=CALL_TIMEOUT_S
+            ) as content:
+                kept = []
+                async for item in _items(content, what):
+                    kept.append(keep(item))
+                    await asyncio.sleep(0)
+                return kept
+        except DockerError as exc:
+            raise EngineError(f"{what}: {exc.message}") from exc
 
     @asynccontextmanager
     async def stream(
@@ -130,6 +152,49 @@ async def json_messages(content: aiohttp.StreamReader) -> AsyncIterator[Mapping[
                 yield json.loads(line)
     if pending.strip():
         raise EngineError("the Docker engine ended the connection in the middle of a message")
+
+
+async def _items(content: aiohttp.StreamReader, what: str) -> AsyncIterator[Any]:
+    """Of a JSON list, one at a time, as they arrive: whatever was done to all of them at once would take long. It is complete, or
+    an error: what ends without its bracket was broken off, also between two items."""
+    decoder, utf8 = json.JSONDecoder(), codecs.getincrementaldecoder("utf-8")()
+    text, enough, closed = "", 0, False
+    async for data in content.iter_any():
+        text += utf8.decode(data)
+        at, closed = _after_separators(text, 0, closed=closed)
+        while at < len(text) and len(text) - at >= enough:
+            try:
+                item, at = decoder.raw_decode(text, at)
+            except json.JSONDecodeError:
+                # Its end has not come yet. Tried again at twice the length, so that no length takes more than twice the time.
+                enough = 2 * (len(text) - at)
+                break
+            enough = 0
+            at, closed = _after_separators(text, at, closed=False)
+            yield item
+        text = text[at:]
+        if len(text) > _MAX_MESSAGE_BYTES:
+            raise EngineError(
+                f"{what}: the Docker engine sent an item of more than {_MAX_MESSAGE_BYTES} bytes"
+            )
+    at = 0
+    while at < len(text):
+        try:
+            item, at = decoder.raw_decode(text, at)
+        except json.JSONDecodeError as exc:
+            raise EngineError(f"{what}: the Docker engine's list breaks off") from exc
+        at, closed = _after_separators(text, at, closed=False)
+        yield item
+    if not closed:
+        raise EngineError(f"{what}: the Docker engine's list breaks off")
+
+
+def _after_separators(text: str, at: int, *, closed: bool) -> tuple[int, bool]:
+    """Where the next item begins, and whether the list ended before it."""
+    found = _SEPARATORS.match(text, at)
+    assert found is not None, "it matches nothing as well"
+    said = found.group().strip()
+    return found.end(), said.endswith("]") if said else closed
 
 
 async def _message_of(response: aiohttp.ClientResponse) -> str:

@@ -70,6 +70,7 @@ PUBLIC_DNS = ("1.1.1.1", "8.8.8.8")
 """Resolvers that a container may reach: the machine's own is usually at a private address, which it may not."""
 _START_TIMEOUT_S = 120.0
 _CONCURRENT_INSPECTIONS = 16
+_TRIED_BEFORE = "id already in use"
 _NAME_TIMEOUT_S = 20.0
 _NAME_RETRY_S = 0.05
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
@@ -88,20 +89,27 @@ class DockerEngine:
         pulls: PullProxy | None = None,
         host: HostReader | None = None,
         published_on: str = HOST_ADDRESS,
+        unsandboxed_gpus: bool = False,
+        mail_closed: bool = False,
     ) -> None:
         """Without `pulls` there are the images of this machine and no others. `published_on`: the address of this machine
-        at which replicas are reached."""
+        at which replicas are reached. `unsandboxed_gpus`: what has a GPU runs in the engine's own runtime, whatever `runtime` is.
+        `mail_closed`: nobody sends mail from here."""
         self._connection = DockerConnection(docker_host)
         is_local = docker_host.startswith(UNIX_PREFIX)
-        self._gpus = Gpus(self._connection, host or HostReader(sandbox=runtime, is_local=is_local), clock)
+        gpu_sandbox = None if unsandboxed_gpus else runtime
+        self._gpus = Gpus(self._connection, host or HostReader(sandbox=gpu_sandbox, is_local=is_local), clock)
         self._installation_id = installation_id
         self._clock = clock
         self._dns = dns
         self._runtime = runtime
+        self._unsandboxed_gpus = unsandboxed_gpus
         self._pulls = pulls
         self._published_on = published_on
         self._network = BridgeNetwork(installation_id)
-        self._isolation = Isolation(self._network, clock, local_use, pulls, required=isolation_required)
+        self._isolation = Isolation(
+            self._network, clock, local_use, pulls, required=isolation_required, mail_closed=mail_closed
+        )
         self._caches = Caches(self._connection, installation_id)
         self._usage_files: dict[str, UsageFiles] = {}
         self._storage: Storage | None = None
@@ -112,12 +120,18 @@ class DockerEngine:
         """Whether containers are kept from each other and from this machine, as `prepare` last found it."""
         return self._isolation.found
 
+    async def knows_runtime(self) -> bool:
+        return self._runtime is None or self._runtime in await self._known_runtimes()
+
+    async def _known_runtimes(self) -> list[str]:
+        async with self._connection.call("ask for the engine's runtimes") as docker:
+            return sorted((await docker.system.info())["Runtimes"])
+
     async def check_runtime(self) -> None:
         """Raises `SettingsError` for a runtime that the engine does not know: every start would fail."""
         if self._runtime is None:
             return
-        async with self._connection.call("ask for the engine's runtimes") as docker:
-            known = sorted((await docker.system.info())["Runtimes"])
+        known = await self._known_runtimes()
         if self._runtime not in known:
             raise SettingsError(
                 f"The Docker engine has no runtime {self._runtime!r}; it has {', '.join(known)}. "
@@ -139,6 +153,7 @@ class DockerEngine:
     async def start(self, spec: ReplicaSpec) -> ObservedReplica:
         await self._require_isolation(spec)
         engine_id, adopted = await self._create_or_adopt(spec)
+        failed_before = await self._require_runtime(spec, engine_id)
         if adopted is not None and adopted.phase is not ReplicaPhase.CREATED:
             return adopted  # an earlier call started it; nothing is ever started twice
         if spec.gpu_device_ids:
@@ -150,7 +165,8 @@ class DockerEngine:
                 await docker.containers.container(engine_id).start()
                 failure = None
             except DockerError as exc:
-                failure = exc.message
+                # gVisor says no more than this of what it could not start before; why it could not is still so.
+                failure = failed_before if failed_before and _TRIED_BEFORE in exc.message else exc.message
         inspected = await self._inspect_own(engine_id)
         if failure is not None:
             # Outside the handler, so that the engine's own words, which may quote an environment value, are
@@ -208,8 +224,10 @@ class DockerEngine:
 
     async def list_replicas(self) -> list[ObservedReplica]:
         filters = {"label": [f"{LABEL_INSTALLATION}={self._installation_id}"]}
-        async with self._connection.call("list replicas") as docker:
-            listed = await docker.containers.list(all="1", filters=json.dumps(filters))
+        parameters = {"all": "1", "filters": json.dumps(filters)}
+        listed = await self._connection.listed(
+            "list replicas", "containers/json", parameters, lambda one: str(one["Id"])
+        )
         limit = asyncio.Semaphore(_CONCURRENT_INSPECTIONS)
 
         async def look_at(engine_id: str) -> ObservedReplica | None:
@@ -218,7 +236,7 @@ class DockerEngine:
             # Removed between the list and the look: then it is complete without it.
             return observed_replica(inspected) if inspected is not None else None
 
-        observed = await asyncio.gather(*(look_at(container.id) for container in listed))
+        observed = await asyncio.gather(*(look_at(engine_id) for engine_id in listed))
         return sorted((one for one in observed if one is not None), key=lambda one: one.replica_id)
 
     def watch(self) -> AsyncIterator[ContainerId]:
@@ -345,6 +363,20 @@ class DockerEngine:
                 code="not_isolated",
             )
 
+    def _runtime_of(self, spec: ReplicaSpec) -> str | None:
+        return None if self._unsandboxed_gpus and spec.gpu_device_ids else self._runtime
+
+    async def _require_runtime(self, spec: ReplicaSpec, engine_id: str) -> str | None:
+        """Raises `EngineError` for what is there, and would run outside the sandbox that it is to run in. Why an earlier start in it
+        failed, if one did."""
+        wanted = self._runtime_of(spec)
+        inspected = await self._inspect_own(engine_id) if wanted is not None else None
+        if inspected is not None and inspected["HostConfig"].get("Runtime") != wanted:
+            raise EngineError(
+                f"start replica {spec.replica_id}: it is not in the sandbox {wanted}", code="not_isolated"
+            )
+        return str(inspected["State"].get("Error") or "") or None if inspected is not None else None
+
     async def _create_or_adopt(self, spec: ReplicaSpec) -> tuple[str, ObservedReplica | None]:
         what = f"create replica {spec.replica_id}"
         storage = await self._known_storage()
@@ -395,7 +427,7 @@ class DockerEngine:
             installation_id=self._installation_id,
             network=self._network.name,
             dns=self._dns,
-            runtime=self._runtime,
+            runtime=self._runtime_of(spec),
             bounds_disk=bounds_disk,
             gpus=grant,
             published_on=self._published_on,

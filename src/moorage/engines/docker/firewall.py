@@ -26,6 +26,7 @@ _HARMLESS_BEFORE = (" -j MOOR-", " -j DOCKER-ISOLATION-STAGE-1")
 _LOOKS = 10
 _BETWEEN_LOOKS_S = 0.2
 _REPLIES = "-m conntrack --ctstate RELATED,ESTABLISHED"
+_MAIL_PORTS = (25, 465, 587)
 _CONNECTIONS_HELD = 4096
 """Of one container to the world outside. Beyond it new ones wait until others have ended."""
 _TCP_CONNECTIONS_PER_S, _TCP_CONNECTIONS_AT_ONCE = 50, 1000
@@ -43,7 +44,8 @@ class LocalUse:
     """Also on loopback: what engines pull through, which holds a descriptor for whoever connects."""
 
 
-def chains(bridge: str, suffix: str) -> tuple[Chain, ...]:
+def chains(bridge: str, suffix: str, *, mail_closed: bool = False) -> tuple[Chain, ...]:
+    """`mail_closed`: on a machine of somebody else's, whose address would be known for what tenants send."""
     to_host, forwarded = f"MOOR-HOST-{suffix}", f"MOOR-OUT-{suffix}"
     return (
         Chain(
@@ -56,6 +58,10 @@ def chains(bridge: str, suffix: str) -> tuple[Chain, ...]:
             (
                 f"-A {forwarded} {_REPLIES} -j RETURN",
                 *(f"-A {forwarded} -d {network} -j DROP" for network in NOT_PUBLIC),
+                *(
+                    f"-A {forwarded} -p tcp -m tcp --dport {port} -j DROP"
+                    for port in (_MAIL_PORTS if mail_closed else ())
+                ),
             ),
         ),
     )
@@ -104,9 +110,9 @@ def share_chain(bridge: str, suffix: str) -> Chain:
     )
 
 
-async def enforce(bridge: str, suffix: str) -> None:
+async def enforce(bridge: str, suffix: str, *, mail_closed: bool = False) -> None:
     """Set the rules where they are missing, changed or not in front. Raises `FirewallUnusableError`."""
-    await _enforce("iptables", chains(bridge, suffix))
+    await _enforce("iptables", chains(bridge, suffix, mail_closed=mail_closed))
     if _machine_has_ipv6():
         await _enforce("ip6tables", chains_v6(bridge, suffix))
 

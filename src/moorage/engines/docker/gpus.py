@@ -71,13 +71,14 @@ class Gpus:
 
     async def examine(self) -> GpuHost:
         """With what the images here ask of the driver."""
-        async with self.connection.call("list the images") as docker:
-            listed = await docker.images.list()
+        listed = await self.connection.listed(
+            "list the images", "images/json", {}, lambda one: (str(one["Id"]), one.get("RepoTags") or ())
+        )
         environments = {}
-        for one in listed:
-            config = await self._config(one["Id"])
-            names = [name for name in one.get("RepoTags") or () if name != "<none>:<none>"]
-            environments[names[0] if names else one["Id"]] = gpu_environment(config.get("Env"))
+        for image_id, tags in listed:
+            config = await self._config(image_id)
+            names = [name for name in tags if name != "<none>:<none>"]
+            environments[names[0] if names else image_id] = gpu_environment(config.get("Env"))
         return await self.host.read(await self._information(), environments)
 
     async def wait_until_free(self, device_ids: tuple[str, ...]) -> None:

@@ -159,9 +159,12 @@ async def _keep(connection: DockerConnection, reference: str, ticket: Ticket) ->
 
 
 async def pulled_images(connection: DockerConnection) -> list[PulledImage]:
-    async with connection.call("list the pulled images") as docker:
-        found = await docker.images.list(filters={"reference": [f"{_KEPT_AS}:*"]})
-    return [PulledImage(str(image["Id"]), int(image["Size"])) for image in found]
+    return await connection.listed(
+        "list the pulled images",
+        "images/json",
+        {"filters": json.dumps({"reference": [f"{_KEPT_AS}:*"]})},
+        lambda image: PulledImage(str(image["Id"]), int(image["Size"])),
+    )
 
 
 async def remove_image(connection: DockerConnection, engine_ref: str) -> bool:

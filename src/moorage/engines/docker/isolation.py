@@ -24,6 +24,7 @@ class Isolation:
         pulls: PullProxy | None,
         *,
         required: bool,
+        mail_closed: bool = False,
     ) -> None:
         self.found = NetworkIsolation(isolated=False, reason="the network has not been prepared yet")
         self._network = network
@@ -31,12 +32,15 @@ class Isolation:
         self._local_use = local_use
         self._pulls = pulls
         self._required = required
+        self._mail_closed = mail_closed
         self._prepared_at_s = -math.inf
         self._one_at_a_time = asyncio.Lock()
 
     async def prepare(self, connection: DockerConnection) -> None:
         try:
-            self.found = await self._network.prepare(connection, self._present_use())
+            self.found = await self._network.prepare(
+                connection, self._present_use(), mail_closed=self._mail_closed
+            )
         except EngineError as exc:
             self.found = NetworkIsolation(isolated=False, reason=exc.message)
             raise

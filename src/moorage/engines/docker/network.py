@@ -54,12 +54,16 @@ class BridgeNetwork:
         return f"moor{self.suffix}"
 
     async def prepare(
-        self, connection: DockerConnection, local_use: firewall.LocalUse | None
+        self,
+        connection: DockerConnection,
+        local_use: firewall.LocalUse | None,
+        *,
+        mail_closed: bool = False,
     ) -> NetworkIsolation:
         """The rules first: a container can only be attached to a bridge that is already guarded."""
         reason, weaknesses = None, []
         try:
-            await firewall.enforce(self.bridge, self.suffix)
+            await firewall.enforce(self.bridge, self.suffix, mail_closed=mail_closed)
         except FirewallUnusableError as exc:
             reason = exc.message
         if local_use is not None and (open_because := await self._why_open_to_users(local_use)) is not None:

@@ -25,6 +25,7 @@ from moorage.engines.diagnosis import NetworkDiagnosis, NetworkQuestions
 from moorage.engines.nvidia import GPU_VARIABLES
 from moorage.engines.remote.codec import WireError
 from moorage.engines.remote.machine import Machine
+from moorage.engines.remote.proven import UNPROVEN
 from moorage.kit.errors import EngineError, ImageError, StartError
 from moorage.outbound.pulls.ticket import Ticket
 
@@ -71,13 +72,13 @@ def node_of(machine: Machine, claimed: Collection[NodeCapacity], clock_error_s: 
         closed_because = f"{WRONG_CLOCK} {abs(clock_error_s):.0f} s {way} Moorage's"
     # By name, so that whatever else a machine says of itself one day is looked at before it is believed. And in few words:
     # whoever starts something, anywhere, reads them of all machines.
-    return NodeCapacity(
+    believed = NodeCapacity(
         name=machine.name,
         infrastructure=machine.infrastructure,
         architecture=node.architecture,
         cpu_millis=min(node.cpu_millis, machine.most_cpu_millis),
         memory_bytes=min(node.memory_bytes, machine.most_memory_bytes),
-        gpus=tuple(_gpu_of(gpu) for gpu in node.gpus),
+        gpus=tuple(_gpu_of(machine, gpu) for gpu in node.gpus),
         gpu_driver=_few(node.gpu_driver),
         cuda_version=_few(node.cuda_version),
         engine_identity=f"{machine.name}/{_few(node.engine_identity)}" if node.engine_identity else None,
@@ -89,7 +90,11 @@ def node_of(machine: Machine, claimed: Collection[NodeCapacity], clock_error_s: 
             *_too_large(machine, node),
             *(_finding_of(machine, one) for one in node.findings[:_MOST_FINDINGS]),
         ),
+        schedulable=machine.verified,
     )
+    if machine.proven is not None and not machine.proven.covers(believed):
+        return replace(believed, closed_because=believed.closed_because or UNPROVEN)
+    return believed
 
 
 def _too_large(machine: Machine, node: NodeCapacity) -> tuple[HostFinding, ...]:
@@ -103,8 +108,10 @@ def _too_large(machine: Machine, node: NodeCapacity) -> tuple[HostFinding, ...]:
     return (HostFinding("machine_too_large", message, "", broken=False),)
 
 
-def _gpu_of(gpu: GpuDevice) -> GpuDevice:
+def _gpu_of(machine: Machine, gpu: GpuDevice) -> GpuDevice:
     because = _few(gpu.unusable_because)
+    if because is None and gpu.memory_bytes is None and not machine.is_the_operators:
+        because = "it does not say how much memory it has, and so it cannot be proven"
     return GpuDevice(gpu.device_id, _line(gpu.model), gpu.memory_bytes, because)
 
 

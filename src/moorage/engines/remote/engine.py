@@ -38,6 +38,14 @@ from moorage.engines.remote.known import KnownReplicas, engine_id_there
 from moorage.engines.remote.machine import Machine, PlacedReplica, Placements
 from moorage.engines.remote.messages import Envelope, HintPosition, answer_type, open_envelope
 from moorage.engines.remote.output import Output
+from moorage.engines.remote.proofs import (
+    ANSWER_FOR,
+    PROVE,
+    ProofAnswer,
+    ProofFilled,
+    ProofOrder,
+    ProofQuestion,
+)
 from moorage.engines.remote.pulls import RemotePulls
 from moorage.kit.clock import Clock
 from moorage.kit.errors import EngineError, StartError
@@ -268,6 +276,22 @@ class RemoteEngine:
 
     async def close(self) -> None:
         await self._connection.close()
+
+    async def prove(self, order: ProofOrder, timeout_s: float) -> ProofFilled:
+        """Have the machine fill what it claims. Not a part of the protocol: other engines' machines are the operator's."""
+        filled: ProofFilled = await self._prove(PROVE, {"order": order}, ProofFilled, timeout_s)
+        return filled
+
+    async def answer_for(self, question: ProofQuestion, timeout_s: float) -> ProofAnswer:
+        """For what it filled just now."""
+        answer: ProofAnswer = await self._prove(ANSWER_FOR, {"question": question}, ProofAnswer, timeout_s)
+        return answer
+
+    async def _prove(self, call: str, arguments: dict[str, Any], answer: Any, timeout_s: float) -> Any:
+        body = to_bytes(arguments)
+        text = await self._connection.call(call, body, timeout_s=timeout_s, most_bytes=_MOST_BYTES)
+        with self._connection.failing_in_words(call):
+            return (await asyncio.to_thread(open_envelope, text, answer)).answer
 
     async def _ask(self, call: str, *, timeout_s: float | None = None, **arguments: Any) -> Envelope:
         """With an answer of the type that the protocol names."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
+from moorage.engines.remote.proven import Proven
 from moorage.kit.ids import ContainerId, ReplicaId
 
 OPERATOR = "operator"
@@ -21,9 +22,13 @@ class Machine:
     port: int
     credential: str = field(repr=False)
     """Good at this machine alone: it could pass it on."""
+    verified: bool = True
+    """A lent one is not before it has proven what it claims: until then nothing is placed there."""
     most_cpu_millis: int = 1_024_000
     most_memory_bytes: int = 8192 * 2**30
     """What it has beyond this, it says alone."""
+    proven: Proven | None = None
+    """What a lent one has shown so far; None: nothing that was written down."""
 
     @property
     def is_the_operators(self) -> bool:

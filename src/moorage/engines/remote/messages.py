@@ -11,6 +11,7 @@ from typing import Any, get_type_hints
 
 from moorage.engines.base import Engine
 from moorage.engines.remote.codec import ANSWERS, decode, parse
+from moorage.engines.remote.proofs import GAVE_WAY
 from moorage.kit.errors import EngineError, ImageError, StartError
 from moorage.kit.ids import ContainerId
 
@@ -29,7 +30,7 @@ _CODES: Mapping[str, frozenset[str]] = {
     "engine": frozenset(
         {
             *("engine_error", "engine_timeout", "image_gone", "network_altered", "not_isolated"),
-            *("port_taken", "replica_gone"),
+            *("port_taken", "replica_gone", GAVE_WAY),
         }
     ),
     "image": frozenset(

@@ -17,12 +17,13 @@ router = APIRouter(tags=["sign-in"])
 POLL_EVERY_S = 2
 
 
-@router.post("/auth/device", status_code=201)
+@router.post("/auth/device", summary="Begin sign-in on a command line", status_code=201)
 @takes_body(STRANGERS_BODY_BYTES)
-async def start(
+async def start_device(
     session: TheSession, settings: TheSettings, source: TheSource, body: DeviceStart | None = None
 ) -> DeviceStarted:
-    """For a command line: a code to show to its user, who approves it in a browser."""
+    """Returns a code for the command line to show and a secret for it to keep. The user approves the code in
+    a browser; meanwhile the command line asks `/auth/device/token`."""
     device_code, user_code = await service.start(
         session, settings, source, (body or DeviceStart()).client_name
     )
@@ -35,12 +36,13 @@ async def start(
     )
 
 
-@router.post("/auth/device/token")
+@router.post("/auth/device/token", summary="Collect a command line's session")
 @takes_body(STRANGERS_BODY_BYTES)
-async def collect(
+async def collect_device(
     body: DeviceToken, session: TheSession, source: TheSource, response: Response
 ) -> DeviceAnswer:
-    """202 while nobody has decided; 200 with a session, once, when somebody approved."""
+    """Answers 202 while nobody has decided. Once somebody approves, it answers 200 with a session, exactly
+    once."""
     found = await service.collect(session, body.device_code, source)
     if found is None:
         response.status_code = 202
@@ -48,15 +50,16 @@ async def collect(
     return DeviceAnswer(status="approved", signed_in=signed_in(*found))
 
 
-@router.get("/auth/device/{user_code}")
-async def show(user_code: str, _: TheUser, session: TheSession) -> DeviceWaiting:
-    """What waits to be approved under this code."""
+@router.get("/auth/device/{user_code}", summary="Show a waiting command line")
+async def show_device(user_code: str, _: TheUser, session: TheSession) -> DeviceWaiting:
+    """Returns which command line waits for approval under this code, so that you can check it before you
+    approve."""
     row = await service.find(session, user_code)
     return DeviceWaiting(user_code=row.user_code, client_name=row.client_name)
 
 
-@router.post("/auth/device/{user_code}", status_code=204)
+@router.post("/auth/device/{user_code}", summary="Approve or refuse a command line", status_code=204)
 @takes_body(STRANGERS_BODY_BYTES)
-async def decide(user_code: str, body: DeviceDecision, user: TheUser, session: TheSession) -> None:
-    """Approve, and the waiting command line is signed in as you; or refuse."""
+async def decide_device(user_code: str, body: DeviceDecision, user: TheUser, session: TheSession) -> None:
+    """Approval signs the waiting command line in as you. Refusal ends its wait."""
     await service.decide(session, user_code, user.user_id, body.approve)

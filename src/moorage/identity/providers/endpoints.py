@@ -57,9 +57,9 @@ async def _provider(provider: str, settings: TheSettings, clock: TheClock) -> Pr
 TheProvider = Annotated[Provider, Depends(_provider)]
 
 
-@router.get("/auth/providers")
+@router.get("/auth/providers", summary="List ways to sign in")
 async def list_providers(settings: TheSettings, clock: TheClock) -> Providers:
-    """The ways to sign in beside the mailed code; one that is not set up is not offered."""
+    """Lists the providers that the operator has set up beside the mailed code."""
     found = configured_providers(settings, clock).values()
     return Providers(
         items=[
@@ -70,11 +70,11 @@ async def list_providers(settings: TheSettings, clock: TheClock) -> Providers:
     )
 
 
-@router.get("/me/identities")
+@router.get("/me/identities", summary="List your linked accounts")
 async def list_identities(
     user: TheUser, session: TheSession, settings: TheSettings, clock: TheClock
 ) -> Identities:
-    """The accounts elsewhere that sign you in here."""
+    """Lists the accounts at other providers that sign you in here."""
     titles = {one.issuer: one.title for one in configured_providers(settings, clock).values()}
     return Identities(
         items=[
@@ -84,7 +84,12 @@ async def list_identities(
     )
 
 
-@router.get("/auth/{provider}/login", response_class=RedirectResponse, status_code=303)
+@router.get(
+    "/auth/{provider}/login",
+    summary="Begin sign-in with a provider",
+    response_class=RedirectResponse,
+    status_code=303,
+)
 async def login(
     provider: TheProvider,
     database: TheDatabase,
@@ -92,14 +97,19 @@ async def login(
     source: TheSource,
     return_to: Annotated[str, Query(max_length=500)] = "/",
 ) -> Response:
-    """Sends the browser to the provider."""
+    """Redirects the browser to the provider, which sends it back to `/auth/{provider}/callback`."""
     url, token = await service.begin(database, settings, provider, return_to, source)
     answer = RedirectResponse(url, status_code=303)
     set_attempt_cookie(answer, settings, token)
     return answer
 
 
-@router.get("/auth/{provider}/callback", response_class=RedirectResponse, status_code=303)
+@router.get(
+    "/auth/{provider}/callback",
+    summary="Finish sign-in with a provider",
+    response_class=RedirectResponse,
+    status_code=303,
+)
 async def callback(
     provider: TheProvider,
     request: Request,
@@ -108,7 +118,8 @@ async def callback(
     settings: TheSettings,
     caller: TheCaller,
 ) -> Response:
-    """Where the provider sends the browser back to."""
+    """The provider sends the browser here. Moorage checks what it says, sets the session cookie and redirects
+    to the console."""
     token = attempt_cookie(request, settings)
     newcomers = request.app.state.newcomers
     try:

@@ -9,9 +9,9 @@ from moorage.kit.web import TheSession
 router = APIRouter(tags=["sign-in"])
 
 
-@router.get("/me/sessions")
+@router.get("/me/sessions", summary="List your sessions")
 async def list_sessions(user: TheUser, session: TheSession) -> SessionList:
-    """Where you are signed in, the last used first."""
+    """Lists where you are signed in, the last used first."""
     rows = await repository.list_live_sessions(session, user.user_id)
     shown = [
         Session(
@@ -27,13 +27,14 @@ async def list_sessions(user: TheUser, session: TheSession) -> SessionList:
     return SessionList(items=shown)
 
 
-@router.delete("/me/sessions", status_code=204)
+@router.delete("/me/sessions", summary="Sign out everywhere else", status_code=204)
 async def end_other_sessions(user: TheUser, session: TheSession) -> None:
-    """Signs you out everywhere but here."""
+    """Ends all your sessions except the one that sends the request."""
     await repository.end_sessions(session, user.user_id, but=user.session_id)
 
 
-@router.delete("/me/sessions/{session_id}", status_code=204)
+@router.delete("/me/sessions/{session_id}", summary="End one of your sessions", status_code=204)
 async def end_session(session_id: str, user: TheUser, session: TheSession) -> None:
+    """Signs that browser or command line out at once."""
     if not await repository.end_session_of(session, session_id, user.user_id):
         raise NotFoundError("There is no such session.")

@@ -14,7 +14,7 @@ from moorage.identity.cookies import (
 from moorage.identity.sessions.repository import end_session
 from moorage.identity.sign_in import service
 from moorage.identity.sign_in.origins import Caller, device_token
-from moorage.identity.sign_in.schemas import EmailStart, EmailVerify, LinkVerify, Me, SignedIn, User
+from moorage.identity.sign_in.schemas import CodeSent, EmailStart, EmailVerify, LinkVerify, Me, SignedIn, User
 from moorage.identity.tokens import csrf_token
 from moorage.identity.users.models import UserRow
 from moorage.kit.crypto import Keyring
@@ -39,17 +39,18 @@ async def _caller(request: Request, source: TheSource, settings: TheSettings) ->
 TheCaller = Annotated[Caller, Depends(_caller)]
 
 
-@router.post("/auth/email/start", status_code=202)
+@router.post("/auth/email/start", summary="Mail a sign-in code", status_code=202)
 @takes_body(STRANGERS_BODY_BYTES)
 async def start_email(
     body: EmailStart, session: TheSession, keyring: TheKeyring, settings: TheSettings, caller: TheCaller
-) -> dict[str, str]:
-    """Mail a six-digit code. The answer is the same whether or not the address has an account."""
+) -> CodeSent:
+    """Moorage mails a six-digit code to the address. The answer is the same whether or not the address has an
+    account. Send the code to `/auth/email/verify` next."""
     await service.start_email(session, keyring, settings, body.email, caller)
-    return {"message": "If the address is right, a code is on its way. It works for 10 minutes."}
+    return CodeSent(message="If the address is right, a code is on its way. It works for 10 minutes.")
 
 
-@router.post("/auth/email/verify")
+@router.post("/auth/email/verify", summary="Sign in with a mailed code")
 @takes_body(STRANGERS_BODY_BYTES)
 async def verify_email(
     body: EmailVerify,
@@ -60,7 +61,8 @@ async def verify_email(
     settings: TheSettings,
     caller: TheCaller,
 ) -> SignedIn:
-    """Exchange the code for a session; a new address becomes an account with an organization of its own."""
+    """Exchanges the code for a session. A new address becomes an account with an organization of its own. The
+    answer sets the session cookie and carries the session token and the CSRF token."""
     newcomers = request.app.state.newcomers
     user, token = await service.verify_email(
         database, keyring, settings, body.email, body.code, newcomers, caller, client_of(request)
@@ -69,7 +71,7 @@ async def verify_email(
     return signed_in(user, token)
 
 
-@router.post("/auth/link/verify")
+@router.post("/auth/link/verify", summary="Sign in with a one-time link")
 @takes_body(STRANGERS_BODY_BYTES)
 async def verify_link(
     body: LinkVerify,
@@ -80,27 +82,34 @@ async def verify_link(
     settings: TheSettings,
     caller: TheCaller,
 ) -> SignedIn:
-    """Exchange a one-time link's token for a session."""
+    """Exchanges the token of a one-time link for a session. The link works once."""
     user, token = await service.verify_link(session, body.token, client_of(request), caller.source)
     keep_signed_in(response, settings, keyring, caller, user, token)
     return signed_in(user, token)
 
 
-@router.post("/auth/logout", status_code=204)
+@router.post("/auth/logout", summary="Sign out", status_code=204)
 @takes_body(STRANGERS_BODY_BYTES)
 async def logout(actor: TheUser, response: Response, session: TheSession, settings: TheSettings) -> None:
+    """Ends the session that sent the request and clears its cookie. Other sessions stay."""
     if actor.session_id is not None:
         await end_session(session, actor.session_id)
     clear_session_cookie(response, settings)
 
 
-@router.get("/me")
+@router.get("/me", summary="Show who you are")
 async def me(actor: TheActor, request: Request, settings: TheSettings) -> Me:
+    """Returns the person or the key behind the request. A browser session also gets the `csrf_token` that it
+    sends with every change."""
     if isinstance(actor, KeyActor):
         return Me(project_id=actor.project_id)
     user = User(id=actor.user_id, email=actor.email, is_operator=actor.is_operator)
     token = session_cookie(request, settings)
-    return Me(user=user, csrf_token=csrf_token(token) if token else None)
+    return Me(
+        user=user,
+        csrf_token=csrf_token(token) if token else None,
+        community_machines=settings.community_machines,
+    )
 
 
 def signed_in(user: UserRow, token: str) -> SignedIn:

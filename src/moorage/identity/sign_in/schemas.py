@@ -5,6 +5,10 @@ class EmailStart(BaseModel):
     email: str = Field(max_length=320)
 
 
+class CodeSent(BaseModel):
+    message: str
+
+
 class EmailVerify(BaseModel):
     email: str = Field(max_length=320)
     code: str = Field(max_length=20)
@@ -34,3 +38,5 @@ class Me(BaseModel):
     user: User | None = None
     project_id: str | None = None
     csrf_token: str | None = None
+    community_machines: bool = False
+    """Whether organizations may lend machines to this installation."""

@@ -51,7 +51,8 @@ async def start_email(
         f"Your sign-in code for Moorage is {code}\n\n"
         "It works for 10 minutes. If you did not ask for it, ignore this mail: nobody can sign in without the code.\n"
     )
-    await queue_mail(session, keyring, to=address, subject=f"{code} is your Moorage code", text=text)
+    subject = f"{code} is your Moorage code"
+    await queue_mail(session, keyring, to=address, subject=subject, text=text, is_awaited=True)
 
 
 async def verify_email(

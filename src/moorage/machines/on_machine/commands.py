@@ -7,14 +7,16 @@ from typing import Annotated
 
 import typer
 
+from moorage.engines.docker.daemon import SYSTEM_HOST
 from moorage.kit.errors import MoorageError, SetupError
 from moorage.kit.ids import InstallationId
 from moorage.kit.logging import configure_logging
 from moorage.machines.on_machine.containers import end_containers
-from moorage.machines.on_machine.facts import facts, host_name
+from moorage.machines.on_machine.facts import facts, has_gpus, host_name
 from moorage.machines.on_machine.files import DEFAULT_FOLDER, MachineFiles
 from moorage.machines.on_machine.installation import Installation, InstallationError
 from moorage.machines.on_machine.program import remove_program
+from moorage.machines.on_machine.sandbox import set_up_sandbox, take_sandbox_away
 from moorage.machines.on_machine.services import has_systemd, remove_services
 from moorage.machines.on_machine.tunnel import MachineTunnel
 from moorage.tunnel.keys import public_key_of
@@ -29,8 +31,14 @@ NEEDS_ANOTHER_COMMAND = 3
 
 
 def register(app: typer.Typer) -> None:
-    for command in (join, tunnel, check, renew_key, leave):
+    for command in (sandbox, join, tunnel, check, renew_key, leave):
         app.command()(command)
+
+
+def sandbox(docker_host: Annotated[str, typer.Option(help="The engine's socket.")] = SYSTEM_HOST) -> None:
+    """Set up the sandbox that containers of strangers run in on a machine that is lent, and try it."""
+    asyncio.run(set_up_sandbox(docker_host, with_gpus=has_gpus()))
+    typer.echo("Containers run in a sandbox here: a trial saw another kernel than this machine's.")
 
 
 def join(
@@ -179,6 +187,7 @@ async def _leave(files: MachineFiles, tunnel: MachineTunnel, force: bool, *, cop
         await _tell_installation(tunnel.installation, force)
     await asyncio.to_thread(remove_services)
     ended = await _end_containers(files, force)
+    await asyncio.to_thread(take_sandbox_away)
     await tunnel.take_down()
     files.forget()
     return ended

@@ -9,6 +9,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from moorage.engines.sandboxes import SANDBOX_RUNTIME
+
 _TIMEOUT_S = 20.0
 
 
@@ -23,6 +25,8 @@ def facts() -> dict[str, Any]:
         "gpus": [name[:200] for name in _lines("nvidia-smi", "--query-gpu=name", "--format=csv,noheader")][
             :64
         ],
+        "gpu_uuids": _lines("nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader")[:64],
+        "runtime": "runsc" if has_sandbox() else None,
         "docker": next(iter(_lines("docker", "version", "--format", "{{.Server.Version}}")), None),
     }
 
@@ -31,6 +35,16 @@ def host_name() -> str:
     """As machines' names may be written."""
     plain = re.sub(r"[^a-z0-9.-]+", "-", socket.gethostname().lower()).strip("-.")
     return plain[:63].strip("-.") or "machine"
+
+
+def has_gpus() -> bool:
+    return bool(_lines("nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader"))
+
+
+def has_sandbox() -> bool:
+    """Docker knows it; it was tried when it was set up (`sandbox.py`)."""
+    known = _lines("docker", "info", "--format", "{{range $name, $_ := .Runtimes}}{{println $name}}{{end}}")
+    return SANDBOX_RUNTIME in known
 
 
 def _system() -> str:

@@ -12,12 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from moorage.engines.docker.daemon import SYSTEM_HOST
+from moorage.engines.sandboxes import SANDBOX_RUNTIME
 from moorage.identity.tokens import new_token
 from moorage.kit.errors import SetupError
 from moorage.machines.tokens import CREDENTIAL_PREFIX, MACHINE_PREFIX
 from moorage.tunnel.keys import load_or_create_private_key, replace_private_key
 
 DEFAULT_FOLDER = Path("/etc/moorage")
+
+
+_LENT = ("lent = true", f'container_runtime = "{SANDBOX_RUNTIME}"')
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,8 @@ class MachineFiles:
             f'pulls_address = "{membership["hubs"][0]["address"]}"',
             f"pulls_port = {membership['door_port']}",
             f"replica_ports = [{first}, {last}]",
+            *(_LENT if membership.get("infrastructure") == "community" else ()),
+            *(("unsandboxed_gpus = true",) if membership.get("allow_runc") else ()),
         )
         _write(self.node_settings, "\n".join(lines) + "\n", 0o644)
 

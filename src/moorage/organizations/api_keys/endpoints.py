@@ -52,13 +52,14 @@ def key_with(permission: Permission) -> Callable[..., Awaitable[KeyAccess]]:
 Manageable = Annotated[KeyAccess, Depends(key_with(Permission.API_KEY_MANAGE))]
 
 
-@router.get("/projects/{project_id}/api-keys")
+@router.get("/projects/{project_id}/api-keys", summary="List API keys")
 async def list_api_keys(
     access: Annotated[ProjectAccess, Depends(project_with(Permission.API_KEY_VIEW))],
     session: TheSession,
     clock: TheClock,
     paging: Annotated[PageRequest, Depends(page_request)],
 ) -> Page[ApiKey]:
+    """Lists the project's keys, newest first. No answer ever repeats a whole key."""
     now = clock.now()
     rows = await repository.list_keys(session, access.project.id, paging)
     uses = await repository.uses_of(session, [row.id for row in rows])
@@ -66,7 +67,7 @@ async def list_api_keys(
     return page_of(shown, paging, lambda item: Position(item.created_at, item.id))
 
 
-@router.post("/projects/{project_id}/api-keys", status_code=201)
+@router.post("/projects/{project_id}/api-keys", summary="Create an API key", status_code=201)
 async def create_api_key(
     body: ApiKeyCreate,
     access: Annotated[ProjectAccess, Depends(project_with(Permission.API_KEY_MANAGE))],
@@ -75,32 +76,35 @@ async def create_api_key(
     clock: TheClock,
     response: Response,
 ) -> ApiKeyCreated:
+    """Creates a key for requests to containers (`inference`) or for this API (`manage`). The answer shows the
+    key once; Moorage keeps only its hash. It works within seconds."""
     now = clock.now()
     row, key = await service.create_api_key(session, settings, access.actor, access.project, body, now)
     response.headers["Location"] = f"/api/v1/api-keys/{row.id}"
     return ApiKeyCreated(**_fields(row, now), key=key)
 
 
-@router.get("/api-keys/{key_id}")
+@router.get("/api-keys/{key_id}", summary="Get an API key")
 async def get_api_key(
     access: Annotated[KeyAccess, Depends(key_with(Permission.API_KEY_VIEW))],
     session: TheSession,
     clock: TheClock,
 ) -> ApiKey:
+    """Returns the key's name, scope, limit, end and last use; never the key itself."""
     return await _shown(session, access.key, clock.now())
 
 
-@router.patch("/api-keys/{key_id}")
+@router.patch("/api-keys/{key_id}", summary="Change an API key")
 async def change_api_key(
     body: ApiKeyPatch, access: Manageable, session: TheSession, clock: TheClock
 ) -> ApiKey:
-    """Its name, its end, its limit, or whether it is disabled."""
+    """Changes its name, its end or its limit, or disables it. Gateways follow within seconds."""
     now = clock.now()
     row = await service.change_api_key(session, access.actor, access.project, access.key.id, body, now)
     return await _shown(session, row, now)
 
 
-@router.post("/api-keys/{key_id}/rotate", status_code=201)
+@router.post("/api-keys/{key_id}/rotate", summary="Rotate an API key", status_code=201)
 async def rotate_api_key(
     access: Manageable,
     session: TheSession,
@@ -109,7 +113,8 @@ async def rotate_api_key(
     response: Response,
     body: ApiKeyRotate | None = None,
 ) -> ApiKeyCreated:
-    """A new key with the same name, scope, limit and end; the old one works for `overlap_s` more."""
+    """Creates a new key with the same name, scope, limit and end. The old key works for `overlap_s` more, so
+    that clients can change over."""
     now, overlap = clock.now(), timedelta(seconds=(body or ApiKeyRotate()).overlap_s)
     row, key = await service.rotate_api_key(
         session, settings, access.actor, access.project, access.key.id, overlap, now
@@ -118,9 +123,9 @@ async def rotate_api_key(
     return ApiKeyCreated(**_fields(row, now), key=key)
 
 
-@router.delete("/api-keys/{key_id}", status_code=204)
+@router.delete("/api-keys/{key_id}", summary="Revoke an API key", status_code=204)
 async def revoke_api_key(access: Manageable, session: TheSession) -> None:
-    """Refused everywhere within seconds, and for good."""
+    """Gateways refuse the key within seconds, and for good."""
     await service.revoke_api_key(session, access.actor, access.project, access.key)
 
 

@@ -12,6 +12,7 @@ from moorage.kit.web import TheDatabase, TheSession, TheSettings, TheStreams
 from moorage.organizations.access import OrganizationAccess, organization_with
 from moorage.organizations.audit import repository
 from moorage.organizations.audit.schemas import AuditRecord
+from moorage.organizations.operator.access import OrganizationOfAnybody
 from moorage.organizations.permissions import Permission
 
 router = APIRouter(tags=["audit"])
@@ -20,31 +21,45 @@ Viewer = Annotated[OrganizationAccess, Depends(organization_with(Permission.AUDI
 _COLUMNS = ("at", "actor", "actor_email", "action", "target", "details")
 
 
-@router.get("/organizations/{organization_id}/audit")
+@router.get("/organizations/{organization_id}/audit", summary="List audit records")
 async def list_audit(
     access: Viewer, session: TheSession, paging: Annotated[PageRequest, Depends(page_request)]
 ) -> Page[AuditRecord]:
-    """Who changed what, newest first."""
+    """Lists who changed what in the organization, newest first."""
     found = await repository.list_audit(session, access.organization.id, paging)
     return page_of([_shown(one) for one in found], paging, _position)
 
 
-@router.get("/operator/audit")
+@router.get("/operator/audit", summary="List the installation's audit records")
 async def list_installation_audit(
     _: TheOperator, session: TheSession, paging: Annotated[PageRequest, Depends(page_request)]
 ) -> Page[AuditRecord]:
-    """Who changed what of the installation itself, such as prices; newest first."""
+    """Lists who changed what of the installation itself, such as prices, newest first."""
     found = await repository.list_audit(session, None, paging)
     return page_of([_shown(one) for one in found], paging, _position)
 
 
+@router.get("/operator/organizations/{organization_id}/audit", summary="List an organization's audit records")
+async def list_audit_of_anybody(
+    organization: OrganizationOfAnybody,
+    session: TheSession,
+    paging: Annotated[PageRequest, Depends(page_request)],
+) -> Page[AuditRecord]:
+    """Lists who changed what in an organization, newest first, for the operator."""
+    found = await repository.list_audit(session, organization.id, paging)
+    return page_of([_shown(one) for one in found], paging, _position)
+
+
 @router.get(
-    "/organizations/{organization_id}/audit/export", response_class=StreamingResponse, responses=CSV_ANSWER
+    "/organizations/{organization_id}/audit/export",
+    summary="Export audit records",
+    response_class=StreamingResponse,
+    responses=CSV_ANSWER,
 )
 async def export_audit(
     access: Viewer, database: TheDatabase, settings: TheSettings, streams: TheStreams
 ) -> StreamingResponse:
-    """All of it as CSV, newest first."""
+    """Returns all records as CSV, newest first."""
     organization_id = access.organization.id
 
     async def read(page: PageRequest) -> list[AuditRecord]:

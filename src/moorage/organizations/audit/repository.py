@@ -1,5 +1,6 @@
 """The organization's record of who changed what. What happens to containers is in their activity."""
 
+from collections.abc import Collection
 from datetime import timedelta
 from typing import Any
 
@@ -48,6 +49,27 @@ async def list_audit(session: AsyncSession, organization_id: str | None, page: P
         query = query.where(tuple_(AuditRecordRow.at, AuditRecordRow.id) < (page.after.time, page.after.id))
     newest_first = query.order_by(AuditRecordRow.at.desc(), AuditRecordRow.id.desc())
     return [(row, email) for row, email in await session.execute(newest_first.limit(page.limit + 1))]
+
+
+async def count_lately(
+    session: AsyncSession,
+    organization_id: str,
+    actions: Collection[str],
+    within: timedelta,
+    *,
+    actor: str | None = None,
+    target: str | None = None,
+) -> int:
+    """How often that was done in the organization: by all or one, to all or one."""
+    row = AuditRecordRow
+    query = select(func.count()).where(
+        row.organization_id == organization_id, row.at > func.now() - within, row.action.in_(actions)
+    )
+    if actor is not None:
+        query = query.where(row.actor == actor)
+    if target is not None:
+        query = query.where(row.target == target)
+    return (await session.execute(query)).scalar_one()
 
 
 async def purge_audit(session: AsyncSession, kept: timedelta) -> int:

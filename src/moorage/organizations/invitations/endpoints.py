@@ -20,47 +20,56 @@ router = APIRouter(tags=["invitations"])
 Manager = Annotated[OrganizationAccess, Depends(organization_with(Permission.MEMBER_MANAGE))]
 
 
-@router.get("/organizations/{organization_id}/invitations")
+@router.get("/organizations/{organization_id}/invitations", summary="List open invitations")
 async def list_invitations(
     access: Manager, session: TheSession, paging: Annotated[PageRequest, Depends(page_request)]
 ) -> Page[Invitation]:
-    """Those that were neither accepted nor withdrawn, newest first."""
+    """Lists invitations that nobody has accepted or withdrawn, newest first."""
     rows = await repository.list_open(session, access.organization.id, paging)
     shown = [_invitation(row, live) for row, live in rows]
     return page_of(shown, paging, lambda item: Position(item.created_at, item.id))
 
 
-@router.post("/organizations/{organization_id}/invitations", status_code=201)
+@router.post("/organizations/{organization_id}/invitations", summary="Invite somebody", status_code=201)
 async def invite(
     body: InvitationCreate, access: Manager, session: TheSession, keyring: TheKeyring, settings: TheSettings
 ) -> Invitation:
-    """Mails a link that works for exactly this address, once, for seven days."""
+    """Moorage mails a link that works for this address alone, once, for seven days."""
     row = await service.invite(session, keyring, settings, access.actor, access.organization, body)
     return _invitation(row, live=True)
 
 
-@router.post("/organizations/{organization_id}/invitations/{invitation_id}/resend")
+@router.post(
+    "/organizations/{organization_id}/invitations/{invitation_id}/resend", summary="Resend an invitation"
+)
 async def resend_invitation(
     invitation_id: str, access: Manager, session: TheSession, keyring: TheKeyring, settings: TheSettings
 ) -> Invitation:
-    """A new link, for seven more days; the one before stops working."""
+    """Mails a new link that works for seven more days. The previous link stops working."""
     row = await service.resend(session, keyring, settings, access.actor, access.organization, invitation_id)
     return _invitation(row, live=True)
 
 
-@router.delete("/organizations/{organization_id}/invitations/{invitation_id}", status_code=204)
+@router.delete(
+    "/organizations/{organization_id}/invitations/{invitation_id}",
+    summary="Withdraw an invitation",
+    status_code=204,
+)
 async def withdraw_invitation(invitation_id: str, access: Manager, session: TheSession) -> None:
+    """The mailed link stops working at once."""
     await service.withdraw(session, access.actor, access.organization.id, invitation_id)
 
 
-@router.get("/invitations/{token}")
+@router.get("/invitations/{token}", summary="Show an invitation")
 async def show_invitation(token: str, user: TheUser, session: TheSession) -> InvitationForMe:
-    """What it is about, for the address that it was sent to; everybody else finds nothing here."""
+    """Tells the person whose address it was sent to what they are invited to. Everybody else gets 404."""
     return await service.show(session, user, token)
 
 
-@router.post("/invitations/{token}/accept")
+@router.post("/invitations/{token}/accept", summary="Accept an invitation")
 async def accept_invitation(token: str, user: TheUser, session: TheSession) -> InvitationAccepted:
+    """Makes you a member with the role and projects of the invitation. Only the address it was sent to can
+    accept it, once."""
     organization_id, project_id = await service.accept(session, user, token)
     return InvitationAccepted(organization_id=organization_id, project_id=project_id)
 

@@ -13,31 +13,32 @@ from moorage.organizations.permissions import Permission, Role
 router = APIRouter(tags=["members"])
 
 
-@router.get("/organizations/{organization_id}/members")
+@router.get("/organizations/{organization_id}/members", summary="List members")
 async def list_members(
     access: Annotated[OrganizationAccess, Depends(organization_with(Permission.MEMBER_VIEW))],
     session: TheSession,
     paging: Annotated[PageRequest, Depends(page_request)],
 ) -> Page[Member]:
+    """Lists who belongs to the organization, with their role and their projects."""
     rows = await repository.list_members(session, access.organization.id, paging)
     shown = await _shown(session, access.organization.id, rows)
     return page_of(shown, paging, lambda item: Position(item.joined_at, item.user_id))
 
 
-@router.patch("/organizations/{organization_id}/members/{user_id}")
+@router.patch("/organizations/{organization_id}/members/{user_id}", summary="Change a member")
 async def change_member(
     user_id: str,
     body: MemberPatch,
     access: Annotated[OrganizationAccess, Depends(organization_with(Permission.MEMBER_MANAGE))],
     session: TheSession,
 ) -> Member:
-    """Their role, or the projects that they are in."""
+    """Changes their role, or the projects that they are in. It takes effect with their next request."""
     organization_id = access.organization.id
     changed = await service.change_member(session, access.actor, organization_id, user_id, body)
     return (await _shown(session, organization_id, [changed]))[0]
 
 
-@router.delete("/organizations/{organization_id}/members/{user_id}")
+@router.delete("/organizations/{organization_id}/members/{user_id}", summary="Remove a member")
 async def remove_member(
     user_id: str,
     # Anybody may remove themselves, so what is needed beyond being a member is decided by the service.
@@ -46,7 +47,8 @@ async def remove_member(
     keyring: TheKeyring,
     revoke_keys: Annotated[bool, Query(description="Also revoke the API keys that they made here.")] = True,
 ) -> MemberRemoved:
-    """Ends their rights at once. Removing oneself is leaving."""
+    """Ends their rights at once and, unless you say otherwise, revokes the keys they made. Admins remove
+    anybody; everybody may remove themselves."""
     revoked = await service.remove_member(
         session, keyring, access.actor, access.organization, user_id, revoke_keys=revoke_keys
     )

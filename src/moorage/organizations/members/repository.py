@@ -1,14 +1,18 @@
 from collections.abc import Sequence
+from datetime import timedelta
 
 from sqlalchemy import delete, func, select, tuple_
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.identity.users.models import UserRow
+from moorage.kit.database import delete_portion
 from moorage.kit.pagination import PageRequest
-from moorage.organizations.models import MemberRow, ProjectMemberRow, ProjectRow
+from moorage.organizations.models import MemberRow, PastMembershipRow, ProjectMemberRow, ProjectRow
 from moorage.organizations.permissions import Role
 
+PAST_KEPT = timedelta(days=400)
+"""For longer than anybody asks who left (`billing/earnings`)."""
 Member = tuple[MemberRow, str]
 """A member, and their address."""
 
@@ -102,8 +106,23 @@ async def leave_projects(session: AsyncSession, organization_id: str, user_id: s
 
 async def remove_member(session: AsyncSession, organization_id: str, user_id: str) -> None:
     await leave_projects(session, organization_id, user_id)
-    await session.execute(
-        delete(MemberRow).where(MemberRow.organization_id == organization_id, MemberRow.user_id == user_id)
+    its = (MemberRow.organization_id == organization_id) & (MemberRow.user_id == user_id)
+    left = (
+        await session.execute(delete(MemberRow).where(its).returning(MemberRow.user_id))
+    ).scalar_one_or_none()
+    if left is not None:
+        row = insert(PastMembershipRow).values(organization_id=organization_id, user_id=user_id)
+        await session.execute(
+            row.on_conflict_do_update(
+                index_elements=[PastMembershipRow.organization_id, PastMembershipRow.user_id],
+                set_={"left_at": func.now()},
+            )
+        )
+
+
+async def purge_past_memberships(session: AsyncSession) -> int:
+    return await delete_portion(
+        session, PastMembershipRow, PastMembershipRow.left_at < func.now() - PAST_KEPT
     )
 
 

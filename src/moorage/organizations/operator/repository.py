@@ -1,4 +1,4 @@
-from sqlalchemy import func, select, tuple_
+from sqlalchemy import func, or_, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.identity.users.models import UserRow
@@ -46,3 +46,28 @@ async def list_users(session: AsyncSession, page: PageRequest) -> list[tuple[Use
         query = query.where(tuple_(UserRow.created_at, UserRow.id) < (page.after.time, page.after.id))
     newest_first = query.order_by(UserRow.created_at.desc(), UserRow.id.desc())
     return [(row, ids) for row, ids in await session.execute(newest_first.limit(page.limit + 1))]
+
+
+async def search_organizations(session: AsyncSession, wanted: str, most: int) -> list[tuple[str, str]]:
+    """(id, name) of those whose name matches, or that have this id."""
+    query = (
+        select(OrganizationRow.id, OrganizationRow.name)
+        .where(or_(OrganizationRow.name.icontains(wanted, autoescape=True), OrganizationRow.id == wanted))
+        .order_by(func.length(OrganizationRow.name), OrganizationRow.id)
+    )
+    return [(row.id, row.name) for row in await session.execute(query.limit(most))]
+
+
+async def search_users(
+    session: AsyncSession, wanted: str, most: int
+) -> list[tuple[str, str, str | None, str | None]]:
+    """(id, address, organization's id, its name): one row for each organization that they belong to."""
+    query = (
+        select(UserRow.id, UserRow.email, OrganizationRow.id, OrganizationRow.name)
+        .outerjoin(MemberRow, MemberRow.user_id == UserRow.id)
+        .outerjoin(OrganizationRow, OrganizationRow.id == MemberRow.organization_id)
+        .where(or_(UserRow.email.icontains(wanted, autoescape=True), UserRow.id == wanted))
+        .order_by(func.length(UserRow.email), UserRow.id, MemberRow.joined_at)
+    )
+    rows = await session.execute(query.limit(most))
+    return [(id_, email, owner, owner_name) for id_, email, owner, owner_name in rows]

@@ -1,4 +1,5 @@
 from datetime import datetime
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -18,6 +19,13 @@ class UserSummary(BaseModel):
     is_operator: bool
     created_at: datetime
     organization_ids: list[str]
+
+
+class OrganizationMember(BaseModel):
+    user_id: str
+    email: str
+    role: Literal["admin", "user"]
+    joined_at: datetime
 
 
 class Suspension(BaseModel):

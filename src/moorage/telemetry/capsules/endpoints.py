@@ -14,14 +14,15 @@ from moorage.telemetry.capsules.schemas import Capsule
 router = APIRouter(tags=["capsules"])
 
 
-@router.get("/containers/{container_id}/capsules")
+@router.get("/containers/{container_id}/capsules", summary="List crash capsules")
 async def list_capsules(
     container_id: str,
     actor: TheActor,
     session: TheSession,
     paging: Annotated[PageRequest, Depends(page_request)],
 ) -> Page[Capsule]:
-    """Of replicas that ended badly, newest first; those of a deleted container too, for as long as its logs stay."""
+    """Lists what Moorage kept of replicas that ended badly, newest first. Those of a deleted container stay
+    as long as its logs."""
     project_id = await repository.project_of(session, container_id)
     access = None
     if project_id is not None:

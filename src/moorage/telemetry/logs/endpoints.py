@@ -41,8 +41,8 @@ HEARTBEAT_EVERY_S = 15.0
 STREAM_LIMIT_S = 300.0
 
 
-def _add_routes(path: str, readable: Callable[..., Awaitable[LogAccess]]) -> None:
-    @router.get(path)
+def _add_routes(path: str, whose: str, readable: Callable[..., Awaitable[LogAccess]]) -> None:
+    @router.get(path, summary=f"List log lines of a {whose}")
     async def list_logs(
         database: TheDatabase,
         wanted: WantedBetween,
@@ -50,7 +50,8 @@ def _add_routes(path: str, readable: Callable[..., Awaitable[LogAccess]]) -> Non
         limit: Annotated[int, Query(ge=1, le=MAX_LINES)] = DEFAULT_LINES,
         cursor: Annotated[str | None, Query(max_length=500)] = None,
     ) -> Page[LogLine]:
-        """Newest first; fewer than `limit` where lines are long. `from` is inclusive, `to` exclusive, `text` is found anywhere, whatever its case."""
+        """Lists lines that containers wrote, newest first; fewer than `limit` where lines are long. `from` is inclusive,
+        `to` exclusive; `text` is found anywhere in a line, whatever its case, and a line with `exclude` is left out."""
         before: LinePosition | None = None
         if cursor is not None:
             before = from_page_position(decode_cursor(cursor))
@@ -59,7 +60,7 @@ def _add_routes(path: str, readable: Callable[..., Awaitable[LogAccess]]) -> Non
         next_cursor = encode_cursor(to_page_position(lines.items[-1].position)) if lines.more else None
         return Page(items=[_shown(line) for line in lines.items], next_cursor=next_cursor)
 
-    @router.get(f"{path}/histogram")
+    @router.get(f"{path}/histogram", summary=f"Count log lines of a {whose}")
     async def count_logs(
         database: TheDatabase,
         clock: TheClock,
@@ -67,7 +68,8 @@ def _add_routes(path: str, readable: Callable[..., Awaitable[LogAccess]]) -> Non
         access: LogAccess = Depends(readable),
         steps: Annotated[int, Query(ge=1, le=500)] = 60,
     ) -> LogHistogram:
-        """How many lines of each stream, in at most so many steps of equal, round length; default: the last hour."""
+        """Returns how many lines each stream has, in at most `steps` steps of equal, round length; by default of the last
+        hour."""
         to_time = wanted.to_time or clock.now()
         from_time = wanted.from_time or to_time - DEFAULT_RANGE
         cut = steps_for(from_time, to_time, steps)
@@ -81,9 +83,10 @@ def _add_routes(path: str, readable: Callable[..., Awaitable[LogAccess]]) -> Non
 
     @router.get(
         f"{path}/download",
+        summary=f"Download the log of a {whose}",
         response_class=StreamingResponse,
         responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
-        description=f"A text file, oldest first, of at most {MAX_DOWNLOAD_LINES} lines; its last line says if it is cut.",
+        description=f"Returns a text file, oldest line first, of at most {MAX_DOWNLOAD_LINES} lines. Its last line says if it is cut.",
     )
     async def download_logs(
         database: TheDatabase,
@@ -107,6 +110,7 @@ def _add_routes(path: str, readable: Callable[..., Awaitable[LogAccess]]) -> Non
 
     @router.get(
         f"{path}/stream",
+        summary=f"Stream the log of a {whose}",
         response_class=StreamingResponse,
         responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
     )
@@ -120,11 +124,11 @@ def _add_routes(path: str, readable: Callable[..., Awaitable[LogAccess]]) -> Non
         tail: Annotated[int, Query(ge=0, le=MAX_LINES)] = 0,
         last_event_id: Annotated[str | None, Header(max_length=MAX_TAIL_CURSOR_CHARACTERS)] = None,
     ) -> StreamingResponse:
-        """Server-sent events, one JSON line each, as they arrive; `tail` of the newest come first, fewer where
-        they are long.
+        """Sends each line as a server-sent event when it arrives; the newest `tail` lines come first, fewer where they
+        are long.
 
-        The stream ends after five minutes at the latest: connect again with the last event's id in
-        `Last-Event-ID`, as browsers do by themselves, and nothing is missed or repeated.
+        The stream ends after five minutes at the latest. Connect again with the last event's id in `Last-Event-ID`, as
+        browsers do by themselves, and nothing is missed or repeated.
         """
         streams.assert_room(StreamKind.LOGS, access.found.reader_id, settings.streams_per_person)
         lines = Tail(database, access.found, wanted)
@@ -142,8 +146,8 @@ def _add_routes(path: str, readable: Callable[..., Awaitable[LogAccess]]) -> Non
         )
 
 
-_add_routes("/containers/{container_id}/logs", container_logs)
-_add_routes("/projects/{project_id}/logs", project_logs)
+_add_routes("/containers/{container_id}/logs", "container", container_logs)
+_add_routes("/projects/{project_id}/logs", "project", project_logs)
 
 
 async def _events(tail: Tail, first: list[TailedLine], access: LogAccess, clock: Clock) -> AsyncIterator[str]:

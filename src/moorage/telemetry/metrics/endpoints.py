@@ -17,7 +17,7 @@ DEFAULT_RANGE = timedelta(minutes=15)
 _Time = AwareDatetime | None
 
 
-@router.get("/containers/{container_id}/metrics")
+@router.get("/containers/{container_id}/metrics", summary="Get metrics")
 async def get_metrics(
     access: Annotated[ContainerAccess, Depends(readable_container)],
     session: TheSession,
@@ -27,12 +27,13 @@ async def get_metrics(
     to_time: Annotated[_Time, Query(alias="to")] = None,
     step: Annotated[int, Query(ge=1, le=86_400)] = 1,
 ) -> Metrics:
-    """Replicas, requests, response times, requests in flight and waiting, and for each replica processor, memory and GPUs;
-    default: the last 15 minutes. A step that is not known yet is null.
+    """Returns replicas, requests, response times, requests in flight and queued, and for each replica
+    processor, memory and GPUs; by default of the last 15 minutes. A step that is not known yet is null.
 
-    The step is the shortest round one that is no finer than asked for, cuts the range into no more than 500 pieces and
-    is still kept: seconds for 15 minutes, 10 s for a day, minutes for 30 days. Response times are counted in steps of 10 s,
-    and a shorter step has those of the 10 s that it lies in; statuses come in steps of 10 s and longer only.
+    The step is the shortest round one that is no finer than asked for, cuts the range into at most 500 pieces
+    and is still kept: seconds for 15 minutes, 10 s for a day, minutes for 30 days. Response times are counted
+    in steps of 10 s, and a shorter step has those of the 10 s that it lies in; statuses come in steps of 10 s
+    and longer only.
     """
     now = clock.now()
     try:

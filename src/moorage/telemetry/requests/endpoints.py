@@ -22,11 +22,12 @@ router = APIRouter(tags=["requests"])
 _Time = Annotated[AwareDatetime | None, Query()]
 
 
-@router.get("/requests/{request_id}")
+@router.get("/requests/{request_id}", summary="Get a request")
 async def get_request(
     request_id: str, actor: TheActor, session: TheSession, settings: TheSettings
 ) -> Request:
-    """A request to an endpoint, by the id that its answer had in `X-Request-ID`. For whoever may see its container."""
+    """Finds a request to an endpoint by the id that its answer had in `X-Request-ID`, and explains where its
+    time went. Whoever may see its container may see it."""
     found = await find_record(session, request_id)
     access = None
     if found is not None:
@@ -54,7 +55,7 @@ async def _wanted(
         raise InvalidInputError("from, to or at is out of range.") from exc
 
 
-@router.get("/containers/{container_id}/requests")
+@router.get("/containers/{container_id}/requests", summary="List requests")
 async def list_container_requests(
     access: Annotated[ContainerAccess, Depends(readable_container)],
     session: TheSession,
@@ -62,10 +63,11 @@ async def list_container_requests(
     wanted: Annotated[RequestFilter, Depends(_wanted)],
     paging: Annotated[PageRequest, Depends(page_request)],
 ) -> Page[RequestSummary]:
-    """Those that have a record, by when they began, newest first: all that failed, and of a busy container some of the others.
+    """Lists requests that have a record, newest first: all that failed, and of a busy container some of the
+    others.
 
-    `from` is inclusive, `to` exclusive; `at` finds those that were under way at a moment, or had ended in the second before,
-    as of a line of the log. 422 `request_search_too_broad` where it would take too long.
+    `from` is inclusive, `to` exclusive. `at` finds those that were under way at a moment, or had ended in the
+    second before.
     """
     await session.commit()  # gives the connection back
     async with database.transaction() as searching:

@@ -32,12 +32,12 @@ async def find_request_replica(session: AsyncSession, replica_id: str) -> Reques
     row = await session.get(ReplicaRow, replica_id)
     if row is None:
         return RequestReplica(replica_id, None, None, None, None, None)
-    size = await session.get(InstanceTypeRow, row.instance_type)
+    size = await session.get(InstanceTypeRow, row.sibling_type or row.instance_type)
     return RequestReplica(
         id=row.id,
         version=row.version,
         node=row.node,
-        instance_type=row.instance_type,
+        instance_type=row.sibling_type or row.instance_type,
         gpu_model=size.gpu_model if size is not None else None,
         gpu_count=size.gpu_count if size is not None else None,
     )

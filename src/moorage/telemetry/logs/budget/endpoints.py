@@ -34,14 +34,14 @@ class StoredLogs(BaseModel):
     """Those with the most, first."""
 
 
-@router.get("/operator/logs")
+@router.get("/operator/logs", summary="Show how much log is stored")
 async def stored_logs(
     _: TheOperator,
     session: TheSession,
     settings: TheSettings,
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
 ) -> StoredLogs:
-    """How much is stored of containers' output, never what."""
+    """Returns how much of containers' output is stored; never the output itself."""
     largest = await list_largest(session, limit)
     return StoredLogs(
         stored_bytes=(await sizes_bytes(session))["log_lines"],

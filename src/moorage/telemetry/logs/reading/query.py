@@ -1,5 +1,6 @@
 """The filters of every route that reads logs, from the request's query."""
 
+from dataclasses import replace
 from datetime import UTC
 from typing import Annotated
 
@@ -17,10 +18,14 @@ async def _wanted(
     instance: Annotated[str | None, Query(pattern="^rep_[a-z2-7]{20}$")] = None,
     stream: LineStream | None = None,
     text: Annotated[str | None, Query(max_length=200)] = None,
+    exclude: Annotated[str | None, Query(max_length=200)] = None,
 ) -> LogFilter:
-    if text is not None and "\x00" in text:
-        raise InvalidInputError("No line contains NUL.", fields=(FieldError("text", "must not contain NUL"),))
-    return LogFilter(replica_id=instance, stream=stream, text=text)
+    for name, words in (("text", text), ("exclude", exclude)):
+        if words is not None and "\x00" in words:
+            raise InvalidInputError(
+                "No line contains NUL.", fields=(FieldError(name, "must not contain NUL"),)
+            )
+    return LogFilter(replica_id=instance, stream=stream, text=text, exclude=exclude)
 
 
 async def _wanted_between(
@@ -33,10 +38,10 @@ async def _wanted_between(
         to_utc = to_time.astimezone(UTC) if to_time is not None else None
     except OverflowError as exc:  # the first or last day there is, in a far time zone
         raise InvalidInputError("from or to is out of range.") from exc
-    return LogFilter(from_utc, to_utc, wanted.replica_id, wanted.stream, wanted.text)
+    return replace(wanted, from_time=from_utc, to_time=to_utc)
 
 
 Wanted = Annotated[LogFilter, Depends(_wanted)]
 """For what goes on from now."""
 WantedBetween = Annotated[LogFilter, Depends(_wanted_between)]
-"""`from` is inclusive, `to` exclusive, `text` is found anywhere, whatever its case."""
+"""`from` is inclusive, `to` exclusive; `text` is found anywhere, and `exclude` nowhere, whatever the case."""

@@ -51,6 +51,8 @@ class LogFilter:
     stream: LineStream | None = None
     text: str | None = None
     """Anywhere in the line, upper and lower case alike."""
+    exclude: str | None = None
+    """Lines with it anywhere are left out, upper and lower case alike."""
 
 
 class Order(Enum):
@@ -119,7 +121,7 @@ async def list_lines(
     # busy one prints does not make the page dearer.
     containers = _containers(scope).where(_has_lines()).cte("containers")
     part = query.where(LogLineRow.container_id == containers.c.id)
-    if not wanted.text:  # which would be looked for twice
+    if not wanted.text and not wanted.exclude:  # which would be looked for twice
         farthest = _farthest_time(part, containers, limit + 1, order)
         newest_first = order is Order.NEWEST_FIRST
         part = part.where(LogLineRow.time >= farthest if newest_first else LogLineRow.time <= farthest)
@@ -205,6 +207,8 @@ def _conditions(wanted: LogFilter) -> list[ColumnElement[bool]]:
         conditions.append(LogLineRow.stream == number_of(wanted.stream))
     if wanted.text:
         conditions.append(LogLineRow.text.icontains(wanted.text, autoescape=True))
+    if wanted.exclude:
+        conditions.append(~LogLineRow.text.icontains(wanted.exclude, autoescape=True))
     return conditions
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from moorage.containers.plan import make_plan
+from moorage.containers.planning.plan import make_plan
 from moorage.containers.start_limit import NOT_ITS_FAULT
 from moorage.containers.states import LIVE, ContainerState, DesiredState, Reason, ReplicaState
 from moorage.containers.update_rule import Figures

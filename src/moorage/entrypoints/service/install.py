@@ -1,0 +1,109 @@
+"""`moor install` and `moor uninstall`: say what will be done, ask, do it."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from moorage.entrypoints.announcement import announce
+from moorage.entrypoints.foundation import new_sign_in_link
+from moorage.entrypoints.service.facts import firewalls, look
+from moorage.entrypoints.service.firewall_note import firewall_note
+from moorage.entrypoints.service.places import BACKUPS, CONFIG, CONFIG_IN_HOME, HOME, RECOVERY_KEY
+from moorage.entrypoints.service.plan import Machine, Step, installation, removal
+from moorage.entrypoints.service.steps import do
+from moorage.entrypoints.service.units import units
+from moorage.kit.errors import SetupError
+from moorage.kit.settings import Settings, load_settings
+
+Say = Callable[[str], None]
+Confirm = Callable[[str], None]
+"""Ends the program where the answer is no."""
+
+_READY_WITHIN_S = 300.0
+_LAST_WORDS = (
+    "It starts with this machine. `systemctl status moorage` says how it is, `journalctl -u 'moorage*'` what it says. "
+    "Settings: /etc/moorage/moorage.toml."
+)
+
+
+async def install(say: Say, confirm: Confirm) -> None:
+    machine = await look(_settings())
+    steps = installation(machine, units())
+    if steps:
+        _tell(steps, say)
+        confirm("Do this?")
+        await _do_all(steps, say)
+    else:
+        say("Everything is as it should be.")
+    settings = _settings()
+    if machine.runs_systemd:
+        await _until_ready(settings, say)
+    else:
+        say("systemd does not run here: Moorage starts at the next boot.")
+    _say_what_else(settings, say)
+
+
+async def uninstall(say: Say, confirm: Confirm, *, with_data: bool) -> None:
+    machine = await look(_settings())
+    steps = removal(machine, units(), with_data=with_data)
+    if not steps:
+        say("There is nothing to remove.")
+        return
+    _tell(steps, say)
+    if not with_data:
+        say(f"{HOME}, {BACKUPS} and {CONFIG.parent} stay.")
+    confirm("Remove all of this, the data included?" if with_data else "Do this?")
+    await _do_all(steps, say)
+    say("Removed.")
+    _say_what_stays(machine, say, with_data=with_data)
+
+
+def _settings() -> Settings:
+    """The service's own, whatever is set where this is typed."""
+    config = next((path for path in (CONFIG, CONFIG_IN_HOME) if path.is_file()), None)
+    return load_settings(config, home=HOME)
+
+
+def _tell(steps: Sequence[Step], say: Say) -> None:
+    say("This will be done:")
+    for step in steps:
+        say(f"  - {step.says}")
+
+
+async def _do_all(steps: Sequence[Step], say: Say) -> None:
+    for step in steps:
+        say(step.says)
+        await do(step, _settings(), say)
+
+
+async def _until_ready(settings: Settings, say: Say) -> None:
+    try:
+        async with asyncio.timeout(_READY_WITHIN_S):
+            await announce(settings, await new_sign_in_link(settings), say, last_words=_LAST_WORDS)
+    except TimeoutError as exc:
+        raise SetupError(
+            f"Moorage is installed and not ready after {_READY_WITHIN_S:.0f} s. What it says: journalctl -u 'moorage*' -n 100"
+        ) from exc
+
+
+def _say_what_else(settings: Settings, say: Say) -> None:
+    note = firewall_note(
+        settings.api_listen,
+        settings.gateway_listen,
+        settings.tunnel_port,
+        settings.replica_ports,
+        firewalls(),
+    )
+    say("\nFirewall:\n" + "\n".join(f"  {line}" for line in note))
+    if settings.backup_recipient is None:
+        say(f"\nThere is no daily backup: backup_recipient is not set in {CONFIG}.")
+    elif RECOVERY_KEY.exists():
+        say(
+            f"\nBackups: every day into {settings.backups_dir}, encrypted. Copy {RECOVERY_KEY} to where you keep what must not get "
+            f"lost, then delete it here: nothing else opens a backup, and a copy on this machine is lost with it."
+        )
+
+
+def _say_what_stays(machine: Machine, say: Say, *, with_data: bool) -> None:
+    if not with_data:
+        say(f"`moor install` starts again where it ended. The data: {HOME}, {BACKUPS}.")
+    say(f"The program itself is still in {machine.environment}; remove it as you installed it.")

@@ -1,0 +1,64 @@
+"""What the wheel and the Debian package are called, and that nothing is missing in them; `make prove-packages` installs them."""
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from moorage.entrypoints.example_image import SOURCE_NAMES
+from moorage.kit import shipped
+from moorage.machines import join_script
+
+DEPLOY = Path(__file__).parents[2] / "deploy/packages"
+
+
+def loaded(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(DEPLOY))
+    for other in ("version", "wheel"):
+        monkeypatch.delitem(sys.modules, other, raising=False)
+    spec = importlib.util.spec_from_file_location(name, DEPLOY / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(
+    ("tags", "version", "debian"),
+    [
+        ([], "0.2.0.dev41+gabcdef01", "0.2.0~dev41+gabcdef01-1~python3.11"),
+        (["v0.1.0"], "0.1.0", "0.1.0-1~python3.11"),
+        (["nightly", "v1.0.0rc1"], "1.0.0rc1", "1.0.0~rc1-1~python3.11"),
+    ],
+)
+def test_a_version_is_that_of_the_tag(
+    tags: list[str], version: str, debian: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = loaded("version", monkeypatch)
+    assert module.chosen(tags, "0.2.0", "41+gabcdef01") == version
+    assert module.debian(version, "3.11") == debian
+
+
+def test_two_versions_of_one_commit_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ValueError, match=r"0\.1\.0, 0\.2\.0"):
+        loaded("version", monkeypatch).chosen(["v0.1.0", "v0.2.0"], "0.2.0", "1+gabcdef01")
+
+
+def test_the_wheel_ships_what_is_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    root = shipped.shipped_root()
+    files = {
+        path.relative_to(root).as_posix()
+        for name in loaded("wheel", monkeypatch).SHIPPED
+        for path in [root / name, *(root / name).rglob("*")]
+    }
+    assert set(join_script._FILES) <= files
+    assert {f"examples/chat/{name}" for name in (*SOURCE_NAMES, "container.toml")} <= files
+
+
+def test_machines_that_join_get_the_code_and_no_built_pages() -> None:
+    names = set(join_script._sources())
+    assert {"pyproject.toml", "scripts/setup", "src/moorage/node/main.py", "src/moorage_cli/app.py"} <= names
+    assert not [name for name in names if "/dist" in name or "/shipped/" in name or "__pycache__" in name]
