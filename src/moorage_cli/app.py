@@ -1,6 +1,7 @@
 """The command line itself. `moorage.entrypoints.moor` adds the commands that need the machine, such as `up`."""
 
 import json
+import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -23,6 +24,7 @@ from moorage_cli.commands import (
     containers,
     deploy,
     doctor,
+    earnings,
     editing,
     instance_types,
     keys,
@@ -30,13 +32,16 @@ from moorage_cli.commands import (
     machines,
     members,
     nodes,
+    opening,
     operator,
+    operator_payouts,
     operator_types,
     organizations,
     preflight,
     projects,
     replica_limits,
     requests,
+    run,
     scaling,
     sessions,
     sleep,
@@ -62,6 +67,9 @@ class MoorGroup(TyperGroup):
         windows_expand_args: bool = True,
         **extra: Any,
     ) -> Any:
+        # Typer draws its help and mistakes in colour on some build servers, where nobody sees a terminal.
+        if os.environ.get("NO_COLOR") or not (sys.stdout.isatty() and sys.stderr.isatty()):
+            os.environ["_TYPER_FORCE_DISABLE_TERMINAL"] = "1"
         rest = (prog_name, complete_var)
         if not standalone_mode or "--json" not in (sys.argv[1:] if args is None else args):
             return super().main(args, *rest, standalone_mode, windows_expand_args, **extra)
@@ -109,6 +117,7 @@ def root(
 
 for part in (
     deploy,
+    run,
     templates,
     preflight,
     doctor,
@@ -125,11 +134,13 @@ for part in (
     account,
     status,
     top,
+    opening,
     instance_types,
     nodes,
 ):
     part.register(app)
 operator.app.add_typer(operator_types.app, name="instance-type")
+operator.app.add_typer(operator_payouts.app, name="payouts")
 operator.app.add_typer(replica_limits.operator_app, name="replica-limit")
 app.add_typer(replica_limits.app, name="replica-limit")
 app.add_typer(canary.app, name="canary")
@@ -143,6 +154,7 @@ billing_limits.register(billing.app)
 billing_cards.register(billing.app)
 billing_documents.register(billing.app)
 app.add_typer(billing.app, name="billing")
+app.add_typer(earnings.app, name="earnings")
 app.add_typer(webhooks.app, name="webhooks")
 app.add_typer(caches.app, name="caches")
 app.add_typer(machines.app, name="machines")

@@ -72,7 +72,8 @@ class ApiClient:
 
     def pages(self, path: str, params: Mapping[str, Any] | None = None) -> Iterator[Record]:
         """All items of a list, page after page."""
-        asked: Record = {"limit": _PAGE_SIZE, **(params or {})}
+        wanted = {name: value for name, value in (params or {}).items() if value is not None}
+        asked: Record = {"limit": _PAGE_SIZE, **wanted}
         for _ in range(_MAX_PAGES):
             page = self.get(path, asked)
             yield from page["items"]

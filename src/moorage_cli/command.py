@@ -11,6 +11,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
+from moorage_cli import completion
 from moorage_cli.errors import CliError
 from moorage_cli.output import Output
 from moorage_cli.session import GlobalOptions, Session
@@ -28,10 +29,18 @@ UrlOption = Annotated[
 ProjectOption = Annotated[
     str | None,
     typer.Option(
-        "--project", metavar="NAME|ID", help="The project; else MOORAGE_PROJECT, else the only one."
+        "--project",
+        metavar="NAME|ID",
+        help="The project; else MOORAGE_PROJECT, else the only one.",
+        autocompletion=completion.projects,
     ),
 ]
-ContainerArgument = Annotated[str, typer.Argument(metavar="CONTAINER", help="A container's name or id.")]
+ContainerArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="CONTAINER", help="A container's name or id.", autocompletion=completion.containers
+    ),
+]
 
 
 def command(app: typer.Typer, name: str | None = None, **settings: Any) -> Callable[[FunctionT], FunctionT]:

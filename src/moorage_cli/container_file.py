@@ -50,6 +50,7 @@ class DeployOptions:
     sleep_after_s: int | None = None
     cache_gib: int | None = None
     infrastructure: str | None = None
+    accept_exposure: bool = False
     as_proposed: bool = False
     environment: tuple[str, ...] = ()
     environment_file: Path | None = None
@@ -71,9 +72,12 @@ def load_container_file(path: Path, environment: Mapping[str, str]) -> Record:
     for name in ("health_check", "limits", "cache"):
         if name in body:
             body[name] = _table(body, name, path)
-    if "env" in body:
-        table = _table(body, "env", path)
-        body["env"] = {name: _env_value(name, value, path, environment) for name, value in table.items()}
+    for kind in ("env", "plain_env"):
+        if kind in body:
+            table = _table(body, kind, path)
+            body[kind] = {
+                name: _env_value(kind, name, value, path, environment) for name, value in table.items()
+            }
     return body
 
 
@@ -88,6 +92,7 @@ def deploy_body(body: Record, options: DeployOptions, environment: Mapping[str, 
         "api_path": options.api_path,
         "sleep_after_s": options.sleep_after_s,
         "infrastructure": options.infrastructure,
+        "accept_exposure": options.accept_exposure or None,
     }
     body.update({key: value for key, value in simple.items() if value is not None})
     body.update(cache_option(options))
@@ -142,8 +147,8 @@ def _registry(table: Record, path: Path, environment: Mapping[str, str]) -> Reco
     return registry
 
 
-def _env_value(name: str, value: Any, path: Path, environment: Mapping[str, str]) -> str:
-    where = f"env.{name}"
+def _env_value(kind: str, name: str, value: Any, path: Path, environment: Mapping[str, str]) -> str:
+    where = f"{kind}.{name}"
     if isinstance(value, str):
         return expanded(value, environment, where)
     if isinstance(value, bool):

@@ -86,7 +86,7 @@ class UnreachableError(CliError):
             f"Cannot reach Moorage at {url} ({why}).",
             ExitCode.UNREACHABLE,
             code="unreachable",
-            hint="Is it running? Start it with `make up`, or name another address with --url.",
+            hint="Is it running? Start it (`systemctl start moorage`, or `make up` in a checkout), or name another address with --url.",
         )
 
 

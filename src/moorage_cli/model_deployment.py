@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 from moorage_cli.amounts import shown_price
 from moorage_cli.client import Record
@@ -10,6 +11,9 @@ from moorage_cli.container_file import DeployOptions, cache_option
 from moorage_cli.errors import CliError, UsageError
 from moorage_cli.secret_values import environment_option, read_environment_file, read_secret
 from moorage_cli.session import Session
+
+if TYPE_CHECKING:
+    from moorage_cli.api.types import FitRead, ModelPlanRead, ModelWish, Project
 
 HUB_TOKEN = "HF_TOKEN"  # noqa: S105 - the variable's name
 _OF_THE_TEMPLATE = {
@@ -26,7 +30,7 @@ _OF_THE_TEMPLATE = {
 }
 """What a model's template says; `moor edit` changes it afterwards."""
 
-_OF_THE_CONTAINER = ("name", "env", "sleep_after_s", "cache")
+_OF_THE_CONTAINER = ("name", "env", "sleep_after_s", "cache", "accept_exposure")
 """What a model's memory does not depend on."""
 _HINTS = {"model_gated": "Name the file that holds the token with --hub-token-file."}
 
@@ -52,7 +56,8 @@ def model_body(model: ModelOptions, options: DeployOptions, environment: Mapping
     ]
     if given:
         raise UsageError(
-            f"A model's template says {', '.join(given)}. Leave it out, or deploy an image with --image."
+            f"The model's template sets {', '.join(given)}. Leave {'it' if len(given) == 1 else 'them'} out and use `moor edit` "
+            "afterwards, or deploy an image with --image."
         )
     env = read_environment_file(options.environment_file) if options.environment_file else {}
     env.update(environment_option(text, environment) for text in options.environment)
@@ -66,22 +71,24 @@ def model_body(model: ModelOptions, options: DeployOptions, environment: Mapping
         "hub_token": token,
         "name": options.name,
         "infrastructure": options.infrastructure,
+        "accept_exposure": options.accept_exposure or None,
         "sleep_after_s": options.sleep_after_s,
     }
     body = {name: value for name, value in body.items() if value is not None} | cache_option(options)
     return {**body, "env": env} if env else body
 
 
-def resolved(session: Session, project: Record, body: Record) -> Record:
+def resolved(session: Session, project: "Project", body: Record) -> "ModelPlanRead":
     """What the model needs and where it fits."""
     wish = {name: value for name, value in body.items() if name not in _OF_THE_CONTAINER}
-    found: Record = session.client.post(f"/projects/{project['id']}/models/resolve", wish)
+    found = session.api.resolve_model(project["id"], cast("ModelWish", wish))
     if not found["ok"]:
-        raise CliError(found["message"], code=found["reason"], hint=_HINTS.get(found["reason"]))
+        reason = found["reason"] or "model_not_usable"
+        raise CliError(found["message"], code=reason, hint=_HINTS.get(reason))
     return found
 
 
-def with_resources(body: Record, options: DeployOptions, found: Record) -> Record:
+def with_resources(body: Record, options: DeployOptions, found: "ModelPlanRead") -> Record:
     """The API chooses the cheapest type that fits, unless something is said about it."""
     scaled = options.min_replicas is not None or options.max_replicas is not None
     name = options.instance_type or (found["instance_type"] if scaled else None)
@@ -95,11 +102,13 @@ def with_resources(body: Record, options: DeployOptions, found: Record) -> Recor
     return {**body, "resources": resources}
 
 
-def show_plan(session: Session, found: Record) -> None:
+def show_plan(session: Session, found: "ModelPlanRead", until_it_answers: str) -> None:
     if session.output.as_json:
         session.output.result(found)
         return
     model, template = found["model"], found["template"]
+    assert model is not None, "it is usable, so it is known"
+    assert template is not None, "it is usable, so something serves it"
     parameters = model["parameters"]
     pairs = [
         ("model", model["id"]),
@@ -107,6 +116,7 @@ def show_plan(session: Session, found: Record) -> None:
         ("precision", model["precision"]),
         ("licence", model["license"] or ""),
         ("download", gigabytes(model["download_bytes"])),
+        ("first answer", until_it_answers),
         ("template", f"{template['name']} ({template['summary']})"),
         ("or", ", ".join(one["name"] for one in found["other_templates"])),
     ]
@@ -114,7 +124,7 @@ def show_plan(session: Session, found: Record) -> None:
     session.output.line(found["message"])
     columns = ("INSTANCE TYPE", "MEMORY", "NEEDED", "USD/HOUR", "FREE", "FITS")
     session.output.table(
-        columns, [_row(one) for one in found["instance_types"]], "There are no instance types."
+        columns, [_row(one) for one in found["instance_types"]], "There are no instance types yet."
     )
 
 
@@ -123,12 +133,12 @@ def gigabytes(count: int | None) -> str:
     return f"{count / 1e9:.1f} GB" if count is not None else "-"
 
 
-def _row(one: Record) -> list[str]:
+def _row(one: "FitRead") -> list[str]:
     count = f"{one['gpu_count']} × " if one["gpu_count"] > 1 else ""
     shorter = one["longest_context_tokens"]
     fits = "yes" if one["fits"] else one["reason"] or "no"
     if one["fits"] and one["infrastructure"] == "community":
-        fits += ", on a machine of somebody else's (--infrastructure community)"
+        fits += ", on a community machine (--infrastructure community --accept-exposure)"
     if shorter:
         fits += f" Fits with --context {shorter}."
     return [

@@ -5,6 +5,7 @@ nothing else there, errors as JSON on stderr, no notes.
 """
 
 import json
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -18,6 +19,8 @@ from moorage_cli.terminal_text import plain
 
 # A pipe has no width: nothing is folded or cut there.
 _PIPE_WIDTH = 10_000
+
+_ESCAPED = {code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}
 
 STATE_STYLES = {
     "RUNNING": "green",
@@ -34,6 +37,8 @@ STATE_STYLES = {
 class Output:
     def __init__(self, as_json: bool) -> None:
         self.as_json = as_json
+        self.is_plain = bool(os.environ.get("NO_COLOR"))
+        """Nobody wants colours, nor other styles."""
         self.console = _console(stderr=False)
         self._errors = _console(stderr=True)
 
@@ -43,7 +48,7 @@ class Output:
 
     def result(self, value: Any) -> None:
         """What a machine asked for. People get it as tables and lines instead."""
-        print(json.dumps(value, ensure_ascii=False, indent=2))
+        print(json_text(value, indent=2))
 
     def answer(self, value: Any, text: str) -> None:
         """The same in both ways: for a machine if one asked, else in a line for people."""
@@ -54,7 +59,7 @@ class Output:
 
     def record(self, value: Any) -> None:
         """One of a stream: one line."""
-        print(json.dumps(value, ensure_ascii=False), flush=True)
+        print(json_text(value), flush=True)
 
     def line(self, text: str = "", style: str | None = None) -> None:
         self.console.print(Text(plain(text), style=style or ""), soft_wrap=True)
@@ -90,7 +95,7 @@ class Output:
 
     def error(self, error: CliError) -> None:
         if self.as_json:
-            print(json.dumps(error.to_json(), ensure_ascii=False), file=sys.stderr)
+            print(json_text(error.to_json()), file=sys.stderr)
             return
         message = Text("Error: ", style="bold red")
         message.append(plain(error.message), style="not bold default")
@@ -109,8 +114,20 @@ def state_text(state: str) -> Text:
     return Text(plain(state), style=STATE_STYLES.get(state, ""))
 
 
+def json_text(value: Any, indent: int | None = None) -> str:
+    """As people read it, without the control characters that JSON leaves as they are."""
+    return json.dumps(value, ensure_ascii=False, indent=indent).translate(_ESCAPED)
+
+
 def _console(*, stderr: bool) -> Console:
-    console = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
-    if not console.is_terminal:
-        console = Console(stderr=stderr, highlight=False, markup=False, emoji=False, width=_PIPE_WIDTH)
-    return console
+    # Asked here, because rich takes some build servers for terminals, and FORCE_COLOR for a reason to draw into a file.
+    is_terminal = (sys.stderr if stderr else sys.stdout).isatty()
+    return Console(
+        stderr=stderr,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        force_terminal=is_terminal,
+        color_system=None if os.environ.get("NO_COLOR") else "auto",
+        width=None if is_terminal else _PIPE_WIDTH,
+    )

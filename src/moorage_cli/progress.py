@@ -2,6 +2,7 @@
 
 import time
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
 from rich.live import Live
@@ -15,13 +16,19 @@ from moorage_cli.client import Record
 from moorage_cli.output import STATE_STYLES, Output
 from moorage_cli.terminal_text import plain
 
+if TYPE_CHECKING:
+    from moorage_cli.api.types import Container
 
-def describe(container: Record, in_state_s: float) -> str:
+
+def describe(container: "Container", in_state_s: float) -> str:
     """What is going on, in the words beside the state. Pure."""
     progress = container.get("progress") or {}
     parts = []
-    if progress.get("phase") == "pull" and progress.get("total_bytes"):
-        parts.append(f"{shown_bytes(progress['done_bytes'])} of {shown_bytes(progress['total_bytes'])}")
+    if container.get("state") == "RUNNING" and progress:
+        parts += [f"{in_state_s:.0f} s"] if in_state_s >= 2 else []
+        parts.append(f"next replica: {doing(progress)}")
+    elif progress.get("phase") == "pull" and progress.get("total_bytes"):
+        parts.append(_pulled(progress))
     elif progress.get("phase") == "start" and progress.get("limit_s"):
         parts.append(f"{in_state_s:.0f} s of at most {progress['limit_s']} s")
         parts += _step(progress)
@@ -32,20 +39,36 @@ def describe(container: Record, in_state_s: float) -> str:
     return " · ".join(parts)
 
 
+def doing(progress: Record) -> str:
+    """Of a replica that starts, by itself or beside others that serve. Pure."""
+    if progress.get("phase") == "pull":
+        return (
+            f"pulling the image: {_pulled(progress)}" if progress.get("total_bytes") else "pulling the image"
+        )
+    return " · ".join(_step(progress) or ["starting"])
+
+
+def _pulled(progress: Record) -> str:
+    return f"{shown_bytes(progress['done_bytes'])} of {shown_bytes(progress['total_bytes'])}"
+
+
 def _step(progress: Record) -> list[str]:
     """Known of a container that has a cache."""
+    parts = []
     match progress.get("step"):
         case "download":
             size, rate = shown_bytes(progress["cache_bytes"]), shown_bytes(progress["bytes_per_s"])
-            return [f"downloading: {size} so far, {rate}/s"]
+            parts = [f"downloading weights: {size} in the cache, {rate}/s"]
         case "compile":
-            return ["compiling"]
+            parts = ["compiling"]
         case "load":
-            return ["loading"]
-    return []
+            parts = ["loading the model"]
+    if waiting := progress.get("waiting"):
+        parts.append(f"{waiting} more {'replica waits' if waiting == 1 else 'replicas wait'} for the cache")
+    return parts
 
 
-def plain_line(container: Record) -> str:
+def plain_line(container: "Container") -> str:
     """`PENDING no_capacity: No machine has …`"""
     reason, message = container.get("reason"), container.get("message")
     text = str(container["state"])
@@ -61,7 +84,7 @@ class ProgressDisplay:
         self._output = output
         self._shown: tuple[object, ...] | None = None
         self._state_since_s = time.monotonic()
-        self._container: Record | None = None
+        self._container: Container | None = None
         self._trouble: str | None = None
         live = output.is_terminal and not output.as_json
         self._live = Live(
@@ -80,7 +103,7 @@ class ProgressDisplay:
         if self._is_live:
             self._live.stop()
 
-    def show(self, container: Record) -> None:
+    def show(self, container: "Container") -> None:
         if self._container is None or self._container["state"] != container["state"]:
             # Counted here, not from the server's times: two clocks seldom agree.
             self._state_since_s = time.monotonic()

@@ -1,7 +1,18 @@
 """Which project a command is about."""
 
-from moorage_cli.client import ApiClient, Record, is_absent
+from typing import TYPE_CHECKING
+
+from moorage_cli.api.calls import Api
+from moorage_cli.client import ApiClient, is_absent
 from moorage_cli.errors import ApiError, CliError, ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from moorage_cli.api.types import Organization, Project
+
+    class NamedProject(Project):
+        """With the name of its organization, for people."""
+
+        organization_name: str
 
 
 class NoProjectError(CliError):
@@ -14,14 +25,14 @@ class NoProjectError(CliError):
         )
 
 
-def choose_project(client: ApiClient, wish: str | None) -> Record:
+def choose_project(client: ApiClient, wish: str | None) -> "Project":
     """The one wished for by name or id; without a wish, the only one there is."""
-    project_id = client.get("/me").get("project_id")
+    project_id = Api(client).me().get("project_id")
     if project_id is not None:
         return _of_key(client, project_id, wish)
     if wish is not None and wish.startswith("prj_"):
         try:
-            by_id: Record = client.get(f"/projects/{wish}")
+            by_id = Api(client).get_project(wish)
         except ApiError as exc:
             if not is_absent(exc):
                 raise
@@ -43,21 +54,22 @@ def choose_project(client: ApiClient, wish: str | None) -> Record:
     )
 
 
-def list_projects(client: ApiClient) -> list[Record]:
+def list_projects(client: ApiClient) -> "list[NamedProject]":
     """All that the account has joined, each with the name of its organization."""
+    api = Api(client)
     return [
         {**project, "organization_name": organization["name"]}
-        for organization in client.pages("/organizations")
-        for project in client.pages(f"/organizations/{organization['id']}/projects")
+        for organization in api.list_organizations()
+        for project in api.list_projects(organization["id"])
     ]
 
 
-def create_project(client: ApiClient, name: str, organization: Record) -> Record:
-    project: Record = client.post(f"/organizations/{organization['id']}/projects", {"name": name})
+def create_project(client: ApiClient, name: str, organization: "Organization") -> "NamedProject":
+    project = Api(client).create_project(organization["id"], {"name": name})
     return {**project, "organization_name": organization["name"]}
 
 
-def _only(projects: list[Record]) -> Record:
+def _only(projects: "list[NamedProject]") -> "Project":
     if not projects:
         raise NoProjectError()
     if len(projects) > 1:
@@ -68,8 +80,8 @@ def _only(projects: list[Record]) -> Record:
     return projects[0]
 
 
-def _of_key(client: ApiClient, project_id: str, wish: str | None) -> Record:
-    project: Record = client.get(f"/projects/{project_id}")
+def _of_key(client: ApiClient, project_id: str, wish: str | None) -> "Project":
+    project = Api(client).get_project(project_id)
     if wish is not None and wish not in (project["name"], project["id"]):
         raise CliError(
             f"This API key belongs to the project {project['name']}, not to {wish!r}.",
@@ -79,5 +91,5 @@ def _of_key(client: ApiClient, project_id: str, wish: str | None) -> Record:
     return project
 
 
-def _ids(projects: list[Record]) -> str:
+def _ids(projects: "list[NamedProject]") -> str:
     return ", ".join(project["id"] for project in projects)

@@ -1,6 +1,7 @@
 """Settings that a known model server wants: shown, asked about, never taken without a word."""
 
 import sys
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -8,10 +9,13 @@ from moorage_cli.client import Record
 from moorage_cli.errors import CliError
 from moorage_cli.session import Session
 
+if TYPE_CHECKING:
+    from moorage_cli.api.types import PreflightRequest, Project, SettingsProposal
+
 _FIELDS = {"api_path": "--api-path", "port": "--port", "health_path": "--health-path"}
 
 
-def with_proposal(session: Session, project: Record, body: Record, *, as_proposed: bool) -> Record:
+def with_proposal(session: Session, project: "Project", body: Record, *, as_proposed: bool) -> Record:
     """The body with what is known of its image, where whoever deploys says yes. What they set themselves stays."""
     proposal = _proposal(session, project, body)
     wanted = _missing(body, proposal) if proposal is not None else {}
@@ -35,24 +39,23 @@ def options_of(proposal: Record) -> str:
     return " ".join(f"{option} {proposal[name]}" for name, option in _FIELDS.items() if name in proposal)
 
 
-def _proposal(session: Session, project: Record, body: Record) -> Record | None:
+def _proposal(session: Session, project: "Project", body: Record) -> "SettingsProposal | None":
     if body["registry"]["provider"] == "local" or "api_path" in body:
         return None
-    containers = f"/projects/{project['id']}/containers"
-    query = {"image": body["image"], "provider": body["registry"]["provider"]}
-    by_name: Record | None = session.client.get(f"{containers}/proposal", query)["proposal"]
+    image, provider = body["image"], body["registry"]["provider"]
+    by_name = session.api.propose_settings(project["id"], image=image, provider=provider)["proposal"]
     if by_name is None:
         return None
-    asked = {"image": body["image"], "registry": body["registry"]}
+    asked: PreflightRequest = {"image": image, "registry": body["registry"]}
     try:
         # The image itself knows best on which port it listens.
-        found: Record = session.client.post(f"{containers}/preflight", asked)
+        found = session.api.preflight(project["id"], asked)
     except CliError:  # The deployment asks as well, and says what is wrong.
         return by_name
     return found["proposal"] or by_name
 
 
-def _missing(body: Record, proposal: Record) -> Record:
+def _missing(body: Record, proposal: "SettingsProposal") -> Record:
     """What of it nobody has set. A start command of their own may well listen elsewhere."""
     own_command = bool(body.get("start_command"))
     set_already = {
@@ -60,4 +63,5 @@ def _missing(body: Record, proposal: Record) -> Record:
         "port": body.get("port") is not None or own_command,
         "health_path": bool((body.get("health_check") or {}).get("path")),
     }
-    return {name: proposal[name] for name, is_set in set_already.items() if not is_set}
+    proposed = {name: value for name, value in proposal.items() if not set_already.get(name, True)}
+    return {name: proposed[name] for name in set_already if name in proposed}

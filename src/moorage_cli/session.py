@@ -5,14 +5,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from moorage_cli.client import ApiClient, Record, is_absent
+from moorage_cli.api.calls import Api
+from moorage_cli.client import ApiClient, is_absent
 from moorage_cli.config import DEFAULT_URL, Config, checked_url, config_path, load_config
 from moorage_cli.errors import ApiError, CliError, ExitCode, NotSignedInError
 from moorage_cli.organization_choice import choose_organization
 from moorage_cli.output import Output
 from moorage_cli.project_choice import choose_project
+
+if TYPE_CHECKING:
+    from moorage_cli.api.types import Container, Organization, Project
 
 
 @dataclass(frozen=True)
@@ -63,12 +68,16 @@ class Session:
         return ApiClient(self.url, self.token)
 
     @cached_property
+    def api(self) -> Api:
+        return Api(self.client)
+
+    @cached_property
     def project_wish(self) -> str | None:
         stored = self.config.project if self.is_stored_address else None
         return self.options.project or self.environment.get("MOORAGE_PROJECT") or stored
 
     @cached_property
-    def project(self) -> Record:
+    def project(self) -> "Project":
         return choose_project(self.client, self.project_wish)
 
     @cached_property
@@ -77,21 +86,21 @@ class Session:
         return self.environment.get("MOORAGE_ORGANIZATION") or stored
 
     @cached_property
-    def organization(self) -> Record:
+    def organization(self) -> "Organization":
         return choose_organization(self.client, self.organization_wish)
 
-    def container(self, reference: str) -> Record:
+    def container(self, reference: str) -> "Container":
         """By id, or by its name in the project."""
         if reference.startswith("ctr_"):
             try:
-                found: Record = self.client.get(f"/containers/{path_part(reference)}")
+                found = self.api.get_container(reference)
             except ApiError as exc:
                 # A name may begin like an id.
                 if not is_absent(exc):
                     raise
             else:
                 return found
-        for container in self.client.pages(f"/projects/{self.project['id']}/containers"):
+        for container in self.api.list_containers(self.project["id"]):
             if container["name"] == reference:
                 return container
         raise CliError(

@@ -5,10 +5,12 @@ values; here only their types are made right.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from moorage_cli.client import Record
 from moorage_cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from moorage_cli.api.types import Container
 
 CACHE_SIZE = "cache.size_gib"
 _NUMBERS = frozenset(
@@ -37,10 +39,13 @@ _TEXTS = frozenset(
         "resources.instance_type",
     }
 )
+_SWITCHES = frozenset({"accept_exposure"})
 _SCALING = frozenset({"resources.min_replicas", "resources.max_replicas"})
 
 
-def changes_of(options: Sequence[str], container: Record, environment: Mapping[str, str]) -> dict[str, Any]:
+def changes_of(
+    options: Sequence[str], container: "Container", environment: Mapping[str, str]
+) -> dict[str, Any]:
     """The body; `resources` is whole, because the API takes it as a whole."""
     body: dict[str, Any] = {}
     for option in options:
@@ -64,13 +69,18 @@ def changes_of(options: Sequence[str], container: Record, environment: Mapping[s
 
 def _parsed(option: str, environment: Mapping[str, str]) -> tuple[str, Any]:
     field, equals, text = option.partition("=")
-    if field.startswith("env.") and len(field) > 4:
-        return field, _variable(field.removeprefix("env."), equals, text, environment)
-    if field not in _NUMBERS | _TEXTS:
-        known = ", ".join(sorted({*_NUMBERS, *_TEXTS, "env.NAME"}))
+    kind, _, name = field.partition(".")
+    if kind in ("env", "plain_env") and name:
+        return field, _variable(field, name, equals, text, environment)
+    if field not in _NUMBERS | _TEXTS | _SWITCHES:
+        known = ", ".join(sorted({*_NUMBERS, *_TEXTS, *_SWITCHES, "env.NAME", "plain_env.NAME"}))
         raise UsageError(f"There is no setting {field!r}. The settings are {known}.")
     if not equals:
         raise UsageError(f"Write --set {field}=VALUE, or --set {field}= for none.")
+    if field in _SWITCHES:
+        if text not in ("true", "false"):
+            raise UsageError(f"{field} must be true or false, not {text!r}.")
+        return field, text == "true"
     if not text:
         return field, None
     if field not in _NUMBERS:
@@ -81,10 +91,10 @@ def _parsed(option: str, environment: Mapping[str, str]) -> tuple[str, Any]:
         raise UsageError(f"{field} must be a whole number, not {text!r}.") from exc
 
 
-def _variable(name: str, equals: str, text: str, environment: Mapping[str, str]) -> str | None:
-    """`env.NAME=value`; `env.NAME=` deletes it; `env.NAME` takes the value that this shell has."""
+def _variable(field: str, name: str, equals: str, text: str, environment: Mapping[str, str]) -> str | None:
+    """`env.NAME=value`; `env.NAME=` deletes it; `env.NAME` takes the value that this shell has. So with `plain_env.`."""
     if equals:
         return text or None
     if name not in environment:
-        raise UsageError(f"--set env.{name}: the environment variable {name} is not set here.")
+        raise UsageError(f"--set {field}: the environment variable {name} is not set here.")
     return environment[name]

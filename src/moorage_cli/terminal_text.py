@@ -24,6 +24,11 @@ def safe_line(text: str) -> str:
     return "".join(parts) + (_RESET if coloured else "")
 
 
+def uncoloured(text: str) -> str:
+    """One line for where nobody wants colours: a file, or whoever set NO_COLOR."""
+    return plain(_SGR.sub("", text.rstrip("\r\n")))
+
+
 def plain(text: str) -> str:
     """Without any effect at all: control characters become visible signs."""
     return _UNSAFE.sub(_picture, text)

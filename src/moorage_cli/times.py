@@ -40,6 +40,16 @@ def shown_age(since: datetime, now: datetime) -> str:
     return f"{seconds // 86400}d"
 
 
+def shown_roughly(seconds: float) -> str:
+    """`41 s`, `3 min 40 s`, `1 h 5 min`: of what is not known to the second."""
+    whole = max(1, round(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    if whole >= 3600:
+        return f"{whole // 3600} h {whole % 3600 // 60} min"
+    return f"{whole // 60} min {whole % 60} s" if whole % 60 else f"{whole // 60} min"
+
+
 def shown_time(text: str | None) -> str:
     """The API's UTC time in the zone of whoever reads it."""
     return parse_time(text).astimezone().strftime("%Y-%m-%d %H:%M:%S") if text else "-"

@@ -2,10 +2,15 @@
 
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from moorage_cli.client import ApiClient, Record, is_absent
+from moorage_cli.api.calls import Api
+from moorage_cli.client import ApiClient, is_absent
 from moorage_cli.errors import ApiError, CliError, UnreachableError
 from moorage_cli.progress import ProgressDisplay
+
+if TYPE_CHECKING:
+    from moorage_cli.api.types import Container
 
 FIRST_POLL_S = 0.1
 SLOWEST_POLL_S = 1.0
@@ -15,13 +20,13 @@ UNREACHABLE_FOR_S = 60.0
 _ENDS_BADLY = ("FAILED", "STOPPED", "STOPPING", "DELETING")
 _SERVING = ("ready", "routed")
 
-Arrived = Callable[[Record], bool]
+Arrived = Callable[["Container"], bool]
 
 
-def wait_until_running(client: ApiClient, container: Record, display: ProgressDisplay) -> Record:
+def wait_until_running(client: ApiClient, container: "Container", display: ProgressDisplay) -> "Container":
     """The container once it is RUNNING, or as it is when it will not be: FAILED, or stopped by somebody."""
 
-    def arrived(now: Record) -> bool:
+    def arrived(now: "Container") -> bool:
         if now["state"] in _ENDS_BADLY:
             return True
         return (
@@ -33,37 +38,39 @@ def wait_until_running(client: ApiClient, container: Record, display: ProgressDi
     return _watch(client, container, display, arrived)
 
 
-def wait_until_awake(client: ApiClient, container: Record, display: ProgressDisplay) -> Record:
+def wait_until_awake(client: ApiClient, container: "Container", display: ProgressDisplay) -> "Container":
     """The container once it serves again, or as it is when it will not."""
     return _watch(client, container, display, lambda now: not now["asleep"] or now["state"] in _ENDS_BADLY)
 
 
-def wait_until_applied(client: ApiClient, container: Record, display: ProgressDisplay) -> Record:
+def wait_until_applied(client: ApiClient, container: "Container", display: ProgressDisplay) -> "Container":
     """Until the draft serves, was given up and what was before it serves again, or somebody stopped it all."""
 
-    def arrived(now: Record) -> bool:
+    def arrived(now: "Container") -> bool:
         if now["draft"] is not None and now["draft"]["applying"]:
-            return bool(now["state"] == "DELETING")
+            return now["state"] == "DELETING"
         # What slept proves itself awake, and is RUNNING all the while.
         return (now["state"] == "RUNNING" and not now.get("woken_at")) or now["state"] in _ENDS_BADLY
 
     return _watch(client, container, display, arrived)
 
 
-def wait_until_canary_serves(client: ApiClient, container: Record, display: ProgressDisplay) -> Record:
+def wait_until_canary_serves(
+    client: ApiClient, container: "Container", display: ProgressDisplay
+) -> "Container":
     """Until a replica of it is at the endpoint, or it was given up."""
 
-    def arrived(now: Record) -> bool:
+    def arrived(now: "Container") -> bool:
         rollout = now["rollout"]
         return now["state"] in _ENDS_BADLY or rollout is None or rollout["serving_since"] is not None
 
     return _watch(client, container, display, arrived)
 
 
-def wait_until_stopped(client: ApiClient, container: Record, display: ProgressDisplay) -> Record:
+def wait_until_stopped(client: ApiClient, container: "Container", display: ProgressDisplay) -> "Container":
     """Ends too when somebody starts it again, which shows as another generation."""
 
-    def arrived(now: Record) -> bool:
+    def arrived(now: "Container") -> bool:
         return (
             now["state"] in ("STOPPED", "FAILED", "DELETING") or now["generation"] != container["generation"]
         )
@@ -71,7 +78,7 @@ def wait_until_stopped(client: ApiClient, container: Record, display: ProgressDi
     return _watch(client, container, display, arrived)
 
 
-def wait_until_gone(client: ApiClient, container: Record, display: ProgressDisplay) -> None:
+def wait_until_gone(client: ApiClient, container: "Container", display: ProgressDisplay) -> None:
     try:
         _watch(client, container, display, lambda _: False)
     except ApiError as exc:
@@ -79,20 +86,21 @@ def wait_until_gone(client: ApiClient, container: Record, display: ProgressDispl
             raise
 
 
-def _is_served_by(client: ApiClient, container: Record, generation: int) -> bool:
+def _is_served_by(client: ApiClient, container: "Container", generation: int) -> bool:
     """RUNNING may still mean the generation before, after a restart: all slots must have moved on."""
     if generation <= 1:
         return True
-    replicas = list(client.pages(f"/containers/{container['id']}/replicas"))
+    replicas = list(Api(client).list_replicas(container["id"]))
     slots = {one["slot"] for one in replicas if one["state"] in _SERVING and one["generation"] >= generation}
     return len(slots) >= min(1, container["replicas"]["desired"]) and not any(
         one["generation"] < generation and one["state"] in _SERVING for one in replicas
     )
 
 
-def _watch(client: ApiClient, container: Record, display: ProgressDisplay, arrived: Arrived) -> Record:
+def _watch(
+    client: ApiClient, container: "Container", display: ProgressDisplay, arrived: Arrived
+) -> "Container":
     pause_s, last_answer_s = FIRST_POLL_S, time.monotonic()
-    path = f"/containers/{container['id']}"
     display.show(container)
     while True:
         try:
@@ -100,7 +108,7 @@ def _watch(client: ApiClient, container: Record, display: ProgressDisplay, arriv
                 return container
             time.sleep(pause_s)
             pause_s = min(SLOWEST_POLL_S, pause_s * _SLOWER_EACH_TIME)
-            container = client.get(path)
+            container = Api(client).get_container(container["id"])
             last_answer_s = time.monotonic()
             display.show(container)
         except CliError as exc:

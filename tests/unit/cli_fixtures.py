@@ -19,6 +19,7 @@ command = cache(get_command)
 def fake() -> Iterator[FakeMoorage]:
     with serving(FakeMoorage()) as started:
         yield started
+        assert started.drift == [], "the API's description says otherwise"
 
 
 @pytest.fixture

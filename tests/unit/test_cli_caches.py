@@ -26,11 +26,12 @@ CACHE = {
 
 def test_caches_are_listed_with_what_they_hold(moor: Moor, fake: FakeMoorage) -> None:
     assert "moor deploy --cache" in moor("caches", "list").stderr
-    fake.caches = [CACHE, {**CACHE, "id": "cch_2", "in_use": False, "deleting": True, "limit_bytes": None}]
-    shown = moor("caches", "list").stdout
-    assert "15 GiB of 22 GiB" in shown
-    assert "in use" in shown
-    assert "deleting" in shown
+    unset = {**CACHE, "in_use": False, "limit_bytes": None}
+    fake.caches = [CACHE, {**unset, "id": "cch_2", "deleting": True}, {**unset, "id": "cch_3"}]
+    first, second, third = moor("caches", "list").stdout.splitlines()[1:]
+    assert "15 GiB of 22 GiB" in first
+    for line, used in ((first, "in use"), (second, "being deleted"), (third, "to be deleted")):
+        assert line.rstrip().endswith(used)
 
 
 def test_a_cache_is_deleted(moor: Moor, fake: FakeMoorage) -> None:

@@ -263,6 +263,21 @@ def test_describe_by_name_and_by_id(moor: Moor, fake: FakeMoorage) -> None:
     assert json.loads(moor("describe", "chat", "--json").stdout) == made
 
 
+def test_describe_says_how_far_the_next_replica_is(moor: Moor, fake: FakeMoorage) -> None:
+    made = fake.add_container()
+
+    def said() -> list[str]:
+        return [line for line in moor("describe", "chat").stdout.splitlines() if "image: 1 MiB" in line]
+
+    assert said() == []
+    made["progress"] = {"phase": "pull", "done_bytes": 2**20, "total_bytes": 2**21}
+    assert [line.split(maxsplit=2) for line in said()] == [
+        ["next", "replica", "pulling the image: 1 MiB of 2 MiB"]
+    ]
+    made["state"] = "PULLING"
+    assert [line.split(maxsplit=1) for line in said()] == [["progress", "pulling the image: 1 MiB of 2 MiB"]]
+
+
 def test_capsules_in_full_and_in_one_line(moor: Moor, fake: FakeMoorage) -> None:
     made = fake.add_container()
     assert "last crash" not in moor("describe", "chat").stdout
@@ -284,7 +299,9 @@ def test_a_container_that_is_not_there(moor: Moor) -> None:
 
 def test_replicas_events_and_instance_types(moor: Moor, fake: FakeMoorage) -> None:
     fake.add_container()
-    assert "rep_abcdef" in moor("replicas", "chat").stdout
+    replicas = moor("replicas", "chat").stdout
+    assert "rep_abcdef" in replicas
+    assert "(community, standard, 0.984)" in " ".join(replicas.split())
     events = moor("events", "chat").stdout
     assert events.index("container.create") < events.index("container.state")
     types = moor("instance-types").stdout
@@ -405,7 +422,7 @@ def test_deploy_goes_through_the_states(moor: Moor, fake: FakeMoorage) -> None:
     assert result.exit_code == 0, result.stderr
     lines = result.stdout.splitlines()
     assert lines[:5] == ["PENDING", "PULLING", "STARTING", "RUNNING", "chat is RUNNING."]
-    assert f"curl {fake.url}/c/ctr_0/api/v1/chat/completions" in result.stdout
+    assert f"--retry-all-errors {fake.url}/c/ctr_0/api/v1/chat/completions" in result.stdout
     assert "$MOORAGE_API_KEY" in result.stdout
     assert fake.asked("POST", "/projects/prj_one/containers")[0]["env"] == {"A": "1"}
 
@@ -509,6 +526,7 @@ def test_a_known_image_is_deployed_as_proposed_only_when_somebody_says_so(
     assert "port" not in fake.requests[-1][3]
 
 
+@pytest.mark.long
 def test_without_its_registrys_word_a_known_image_is_proposed_by_its_name(
     moor: Moor, fake: FakeMoorage
 ) -> None:
@@ -673,3 +691,11 @@ def test_top_shows_the_last_known_step(moor: Moor, fake: FakeMoorage) -> None:
     assert (asked[1] - asked[0]).total_seconds() == 10
     assert asked[0].timestamp() % 10 == 0
     assert json.loads(moor("top", "--json").stdout)[0]["metrics"]["request_rate"] == 12.34
+
+
+def test_the_server_of_these_tests_cannot_drift(moor: Moor, fake: FakeMoorage) -> None:
+    fake.add_container(colour="red", version="four")
+    moor("list")
+    assert any("$.items[0].colour: not described" in one for one in fake.drift)
+    assert any("'four' is not of type 'integer'" in one for one in fake.drift)
+    fake.drift.clear()

@@ -1,6 +1,7 @@
 """`moor machines …`: what is asked, and what is said."""
 
 import json
+from datetime import UTC, datetime
 
 import pytest
 from cli_server import FakeMoorage, Moor
@@ -31,13 +32,23 @@ def test_list_and_show(moor: Moor) -> None:
         shown = moor("machines", "show", name).stdout
         assert "It takes containers." in shown
         assert "8 cores, 32 GiB" in shown
+        assert "0.984, standard" in shown
+        assert "2026" in shown.split("Proven")[1].splitlines()[0]
     missing = moor("machines", "show", "rack-8")
     assert missing.exit_code != 0
     assert "There is no machine rack-8." in missing.stderr
 
 
 @pytest.mark.parametrize(
-    ("verb", "state"), [("pause", "paused"), ("resume", "active"), ("drain", "draining")]
+    ("verb", "state"),
+    [
+        ("pause", "paused"),
+        ("resume", "active"),
+        ("drain", "draining"),
+        ("reclaim", "draining"),
+        ("ban", "banned"),
+        ("unban", "joining"),
+    ],
 )
 def test_verbs(moor: Moor, verb: str, state: str) -> None:
     said = moor("machines", verb, "rack-7")
@@ -45,9 +56,24 @@ def test_verbs(moor: Moor, verb: str, state: str) -> None:
     assert f"rack-7 is {state}." in said.stdout
 
 
+def test_lend_one(moor: Moor, fake: FakeMoorage) -> None:
+    said = moor("machines", "add", "--community")
+    assert said.exit_code == 0, said.stderr
+    method, path, _, body, *_ = fake.requests[-1]
+    assert (method, path) == ("POST", "/api/v1/organizations/org_one/machines")
+    assert body == {"infrastructure": "community", "name": None}
+
+
+def test_a_pause_with_an_end(moor: Moor, fake: FakeMoorage) -> None:
+    assert moor("machines", "pause", "mch_1", "--until", "2026-01-31T12:00:00+00:00").exit_code == 0
+    assert datetime.fromisoformat(fake.requests[-1][3]["until"]) == datetime(2026, 1, 31, 12, tzinfo=UTC)
+    assert moor("machines", "pause", "mch_1", "--until", "soon").exit_code != 0
+
+
+@pytest.mark.parametrize("verb", ["remove", "leave"])
 @pytest.mark.parametrize("options", [(), ("--force",)])
-def test_remove(moor: Moor, fake: FakeMoorage, options: tuple[str, ...]) -> None:
-    said = moor("machines", "remove", "rack-7", *options)
+def test_remove(moor: Moor, fake: FakeMoorage, options: tuple[str, ...], verb: str) -> None:
+    said = moor("machines", verb, "rack-7", *options)
     assert said.exit_code == 0, said.stderr
     method, path, query, *_ = fake.requests[-1]
     assert (method, path, query) == ("DELETE", "/api/v1/machines/mch_1", {"force": "true"} if options else {})

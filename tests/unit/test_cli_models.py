@@ -12,6 +12,7 @@ from cli_server import FakeMoorage, Moor
 
 from moorage_cli.container_file import DeployOptions
 from moorage_cli.errors import UsageError
+from moorage_cli.first_answer import in_words
 from moorage_cli.model_deployment import ModelOptions, model_body, with_resources
 
 QWEN = "hf:Qwen/Qwen2.5-7B-Instruct"
@@ -91,6 +92,34 @@ def test_a_dry_run_makes_nothing(moor: Moor, fake: FakeMoorage) -> None:
     assert json.loads(machine.stdout)["instance_type"] == "l40s-48gb"
 
 
+def test_how_long_until_the_first_answer_is_said_where_it_was_measured(moor: Moor, fake: FakeMoorage) -> None:
+    words = "about 4 min 3 s: image 1 min 4 s, weights 2 min 10 s, loading 49 s; a later start about 50 s"
+    assert words in moor("deploy", QWEN, "--dry-run").stdout
+    assert f"Until the first answer: {words}." in moor("deploy", QWEN, "--no-wait").stderr
+    # Of a type on which it does not fit, there is nothing to say.
+    assert "first answer" not in moor("deploy", QWEN, "--dry-run", "--instance-type", "l4-24gb").stdout
+
+
+@pytest.mark.parametrize(
+    ("start", "image_s", "words"),
+    [
+        ((None, None, None), None, "not measured here yet"),
+        ((130, None, None), 41.2, "image 41 s, weights 2 min 10 s; loading not measured here yet"),
+        (
+            (None, 3900, 60),
+            None,
+            "loading 1 h 5 min; image and weights not measured here yet; a later start about 1 min",
+        ),
+    ],
+)
+def test_what_nobody_has_measured_is_unknown(
+    start: tuple[int | None, int | None, int | None], image_s: float | None, words: str
+) -> None:
+    download_s, load_s, again_s = start
+    known = {"image_bytes_per_s": None, "download_s": download_s, "load_s": load_s, "again_s": again_s}
+    assert in_words({**known, "own": False}, image_s) == words  # type: ignore[typeddict-item]
+
+
 def test_a_gated_model_says_which_option_takes_the_token(moor: Moor, fake: FakeMoorage) -> None:
     result = moor("deploy", "hf:acme/gated")
     assert result.exit_code != 0
@@ -108,9 +137,9 @@ def test_what_the_hub_does_not_have(moor: Moor, fake: FakeMoorage) -> None:
     ("arguments", "words"),
     [
         (("vllm/vllm-openai",), "is not a model"),
-        ((QWEN, "--image", "x", "--port", "80"), "says --image, --port"),
-        ((QWEN, "--as-proposed"), "says --as-proposed"),
-        ((QWEN, "-f", "container.toml"), "not both"),
+        ((QWEN, "--image", "x", "--port", "80"), "sets --image, --port. Leave them out"),
+        ((QWEN, "--as-proposed"), "sets --as-proposed. Leave it out"),
+        ((QWEN, "-f", "container.toml"), "not several"),
         (("--image", "x", "--context", "5"), "are for a model"),
         (("--image", "x", "--dry-run"), "are for a model"),
     ],

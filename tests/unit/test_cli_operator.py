@@ -111,6 +111,7 @@ def test_preflight(moor: Moor, fake: FakeMoorage, tmp_path: Path) -> None:
     [body] = fake.asked("POST", "/projects/prj_one/containers/preflight")
     assert body["registry"] == {"provider": "github", "username": "ann", "password": "secret"}
     assert "secret" not in found.stdout
+    assert "python3 -m 'serve it'" in found.stdout
     absent = moor("preflight", "--image", "ghcr.io/acme/absent:1", "--json")
     assert (absent.exit_code, json.loads(absent.stderr)["error"]["code"]) == (1, "image_not_found")
 

@@ -31,16 +31,16 @@ def test_webhooks(moor: Moor, fake: FakeMoorage) -> None:
     created = moor("webhooks", "create", WEBHOOK["url"], "--event", "container.*", "--event", "member.remove")
     assert created.stdout == "whsec_shown_once\n"
     assert fake.asked("POST", WEBHOOKS) == [
-        {"url": WEBHOOK["url"], "events": ["container.*", "member.remove"]}
+        {"url": WEBHOOK["url"], "format": "event", "events": ["container.*", "member.remove"]}
     ]
     moor("webhooks", "create", WEBHOOK["url"])
-    assert fake.asked("POST", WEBHOOKS)[-1] == {"url": WEBHOOK["url"]}
+    assert fake.asked("POST", WEBHOOKS)[-1] == {"url": WEBHOOK["url"], "format": "event"}
     disabled = {**WEBHOOK, "id": "whk_2", "enabled": False, "disabled_reason": "it failed for three days"}
     fake.refusals["GET", WEBHOOKS] = (200, {"items": [WEBHOOK, disabled], "next_cursor": None})
     listed = " ".join(moor("webhooks", "list").stdout.split())
     assert "enabled" in listed
     assert "whk_2" in listed
-    fake.refusals["DELETE", f"{WEBHOOKS}/whk_1"] = (200, {})
+    fake.refusals["DELETE", f"{WEBHOOKS}/whk_1"] = (204, None)
     assert moor("webhooks", "delete", "whk_1").stdout == "Deleted whk_1.\n"
     fake.refusals["POST", f"{WEBHOOKS}/whk_1/test"] = (202, DELIVERY)
     assert moor("webhooks", "test", "whk_1").stdout == "msg_1 is on its way.\n"
@@ -116,7 +116,7 @@ def test_sessions(moor: Moor, fake: FakeMoorage) -> None:
     fake.refusals["GET", "/me/sessions"] = (200, {"items": [one | {"expires_at": CREATED_AT}]})
     assert "moor on my-laptop" in moor("sessions", "list").stdout
     for path in ("/me/sessions", "/me/sessions/ses_1"):
-        fake.refusals["DELETE", path] = (200, {})
+        fake.refusals["DELETE", path] = (204, None)
     assert moor("sessions", "end", "ses_1").stdout == "Ended ses_1.\n"
     assert moor("sessions", "end", "--others").stdout == "Ended all other sessions.\n"
     assert [len(fake.asked("DELETE", path)) for path in ("/me/sessions", "/me/sessions/ses_1")] == [1, 1]

@@ -362,12 +362,34 @@ def test_every_exit_code_is_explained() -> None:
     [
         (
             {"step": "download", "cache_bytes": 3 * 2**30, "bytes_per_s": 200 * 2**20},
-            "downloading: 3 GiB so far, 200 MiB/s",
+            "downloading weights: 3 GiB in the cache, 200 MiB/s",
         ),
-        ({"step": "compile", "cache_bytes": 1}, "compiling"),
-        ({"step": "load", "cache_bytes": 1}, "loading"),
+        (
+            {"step": "compile", "cache_bytes": 1, "waiting": 1},
+            "compiling · 1 more replica waits for the cache",
+        ),
+        (
+            {"step": "load", "cache_bytes": 1, "waiting": 2},
+            "loading the model · 2 more replicas wait for the cache",
+        ),
     ],
 )
 def test_what_a_start_waits_for(step: dict[str, object], words: str) -> None:
-    starting = {"state": "STARTING", "progress": {"phase": "start", "limit_s": 60, **step}}
-    assert describe(starting, 3) == f"3 s of at most 60 s · {words}"
+    progress = {"phase": "start", "limit_s": 60, **step}
+    assert describe({"state": "STARTING", "progress": progress}, 3) == f"3 s of at most 60 s · {words}"
+    assert describe({"state": "RUNNING", "progress": progress}, 3) == f"3 s · next replica: {words}"
+
+
+@pytest.mark.parametrize(
+    ("progress", "words"),
+    [
+        ({"phase": "pull", "done_bytes": 0, "total_bytes": 0}, "pulling the image"),
+        (
+            {"phase": "pull", "done_bytes": 2**20, "total_bytes": 2**21},
+            "pulling the image: 1 MiB of 2 MiB",
+        ),
+        ({"phase": "start", "limit_s": 60}, "starting"),
+    ],
+)
+def test_what_the_next_replica_does_while_others_serve(progress: dict[str, object], words: str) -> None:
+    assert describe({"state": "RUNNING", "progress": progress}, 1) == f"next replica: {words}"

@@ -4,14 +4,15 @@ import os
 import socket
 import sys
 import time
-import webbrowser
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import parse_qs, urlsplit
 
 import typer
 
+from moorage_cli import browser
+from moorage_cli.api.calls import Api
 from moorage_cli.client import ApiClient, Record
 from moorage_cli.command import command
 from moorage_cli.config import (
@@ -25,6 +26,9 @@ from moorage_cli.config import (
 from moorage_cli.errors import ApiError, CliError, ExitCode, UnreachableError, UsageError
 from moorage_cli.secret_values import read_secret
 from moorage_cli.session import Session
+
+if TYPE_CHECKING:
+    from moorage_cli.api.types import Me
 
 _SESSION_PREFIX = "moor_ses_"
 
@@ -86,7 +90,7 @@ def logout(session: Session) -> None:
 
 def whoami(session: Session) -> None:
     """Show who you are to Moorage, and where."""
-    who = session.client.get("/me")
+    who = session.api.me()
     who.pop("csrf_token", None)
     if session.output.as_json:
         session.output.result({"url": session.url, **who})
@@ -113,16 +117,17 @@ def _by_browser(url: str, session: Session) -> str:
     """This machine shows a code; whoever approves it in a browser is who signs in here."""
     client = ApiClient(url)
     try:
-        started = client.post("/auth/device", {"client_name": f"moor on {socket.gethostname()}"[:100]})
+        api = Api(client)
+        started = api.start_device({"client_name": f"moor on {socket.gethostname()}"[:100]})
         page = started["verification_url"]
         session.output.note(f"Open {page} and approve the code {started['user_code']}.")
-        if sys.stdout.isatty() and (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
-            webbrowser.open(page)
+        if sys.stdout.isatty():
+            browser.show(page)
         deadline = time.monotonic() + started["expires_in_s"]
         while time.monotonic() < deadline:
-            answer = client.post("/auth/device/token", {"device_code": started["device_code"]})
-            if answer["status"] == "approved":
-                return str(answer["signed_in"]["session_token"])
+            answer = api.collect_device({"device_code": started["device_code"]})
+            if answer["signed_in"] is not None:
+                return answer["signed_in"]["session_token"]
             time.sleep(started["interval_s"])
     except ApiError as exc:
         if exc.status == 401:
@@ -142,10 +147,10 @@ def _by_email(url: str, session: Session, address: str, code: str | None) -> str
 def _asked_code(url: str, session: Session, address: str) -> str:
     client = ApiClient(url)
     try:
-        sent = client.post("/auth/email/start", {"email": address})
+        sent = Api(client).start_email({"email": address})
     finally:
         client.close()
-    session.output.note(str(sent.get("message", "A code is on its way.")))
+    session.output.note(sent["message"])
     try:
         return str(typer.prompt("Code", err=True))
     except typer.Abort:
@@ -180,10 +185,10 @@ def _operator(session: Session) -> tuple[str, str] | None:
     return session.url if session.named_url is not None else addresses[0], read_secret(path)
 
 
-def _who(url: str, token: str) -> Record:
+def _who(url: str, token: str) -> "Me":
     client = ApiClient(url, token)
     try:
-        who: Record = client.get("/me")
+        who = Api(client).me()
     except ApiError as exc:
         if exc.status != 401:
             raise
@@ -203,7 +208,7 @@ def _who(url: str, token: str) -> Record:
 def _end_session(session: Session, url: str, token: str) -> bool:
     client = ApiClient(url, token)
     try:
-        client.post("/auth/logout")
+        Api(client).logout()
     except UnreachableError:
         session.output.note(f"{url} cannot be reached: the session ends there by itself when it expires.")
         return False
@@ -216,7 +221,7 @@ def _end_session(session: Session, url: str, token: str) -> bool:
     return True
 
 
-def _described(who: Record) -> str:
+def _described(who: "Me") -> str:
     user = who.get("user")
     if user is None:
         return f"an API key of the project {who.get('project_id')}"

@@ -1,16 +1,18 @@
 """`moor billing balance`, `usage`, `entries` and `top-up`; `billing_limits.py` and `billing_cards.py` add more."""
 
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from moorage_cli.amounts import microusd_of, shown_price
-from moorage_cli.client import Record
 from moorage_cli.command import command
 from moorage_cli.organization_choice import choose_organization
 from moorage_cli.session import Session
 from moorage_cli.times import shown_time
+
+if TYPE_CHECKING:
+    from moorage_cli.api.types import TopUpCreate
 
 app = typer.Typer(
     help="Credit: what is there, what it was spent on, and how to get more.", no_args_is_help=True
@@ -35,7 +37,7 @@ class Transfer(StrEnum):
 @command(app, "balance")
 def balance(session: Session, organization: OrganizationOption = None) -> None:
     """Show the credit, what it is spent on now, and how long it lasts."""
-    found: Record = session.client.get(billing_path(session, organization))
+    found = session.api.get_billing(billing_organization(session, organization))
     if session.output.as_json:
         session.output.result(found)
         return
@@ -61,8 +63,7 @@ def usage(
     last: Annotated[str | None, typer.Option("--to", metavar="YYYY-MM-DD", help="Last day.")] = None,
 ) -> None:
     """Show the hours that were bought; by default those of this month."""
-    days = {name: day for name, day in (("from", first), ("to", last)) if day is not None}
-    found: Record = session.client.get(f"{billing_path(session, organization)}/usage", days)
+    found = session.api.get_usage(billing_organization(session, organization), from_=first, to=last)
     if session.output.as_json:
         session.output.result(found)
         return
@@ -85,7 +86,7 @@ def usage(
 @command(app, "entries")
 def entries(session: Session, organization: OrganizationOption = None) -> None:
     """List every movement of money, newest first."""
-    items = list(session.client.pages(f"{billing_path(session, organization)}/entries"))
+    items = list(session.api.list_entries(billing_organization(session, organization)))
     if session.output.as_json:
         session.output.result(items)
         return
@@ -105,26 +106,27 @@ def top_up(
     transfer: Annotated[Transfer, typer.Option(help="Which kind of bank transfer.")] = Transfer.LOCAL,
 ) -> None:
     """Get more credit: by card on a page that opens, or by bank transfer with a reference."""
-    wanted: Record = {"method": method.value, "amount_microusd": microusd_of(amount)}
+    wanted: TopUpCreate = {"method": method.value, "amount_microusd": microusd_of(amount)}
     if method is Method.BANK_TRANSFER:
         wanted["transfer"] = transfer.value
-    created: Record = session.client.post(f"{billing_path(session, organization)}/top-ups", wanted)
+    created = session.api.create_top_up(billing_organization(session, organization), wanted)
     if session.output.as_json:
         session.output.result(created)
         return
     if method is Method.CARD:
         session.output.note("Enter the card on this page; the credit is there a moment later.")
-        session.output.line(created["checkout_url"])
+        session.output.line(created["checkout_url"] or "")
         return
     session.output.pairs(
         [
             ("Pay", f"{shown_price(created['amount_microusd'])} USD"),
-            ("To", created["instructions"]),
-            ("Reference", created["reference"]),
+            ("To", created["instructions"] or ""),
+            ("Reference", created["reference"] or ""),
         ]
     )
     session.output.note("Write the reference on the transfer: it says whose money it is.")
 
 
-def billing_path(session: Session, wish: str | None) -> str:
-    return f"/organizations/{choose_organization(session.client, wish)['id']}/billing"
+def billing_organization(session: Session, wish: str | None) -> str:
+    """Its id."""
+    return choose_organization(session.client, wish)["id"]

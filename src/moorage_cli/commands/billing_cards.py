@@ -1,15 +1,17 @@
 """`moor billing card` and `moor billing auto-top-up`."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from moorage_cli.amounts import microusd_of, shown_price
-from moorage_cli.client import Record
 from moorage_cli.command import command
-from moorage_cli.commands.billing import OrganizationOption, billing_path
+from moorage_cli.commands.billing import OrganizationOption, billing_organization
 from moorage_cli.errors import UsageError
 from moorage_cli.session import Session
+
+if TYPE_CHECKING:
+    from moorage_cli.api.types import AutoTopUpChange
 
 
 def register(app: typer.Typer) -> None:
@@ -26,9 +28,9 @@ def card(
     """Show, save or remove the card that automatic top-ups charge."""
     if save and remove:
         raise UsageError("A card cannot be saved and removed at once.")
-    path = f"{billing_path(session, organization)}/card"
+    organization_id = billing_organization(session, organization)
     if save:
-        page: Record = session.client.post(path)
+        page = session.api.save_card(organization_id)
         if session.output.as_json:
             session.output.result(page)
             return
@@ -36,8 +38,8 @@ def card(
         session.output.line(page["checkout_url"])
         return
     if remove:
-        session.client.request("DELETE", path)
-    found: Record = session.client.get(path)
+        session.api.remove_card(organization_id)
+    found = session.api.get_card(organization_id)
     if session.output.as_json:
         session.output.result(found)
     elif found["last4"] is None:
@@ -64,22 +66,22 @@ def auto_top_up(
     wanted = (below, amount, cap)
     if any(one is not None for one in wanted) and (off or None in wanted):
         raise UsageError("Give --below, --amount and --cap together, or --off.")
-    path = f"{billing_path(session, organization)}/auto-top-up"
+    organization_id = billing_organization(session, organization)
     if off:
-        session.client.request("DELETE", path)
+        session.api.delete_auto_top_up(organization_id)
     if below is not None and amount is not None and cap is not None:
-        body = {
+        body: AutoTopUpChange = {
             "threshold_microusd": microusd_of(below),
             "amount_microusd": microusd_of(amount),
             "monthly_cap_microusd": microusd_of(cap),
         }
-        session.client.request("PUT", path, body=body)
-    found: Record = session.client.get(path)
+        session.api.put_auto_top_up(organization_id, body)
+    found = session.api.get_auto_top_up(organization_id)
     if session.output.as_json:
         session.output.result(found)
         return
-    pairs = [("State", found["state"]), ("", found["message"])]
-    if found["state"] != "off":
-        charged, most = found["charged_this_month_microusd"], found["monthly_cap_microusd"]
+    pairs: list[tuple[str, str]] = [("State", found["state"]), ("", found["message"])]
+    charged, most = found["charged_this_month_microusd"], found["monthly_cap_microusd"]
+    if most is not None:
         pairs.append(("This month", f"{shown_price(charged)} of {shown_price(most)} USD"))
     session.output.pairs(pairs)

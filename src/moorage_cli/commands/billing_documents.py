@@ -2,17 +2,19 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from moorage_cli.amounts import shown_price
-from moorage_cli.client import Record
 from moorage_cli.command import command
-from moorage_cli.commands.billing import OrganizationOption, billing_path
+from moorage_cli.commands.billing import OrganizationOption, billing_organization
 from moorage_cli.errors import CliError, ExitCode, UsageError
 from moorage_cli.session import Session, path_part
 from moorage_cli.times import shown_time
+
+if TYPE_CHECKING:
+    from moorage_cli.api.types import BillingDocument
 
 FileOption = Annotated[
     Path | None,
@@ -36,20 +38,23 @@ def invoice(
     organization: OrganizationOption = None,
 ) -> None:
     """Show the invoice of a month, or write it as PDF."""
-    path = billing_path(session, organization)
+    organization_id = billing_organization(session, organization)
     if month is None:
-        months: list[Record] = session.client.get(f"{path}/invoices")["items"]
+        months = session.api.list_invoices(organization_id)["items"]
         if not months:
             raise CliError(
                 "There is no invoice: nothing was bought yet.", ExitCode.NOT_FOUND, code="not_found"
             )
-        month = str(months[0]["month"])
-    _show(session, f"{path}/invoices/{path_part(month)}", output)
+        month = months[0]["month"]
+    if output is not None:
+        write_document(session, f"{_path(organization_id)}/invoices/{path_part(month)}", output)
+    else:
+        show_document(session, session.api.get_invoice(organization_id, month))
 
 
 def invoices(session: Session, organization: OrganizationOption = None) -> None:
     """List the months in which something was bought."""
-    items: list[Record] = session.client.get(f"{billing_path(session, organization)}/invoices")["items"]
+    items = session.api.list_invoices(billing_organization(session, organization))["items"]
     if session.output.as_json:
         session.output.result(items)
         return
@@ -66,12 +71,16 @@ def receipt(
     organization: OrganizationOption = None,
 ) -> None:
     """Show the receipt of a payment, or write it as PDF."""
-    _show(session, f"{billing_path(session, organization)}/receipts/{path_part(payment)}", output)
+    organization_id = billing_organization(session, organization)
+    if output is not None:
+        write_document(session, f"{_path(organization_id)}/receipts/{path_part(payment)}", output)
+    else:
+        show_document(session, session.api.get_receipt(organization_id, payment))
 
 
 def receipts(session: Session, organization: OrganizationOption = None) -> None:
     """List the payments, newest first."""
-    items = list(session.client.pages(f"{billing_path(session, organization)}/receipts"))
+    items = list(session.api.list_receipts(billing_organization(session, organization)))
     if session.output.as_json:
         session.output.result(items)
         return
@@ -88,11 +97,11 @@ def receipts(session: Session, organization: OrganizationOption = None) -> None:
     session.output.table(("TIME", "NUMBER", "WHAT", "USD", "ID"), rows, "Nothing was paid yet.")
 
 
-def _show(session: Session, path: str, output: Path | None) -> None:
-    if output is not None:
-        _write(session, session.client.download(f"{path}/pdf"), output)
-        return
-    found: Record = session.client.get(path)
+def _path(organization_id: str) -> str:
+    return f"/organizations/{path_part(organization_id)}/billing"
+
+
+def show_document(session: Session, found: "BillingDocument") -> None:
     if session.output.as_json:
         session.output.result(found)
         return
@@ -108,7 +117,8 @@ def _show(session: Session, path: str, output: Path | None) -> None:
     session.output.note(f"Total: {shown_price(found['total_microusd'])} USD")
 
 
-def _write(session: Session, content: bytes, file: Path) -> None:
+def write_document(session: Session, path: str, file: Path) -> None:
+    content = session.client.download(f"{path}/pdf")
     if str(file) == "-":
         sys.stdout.buffer.write(content)
         return

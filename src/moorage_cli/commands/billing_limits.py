@@ -1,15 +1,17 @@
 """`moor billing limits`."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from moorage_cli.amounts import microusd_of, shown_price
-from moorage_cli.client import Record
 from moorage_cli.command import command
-from moorage_cli.commands.billing import OrganizationOption, billing_path
+from moorage_cli.commands.billing import OrganizationOption, billing_organization
 from moorage_cli.errors import CliError, ExitCode, UsageError
 from moorage_cli.session import Session
+
+if TYPE_CHECKING:
+    from moorage_cli.api.types import LimitChange, SpendingLimit, SpendingLimits
 
 SetOption = Annotated[
     str | None, typer.Option("--set", metavar="USD", help="What may be spent in a calendar month.")
@@ -32,14 +34,16 @@ def limits(
     """
     if amount is not None and remove:
         raise UsageError("A limit cannot be set and removed at once.")
-    path = f"{billing_path(session, organization)}/limits"
-    found: Record = session.client.get(path)
+    organization_id = billing_organization(session, organization)
+    found = session.api.get_limits(organization_id)
     if amount is not None or remove:
-        wanted = {"limit_microusd": microusd_of(amount) if amount is not None else None}
+        wanted: LimitChange = {"limit_microusd": microusd_of(amount) if amount is not None else None}
         # Only one that is named here and now: money is not limited by what happens to be the chosen project.
         project = session.options.project
-        where = path if project is None else f"{path}/{_project_id(found, project)}"
-        found = session.client.request("PUT", where, body=wanted).body
+        if project is None:
+            found = session.api.put_organization_limit(organization_id, wanted)
+        else:
+            found = session.api.put_project_limit(organization_id, _project_id(found, project), wanted)
     if session.output.as_json:
         session.output.result(found)
         return
@@ -51,13 +55,13 @@ def limits(
     )
 
 
-def _row(one: Record) -> list[str]:
+def _row(one: "SpendingLimit") -> list[str]:
     amounts = (one["limit_microusd"], one["spent_microusd"], one["held_microusd"], one["left_microusd"])
     return [one["name"], *("-" if amount is None else shown_price(amount) for amount in amounts)]
 
 
-def _project_id(found: Record, wish: str) -> str:
+def _project_id(found: "SpendingLimits", wish: str) -> str:
     named = [one["scope_id"] for one in found["projects"] if wish in (one["name"], one["scope_id"])]
     if not named:
         raise CliError(f"There is no project {wish!r}.", ExitCode.NOT_FOUND, code="not_found")
-    return str(named[0])
+    return named[0]

@@ -2,11 +2,10 @@
 
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from moorage_cli.client import Record
 from moorage_cli.command import ContainerArgument, command
 from moorage_cli.commands.containers import NoWaitOption
 from moorage_cli.commands.editing import apply_draft, body_of, given_up
@@ -15,6 +14,9 @@ from moorage_cli.commands.scaling import ShowUnlessTold
 from moorage_cli.errors import CliError, UsageError
 from moorage_cli.session import Session
 from moorage_cli.waiting import wait_until_applied, wait_until_canary_serves
+
+if TYPE_CHECKING:
+    from moorage_cli.api.types import ApplyRequest, CanaryRequest, Container, RolloutRead, Version
 
 app = typer.Typer(
     cls=ShowUnlessTold,
@@ -63,17 +65,16 @@ def update(
     if promote_after is not None and canary is None:
         raise UsageError("--promote-after goes with --canary.")
     found = session.container(container)
-    path = f"/containers/{found['id']}"
     body = body_of(session, found, changes, file)
     if body:
-        session.client.request("PUT", f"{path}/draft", body=body)
+        session.api.save_draft(found["id"], body)
     if canary is None:
         apply_draft(session, found, "rolling", no_wait)
         return
-    wanted: dict[str, object] = {"strategy": "canary", "share": canary}
+    wanted: ApplyRequest = {"strategy": "canary", "share": canary}
     if promote_after is not None:
         wanted["promote_after_s"] = promote_after * _SECONDS
-    applied: Record = session.client.post(f"{path}/draft/apply", wanted)
+    applied = session.api.apply_draft(found["id"], wanted)
     if not no_wait and applied["rollout"] is not None:
         ended = waiting(session, applied, wait_until_canary_serves, "It comes up all the same.")
         assert ended is not None, "wait_until_canary_serves gives the container back"
@@ -99,17 +100,17 @@ def share(
 ) -> None:
     """Another share of the requests for it."""
     found = session.container(container)
-    body: dict[str, object] = {"share": percent}
+    body: CanaryRequest = {"share": percent}
     if promote_after is not None:
         body["promote_after_s"] = promote_after * _SECONDS
-    _show(session, session.client.post(f"/containers/{found['id']}/canary", body))
+    _show(session, session.api.change_canary(found["id"], body))
 
 
 @command(app)
 def promote(session: Session, container: ContainerArgument, no_wait: NoWaitOption = False) -> None:
     """It takes over, without an outage."""
     found = session.container(container)
-    promoted: Record = session.client.post(f"/containers/{found['id']}/canary/promote")
+    promoted = session.api.promote_canary(found["id"])
     _end(session, promoted, "It takes over all the same.", no_wait=no_wait)
 
 
@@ -117,11 +118,11 @@ def promote(session: Session, container: ContainerArgument, no_wait: NoWaitOptio
 def abort(session: Session, container: ContainerArgument, no_wait: NoWaitOption = False) -> None:
     """It goes; the version beside it serves all requests. The draft is kept."""
     found = session.container(container)
-    aborted: Record = session.client.post(f"/containers/{found['id']}/canary/abort")
+    aborted = session.api.abort_canary(found["id"])
     _end(session, aborted, "It goes all the same.", no_wait=no_wait)
 
 
-def _end(session: Session, container: Record, meanwhile: str, *, no_wait: bool) -> None:
+def _end(session: Session, container: "Container", meanwhile: str, *, no_wait: bool) -> None:
     if no_wait:
         session.output.answer(container, f"{container['name']} is {container['state']}.")
         return
@@ -131,7 +132,7 @@ def _end(session: Session, container: Record, meanwhile: str, *, no_wait: bool) 
     report_deployment(session, ended)
 
 
-def _refuse_without(found: Record) -> None:
+def _refuse_without(found: "Container") -> None:
     if found["rollout"] is None or found["rollout"]["strategy"] != "canary":
         raise CliError(
             f"{found['name']} has no canary.",
@@ -140,7 +141,7 @@ def _refuse_without(found: Record) -> None:
         )
 
 
-def _show(session: Session, container: Record) -> None:
+def _show(session: Session, container: "Container") -> None:
     if session.output.as_json:
         session.output.result(container)
         return
@@ -149,7 +150,7 @@ def _show(session: Session, container: Record) -> None:
         session.output.line(f"{container['name']} is {container['state']}.")
         return
     both = (rollout["from_version"], rollout["version"])
-    listed = session.client.pages(f"/containers/{container['id']}/versions")
+    listed = session.api.list_versions(container["id"])
     found = {one["version"]: one for one in listed if one["version"] in both}
     rows = [_row(found[number], number == rollout["version"], rollout) for number in both if number in found]
     heads = ("VERSION", "SHARE", "ANSWERS", "ERRORS", "P50 (MS)", "P95 (MS)", "REPLICAS")
@@ -159,8 +160,9 @@ def _show(session: Session, container: Record) -> None:
     session.output.line(f"{by}ith `moor canary promote {name}`; `moor canary abort {name}` ends it.")
 
 
-def _row(one: Record, on_trial: bool, rollout: Record) -> list[str]:
-    percent = rollout["share"] if on_trial else 100 - rollout["share"]
+def _row(one: "Version", on_trial: bool, rollout: "RolloutRead") -> list[str]:
+    share = rollout["share"] or 0
+    percent = share if on_trial else 100 - share
     answers, errors = one["answers"] or 0, one["errors"] or 0
     return [
         str(one["version"]),

@@ -1,13 +1,16 @@
 """`moor capsules`: what was known about each replica that ended badly."""
 
-from typing import Annotated
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from moorage_cli.client import Record
 from moorage_cli.command import ContainerArgument, command
-from moorage_cli.session import Session, path_part
+from moorage_cli.session import Session
 from moorage_cli.times import shown_time
+
+if TYPE_CHECKING:
+    from moorage_cli.api.types import Capsule, Container
 
 SHOWN_LINES = 10
 
@@ -25,8 +28,7 @@ def capsules(
     # Its id is all that is left of a deleted container.
     by_id = container.startswith("ctr_") and len(container) == len("ctr_") + 20
     container_id = container if by_id else session.container(container)["id"]
-    path = f"/containers/{path_part(container_id)}/capsules"
-    items: list[Record] = session.client.get(path, {"limit": count})["items"]
+    items = list(islice(session.api.list_capsules(container_id, limit=count), count))
     if session.output.as_json:
         session.output.result(items)
         return
@@ -41,9 +43,9 @@ def capsules(
         session.output.line()
 
 
-def newest(session: Session, container: Record) -> str:
+def newest(session: Session, container: "Container") -> str:
     """In one line, for `moor describe`; empty where there is none."""
-    items = session.client.get(f"/containers/{container['id']}/capsules", {"limit": 1})["items"]
+    items = list(islice(session.api.list_capsules(container["id"], limit=1), 1))
     if not items:
         return ""
     capsule = items[0]
@@ -51,7 +53,7 @@ def newest(session: Session, container: Record) -> str:
     return f"{when} {capsule['reason']}: {capsule['message']} See `moor capsules {container['id']}`."
 
 
-def _pairs(capsule: Record) -> list[tuple[str, str]]:
+def _pairs(capsule: "Capsule") -> list[tuple[str, str]]:
     probes = [
         f"{run['count']} × {run['outcome']}{' ' + str(run['status']) if run['status'] else ''} ({run['by']})"
         for run in capsule["probes"]

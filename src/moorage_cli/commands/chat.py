@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,6 +17,9 @@ from moorage_cli.commands.outcome import failure
 from moorage_cli.errors import CliError
 from moorage_cli.session import Session
 from moorage_cli.terminal_text import plain_paragraphs
+
+if TYPE_CHECKING:
+    from moorage_cli.api.types import Container
 
 KEY_NAME = "moor chat"
 KEY_LIFETIME = timedelta(minutes=15)
@@ -60,7 +63,7 @@ def chat(
 
 
 @contextmanager
-def _client(session: Session, container: Record, key: str | None) -> Iterator[ChatClient]:
+def _client(session: Session, container: "Container", key: str | None) -> Iterator[ChatClient]:
     given = key or session.environment.get("MOORAGE_API_KEY")
     if given:
         client = ChatClient(container["endpoint_url"], given.strip())
@@ -85,7 +88,7 @@ def _client(session: Session, container: Record, key: str | None) -> Iterator[Ch
 
 def _revoke(session: Session, key_id: str) -> None:
     try:
-        session.client.request("DELETE", f"/api-keys/{key_id}")
+        session.api.revoke_api_key(key_id)
     except CliError as exc:
         session.output.note(f"The key {key_id} could not be revoked; it ends by itself. {exc.message}")
 
@@ -122,7 +125,7 @@ def _exchange(session: Session, client: ChatClient, body: Record, messages: list
         if output.as_json:
             output.record({"event": "text", "text": text})
         else:
-            sys.stdout.write(plain_paragraphs(text) if output.is_terminal else text)
+            sys.stdout.write(plain_paragraphs(text))
             sys.stdout.flush()
 
     reply = client.ask({**body, "messages": messages}, show)

@@ -3,21 +3,24 @@
 import shlex
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 from rich.text import Text
 
 from moorage_cli.amounts import shown_price
-from moorage_cli.client import Record
 from moorage_cli.command import ContainerArgument, command
 from moorage_cli.commands.capsules import newest
 from moorage_cli.commands.outcome import failure, report_deployment, wait_for_deployment, waiting
 from moorage_cli.errors import UsageError
 from moorage_cli.output import state_text
+from moorage_cli.progress import doing
 from moorage_cli.session import Session
 from moorage_cli.times import parse_time, shown_age, shown_time
 from moorage_cli.waiting import wait_until_gone, wait_until_stopped
+
+if TYPE_CHECKING:
+    from moorage_cli.api.types import Container, Replica, RestartRequest
 
 NoWaitOption = Annotated[bool, typer.Option("--no-wait", help="Do not wait until it is done.")]
 
@@ -30,12 +33,12 @@ def register(app: typer.Typer) -> None:
 
 def list_containers(session: Session) -> None:
     """List the project's containers."""
-    containers = list(session.client.pages(f"/projects/{session.project['id']}/containers"))
+    containers = list(session.api.list_containers(session.project["id"]))
     if session.output.as_json:
         session.output.result(containers)
         return
     now = datetime.now(UTC)
-    rows = [
+    rows: list[list[str | Text]] = [
         [
             one["name"],
             _state_and_reason(one),
@@ -84,7 +87,7 @@ def stop(session: Session, container: ContainerArgument, no_wait: NoWaitOption =
     """Stop a container; requests in flight may finish."""
     found = session.container(container)
     answer = session.client.request("POST", f"/containers/{found['id']}/stop")
-    stopped: Record = answer.body
+    stopped: Container = answer.body
     if not no_wait and stopped["state"] == "STOPPING":
         waited = waiting(session, stopped, wait_until_stopped, "It goes on stopping.")
         assert waited is not None, "wait_until_stopped gives the container back"
@@ -108,7 +111,7 @@ def delete(
     found = session.container(container)
     if not yes:
         _confirm(found["name"])
-    deleted: Record = session.client.request("DELETE", f"/containers/{found['id']}").body
+    deleted = session.api.delete_container(found["id"])
     if not no_wait:
         waiting(session, deleted, wait_until_gone, "It is being deleted all the same.")
     session.output.answer(
@@ -120,7 +123,7 @@ def delete(
 def replicas(session: Session, container: ContainerArgument) -> None:
     """List a container's replicas."""
     found = session.container(container)
-    items = list(session.client.pages(f"/containers/{found['id']}/replicas"))
+    items = list(session.api.list_replicas(found["id"]))
     if session.output.as_json:
         session.output.result(items)
         return
@@ -131,7 +134,7 @@ def replicas(session: Session, container: ContainerArgument) -> None:
             one["state"],
             str(one["slot"]),
             str(one["generation"]),
-            one["node"],
+            _machine(one),
             shown_age(parse_time(one["created_at"]), now),
             _why(one),
         ]
@@ -141,6 +144,13 @@ def replicas(session: Session, container: ContainerArgument) -> None:
     session.output.table(columns, rows, f"{found['name']} has no replicas.")
 
 
+def _machine(replica: "Replica") -> str:
+    lent = replica.get("community")
+    if not lent:
+        return replica["node"]
+    return f"{replica['node']} (community, {lent['tier']}, {lent['reliability']:.3f})"
+
+
 def events(
     session: Session,
     container: ContainerArgument,
@@ -148,7 +158,7 @@ def events(
 ) -> None:
     """Show what happened to a container, oldest first."""
     found = session.container(container)
-    pages = session.client.pages(f"/containers/{found['id']}/activity", {"limit": min(count, 200)})
+    pages = session.api.list_activity(found["id"], limit=min(count, 200))
     items = list(islice(pages, count))[::-1]
     if session.output.as_json:
         session.output.result(items)
@@ -160,7 +170,7 @@ def events(
     session.output.table(("TIME", "EVENT", "WHO", "REASON", "MESSAGE"), rows, "Nothing happened yet.")
 
 
-def shown_fix(container: Record) -> str:
+def shown_fix(container: "Container") -> str:
     fix = container["fix"]
     if not fix:
         return ""
@@ -169,11 +179,11 @@ def shown_fix(container: Record) -> str:
 
 
 def _deploy_again(
-    session: Session, reference: str, verb: str, no_wait: bool, body: Record | None = None
+    session: Session, reference: str, verb: str, no_wait: bool, body: "RestartRequest | None" = None
 ) -> None:
     found = session.container(reference)
-    answer = session.client.request("POST", f"/containers/{found['id']}/{verb}", body=body)
-    container: Record = answer.body
+    answer = session.client.request("POST", f"/containers/{found['id']}/{verb}", body=cast(Any, body))
+    container: Container = answer.body
     if not no_wait:
         report_deployment(session, wait_for_deployment(session, container))
     elif session.output.as_json:
@@ -193,35 +203,36 @@ def _confirm(name: str) -> None:
         raise UsageError(f"That is not its name: nothing was deleted. Type {name}.")
 
 
-def _state_and_reason(container: Record) -> Text:
+def _state_and_reason(container: "Container") -> Text:
     shown = _state(container)
     if container["state"] != "RUNNING" and container.get("reason"):
         shown.append(f" ({container['reason']})", style="not bold dim")
     return shown
 
 
-def _state(container: Record) -> Text:
+def _state(container: "Container") -> Text:
     shown = state_text(container["state"])
     if container.get("asleep"):
         shown.append(" (wakes)" if container["woken_at"] else " (asleep)", style="not bold dim")
     return shown
 
 
-def _saved(session: Session, container: Record) -> str:
+def _saved(session: Session, container: "Container") -> str:
     if not container.get("sleep_after_s"):
         return ""
-    savings = session.client.get(f"/containers/{container['id']}/savings")
+    savings = session.api.get_savings(container["id"])
     saved = shown_price(savings["total_microusd"])
     return f"after {container['sleep_after_s']} s without a request; {saved} USD saved in 90 days"
 
 
-def _why(replica: Record) -> str:
+def _why(replica: "Replica") -> str:
     exit_code = f"exit code {replica['exit_code']}" if replica.get("exit_code") is not None else None
     return ": ".join(part for part in (replica.get("reason"), replica.get("message") or exit_code) if part)
 
 
-def _description(container: Record) -> list[tuple[str, str | Text]]:
+def _description(container: "Container") -> list[tuple[str, str | Text]]:
     resources, health, registry = container["resources"], container["health_check"], container["registry"]
+    cache = container["cache"]
     scaling = ""
     if resources["mode"] == "autoscaling":
         scaling = (
@@ -235,12 +246,16 @@ def _description(container: Record) -> list[tuple[str, str | Text]]:
         ("since", shown_time(container["state_since"])),
         ("reason", container["reason"] or ""),
         ("message", container["message"] or ""),
+        (
+            "next replica" if container["state"] == "RUNNING" else "progress",
+            doing(container["progress"]) if container["progress"] else "",
+        ),
         ("fix", shown_fix(container)),
         ("endpoint", container["endpoint_url"]),
         ("replicas", f"{container['replicas']['ready']} ready of {container['replicas']['desired']}"),
         ("instance type", resources["instance_type"]),
         ("autoscaling", scaling),
-        ("price", f"{shown_price(container['price_per_hour_microusd'])} USD per replica and hour"),
+        ("price", f"{_shown_prices(container)} USD per replica and hour"),
         ("image", container["image"]),
         ("digest", container["image_digest"] or ""),
         ("registry", " as ".join(part for part in (registry["provider"], registry["username"]) if part)),
@@ -251,11 +266,19 @@ def _description(container: Record) -> list[tuple[str, str | Text]]:
             f"{container['api_path']}, reached at /api/v1" if container["api_path"] == "/v1" else "",
         ),
         ("health check", f"{health['path'] or 'port accepts a connection'}, within {health['timeout_s']} s"),
-        ("environment", ", ".join(container["env"])),
-        ("cache", f"{container['cache']['size_gib']} GiB on each machine" if container.get("cache") else ""),
+        ("secrets", ", ".join(container["env"])),
+        ("environment", ", ".join(f"{name}={value}" for name, value in container["plain_env"].items())),
+        ("cache", f"{cache['size_gib']} GiB on each machine" if cache else ""),
         ("infrastructure", container["infrastructure"]),
         ("category", container["category"] or ""),
         ("project", container["project_id"]),
         ("generation", str(container["generation"])),
         ("created", shown_time(container["created_at"])),
     ]
+
+
+def _shown_prices(container: "Container") -> str:
+    """A range where it takes machines of either kind; the dearer one is held."""
+    most = container["price_per_hour_microusd"]
+    least = container.get("least_price_per_hour_microusd", most)  # an older API says none
+    return shown_price(most) if least == most else f"{shown_price(least)} to {shown_price(most)}"

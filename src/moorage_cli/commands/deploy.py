@@ -1,25 +1,28 @@
 """`moor deploy`."""
 
-import shlex
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from moorage_cli.amounts import shown_price
-from moorage_cli.client import Record
 from moorage_cli.command import command
-from moorage_cli.commands.outcome import report_deployment, wait_for_deployment
+from moorage_cli.commands.deployment import (
+    create,
+    deploy_asked,
+    deploy_image,
+    finish,
+    project_to_deploy_to,
+)
+from moorage_cli.commands.outcome import any_example, chat_example
 from moorage_cli.container_file import (
     DEFAULT_INSTANCE_TYPE,
     DeployOptions,
     deploy_body,
     load_container_file,
 )
-from moorage_cli.errors import ApiError, UsageError
+from moorage_cli.errors import UsageError
+from moorage_cli.first_answer import UNKNOWN, until_it_answers
 from moorage_cli.model_deployment import ModelOptions, model_body, resolved, show_plan, with_resources
-from moorage_cli.project_choice import NoProjectError, create_project
-from moorage_cli.proposals import with_proposal
 from moorage_cli.session import Session
 
 
@@ -36,9 +39,22 @@ def deploy(
     file: Annotated[
         Path | None, typer.Option("-f", "--file", help="Settings in TOML; keys as in the API.")
     ] = None,
+    compose: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="A service of a compose file; the handbook's page From Docker says more."
+        ),
+    ] = None,
+    service: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Which of them.", show_default="the only one")
+    ] = None,
+    leave_out: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY", help="Do without this of the service's, e.g. volumes; repeatable."),
+    ] = None,
     image: Annotated[str | None, typer.Option(help="The image, e.g. ghcr.io/acme/chat:1.2.")] = None,
     name: Annotated[
-        str | None, typer.Option(help="The container's name.", show_default="the image's")
+        str | None, typer.Option(help="The container's name.", show_default="the image's or the model's")
     ] = None,
     provider: Annotated[
         str | None, typer.Option(help="The registry's provider.", show_default="by image")
@@ -46,7 +62,11 @@ def deploy(
     username: Annotated[str | None, typer.Option(help="For a private registry.")] = None,
     password_file: Annotated[Path | None, typer.Option(help="File with its password; - is stdin.")] = None,
     instance_type: Annotated[
-        str | None, typer.Option(help="See `moor instance-types`.", show_default=DEFAULT_INSTANCE_TYPE)
+        str | None,
+        typer.Option(
+            help="See `moor instance-types`.",
+            show_default=f"{DEFAULT_INSTANCE_TYPE}; for a model the cheapest that it fits on",
+        ),
     ] = None,
     min_replicas: Annotated[
         int | None, typer.Option("--min", help="Least replicas; turns autoscaling on.")
@@ -90,6 +110,13 @@ def deploy(
             show_default="operator",
         ),
     ] = None,
+    accept_exposure: Annotated[
+        bool,
+        typer.Option(
+            "--accept-exposure",
+            help="With community or any: the machine's owner can read memory, prompts, weights and environment, and may.",
+        ),
+    ] = False,
     as_proposed: Annotated[
         bool,
         typer.Option("--as-proposed", help="Take what is known of its image: API path, port, health path."),
@@ -100,14 +127,20 @@ def deploy(
     ] = None,
     env_file: Annotated[Path | None, typer.Option(help="Lines of KEY=VALUE.")] = None,
     template: Annotated[
-        str | None, typer.Option(help="Serves the model; see `moor templates`.", show_default="by model")
+        str | None,
+        typer.Option(help="The server for the model; see `moor templates`.", show_default="by model"),
     ] = None,
     context_tokens: Annotated[
         int | None,
-        typer.Option("--context", help="Tokens that a request may have.", show_default="16384, or the most"),
+        typer.Option(
+            "--context",
+            help="The longest request in tokens, prompt and answer.",
+            show_default="16384, or the most",
+        ),
     ] = None,
     requests: Annotated[
-        int | None, typer.Option(help="Requests at once with that context.", show_default="by template")
+        int | None,
+        typer.Option(help="How many such requests a replica holds at once.", show_default="by template"),
     ] = None,
     gguf: Annotated[
         str | None, typer.Option(metavar="FILE|QUANTISATION", help="Which GGUF file, e.g. Q4_K_M.")
@@ -120,7 +153,7 @@ def deploy(
     ] = False,
     no_wait: Annotated[bool, typer.Option("--no-wait", help="Do not wait until it runs.")] = False,
 ) -> None:
-    """Deploy a container from a model's id, an image or a settings file, and wait until its endpoint answers."""
+    """Deploy a container from a model's id, an image, a settings file or a compose service, and wait until its endpoint answers."""
     options = DeployOptions(
         name=name,
         image=image,
@@ -138,73 +171,43 @@ def deploy(
         sleep_after_s=sleep_after,
         cache_gib=cache,
         infrastructure=infrastructure,
+        accept_exposure=accept_exposure,
         as_proposed=as_proposed,
         environment=tuple(env or ()),
         environment_file=env_file,
     )
+    if sum(one is not None for one in (model, file, compose)) > 1:
+        raise UsageError("Deploy a model, a settings file or a compose service: one of them, not several.")
+    if compose is None and (service is not None or leave_out):
+        raise UsageError("--service and --leave-out are for a compose file: moor deploy --compose FILE.")
     of_model = (template, context_tokens, requests, gguf, hub_token_file)
     if model is not None:
-        if file is not None:
-            raise UsageError("Deploy a model or a settings file, not both.")
         wanted = ModelOptions(model, *of_model)
         body = model_body(wanted, options, session.environment)
-        project = session.project if dry_run else _project(session)
+        project = session.project if dry_run else project_to_deploy_to(session)
         found = resolved(session, project, body)
         if dry_run:
-            show_plan(session, found)
+            show_plan(session, found, until_it_answers(session, project, found, instance_type))
             return
         session.output.note(found["message"])
+        first_answer = until_it_answers(session, project, found, instance_type)
+        if first_answer not in ("", UNKNOWN):
+            session.output.note(f"Until the first answer: {first_answer}.")
         body = with_resources(body, options, found)
-        container = _create(session, f"/projects/{project['id']}/models/deploy", body)
+        container = create(session, f"/projects/{project['id']}/models/deploy", body)
     else:
         if dry_run or any(one is not None for one in of_model):
             raise UsageError(
                 "--template, --context, --requests, --gguf, --hub-token-file and --dry-run are for a model: moor deploy hf:ORG/NAME."
             )
+        if compose is not None:
+            # Its parser is read in only where there is a file to parse.
+            from moorage_cli.compose.file import asked_of
+
+            asked = asked_of(compose, service, tuple(leave_out or ()), options, session.environment)
+            finish(session, deploy_asked(session, asked, options), any_example, wait=not no_wait)
+            return
         from_file = load_container_file(file, session.environment) if file is not None else {}
         body = deploy_body(from_file, options, session.environment)
-        project = _project(session)
-        body = with_proposal(session, project, body, as_proposed=options.as_proposed)
-        container = _create(session, f"/projects/{project['id']}/containers", body)
-    _announce(session, container)
-    if no_wait:
-        if session.output.as_json:
-            session.output.result(container)
-        else:
-            name, state = container["name"], container["state"]
-            session.output.line(f"{name} is {state}. Follow it with `moor describe {shlex.quote(name)}`.")
-        return
-    report_deployment(session, wait_for_deployment(session, container))
-
-
-def _create(session: Session, path: str, body: Record) -> Record:
-    try:
-        created: Record = session.client.post(path, body)
-    except ApiError as exc:
-        if exc.code == "name_taken":
-            name = body.get("name") or body["model"].rpartition("/")[2].partition("@")[0]
-            exc.hint = f"Choose another with --name, or remove it with `moor delete {shlex.quote(name)}`."
-        raise
-    return created
-
-
-def _project(session: Session) -> Record:
-    try:
-        return session.project
-    except NoProjectError:
-        # `--project NAME` of one that does not exist is a mistake; no project at all is a beginning.
-        project = create_project(session.client, "default", session.organization)
-        session.output.note(
-            f"You had no project: created {project['name']!r} in the organization {project['organization_name']}."
-        )
-        return project
-
-
-def _announce(session: Session, container: Record) -> None:
-    resources, price = container["resources"], container["price_per_hour_microusd"]
-    most = resources.get("max_replicas", 1)
-    replicas = f" × up to {most} replicas" if most > 1 else ""
-    session.output.note(
-        f"Deploying {container['name']} ({container['id']}): {container['image']} on "
-        f"{resources['instance_type']}, {shown_price(price)} USD per hour{replicas}."
-    )
+        container = deploy_image(session, project_to_deploy_to(session), body, options)
+    finish(session, container, chat_example, wait=not no_wait)

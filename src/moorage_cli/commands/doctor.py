@@ -6,13 +6,16 @@ server's `moor` brings it (`look_at_host`).
 
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import typer
 
-from moorage_cli.client import Record
 from moorage_cli.command import ContainerArgument, command
 from moorage_cli.errors import CliError
 from moorage_cli.session import Session
+
+if TYPE_CHECKING:
+    from moorage_cli.api.types import AttemptFinding, Diagnosis
 
 HOST = "host"
 look_at_host: Callable[[Session], None] | None = None
@@ -40,8 +43,7 @@ def doctor(session: Session, container: ContainerArgument) -> None:
         look_at_host(session)
         return
     found = session.container(container)
-    path = f"/containers/{found['id']}/doctor"
-    diagnosis: Record = session.client.post(path)
+    diagnosis = session.api.diagnose_container(found["id"])
     session.output.note(f"Looking from inside {found['name']} …")
     deadline_s = time.monotonic() + _LONGEST_S
     while diagnosis["state"] == "asked":
@@ -51,26 +53,27 @@ def doctor(session: Session, container: ContainerArgument) -> None:
                 code="doctor_timeout",
             )
         time.sleep(_PAUSE_S)
-        diagnosis = session.client.get(path)
+        diagnosis = session.api.get_diagnosis(found["id"])
     if diagnosis["state"] == "failed":
-        raise CliError(diagnosis["message"], code="doctor_failed")
+        raise CliError(diagnosis["message"] or "It could not be looked at.", code="doctor_failed")
     if session.output.as_json:
         session.output.result(diagnosis)
         return
     session.output.pairs(_findings(diagnosis))
     session.output.line()
-    session.output.line(diagnosis["message"])
+    session.output.line(diagnosis["message"] or "")
 
 
-def _findings(diagnosis: Record) -> list[tuple[str, str]]:
+def _findings(diagnosis: "Diagnosis") -> list[tuple[str, str]]:
     findings = diagnosis["findings"]
+    assert findings is not None, "it is done"
     upstream = ", ".join(findings["upstream_resolvers"])
     listening = ", ".join(f"{one['address']}:{one['port']}" for one in findings["listening"])
     return [
         ("from", f"{diagnosis['replica_id']} on {diagnosis['node']}"),
         ("resolver", ", ".join(findings["resolvers"]) + (f", which asks {upstream}" if upstream else "")),
         *(
-            (f"name {one['name']}", ", ".join(one["addresses"]) or one["failure"])
+            (f"name {one['name']}", ", ".join(one["addresses"]) or one["failure"] or "")
             for one in findings["names"]
         ),
         *(("outbound", _attempt(one)) for one in findings["outbound"]),
@@ -80,5 +83,5 @@ def _findings(diagnosis: Record) -> list[tuple[str, str]]:
     ]
 
 
-def _attempt(attempt: Record) -> str:
+def _attempt(attempt: "AttemptFinding") -> str:
     return f"{attempt['address']}:{attempt['port']}  {_OUTCOMES[attempt['outcome']]}"

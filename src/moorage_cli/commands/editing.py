@@ -2,12 +2,11 @@
 
 import shlex
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from moorage_cli.amounts import shown_price
-from moorage_cli.client import Record
 from moorage_cli.command import ContainerArgument, command
 from moorage_cli.commands.containers import NoWaitOption
 from moorage_cli.commands.outcome import report_deployment, wait_for_deployment, waiting
@@ -16,6 +15,16 @@ from moorage_cli.errors import CliError, UsageError
 from moorage_cli.session import Session
 from moorage_cli.settings_changes import changes_of
 from moorage_cli.waiting import wait_until_applied
+
+if TYPE_CHECKING:
+    from moorage_cli.api.types import (
+        ApplyRequest,
+        Container,
+        ContainerPatch,
+        Draft,
+        RollingNeeds,
+        SettingsPatch,
+    )
 
 
 def register(app: typer.Typer) -> None:
@@ -53,23 +62,18 @@ def edit(
     A draft that is applied and does not become healthy is given up: the settings from before come back.
     """
     found = session.container(container)
-    path = f"/containers/{found['id']}"
     body = body_of(session, found, changes, file)
     if discard:
         if body or apply:
             raise UsageError("--discard goes with nothing else.")
-        session.client.request("DELETE", f"{path}/draft")
+        session.api.discard_draft(found["id"])
         session.output.note(f"The draft of {found['name']} is gone.")
         return
     if body and found["state"] in ("STOPPED", "FAILED"):
-        found = session.client.request("PATCH", path, body=body).body
+        found = session.api.edit_container(found["id"], cast("ContainerPatch", body))
         _after_edit(session, found, start=apply, no_wait=no_wait)
         return
-    draft = (
-        session.client.request("PUT", f"{path}/draft", body=body).body
-        if body
-        else session.client.get(f"{path}/draft")
-    )
+    draft = session.api.save_draft(found["id"], body) if body else session.api.get_draft(found["id"])
     if not apply:
         _show_draft(session, found, draft)
         return
@@ -92,22 +96,25 @@ def fix(session: Session, container: ContainerArgument, no_wait: NoWaitOption = 
             hint="See `moor describe`, then change its settings with `moor edit`.",
         )
     # With what was read just now, so that nothing else is accepted than what is shown here.
-    started: Record = session.client.post(f"/containers/{found['id']}/fix", offered)
+    started = session.api.apply_fix(found["id"], offered)
     session.output.note(
         f"Changed {offered['field']} from {offered['from']} to {offered['to']}; starting {found['name']}."
     )
     _started(session, started, no_wait)
 
 
-def body_of(session: Session, found: Record, changes: list[str] | None, file: Path | None) -> dict[str, Any]:
+def body_of(
+    session: Session, found: "Container", changes: list[str] | None, file: Path | None
+) -> "SettingsPatch":
     body = load_container_file(file, session.environment) if file is not None else {}
     body.pop("name", None)
-    return {**body, **changes_of(changes or [], found, session.environment)}
+    # The API says what is wrong with a file's settings better than a type could.
+    return cast("SettingsPatch", {**body, **changes_of(changes or [], found, session.environment)})
 
 
-def _after_edit(session: Session, edited: Record, *, start: bool, no_wait: bool) -> None:
+def _after_edit(session: Session, edited: "Container", *, start: bool, no_wait: bool) -> None:
     if start:
-        _started(session, session.client.post(f"/containers/{edited['id']}/start"), no_wait)
+        _started(session, session.api.start_container(edited["id"]), no_wait)
     elif session.output.as_json:
         session.output.result(edited)
     else:
@@ -115,9 +122,9 @@ def _after_edit(session: Session, edited: Record, *, start: bool, no_wait: bool)
         session.output.line(f"Changed. Start it with `moor start {name}`.")
 
 
-def apply_draft(session: Session, found: Record, strategy: str, no_wait: bool) -> None:
-    body = {"strategy": strategy}
-    applied: Record = session.client.post(f"/containers/{found['id']}/draft/apply", body)
+def apply_draft(session: Session, found: "Container", strategy: str, no_wait: bool) -> None:
+    # The API knows which strategies there are, and says so.
+    applied = session.api.apply_draft(found["id"], cast("ApplyRequest", {"strategy": strategy}))
     if no_wait:
         _show_state(session, applied)
         return
@@ -130,7 +137,7 @@ def apply_draft(session: Session, found: Record, strategy: str, no_wait: bool) -
     report_deployment(session, ended)
 
 
-def given_up(session: Session, ended: Record, *, but: str | None = None) -> None:
+def given_up(session: Session, ended: "Container", *, but: str | None = None) -> None:
     """Says so if the new settings were, for another reason than this."""
     failure = ended["draft"] and ended["draft"]["failure"]
     if failure and failure["reason"] != but:
@@ -140,22 +147,22 @@ def given_up(session: Session, ended: Record, *, but: str | None = None) -> None
             f"The new settings failed ({failure['reason']}), so {ended['name']} runs with those from before. "
             f"{failure['message']}",
             code=failure["reason"],
-            hint="The draft is kept: mend it with `moor edit --set`, or throw it away with --discard.",
+            hint="The draft is kept: fix it with `moor edit --set`, or throw it away with --discard.",
         )
 
 
-def _started(session: Session, started: Record, no_wait: bool) -> None:
+def _started(session: Session, started: "Container", no_wait: bool) -> None:
     if no_wait:
         _show_state(session, started)
     else:
         report_deployment(session, wait_for_deployment(session, started))
 
 
-def _show_state(session: Session, container: Record) -> None:
+def _show_state(session: Session, container: "Container") -> None:
     session.output.answer(container, f"{container['name']} is {container['state']}.")
 
 
-def _show_draft(session: Session, found: Record, draft: Record) -> None:
+def _show_draft(session: Session, found: "Container", draft: "Draft") -> None:
     if session.output.as_json:
         session.output.result(draft)
         return
@@ -173,7 +180,7 @@ def _show_draft(session: Session, found: Record, draft: Record) -> None:
         )
 
 
-def _show_changes(session: Session, draft: Record) -> None:
+def _show_changes(session: Session, draft: "Draft") -> None:
     rows = [[one["field"], _value(one["from"]), _value(one["to"])] for one in draft["changes"]]
     session.output.table(("SETTING", "FROM", "TO"), rows, "There is no draft: nothing would change.")
     cost = draft["least_cost_per_hour_microusd"]
@@ -183,7 +190,7 @@ def _show_changes(session: Session, draft: Record) -> None:
         session.output.line(f"USD per hour, at least: {changed}")
 
 
-def _needs(rolling: Record) -> str:
+def _needs(rolling: "RollingNeeds") -> str:
     cost = rolling["cost_microusd"]
     paid = f"costs USD {shown_price(cost)} for its first hours" if cost else "costs nothing more"
     room = "there is room" if rolling["room_for"] >= rolling["beside_at_least"] else "there is no room now"

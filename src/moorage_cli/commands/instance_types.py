@@ -13,7 +13,7 @@ def register(app: typer.Typer) -> None:
 
 def list_instance_types(session: Session) -> None:
     """List what a replica can run on, with prices and what is free now."""
-    items = list(session.client.pages("/instance-types"))
+    items = list(session.api.get_instance_types())
     if session.output.as_json:
         session.output.result(items)
         return

@@ -2,15 +2,19 @@
 
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from moorage_cli.client import ApiClient, Record
+from moorage_cli.api.calls import Api
+from moorage_cli.client import ApiClient
 from moorage_cli.command import command
 from moorage_cli.errors import CliError, ExitCode, UsageError
-from moorage_cli.session import Session, path_part
+from moorage_cli.session import Session
 from moorage_cli.times import shown_time, time_after
+
+if TYPE_CHECKING:
+    from moorage_cli.api.types import ApiKey, ApiKeyCreate, ApiKeyCreated
 
 app = typer.Typer(help="API keys of a project.", no_args_is_help=True)
 
@@ -52,7 +56,7 @@ def create(
 @command(app, "list")
 def list_them(session: Session) -> None:
     """List the project's API keys."""
-    keys = list(session.client.pages(f"/projects/{session.project['id']}/api-keys"))
+    keys = list(session.api.list_api_keys(session.project["id"]))
     if session.output.as_json:
         session.output.result(keys)
         return
@@ -76,7 +80,7 @@ def list_them(session: Session) -> None:
 @command(app, "show")
 def show(session: Session, key: KeyArgument) -> None:
     """Show an API key: its limit, its last use, and why it is refused if it is."""
-    one: Record = session.client.get(f"/api-keys/{path_part(_key_id(session, key))}")
+    one = session.api.get_api_key(_key_id(session, key))
     if session.output.as_json:
         session.output.result(one)
         return
@@ -98,8 +102,7 @@ def limit(
 ) -> None:
     """Give an API key a limit of its own, or take it away."""
     number = None if requests_per_minute == "none" else _whole_number(requests_per_minute)
-    path = f"/api-keys/{path_part(_key_id(session, key))}"
-    changed = session.client.request("PATCH", path, body={"requests_per_minute": number}).body
+    changed = session.api.change_api_key(_key_id(session, key), {"requests_per_minute": number})
     session.output.answer(changed, f"{changed['name']} ({changed['id']}): {_limit(changed)}.")
 
 
@@ -114,8 +117,7 @@ def rotate(
     """Replace an API key by a new one. The new key alone goes to stdout."""
     now = datetime.now(UTC)
     overlap_s = int((time_after(overlap, now, "--overlap") - now).total_seconds())
-    path = f"/api-keys/{path_part(_key_id(session, key))}/rotate"
-    created: Record = session.client.post(path, {"overlap_s": overlap_s})
+    created = session.api.rotate_api_key(_key_id(session, key), {"overlap_s": overlap_s})
     if session.output.as_json:
         session.output.result(created)
         return
@@ -140,7 +142,7 @@ def enable(session: Session, key: KeyArgument) -> None:
 def revoke(session: Session, key: KeyArgument) -> None:
     """Revoke an API key: refused everywhere within seconds, and for good."""
     key_id = _key_id(session, key)
-    session.client.request("DELETE", f"/api-keys/{path_part(key_id)}")
+    session.api.revoke_api_key(key_id)
     session.output.answer({"id": key_id, "revoked": True}, f"Revoked {key_id}.")
 
 
@@ -148,23 +150,21 @@ def create_key(
     client: ApiClient,
     project_id: str,
     name: str,
-    scope: str,
+    scope: Literal["inference", "manage"],
     expires_at: datetime | None,
     *,
     requests_per_minute: int | None = None,
-) -> Record:
-    body: Record = {"name": name, "scope": scope}
+) -> "ApiKeyCreated":
+    body: ApiKeyCreate = {"name": name, "scope": scope}
     if requests_per_minute is not None:
         body["requests_per_minute"] = requests_per_minute
     if expires_at is not None:
         body["expires_at"] = expires_at.isoformat()
-    created: Record = client.post(f"/projects/{project_id}/api-keys", body)
-    return created
+    return Api(client).create_api_key(project_id, body)
 
 
 def _set_disabled(session: Session, key: str, disabled: bool) -> None:
-    path = f"/api-keys/{path_part(_key_id(session, key))}"
-    changed = session.client.request("PATCH", path, body={"disabled": disabled}).body
+    changed = session.api.change_api_key(_key_id(session, key), {"disabled": disabled})
     session.output.answer(changed, f"{'Disabled' if disabled else 'Enabled'} {changed['id']}.")
 
 
@@ -174,23 +174,23 @@ def _whole_number(text: str) -> int:
     return int(text)
 
 
-def _limit(key: Record) -> str:
+def _limit(key: "ApiKey") -> str:
     per_minute = key["requests_per_minute"]
     return f"{per_minute}/min" if per_minute is not None else "none"
 
 
-def _last_use(key: Record) -> str:
+def _last_use(key: "ApiKey") -> str:
     if key["last_used_at"] is None:
         return "never"
     return f"{shown_time(key['last_used_at'])} from {key['last_used_from']}"
 
 
 def _key_id(session: Session, key: str) -> str:
-    return key if key.startswith("key_") else str(_find(session, key)["id"])
+    return key if key.startswith("key_") else _find(session, key)["id"]
 
 
-def _find(session: Session, name: str) -> Record:
-    keys = session.client.pages(f"/projects/{session.project['id']}/api-keys")
+def _find(session: Session, name: str) -> "ApiKey":
+    keys = session.api.list_api_keys(session.project["id"])
     found = [one for one in keys if one["name"] == name and one["status"] in ("active", "disabled")]
     if len(found) > 1:
         ids = ", ".join(one["id"] for one in found)

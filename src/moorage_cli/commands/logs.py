@@ -7,17 +7,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated, TextIO, cast
 
 import typer
 
+from moorage_cli import completion
 from moorage_cli.client import ApiClient, Record
 from moorage_cli.command import command
 from moorage_cli.errors import ApiError, CliError, UnreachableError, UsageError
 from moorage_cli.output import Output
 from moorage_cli.session import Session
-from moorage_cli.terminal_text import safe_line
+from moorage_cli.terminal_text import safe_line, uncoloured
 from moorage_cli.times import shown_log_time, time_before
+
+if TYPE_CHECKING:
+    from moorage_cli.api.types import LogLine
 
 DEFAULT_LINES = 200
 MAX_LINES = 10_000
@@ -56,7 +60,11 @@ def logs(
     session: Session,
     container: Annotated[
         str | None,
-        typer.Argument(metavar="CONTAINER", help="A container's name or id; without it, all of the project."),
+        typer.Argument(
+            metavar="CONTAINER",
+            help="A container's name or id; without it, all of the project.",
+            autocompletion=completion.containers,
+        ),
     ] = None,
     follow: Annotated[
         bool, typer.Option("-f", "--follow", help="Go on with new lines as they come.")
@@ -114,19 +122,19 @@ class LineWriter:
         self._file = file
         self._names = names
 
-    def __call__(self, line: Record) -> None:
+    def __call__(self, line: "LogLine") -> None:
         if self._output.as_json:
             self._output.record(line)
-        elif self._output.is_terminal:
+        elif self._output.is_terminal and not self._output.is_plain:
             self._file.write(f"\x1b[2m{self._prefix(line)}\x1b[0m {_marked(line)}\n")
             self._file.flush()
         else:
-            self._file.write(f"{self._prefix(line)} {line['text']}\n")
+            self._file.write(f"{self._prefix(line)} {uncoloured(str(line['text']))}\n")
             self._file.flush()
 
-    def _prefix(self, line: Record) -> str:
+    def _prefix(self, line: "LogLine") -> str:
         # The end of a replica's id tells it from its neighbours. What it did not print says so here, where it cannot.
-        ours = "moorage:" if line["stream"] == Stream.MOORAGE else ""
+        ours = "moorage:" if line["stream"] == Stream.MOORAGE.value else ""
         prefix = f"{shown_log_time(line['time'])} {ours}{str(line['instance_id'])[-6:]}"
         return prefix if self._names is None else f"{prefix} {self._names.of(str(line['container_id']))}"
 
@@ -140,8 +148,8 @@ class ContainerNames:
 
     def of(self, container_id: str) -> str:
         if container_id not in self._names:
-            path = f"/projects/{self._session.project['id']}/containers"
-            self._names.update({str(one["id"]): str(one["name"]) for one in self._session.client.pages(path)})
+            found = self._session.api.list_containers(self._session.project["id"])
+            self._names.update({one["id"]: one["name"] for one in found})
         return self._names.setdefault(container_id, container_id)
 
 
@@ -151,22 +159,22 @@ def _replica_id(session: Session, container_id: str | None, reference: str) -> s
         return reference
     if container_id is None:
         raise UsageError("--replica needs the container, or the replica's whole id.")
-    replicas = session.client.pages(f"/containers/{container_id}/replicas")
-    found = [str(one["id"]) for one in replicas if str(one["id"]).endswith(reference)]
+    replicas = session.api.list_replicas(container_id)
+    found = [one["id"] for one in replicas if one["id"].endswith(reference)]
     if len(found) != 1:
         which = "Several replicas'" if found else "No replica's"
         raise UsageError(f"{which} id ends with {reference!r}.", hint="`moor replicas` shows the whole ids.")
     return found[0]
 
 
-def _marked(line: Record) -> str:
+def _marked(line: "LogLine") -> str:
     text = safe_line(str(line["text"]))
-    return f"\x1b[31m!\x1b[0m {text}" if line["stream"] == Stream.STDERR else f"  {text}"
+    return f"\x1b[31m!\x1b[0m {text}" if line["stream"] == Stream.STDERR.value else f"  {text}"
 
 
-def _history(session: Session, wanted: Wanted) -> list[Record]:
+def _history(session: Session, wanted: Wanted) -> "list[LogLine]":
     """The newest lines of the range, oldest first."""
-    lines: list[Record] = []
+    lines: list[LogLine] = []
     asked = {**wanted.filters(), "from": wanted.from_time, "to": wanted.to_time}
     while len(lines) < wanted.lines:
         asked["limit"] = min(PAGE_LINES, wanted.lines - len(lines))
@@ -182,7 +190,9 @@ def _history(session: Session, wanted: Wanted) -> list[Record]:
     return lines
 
 
-def _follow(session: Session, wanted: Wanted, shown: list[Record], *, with_history: bool) -> Iterator[Record]:
+def _follow(
+    session: Session, wanted: Wanted, shown: "list[LogLine]", *, with_history: bool
+) -> "Iterator[LogLine]":
     """New lines, across the ends and breaks of connections. What `shown` holds is not given again."""
     seen = {_key(line) for line in shown}
     # Lines may arrive between reading the history and the stream: the tail covers them, `seen` the rest.
@@ -214,17 +224,17 @@ def _follow(session: Session, wanted: Wanted, shown: list[Record], *, with_histo
 
 def _connection(
     client: ApiClient, wanted: Wanted, params: Record, last_event_id: str | None
-) -> Iterator[tuple[str | None, Record]]:
+) -> "Iterator[tuple[str | None, LogLine]]":
     with client.events(f"{wanted.path}/stream", params, last_event_id) as events:
         for event in events:
             line = json.loads(event.data)
             if isinstance(line, dict) and "text" in line:
-                yield event.id, line
+                yield event.id, cast("LogLine", line)
 
 
-def _key(line: Record) -> tuple[str, int]:
+def _key(line: "LogLine") -> tuple[str, int]:
     return line["instance_id"], line["sequence"]
 
 
-def _is_before(line: Record, time_text: str) -> bool:
+def _is_before(line: "LogLine", time_text: str) -> bool:
     return datetime.fromisoformat(line["time"]) < datetime.fromisoformat(time_text)

@@ -1,17 +1,24 @@
-"""`moor machines add`, `command`, `list`, `show`, `pause`, `resume`, `drain` and `remove`, for the operator."""
+"""`moor machines`: for the operator all of them, for an organization those that it lends."""
 
-from typing import Annotated
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from moorage_cli.amounts import shown_bytes
-from moorage_cli.client import Record
 from moorage_cli.command import command
 from moorage_cli.errors import CliError
-from moorage_cli.session import Session, path_part
-from moorage_cli.times import shown_time
+from moorage_cli.session import Session
+from moorage_cli.times import shown_time, time_after
 
-app = typer.Typer(help="Machines that run containers, for the operator.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from moorage_cli.api.types import MachineAdded, MachineRead
+
+app = typer.Typer(
+    help="Machines that run containers: all of them for the operator, for an organization those that it lends.",
+    no_args_is_help=True,
+)
 
 MachineArgument = Annotated[str, typer.Argument(metavar="MACHINE", help="A machine's name or id.")]
 
@@ -20,20 +27,27 @@ MachineArgument = Annotated[str, typer.Argument(metavar="MACHINE", help="A machi
 def add(
     session: Session,
     name: Annotated[str | None, typer.Option(help="What to call it; its host name by default.")] = None,
+    community: Annotated[
+        bool, typer.Option("--community", help="Lend it, as a machine of your organization's.")
+    ] = False,
 ) -> None:
     """Print the command that makes a machine part of this installation, to be run there within 30 minutes."""
-    _print_command(
-        session, session.client.post("/operator/machines", {"infrastructure": "operator", "name": name})
-    )
+    if community:
+        added = session.api.lend_machine(
+            session.organization["id"], {"infrastructure": "community", "name": name}
+        )
+    else:
+        added = session.api.add_machine({"infrastructure": "operator", "name": name})
+    _print_command(session, added)
 
 
 @command(app, "command")
 def new_command(session: Session, machine: MachineArgument) -> None:
     """Print another command for a machine that has not joined. The one before works no longer."""
-    _print_command(session, session.client.post(f"/machines/{path_part(_id_of(session, machine))}/command"))
+    _print_command(session, session.api.renew_join_command(_id_of(session, machine)))
 
 
-def _print_command(session: Session, added: Record) -> None:
+def _print_command(session: Session, added: "MachineAdded") -> None:
     if session.output.as_json:
         session.output.result(added)
         return
@@ -44,7 +58,7 @@ def _print_command(session: Session, added: Record) -> None:
 @command(app, "list")
 def list_machines(session: Session) -> None:
     """List the machines that joined, or may."""
-    found = list(session.client.pages("/operator/machines"))
+    found = list(_machines(session))
     if session.output.as_json:
         session.output.result(found)
         return
@@ -54,20 +68,21 @@ def list_machines(session: Session) -> None:
             one["id"],
             one["state"],
             shown_time(one["state_since"]),
+            one["tier"] or "-",
             str(one["replicas"]),
             ", ".join(one["gpus"]) or "-",
             one["address"] or "-",
         ]
         for one in found
     ]
-    columns = ("NAME", "ID", "STATE", "SINCE", "REPLICAS", "GPUS", "ADDRESS")
+    columns = ("NAME", "ID", "STATE", "SINCE", "TIER", "REPLICAS", "GPUS", "ADDRESS")
     session.output.table(columns, rows, "No machine was added. Add one with `moor machines add`.")
 
 
 @command(app, "show")
 def show(session: Session, machine: MachineArgument) -> None:
     """Show one machine."""
-    one = session.client.get(f"/machines/{path_part(_id_of(session, machine))}")
+    one = session.api.read_machine(_id_of(session, machine))
     if session.output.as_json:
         session.output.result(one)
         return
@@ -78,7 +93,10 @@ def show(session: Session, machine: MachineArgument) -> None:
             ("Id", one["id"]),
             ("State", f"{one['state']} since {shown_time(one['state_since'])}"),
             ("", one["message"] or ""),
-            *([("Command", _command_words(one))] if one["joins_until"] else []),
+            *([("Command", _command_words(one, one["joins_until"]))] if one["joins_until"] else []),
+            *([("Paused until", shown_time(one["paused_until"]))] if one["paused_until"] else []),
+            *([("Reliability", f"{one['reliability']:.3f}, {one['tier']}")] if one["tier"] else []),
+            *([("Proven", _proof_words(one))] if one["tier"] else []),
             ("Last answer", shown_time(one["seen_at"]) if one["seen_at"] else "never"),
             ("Replicas", str(one["replicas"])),
             ("Address", one["address"] or "-"),
@@ -93,21 +111,64 @@ def show(session: Session, machine: MachineArgument) -> None:
 
 
 @command(app, "pause")
-def pause(session: Session, machine: MachineArgument) -> None:
+def pause(
+    session: Session,
+    machine: MachineArgument,
+    until: Annotated[
+        str | None, typer.Option(help="When it is used again by itself: a time, or e.g. 8h from now.")
+    ] = None,
+) -> None:
     """Start nothing new there; what runs stays."""
-    _say(session, machine, "pause")
+    machine_id = _id_of(session, machine)
+    if until is None:
+        _say(session, session.api.pause_machine(machine_id))
+        return
+    ends_at = time_after(until, datetime.now(UTC), "--until")
+    _say(session, session.api.pause_machine(machine_id, {"until": ends_at.isoformat()}))
 
 
 @command(app, "resume")
 def resume(session: Session, machine: MachineArgument) -> None:
     """Use a machine again that was paused or drained."""
-    _say(session, machine, "resume")
+    _say(session, session.api.resume_machine(_id_of(session, machine)))
 
 
 @command(app, "drain")
 def drain(session: Session, machine: MachineArgument) -> None:
     """Move what runs there to other machines, and start nothing new."""
-    _say(session, machine, "drain")
+    _say(session, session.api.drain_machine(_id_of(session, machine)))
+
+
+@command(app, "reclaim")
+def reclaim(session: Session, machine: MachineArgument) -> None:
+    """Have a machine that you lend to yourself: within 30 seconds nothing of others runs there."""
+    _say(session, session.api.reclaim_machine(_id_of(session, machine)))
+
+
+@command(app, "ban")
+def ban(
+    session: Session,
+    machine: MachineArgument,
+    reason: Annotated[str | None, typer.Option(help="Its owner reads it.")] = None,
+) -> None:
+    """Speak to a machine no more, for the operator: what runs there is replaced."""
+    _say(session, session.api.ban_machine(_id_of(session, machine), {"reason": reason}))
+
+
+@command(app, "unban")
+def unban(session: Session, machine: MachineArgument) -> None:
+    """Let a banned machine come back; it proves again what it has."""
+    _say(session, session.api.unban_machine(_id_of(session, machine)))
+
+
+@command(app, "leave")
+def leave(
+    session: Session,
+    machine: MachineArgument,
+    force: Annotated[bool, typer.Option("--force", help="Although replicas run there.")] = False,
+) -> None:
+    """Lend a machine no more, for good: the same as `remove`. Run `moor-node leave` on the machine itself."""
+    _remove(session, machine, force)
 
 
 @command(app, "remove")
@@ -117,30 +178,47 @@ def remove(
     force: Annotated[bool, typer.Option("--force", help="Although replicas run there.")] = False,
 ) -> None:
     """Remove a machine for good. Drain it first."""
+    _remove(session, machine, force)
+
+
+def _remove(session: Session, machine: str, force: bool) -> None:
     machine_id = _id_of(session, machine)
-    params = {"force": "true"} if force else None
-    session.client.request("DELETE", f"/machines/{path_part(machine_id)}", params=params)
+    session.api.remove_machine(machine_id, force=force or None)
     session.output.answer({"id": machine_id, "removed": True}, f"{machine} is removed.")
 
 
-def _command_words(machine: Record) -> str:
+def _command_words(machine: "MachineRead", joins_until: str) -> str:
     another = f"`moor machines command {machine['name'] or machine['id']}` prints another"
-    return f"runs out {shown_time(machine['joins_until'])}; {another}"
+    return f"runs out {shown_time(joins_until)}; {another}"
 
 
-def _say(session: Session, machine: str, verb: str) -> None:
-    said: Record = session.client.post(f"/machines/{path_part(_id_of(session, machine))}/{verb}")
+def _proof_words(machine: "MachineRead") -> str:
+    last = shown_time(machine["proven_at"]) if machine["proven_at"] else "not yet"
+    again = f"; again by {shown_time(machine['proof_due_at'])}" if machine["proof_due_at"] else ""
+    failed = f"; the last proof failed: {machine['proof_failure']}" if machine["proof_failure"] else ""
+    return f"{last}{again}{failed}"
+
+
+def _say(session: Session, said: "MachineRead") -> None:
     session.output.answer(
         said, f"{said['name'] or said['id']} is {said['state']}. {said['message'] or ''}".strip()
     )
 
 
+def _machines(session: Session) -> "Iterator[MachineRead]":
+    """All of them for the operator; for others those that their organization lends."""
+    person = session.api.me().get("user")
+    if person is not None and person["is_operator"]:
+        return session.api.list_machines()
+    return session.api.list_lent_machines(session.organization["id"])
+
+
 def _id_of(session: Session, machine: str) -> str:
     if machine.startswith("mch_"):
         return machine
-    for one in session.client.pages("/operator/machines"):
+    for one in _machines(session):
         if one["name"] == machine:
-            return str(one["id"])
+            return one["id"]
     raise CliError(
         f"There is no machine {machine}.",
         code="not_found",

@@ -1,16 +1,17 @@
 """`moor members list`, `invite`, `resend`, `withdraw`, `role` and `remove`."""
 
-from collections.abc import Iterable
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from moorage_cli.client import Record
 from moorage_cli.command import command
 from moorage_cli.errors import CliError, ExitCode
-from moorage_cli.session import Session, path_part
+from moorage_cli.session import Session
 from moorage_cli.times import shown_time
+
+if TYPE_CHECKING:
+    from moorage_cli.api.types import Invitation, InvitationCreate, Member
 
 app = typer.Typer(help="The people of an organization.", no_args_is_help=True)
 
@@ -27,8 +28,8 @@ WhoArgument = Annotated[str, typer.Argument(metavar="ADDRESS|ID", help="The memb
 @command(app, "list")
 def list_them(session: Session) -> None:
     """List the members and the invitations that wait."""
-    members = list(session.client.pages(f"{_path(session)}/members"))
-    invitations = list(session.client.pages(f"{_path(session)}/invitations"))
+    members = list(session.api.list_members(session.organization["id"]))
+    invitations = list(session.api.list_invitations(session.organization["id"]))
     if session.output.as_json:
         session.output.result({"members": members, "invitations": invitations})
         return
@@ -50,10 +51,10 @@ def invite(
     into: Annotated[str | None, typer.Option(metavar="ID", help="The project that they join.")] = None,
 ) -> None:
     """Mail somebody an invitation. Only that very address can accept it, within 7 days."""
-    body: Record = {"email": address, "role": role.value}
+    body: InvitationCreate = {"email": address, "role": role.value}
     if into is not None:
         body["project_id"] = into
-    made = session.client.post(f"{_path(session)}/invitations", body)
+    made = session.api.invite(session.organization["id"], body)
     session.output.answer(made, f"Invited {made['email']} until {shown_time(made['expires_at'])}.")
 
 
@@ -61,7 +62,7 @@ def invite(
 def resend(session: Session, address: InvitedArgument) -> None:
     """Mail an invitation anew, with a new link and another 7 days."""
     found = _invitation(session, address)
-    sent = session.client.post(f"{_path(session)}/invitations/{path_part(found['id'])}/resend")
+    sent = session.api.resend_invitation(session.organization["id"], found["id"])
     session.output.answer(sent, f"Invited {sent['email']} again, until {shown_time(sent['expires_at'])}.")
 
 
@@ -69,7 +70,7 @@ def resend(session: Session, address: InvitedArgument) -> None:
 def withdraw(session: Session, address: InvitedArgument) -> None:
     """Withdraw an invitation that was not accepted yet."""
     found = _invitation(session, address)
-    session.client.request("DELETE", f"{_path(session)}/invitations/{path_part(found['id'])}")
+    session.api.withdraw_invitation(session.organization["id"], found["id"])
     session.output.answer(
         {"id": found["id"], "withdrawn": True}, f"Withdrew the invitation of {found['email']}."
     )
@@ -81,8 +82,7 @@ def change_role(
 ) -> None:
     """Make a member an admin, or a user again."""
     member = _member(session, who)
-    path = f"{_path(session)}/members/{path_part(member['user_id'])}"
-    changed = session.client.request("PATCH", path, body={"role": role.value}).body
+    changed = session.api.change_member(session.organization["id"], member["user_id"], {"role": role.value})
     session.output.answer(changed, f"{changed['email']} is now {role.value}.")
 
 
@@ -96,33 +96,32 @@ def remove(
 ) -> None:
     """Remove a member: their rights end at once, and the keys that they made are revoked."""
     member = _member(session, who)
-    path = f"{_path(session)}/members/{path_part(member['user_id'])}"
-    params = {"revoke_keys": "false" if keep_keys else "true"}
-    removed = session.client.request("DELETE", path, params=params).body
+    removed = session.api.remove_member(
+        session.organization["id"], member["user_id"], revoke_keys=not keep_keys
+    )
     session.output.answer(
         removed, f"Removed {member['email']}; revoked {len(removed['revoked_key_ids'])} keys."
     )
 
 
-def _member(session: Session, who: str) -> Record:
-    return _one(session.client.pages(f"{_path(session)}/members"), who, "user_id", "member")
-
-
-def _invitation(session: Session, address: str) -> Record:
-    return _one(session.client.pages(f"{_path(session)}/invitations"), address, "id", "invitation")
-
-
-def _one(found: Iterable[Record], wish: str, id_field: str, what: str) -> Record:
-    for one in found:
-        if wish in (one["email"], one[id_field]):
+def _member(session: Session, who: str) -> "Member":
+    for one in session.api.list_members(session.organization["id"]):
+        if who in (one["email"], one["user_id"]):
             return one
-    raise CliError(
+    raise _absent("member", who)
+
+
+def _invitation(session: Session, address: str) -> "Invitation":
+    for one in session.api.list_invitations(session.organization["id"]):
+        if address in (one["email"], one["id"]):
+            return one
+    raise _absent("invitation", address)
+
+
+def _absent(what: str, wish: str) -> CliError:
+    return CliError(
         f"There is no {what} {wish!r} in this organization.",
         ExitCode.NOT_FOUND,
         code="not_found",
         hint="`moor members list` shows those that there are.",
     )
-
-
-def _path(session: Session) -> str:
-    return f"/organizations/{session.organization['id']}"

@@ -1,11 +1,15 @@
 """`moor nodes`."""
 
+from typing import TYPE_CHECKING
+
 import typer
 
 from moorage_cli.amounts import shown_bytes
-from moorage_cli.client import Record
 from moorage_cli.command import command
 from moorage_cli.session import Session
+
+if TYPE_CHECKING:
+    from moorage_cli.api.types import NodeRead
 
 
 def register(app: typer.Typer) -> None:
@@ -14,7 +18,7 @@ def register(app: typer.Typer) -> None:
 
 def nodes(session: Session) -> None:
     """List the machines: what they have, what is promised and what is free. For the operator."""
-    items = list(session.client.pages("/operator/nodes"))
+    items = list(session.api.list_nodes_with_room())
     if session.output.as_json:
         session.output.result(items)
         return
@@ -49,12 +53,11 @@ def nodes(session: Session) -> None:
                 session.output.line(f"  On {one['name']}: {finding['command']}")
 
 
-def _promisable_cpu(node: Record) -> float:
-    millis: float = node["total"]["cpu_millis"] * node["cpu_overcommit"]
-    return millis / 1000
+def _promisable_cpu(node: "NodeRead") -> float:
+    return node["total"]["cpu_millis"] * node["cpu_overcommit"] / 1000
 
 
-def _driver(node: Record) -> str:
+def _driver(node: "NodeRead") -> str:
     if node["gpu_driver"] is None:
         return "-"
     return f"{node['gpu_driver']}, CUDA up to {node['cuda_version']}"

@@ -3,14 +3,17 @@
 
 from enum import StrEnum
 from itertools import islice
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from moorage_cli.amounts import microusd_of, shown_price
 from moorage_cli.command import command
-from moorage_cli.session import Session, path_part
+from moorage_cli.session import Session
 from moorage_cli.times import shown_time
+
+if TYPE_CHECKING:
+    from moorage_cli.api.types import CreditCreate
 
 app = typer.Typer(help="For the operator of this installation.", no_args_is_help=True)
 
@@ -21,7 +24,7 @@ OrganizationArgument = Annotated[str, typer.Argument(metavar="ID", help="The org
 @command(app, "organizations")
 def organizations(session: Session) -> None:
     """List all organizations."""
-    found = list(session.client.pages("/operator/organizations"))
+    found = list(session.api.list_all_organizations())
     if session.output.as_json:
         session.output.result(found)
         return
@@ -43,7 +46,7 @@ def organizations(session: Session) -> None:
 @command(app, "users")
 def users(session: Session) -> None:
     """List all people."""
-    found = list(session.client.pages("/operator/users"))
+    found = list(session.api.list_all_users())
     if session.output.as_json:
         session.output.result(found)
         return
@@ -68,15 +71,14 @@ def suspend(
     reason: Annotated[str, typer.Option(help="For the organization's audit log.")],
 ) -> None:
     """Stop an organization's containers; nothing of it starts until it is resumed."""
-    path = f"/operator/organizations/{path_part(organization)}/suspend"
-    suspended = session.client.post(path, {"reason": reason})
+    suspended = session.api.suspend_organization(organization, {"reason": reason})
     session.output.answer(suspended, f"Suspended {suspended['id']}.")
 
 
 @command(app, "resume")
 def resume(session: Session, organization: OrganizationArgument) -> None:
     """Let a suspended organization go on: what was to run starts again."""
-    resumed = session.client.post(f"/operator/organizations/{path_part(organization)}/resume")
+    resumed = session.api.resume_organization(organization)
     session.output.answer(resumed, f"Resumed {resumed['id']}.")
 
 
@@ -88,8 +90,12 @@ def credit(
     reason: Annotated[str, typer.Option(help="What the organization sees.")],
 ) -> None:
     """Give an organization credit that nobody paid for."""
-    wanted = {"organization_id": organization, "amount_microusd": microusd_of(amount), "reason": reason}
-    given = session.client.post("/operator/credits", wanted)
+    wanted: CreditCreate = {
+        "organization_id": organization,
+        "amount_microusd": microusd_of(amount),
+        "reason": reason,
+    }
+    given = session.api.give_credit(wanted)
     if session.output.as_json:
         session.output.result(given)
     else:
@@ -100,7 +106,7 @@ def credit(
 @command(app, "initial-credit")
 def initial_credit(session: Session, organization: OrganizationArgument) -> None:
     """Give an organization that waits for it the credit to begin with."""
-    given = session.client.post(f"/operator/organizations/{path_part(organization)}/initial-credit")
+    given = session.api.approve_initial_credit(organization)
     amount_shown = shown_price(given["amount_microusd"])
     session.output.answer(given, f"Gave {given['organization_id']} {amount_shown} USD ({given['id']}).")
 
@@ -114,14 +120,20 @@ def revenue(
     last: Annotated[str | None, typer.Option("--to", metavar="YYYY-MM-DD", help="Last day.")] = None,
 ) -> None:
     """Show what was earned and paid on each day; by default those of this month."""
-    days = {name: day for name, day in (("from", first), ("to", last)) if day is not None}
-    found = session.client.get("/operator/revenue", days)
+    found = session.api.get_revenue(from_=first, to=last)
     if session.output.as_json:
         session.output.result(found)
         return
-    amounts = ("usage", "card", "bank_transfer", "granted", "refunded")
     rows = [
-        [one["day"], str(one["hours"]), *(shown_price(one[f"{name}_microusd"]) for name in amounts)]
+        [
+            one["day"],
+            str(one["hours"]),
+            shown_price(one["usage_microusd"]),
+            shown_price(one["card_microusd"]),
+            shown_price(one["bank_transfer_microusd"]),
+            shown_price(one["granted_microusd"]),
+            shown_price(one["refunded_microusd"]),
+        ]
         for one in found["items"]
     ]
     columns = ("DAY", "HOURS", "EARNED", "BY CARD", "BY TRANSFER", "GRANTED", "REFUNDED")
@@ -134,7 +146,7 @@ def audit(
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many records, the newest.")] = 50,
 ) -> None:
     """Show who changed what of the installation itself: machines, prices, gateways; newest first."""
-    found = list(islice(session.client.pages("/operator/audit"), limit))
+    found = list(islice(session.api.list_installation_audit(), limit))
     if session.output.as_json:
         session.output.result(found)
         return
@@ -156,14 +168,14 @@ def forget_gateway(
     session: Session, gateway: Annotated[str, typer.Argument(metavar="ID", help="As in `moor status`.")]
 ) -> None:
     """Forget a gateway that is gone for good; drains wait for it no longer."""
-    session.client.request("DELETE", f"/operator/gateways/{path_part(gateway)}")
+    session.api.delete_gateway(gateway)
     session.output.answer({"id": gateway, "forgotten": True}, f"{gateway} is forgotten.")
 
 
 @command(app, "replicas-gone")
 def replicas_gone(session: Session, machine: MachineArgument) -> None:
     """Say that the replicas missing on a machine do not come back; they are replaced at once."""
-    doubt = session.client.post(f"/operator/nodes/{path_part(machine)}/replicas-gone")
+    doubt = session.api.say_replicas_gone(machine)
     session.output.answer(doubt, f"The {doubt['missing']} replicas missing on {machine} are replaced now.")
 
 
@@ -185,7 +197,5 @@ def intake(
     session: Session, machine: MachineArgument, to: Annotated[Intake, typer.Argument(metavar="INTAKE")]
 ) -> None:
     """Close a machine for new replicas (`cordoned`), empty it (`draining`), or open it again (`open`)."""
-    answer = session.client.request(
-        "PUT", f"/operator/nodes/{path_part(machine)}/intake", body={"intake": to.value}
-    )
-    session.output.answer(answer.body, f"{machine} {_INTAKE[to]}.")
+    changed = session.api.set_node_intake(machine, {"intake": to.value})
+    session.output.answer(changed, f"{machine} {_INTAKE[to]}.")

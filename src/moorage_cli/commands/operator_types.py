@@ -1,27 +1,33 @@
 """`moor operator instance-type …`: the catalogue, for the operator."""
 
 import shlex
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from moorage_cli.amounts import microusd_of, shown_bytes, shown_price
-from moorage_cli.client import Record
 from moorage_cli.command import command
 from moorage_cli.errors import UsageError
-from moorage_cli.session import Session, path_part
+from moorage_cli.session import Session
+
+if TYPE_CHECKING:
+    from moorage_cli.api.types import (
+        InstanceTypePatch,
+        InstanceTypeProposal,
+        InstanceTypeRead,
+        InstanceTypeWrite,
+    )
 
 app = typer.Typer(help="What replicas can run on, and what it costs.", no_args_is_help=True)
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The instance type.")]
 PriceArgument = Annotated[str, typer.Argument(metavar="USD", help="For one replica and hour, e.g. 0.80.")]
-_PATH = "/operator/instance-types"
 _GIBIBYTE = 2**30
 
 
 @command(app, "list")
 def list_types(session: Session) -> None:
     """List the whole catalogue, also what is not offered any more."""
-    items = list(session.client.pages(_PATH))
+    items = list(session.api.list_catalogue())
     if session.output.as_json:
         session.output.result(items)
         return
@@ -46,7 +52,7 @@ def list_types(session: Session) -> None:
 @command(app, "proposals")
 def proposals(session: Session) -> None:
     """List types for GPUs that are there and that nothing offers, with the commands that add them."""
-    items = list(session.client.pages(f"{_PATH}/proposals"))
+    items = list(session.api.propose_instance_types())
     if session.output.as_json:
         session.output.result(items)
         return
@@ -61,15 +67,15 @@ def proposals(session: Session) -> None:
                 session.output.line(f"  {add_command(one)}")
 
 
-def add_command(proposal: Record) -> str:
+def add_command(proposal: "InstanceTypeProposal") -> str:
     """What adds a proposed type; where nobody knows a price, it asks for one."""
     price = proposal["price_per_hour_microusd"]
     priced = f" {shown_price(price)}" if price is not None else ""
-    gibibytes = {name: proposal[f"{name}_bytes"] / _GIBIBYTE for name in ("memory", "disk")}
+    memory, disk = proposal["memory_bytes"] / _GIBIBYTE, proposal["disk_bytes"] / _GIBIBYTE
     return (
         f"moor operator instance-type add {proposal['name']}{priced} "
         f"--gpu {shlex.quote(proposal['gpu_model'])} --gpu-count {proposal['gpu_count']} "
-        f"--vcpu {proposal['vcpu_millis'] / 1000:g} --memory {gibibytes['memory']:g} --disk {gibibytes['disk']:g}"
+        f"--vcpu {proposal['vcpu_millis'] / 1000:g} --memory {memory:g} --disk {disk:g}"
         + (" --community" if proposal["infrastructure"] == "community" else "")
     )
 
@@ -96,7 +102,7 @@ def add(
     """Add an instance type."""
     if gpu is None and gpu_count is not None:
         raise UsageError("Say which GPU: --gpu.")
-    body: Record = {
+    body: InstanceTypeWrite = {
         "name": name,
         "price_per_hour_microusd": _price(price if price is not None else _asked_price(session)),
         "vcpu_millis": round(vcpu * 1000),
@@ -106,7 +112,7 @@ def add(
         "gpu_count": (gpu_count or 1) if gpu is not None else 0,
         "infrastructure": "community" if community else "operator",
     }
-    _say(session, session.client.post(_PATH, body))
+    _say(session, session.api.create_instance_type(body))
 
 
 @command(app, "set-price")
@@ -130,15 +136,15 @@ def disable(session: Session, name: NameArgument) -> None:
 @command(app, "delete")
 def delete(session: Session, name: NameArgument) -> None:
     """Delete one that nobody ever used."""
-    session.client.request("DELETE", f"{_PATH}/{path_part(name)}")
+    session.api.delete_instance_type(name)
     session.output.answer({"name": name, "deleted": True}, f"{name} is deleted.")
 
 
-def _change(session: Session, name: str, changes: Record) -> None:
-    _say(session, session.client.request("PATCH", f"{_PATH}/{path_part(name)}", body=changes).body)
+def _change(session: Session, name: str, changes: "InstanceTypePatch") -> None:
+    _say(session, session.api.change_instance_type(name, changes))
 
 
-def _say(session: Session, entry: Record) -> None:
+def _say(session: Session, entry: "InstanceTypeRead") -> None:
     if session.output.as_json:
         session.output.result(entry)
         return

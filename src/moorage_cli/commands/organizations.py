@@ -18,14 +18,14 @@ app = typer.Typer(help="Organizations: who pays, and who belongs together.", no_
 @command(app, "list")
 def list_them(session: Session) -> None:
     """List your organizations."""
-    organizations = list(session.client.pages("/organizations"))
+    organizations = list(session.api.list_organizations())
     if session.output.as_json:
         session.output.result(organizations)
         return
-    chosen = choose_organization(session.client, session.organization_wish) if organizations else {}
+    chosen = choose_organization(session.client, session.organization_wish)["id"] if organizations else None
     rows = [
         [
-            "*" if one["id"] == chosen["id"] else "",
+            "*" if one["id"] == chosen else "",
             one["name"],
             one["role"],
             one["id"],
@@ -39,7 +39,7 @@ def list_them(session: Session) -> None:
 @command(app, "create")
 def create(session: Session, name: Annotated[str, typer.Argument(help="Its name.")]) -> None:
     """Create an organization; you are its admin."""
-    created = session.client.post("/organizations", {"name": name})
+    created = session.api.create_organization({"name": name})
     session.output.answer(created, f"Created the organization {created['name']} ({created['id']}).")
 
 

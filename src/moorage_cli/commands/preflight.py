@@ -1,17 +1,20 @@
 """`moor preflight`."""
 
+import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from moorage_cli.amounts import shown_bytes
-from moorage_cli.client import Record
 from moorage_cli.command import command
 from moorage_cli.container_file import DeployOptions, registry_of
 from moorage_cli.errors import CliError
 from moorage_cli.proposals import options_of
 from moorage_cli.session import Session
+
+if TYPE_CHECKING:
+    from moorage_cli.api.types import PreflightRequest
 
 
 def register(app: typer.Typer) -> None:
@@ -30,10 +33,11 @@ def preflight(
 ) -> None:
     """Ask an image's registry what a deployment would find; nothing is pulled or charged."""
     options = DeployOptions(image=image, provider=provider, username=username, password_file=password_file)
-    body: Record = {"image": image, "registry": registry_of({"image": image}, options), "port": port}
-    found: Record = session.client.post(f"/projects/{session.project['id']}/containers/preflight", body)
+    registry = registry_of({"image": image}, options)
+    body = cast("PreflightRequest", {"image": image, "registry": registry, "port": port})
+    found = session.api.preflight(session.project["id"], body)
     if not found["ok"]:
-        raise CliError(found["message"], code=found["reason"])
+        raise CliError(found["message"], code=found["reason"] or "image_not_usable")
     if session.output.as_json:
         session.output.result(found)
         return
@@ -45,11 +49,12 @@ def preflight(
         ("size", size),
         ("exposes", ", ".join(str(one) for one in found["exposed_ports"])),
         ("port", str(found["port"] or "")),
+        ("entry point", shlex.join(found.get("entrypoint") or ())),
     ]
     session.output.pairs([(name, value) for name, value in pairs if value])
     if found["proposal"] is not None:
         session.output.line(found["proposal"]["message"])
-        session.output.line(f"Deploy it with {options_of(found['proposal'])}, or with --as-proposed.")
+        session.output.line(f"Deploy it with {options_of({**found['proposal']})}, or with --as-proposed.")
     for warning in found["warnings"]:
         session.output.line(warning, style="yellow")
     session.output.line(found["message"])

@@ -5,11 +5,12 @@ from typing import Annotated
 
 import typer
 
+from moorage_cli import completion
 from moorage_cli.command import command
 from moorage_cli.config import save_config
 from moorage_cli.errors import UsageError
 from moorage_cli.project_choice import choose_project, create_project, list_projects
-from moorage_cli.session import Session, path_part
+from moorage_cli.session import Session
 from moorage_cli.times import shown_time
 
 app = typer.Typer(help="Projects: where containers and API keys live.", no_args_is_help=True)
@@ -45,7 +46,10 @@ def create(session: Session, name: Annotated[str, typer.Argument(help="Its name.
 
 @command(app, "use")
 def use(
-    session: Session, name: Annotated[str, typer.Argument(metavar="NAME|ID", help="The project.")]
+    session: Session,
+    name: Annotated[
+        str, typer.Argument(metavar="NAME|ID", help="The project.", autocompletion=completion.projects)
+    ],
 ) -> None:
     """Remember the project that commands are about."""
     found = choose_project(session.client, name)
@@ -60,7 +64,9 @@ def use(
 @command(app, "delete")
 def delete(
     session: Session,
-    name: Annotated[str, typer.Argument(metavar="NAME|ID", help="The project.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME|ID", help="The project.", autocompletion=completion.projects)
+    ],
     confirm: Annotated[
         str | None, typer.Option(metavar="NAME", help="Its name once more, instead of being asked.")
     ] = None,
@@ -73,5 +79,5 @@ def delete(
         except typer.Abort:
             typer.echo(err=True)  # the question's line is still open
             raise UsageError("Not confirmed.", hint=f"Add --confirm {found['name']!r}.") from None
-    session.client.request("DELETE", f"/projects/{path_part(found['id'])}", params={"name": confirm})
+    session.api.remove_project(found["id"], name=confirm)
     session.output.answer({"id": found["id"], "deleted": True}, f"Deleted the project {found['name']}.")

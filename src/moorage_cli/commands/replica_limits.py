@@ -1,13 +1,16 @@
 """`moor replica-limit …` for whoever deploys, `moor operator replica-limit …` for whoever decides."""
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from moorage_cli.client import Record
 from moorage_cli.command import command
-from moorage_cli.session import Session, path_part
+from moorage_cli.session import Session
 from moorage_cli.times import shown_time
+
+if TYPE_CHECKING:
+    from moorage_cli.api.types import OperatorReplicaLimitRequest, ReplicaLimitRequest
 
 app = typer.Typer(help="More replicas than the project may have.", no_args_is_help=True)
 operator_app = typer.Typer(help="Requests for more replicas.", no_args_is_help=True)
@@ -22,8 +25,7 @@ def ask(
     note: Annotated[str | None, typer.Option("--note", help="Why they are needed.")] = None,
 ) -> None:
     """Ask the operator for more replicas ahead of a deployment; a deployment asks by itself."""
-    path = f"/projects/{session.project['id']}/replica-limit-requests"
-    made: Record = session.client.post(path, {"replicas": replicas, "note": note})
+    made = session.api.request_limit(session.project["id"], {"replicas": replicas, "note": note})
     if session.output.as_json:
         session.output.result(made)
     else:
@@ -35,7 +37,7 @@ def ask(
 @command(app, "list")
 def list_own(session: Session) -> None:
     """List what the project asked for, and the answers."""
-    _list(session, f"/projects/{session.project['id']}/replica-limit-requests", None)
+    _list(session, list(session.api.list_limit_requests(session.project["id"])))
 
 
 @command(operator_app, "list")
@@ -44,23 +46,22 @@ def list_all(
     everything: Annotated[bool, typer.Option("--all", help="Also what is decided.")] = False,
 ) -> None:
     """List what waits for a decision."""
-    _list(session, "/operator/replica-limit-requests", None if everything else "pending")
+    _list(session, list(session.api.list_all_limit_requests(state=None if everything else "pending")))
 
 
 @command(operator_app, "grant")
 def grant(session: Session, request: RequestArgument, answer: AnswerOption = None) -> None:
     """Raise the project's limit; what waits for it goes on by itself."""
-    _decide(session, request, "approve", answer)
+    _say(session, session.api.approve_limit_request(request, {"answer": answer}))
 
 
 @command(operator_app, "refuse")
 def refuse(session: Session, request: RequestArgument, answer: AnswerOption = None) -> None:
     """Leave the limit as it is."""
-    _decide(session, request, "refuse", answer)
+    _say(session, session.api.refuse_limit_request(request, {"answer": answer}))
 
 
-def _list(session: Session, path: str, state: str | None) -> None:
-    items = list(session.client.pages(path, {"state": state} if state else None))
+def _list(session: Session, items: "Sequence[ReplicaLimitRequest | OperatorReplicaLimitRequest]") -> None:
     if session.output.as_json:
         session.output.result(items)
         return
@@ -81,9 +82,7 @@ def _list(session: Session, path: str, state: str | None) -> None:
     session.output.table(columns, rows, "Nobody asked for more replicas.")
 
 
-def _decide(session: Session, request: str, verb: str, answer: str | None) -> None:
-    path = f"/operator/replica-limit-requests/{path_part(request)}/{verb}"
-    decided: Record = session.client.post(path, {"answer": answer})
+def _say(session: Session, decided: "OperatorReplicaLimitRequest") -> None:
     if session.output.as_json:
         session.output.result(decided)
         return

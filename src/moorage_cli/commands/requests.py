@@ -1,14 +1,17 @@
 """`moor explain` and `moor requests`."""
 
-from typing import Annotated
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from moorage_cli.client import Record
 from moorage_cli.command import ContainerArgument, command
 from moorage_cli.errors import UsageError
-from moorage_cli.session import Session, path_part
+from moorage_cli.session import Session
 from moorage_cli.times import shown_log_time, shown_time
+
+if TYPE_CHECKING:
+    from moorage_cli.api.types import LogLine, Request, RequestSummary
 
 MAX_LINES = 200
 
@@ -31,10 +34,10 @@ def explain(
     """Say what happened to one request to an endpoint, step by step."""
     if not request_id.startswith("req_") or "/" in request_id:
         raise UsageError("A request's id looks like req_…; its answer has it in the header X-Request-ID.")
-    found = session.client.get(f"/requests/{request_id}")
+    found = session.api.get_request(request_id)
     printed = _printed(session, found) if lines else []
     if session.output.as_json:
-        session.output.result(found | ({"printed": printed} if lines else {}))
+        session.output.result({**found, "printed": printed} if lines else found)
         return
     session.output.pairs([(name, value) for name, value in _pairs(found) if value])
     session.output.line("")
@@ -54,8 +57,10 @@ def requests(
     count: Annotated[int, typer.Option("-n", "--count", min=1, max=200, help="How many, at most.")] = 20,
 ) -> None:
     """List a container's requests, newest first: all that failed, and of many others some."""
-    path = f"/containers/{path_part(session.container(container)['id'])}/requests"
-    items = session.client.get(path, {"limit": count, "failed": "true" if failed else None})["items"]
+    container_id = session.container(container)["id"]
+    items = list(
+        islice(session.api.list_container_requests(container_id, limit=count, failed=failed or None), count)
+    )
     if session.output.as_json:
         session.output.result(items)
         return
@@ -77,8 +82,8 @@ def requests(
     )
 
 
-def _pairs(found: Record) -> list[tuple[str, str]]:
-    container, key, replica, cost = (found[name] for name in ("container", "key", "replica", "cost"))
+def _pairs(found: "Request") -> list[tuple[str, str]]:
+    container, key, replica, cost = found["container"], found["key"], found["replica"], found["cost"]
     retries = found["retries"]
     version = f", version {replica['version']} on {replica['node']}" if replica and replica["version"] else ""
     share = (
@@ -98,27 +103,29 @@ def _pairs(found: Record) -> list[tuple[str, str]]:
     ]
 
 
-def _asked_for(request: Record) -> str:
+def _asked_for(request: "Request | RequestSummary") -> str:
     return " ".join(word for word in (request["method"], request["path"]) if word)
 
 
-def _printed(session: Session, found: Record) -> list[Record]:
+def _printed(session: Session, found: "Request") -> "list[LogLine]":
     where = found["lines"]
     if where is None:
         return []
-    query = {
-        "container": found["container_id"],
-        "instance": where["instance_id"],
-        "from": where["from_time"],
-        "to": where["to_time"],
-        "limit": MAX_LINES,
-    }
-    newest_first: list[Record] = session.client.get(f"/projects/{found['project_id']}/logs", query)["items"]
-    return newest_first[::-1]
+    newest_first = session.api.list_logs_projects(
+        found["project_id"],
+        container=found["container_id"],
+        instance=where["instance_id"],
+        from_=where["from_time"],
+        to=where["to_time"],
+        limit=MAX_LINES,
+    )
+    return list(islice(newest_first, MAX_LINES))[::-1]
 
 
-def _in_order(found: Record, printed: list[Record]) -> list[tuple[str, str, str]]:
+def _in_order(found: "Request", printed: "list[LogLine]") -> list[tuple[str, str, str]]:
     """What Moorage did, between what the replica printed."""
-    ours = [(moment["at"], moment["teller"], moment["what"]) for moment in found["moments"]]
+    ours: list[tuple[str, str, str]] = [
+        (moment["at"], moment["teller"], moment["what"]) for moment in found["moments"]
+    ]
     theirs = [(line["time"], line["instance_id"][:10], line["text"]) for line in printed]
     return sorted([*ours, *theirs], key=lambda one: shown_log_time(one[0]))

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 from typer.core import TyperGroup
@@ -13,6 +13,9 @@ from moorage_cli.command import ContainerArgument, command
 from moorage_cli.errors import UsageError
 from moorage_cli.session import Session
 from moorage_cli.times import shown_time, time_before
+
+if TYPE_CHECKING:
+    from moorage_cli.api.types import AutoscalingResources, ReplayRequest, ScaleRequest, ScalingPolicy
 
 
 class ShowUnlessTold(TyperGroup):
@@ -56,14 +59,16 @@ def scale(
     if not sent:
         raise UsageError("Say what to change: --min, --max, --target-concurrency or --scale-down-delay.")
     found = session.container(container)
-    scaled: Record = session.client.request("POST", f"/containers/{found['id']}/scale", body=sent).body
+    scaled = session.api.scale_container(found["id"], cast("ScaleRequest", sent))
     if session.output.as_json:
         session.output.result(scaled)
         return
     if scaled["reason"] == "awaiting_approval":
-        session.output.line(scaled["message"])
+        session.output.line(scaled["message"] or "")
         return
-    session.output.line(f"{scaled['name']} scales {shown_policy(scaled['resources'])}.")
+    resources = scaled["resources"]
+    assert resources["mode"] == "autoscaling", "that is what scaling makes of it"
+    session.output.line(f"{scaled['name']} scales {shown_policy(resources)}.")
 
 
 @command(app, "show")
@@ -74,8 +79,7 @@ def autoscaling(
 ) -> None:
     """Show how many replicas a container has and why, oldest decision first."""
     found = session.container(container)
-    path = f"/containers/{found['id']}/autoscaling"
-    shown = session.client.get(path, {"limit": min(count, 200)})
+    shown = session.api.get_autoscaling(found["id"], limit=min(count, 200))
     if session.output.as_json:
         session.output.result(shown)
         return
@@ -105,7 +109,7 @@ def autoscaling(
     session.output.table(columns, rows, "Nothing was decided yet.")
 
 
-def shown_policy(policy: Record) -> str:
+def shown_policy(policy: "ScalingPolicy | AutoscalingResources") -> str:
     return (
         f"from {policy['min_replicas']} to {policy['max_replicas']} replicas, "
         f"{policy['target_concurrency']} requests at a time each, down over {policy['scale_down_delay_s']} s"
@@ -131,8 +135,7 @@ def replay(
     wanted = _policy(least, most, target_concurrency, scale_down_delay) | {"since": begin}
     if not forecast:
         wanted["forecast"] = False
-    path = f"/containers/{found['id']}/autoscaling/replay"
-    replayed: Record = session.client.request("POST", path, body=wanted).body
+    replayed = session.api.replay_autoscaling(found["id"], cast("ReplayRequest", wanted))
     if session.output.as_json:
         session.output.result(replayed)
         return

@@ -4,10 +4,9 @@ from typing import Annotated
 
 import typer
 
-from moorage_cli.client import Record
 from moorage_cli.command import command
 from moorage_cli.errors import UsageError
-from moorage_cli.session import Session, path_part
+from moorage_cli.session import Session
 from moorage_cli.times import shown_time
 
 app = typer.Typer(help="Where you are signed in.", no_args_is_help=True)
@@ -16,7 +15,7 @@ app = typer.Typer(help="Where you are signed in.", no_args_is_help=True)
 @command(app, "list")
 def list_them(session: Session) -> None:
     """List where you are signed in, the last used first."""
-    items: list[Record] = session.client.get("/me/sessions")["items"]
+    items = session.api.list_sessions()["items"]
     if session.output.as_json:
         session.output.result(items)
         return
@@ -42,6 +41,8 @@ def end(
     """Sign out elsewhere: one session, or all others."""
     if (session_id is None) == (not others):
         raise UsageError("Name a session by its id, or say --others.")
-    path = "/me/sessions" if session_id is None else f"/me/sessions/{path_part(session_id)}"
-    session.client.request("DELETE", path)
+    if session_id is None:
+        session.api.end_other_sessions()
+    else:
+        session.api.end_session(session_id)
     session.output.answer({"ended": session_id or "others"}, f"Ended {session_id or 'all other sessions'}.")

@@ -1,15 +1,19 @@
 """`moor wake`, and what sleeping saved."""
 
+from typing import TYPE_CHECKING
+
 import typer
 
 from moorage_cli.amounts import shown_price
-from moorage_cli.client import Record
 from moorage_cli.command import ContainerArgument, command
 from moorage_cli.commands.containers import NoWaitOption
 from moorage_cli.commands.outcome import report_deployment, waiting
 from moorage_cli.session import Session
 from moorage_cli.times import parse_time, shown_age, shown_time
 from moorage_cli.waiting import wait_until_awake
+
+if TYPE_CHECKING:
+    from moorage_cli.api.types import Container, Sleep
 
 
 def register(app: typer.Typer) -> None:
@@ -21,7 +25,7 @@ def wake(session: Session, container: ContainerArgument, no_wait: NoWaitOption =
     """Wake a container that sleeps, as its first request would."""
     found = session.container(container)
     answer = session.client.request("POST", f"/containers/{found['id']}/wake")
-    woken: Record = answer.body
+    woken: Container = answer.body
     if woken["asleep"] and not no_wait:
         waited = waiting(session, woken, wait_until_awake, "It wakes all the same.")
         assert waited is not None, "wait_until_awake gives the container back"
@@ -35,8 +39,8 @@ def wake(session: Session, container: ContainerArgument, no_wait: NoWaitOption =
 def sleeps(session: Session, container: ContainerArgument) -> None:
     """When a container slept, what woke it, how long that took, and what sleeping saved."""
     found = session.container(container)
-    listed = list(session.client.pages(f"/containers/{found['id']}/sleeps"))
-    savings = session.client.get(f"/containers/{found['id']}/savings")
+    listed = list(session.api.list_sleeps(found["id"]))
+    savings = session.api.get_savings(found["id"])
     if session.output.as_json:
         session.output.result({"savings": savings, "sleeps": listed})
         return
@@ -54,11 +58,11 @@ def sleeps(session: Session, container: ContainerArgument) -> None:
         ("ASLEEP", "WOKEN", "BY", "SERVED AFTER", "SAVED (USD)"), rows, f"{found['name']} has not slept yet."
     )
     if listed:
-        today, total = (shown_price(savings[f"{name}_microusd"]) for name in ("since_midnight", "total"))
+        today, total = shown_price(savings["since_midnight_microusd"]), shown_price(savings["total_microusd"])
         session.output.line(f"Sleeping saved {today} USD since midnight (UTC), {total} USD in 90 days.")
 
 
-def _took(one: Record) -> str:
+def _took(one: "Sleep") -> str:
     if not one["woken_at"] or not one["served_at"]:
         return "-"
     return shown_age(parse_time(one["woken_at"]), parse_time(one["served_at"]))

@@ -1,17 +1,26 @@
 """`moor status`: does Moorage serve, and is all well?"""
 
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import typer
 from rich.text import Text
 
 from moorage_cli.amounts import shown_bytes
-from moorage_cli.client import ApiClient, Record
+from moorage_cli.api.calls import Api
+from moorage_cli.client import ApiClient
 from moorage_cli.command import command
 from moorage_cli.errors import ApiError, CliError, ExitCode
 from moorage_cli.output import Output
 from moorage_cli.session import Session
 from moorage_cli.times import parse_time, shown_age
+
+if TYPE_CHECKING:
+    from moorage_cli.api.types import Health, InstallationStatus, PartRead
+
+    class Parts(InstallationStatus):
+        health: Health
+
 
 Rows = list[list[str | Text]]
 STYLES = {"ok": "green", "warning": "yellow", "failing": "bold red"}
@@ -40,11 +49,12 @@ def status(session: Session) -> None:
         raise typer.Exit(ExitCode.NOT_READY)
 
 
-def _operator_status(client: ApiClient, token: str | None) -> tuple[Record | None, str | None]:
+def _operator_status(client: ApiClient, token: str | None) -> "tuple[Parts | None, str | None]":
     if token is None:
         return None, "Sign in as the operator (`moor login`) to see the parts."
     try:
-        return {**client.get("/operator/status"), "health": client.get("/operator/health")}, None
+        api = Api(client)
+        return {**api.operator_status(), "health": api.operator_health()}, None
     except ApiError as exc:
         if exc.exit_code is ExitCode.FORBIDDEN:
             return None, None
@@ -54,7 +64,7 @@ def _operator_status(client: ApiClient, token: str | None) -> tuple[Record | Non
         return None, f"The parts cannot be shown: {exc.message}"
 
 
-def _show(session: Session, is_ready: bool, parts: Record | None) -> None:
+def _show(session: Session, is_ready: bool, parts: "Parts | None") -> None:
     output = session.output
     verdict = Text("ready", style="green") if is_ready else Text("not ready", style="bold red")
     pairs: list[tuple[str, str | Text]] = [("Moorage", session.url), ("status", verdict)]
@@ -70,7 +80,7 @@ def _show(session: Session, is_ready: bool, parts: Record | None) -> None:
         _show_parts(output, parts)
 
 
-def _show_health(output: Output, parts: list[Record]) -> None:
+def _show_health(output: Output, parts: "list[PartRead]") -> None:
     now = datetime.now(UTC)
     rows: Rows = [
         [
@@ -87,7 +97,7 @@ def _show_health(output: Output, parts: list[Record]) -> None:
             output.note(f"{one['name']}: {one['what_to_do']}")
 
 
-def _show_parts(output: Output, parts: Record) -> None:
+def _show_parts(output: Output, parts: "Parts") -> None:
     now = datetime.now(UTC)
     gateways: Rows = [
         [
@@ -103,7 +113,7 @@ def _show_parts(output: Output, parts: Record) -> None:
             one["name"],
             f"{one['cpu_millis'] / 1000:g}",
             shown_bytes(one["memory_bytes"]),
-            ", ".join(_gpu(gpu) for gpu in one.get("gpus") or ()) or "-",
+            ", ".join(gpu["model"] for gpu in one["gpus"]) or "-",
         ]
         for one in parts["nodes"]
     ]
@@ -119,7 +129,3 @@ def _show_parts(output: Output, parts: Record) -> None:
 
 def _ok(is_ok: bool) -> Text:
     return Text("ok", style="green") if is_ok else Text("failing", style="bold red")
-
-
-def _gpu(gpu: object) -> str:
-    return str(gpu.get("model") or gpu.get("name") or gpu) if isinstance(gpu, dict) else str(gpu)

@@ -13,7 +13,7 @@ def register(app: typer.Typer) -> None:
 
 def list_templates(session: Session) -> None:
     """List the servers that `moor deploy hf:…` starts a model with."""
-    items = list(session.client.pages("/templates"))
+    items = list(session.api.list_templates())
     if session.output.as_json:
         session.output.result(items)
         return

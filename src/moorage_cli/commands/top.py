@@ -2,7 +2,7 @@
 
 import time
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.live import Live
@@ -15,6 +15,9 @@ from moorage_cli.errors import ApiError
 from moorage_cli.output import state_text
 from moorage_cli.session import Session
 from moorage_cli.terminal_text import plain
+
+if TYPE_CHECKING:
+    from moorage_cli.api.types import GpuMetrics, Metrics, ReplicaMetrics
 
 STEP_S = 10
 BEHIND = timedelta(seconds=20)
@@ -69,22 +72,23 @@ def _look(session: Session) -> list[Record]:
     # The end of a step, so that exactly one is asked for.
     until_s = int((datetime.now(UTC) - BEHIND).timestamp()) // STEP_S * STEP_S
     until = datetime.fromtimestamp(until_s, UTC)
-    asked = {
-        "from": (until - timedelta(seconds=STEP_S)).isoformat(),
-        "to": until.isoformat(),
-        "step": STEP_S,
-    }
+    since = until - timedelta(seconds=STEP_S)
     found = []
-    for container in session.client.pages(f"/projects/{session.project['id']}/containers"):
+    for container in session.api.list_containers(session.project["id"]):
         try:
-            metrics = session.client.get(f"/containers/{container['id']}/metrics", asked)
+            metrics = session.api.get_metrics(
+                container["id"], from_=since.isoformat(), to=until.isoformat(), step=STEP_S
+            )
         except ApiError as exc:
             if is_absent(exc):
                 continue  # deleted meanwhile
             raise
         found.append(
             {
-                **{name: container[name] for name in ("id", "name", "state", "replicas")},
+                "id": container["id"],
+                "name": container["name"],
+                "state": container["state"],
+                "replicas": container["replicas"],
                 "metrics": _last(metrics),
                 "usage": [_last_usage(replica) for replica in metrics["replicas"]],
             }
@@ -92,12 +96,12 @@ def _look(session: Session) -> list[Record]:
     return found
 
 
-def _last_usage(replica: Record) -> Record:
+def _last_usage(replica: "ReplicaMetrics") -> Record:
     gpus = [{"device_id": gpu["device_id"], **_last(gpu)} for gpu in replica["gpus"]]
     return {"replica_id": replica["replica_id"], **_last(replica), "gpus": gpus}
 
 
-def _last(measured: Record) -> Record:
+def _last(measured: "Metrics | ReplicaMetrics | GpuMetrics") -> Record:
     return {name: values[-1] for name, values in measured["series"].items()}
 
 

@@ -1,17 +1,19 @@
 """`moor versions` and `moor rollback`: what a container's settings were, what became of them, and the way back."""
 
 import shlex
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from moorage_cli.client import Record
 from moorage_cli.command import ContainerArgument, command
 from moorage_cli.commands.containers import NoWaitOption
 from moorage_cli.commands.outcome import report_deployment, wait_for_deployment, waiting
 from moorage_cli.errors import CliError, UsageError
 from moorage_cli.session import Session
 from moorage_cli.waiting import wait_until_applied
+
+if TYPE_CHECKING:
+    from moorage_cli.api.types import Container, Version
 
 _MASK = "***"
 
@@ -24,7 +26,7 @@ def register(app: typer.Typer) -> None:
 def versions(session: Session, container: ContainerArgument) -> None:
     """Every version of its settings, newest first: who, when, what changed, and what became of it."""
     found = session.container(container)
-    listed = list(session.client.pages(f"/containers/{found['id']}/versions"))
+    listed = list(session.api.list_versions(found["id"]))
     if session.output.as_json:
         session.output.result(listed)
         return
@@ -63,7 +65,7 @@ def rollback(
     """
     found = session.container(container)
     wanted = version if version is not None else _before(session, found)
-    started: Record = session.client.post(f"/containers/{found['id']}/rollback", {"version": wanted})
+    started = session.api.roll_back(found["id"], {"version": wanted})
     session.output.note(f"{found['name']} goes back to version {wanted}.")
     if no_wait:
         session.output.answer(started, f"{started['name']} is {started['state']}.")
@@ -86,16 +88,16 @@ def rollback(
     report_deployment(session, ended)
 
 
-def _before(session: Session, found: Record) -> int:
+def _before(session: Session, found: "Container") -> int:
     if found["rollout"] is not None:
         return int(found["rollout"]["from_version"])
-    for one in session.client.pages(f"/containers/{found['id']}/versions"):
+    for one in session.api.list_versions(found["id"]):
         if one["can_roll_back"] and one["outcome"] == "replaced" and one["served_s"] > 0:
             return int(one["version"])
     raise UsageError(f"No other version of {found['name']} has served. Say which: see `moor versions`.")
 
 
-def _outcome(found: Record, one: Record) -> str:
+def _outcome(found: "Container", one: "Version") -> str:
     rollout = found["rollout"]
     if rollout is not None and rollout["version"] == one["version"]:
         figures = f", {one['errors']} of {one['answers']} answers failed" if one["answers"] else ""
@@ -104,7 +106,7 @@ def _outcome(found: Record, one: Record) -> str:
     return one["outcome"] or "-"
 
 
-def _changes(one: Record) -> str:
+def _changes(one: "Version") -> str:
     if not one["changes"]:
         return "created" if one["version"] == 1 else "-"
     return ", ".join(

@@ -1,13 +1,15 @@
 """`moor webhooks create`, `list`, `delete`, `test` and `deliveries`."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from moorage_cli.client import Record
 from moorage_cli.command import command
-from moorage_cli.session import Session, path_part
+from moorage_cli.session import Session
 from moorage_cli.times import shown_time
+
+if TYPE_CHECKING:
+    from moorage_cli.api.types import Delivery, WebhookCreate
 
 app = typer.Typer(help="Receivers of an organization's events.", no_args_is_help=True)
 
@@ -22,14 +24,23 @@ def create(
         list[str] | None,
         typer.Option(metavar="PATTERN", help="Such as container.* or member.remove; can be repeated."),
     ] = None,
+    chat: Annotated[
+        bool,
+        typer.Option("--chat", help="Send sentences to a chat, such as Slack, instead of signed events."),
+    ] = False,
 ) -> None:
     """Send events to a URL. The secret that signs them goes alone to stdout."""
-    body: Record = {"url": receiver} | ({"events": event} if event else {})
-    created = session.client.post(_path(session), body)
+    body: WebhookCreate = {"url": receiver, "format": "chat" if chat else "event"}
+    if event:
+        body["events"] = event
+    created = session.api.create_webhook(session.organization["id"], body)
     if session.output.as_json:
         session.output.result(created)
         return
     session.output.note(f"Created {created['id']} for {', '.join(created['events'])}.")
+    if chat:
+        session.output.note(f"See that it arrives: moor webhooks test {created['id']}")
+        return
     session.output.note("Check signatures with this secret; it is shown this once.")
     session.output.line(created["secret"])
 
@@ -37,7 +48,7 @@ def create(
 @command(app, "list")
 def list_them(session: Session) -> None:
     """List the organization's webhooks."""
-    webhooks = list(session.client.pages(_path(session)))
+    webhooks = list(session.api.list_webhooks(session.organization["id"]))
     if session.output.as_json:
         session.output.result(webhooks)
         return
@@ -58,21 +69,21 @@ def list_them(session: Session) -> None:
 @command(app, "delete")
 def delete(session: Session, webhook: WebhookArgument) -> None:
     """Delete a webhook; what waits for it is not sent any more."""
-    session.client.request("DELETE", f"{_path(session)}/{path_part(webhook)}")
+    session.api.remove_webhook(session.organization["id"], webhook)
     session.output.answer({"id": webhook, "deleted": True}, f"Deleted {webhook}.")
 
 
 @command(app, "test")
 def test(session: Session, webhook: WebhookArgument) -> None:
     """Send a `webhook.test` event; `moor webhooks deliveries` shows how it went."""
-    sent = session.client.post(f"{_path(session)}/{path_part(webhook)}/test")
+    sent = session.api.test_webhook(session.organization["id"], webhook)
     session.output.answer(sent, f"{sent['id']} is on its way.")
 
 
 @command(app, "deliveries")
 def deliveries(session: Session, webhook: WebhookArgument) -> None:
     """List what was sent in the last seven days, newest first."""
-    found = list(session.client.pages(f"{_path(session)}/{path_part(webhook)}/deliveries"))
+    found = list(session.api.list_deliveries(session.organization["id"], webhook))
     if session.output.as_json:
         session.output.result(found)
         return
@@ -83,14 +94,10 @@ def deliveries(session: Session, webhook: WebhookArgument) -> None:
     session.output.table(("TIME", "EVENT", "OUTCOME", "TRIES", "ID"), rows, "Nothing was sent yet.")
 
 
-def _outcome(delivery: Record) -> str:
+def _outcome(delivery: "Delivery") -> str:
     if delivery["delivered_at"] is not None:
         return f"delivered ({delivery['status']})"
     why = delivery["error"] or (f"answered {delivery['status']}" if delivery["status"] else "not tried yet")
     if delivery["next_try_at"] is not None:
         return f"{why}; next try {shown_time(delivery['next_try_at'])}"
     return f"given up: {why}"
-
-
-def _path(session: Session) -> str:
-    return f"/organizations/{session.organization['id']}/webhooks"

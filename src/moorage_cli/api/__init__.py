@@ -1,0 +1,1 @@
+"""The API as its description tells it; all of this is generated."""

@@ -1,0 +1,1 @@
+"""A service of a compose file, as a container of Moorage."""

@@ -1,0 +1,1 @@
+"""What people wrote for `docker run` and for compose, in Moorage's terms."""
