@@ -5,7 +5,7 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 
-export const layers = ["routes", "pages", "frame", "containers", "components", "addresses", "api", "theme"];
+export const layers = ["routes", "pages", "frame", "machines", "containers", "components", "addresses", "api", "theme"];
 
 const RULE = "@typescript-eslint/no-restricted-imports";
 

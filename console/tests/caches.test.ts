@@ -84,9 +84,9 @@ const starting = (progress: object) =>
   ({ state: "STARTING", health_check: { timeout_s: 600 }, progress: { started_at: "2026-11-18T11:59:20Z", limit_s: 600, ...progress } }) as unknown as Container;
 
 test.each([
-  [{ step: "download", cache_bytes: 3.2e9, bytes_per_s: 112e6 }, { words: "downloads weights", figures: "3.2 GB in its cache, 112 MB/s" }],
-  [{ step: "compile", cache_bytes: 15e9 }, { words: "compiles" }],
-  [{ step: "load", cache_bytes: 15e9 }, { words: "loads the model" }],
+  [{ step: "download", cache_bytes: 3.2e9, bytes_per_s: 112e6 }, { words: "downloading weights", figures: "3.2 GB in the cache, 112 MB/s" }],
+  [{ step: "compile", cache_bytes: 15e9 }, { words: "compiling" }],
+  [{ step: "load", cache_bytes: 15e9 }, { words: "loading the model" }],
   [{ step: "of tomorrow" }, undefined],
   [{}, undefined],
 ])("a start with %j", (progress, doing) => {
@@ -96,8 +96,22 @@ test.each([
 });
 
 test("who waits for the first replica is said, also before its process runs", () => {
-  expect(progressOf(starting({ started_at: null, waiting: 1 }), NOW)).toEqual({ text: "its process starts", waiting: 1 });
+  expect(progressOf(starting({ started_at: null, waiting: 1 }), NOW)).toEqual({ text: "about to begin", waiting: 1 });
   expect(progressOf(starting({ waiting: 19 }), NOW)?.waiting).toBe(19);
-  expect(waitingWords(1)).toBe("1 more replica waits until the first has filled the cache of its machine.");
+  expect(waitingWords(1)).toBe("1 more replica waits for the first to fill the cache.");
   expect(waitingWords(19)).toMatch(/^19 more replicas wait /);
+});
+
+test.each([
+  [{ phase: "pull", done_bytes: 5.1e9, total_bytes: 8.2e9 }, "5.1 GB of 8.2 GB", "pulling its image"],
+  [{ phase: "pull", done_bytes: 0, total_bytes: 0 }, "asking the registry", "pulling its image"],
+  [{ phase: "start", started_at: "2026-11-18T11:59:20Z", limit_s: 600 }, "40 of 600 s", "starting"],
+  [{ phase: "start", started_at: "2026-11-18T11:59:20Z", limit_s: 600, step: "load" }, "40 of 600 s", "loading the model"],
+])("of one that runs, its next replica with %j", (progress, text, words) => {
+  const shown = progressOf({ state: "RUNNING", health_check: { timeout_s: 600 }, progress } as unknown as Container, NOW);
+  expect([shown?.text, shown?.doing?.words]).toEqual([text, words]);
+});
+
+test("one that runs and has no replica on its way shows no progress", () => {
+  expect(progressOf({ state: "RUNNING", progress: null } as unknown as Container, NOW)).toBe(null);
 });

@@ -1,10 +1,12 @@
 /** What charts are made of: the values beside them, their steps, and where their time begins. */
-import { expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 
+import type { Schemas } from "@/api/client";
+import { dataOf, optionsOf } from "@/components/chart/plot";
 import { niceMax } from "@/components/chart/scale";
 import { tick } from "@/components/chart/ticks";
 import { demandOver, numbered, wantedOver } from "@/containers/metrics/decisions";
-import type { Measured } from "@/containers/metrics/measured";
+import { latestOf, measured as measuredOf, type Measured } from "@/containers/metrics/measured";
 import type { Autoscaling, Decision } from "@/containers/metrics/queries";
 import { axisTime, existingIn, LAST_HOUR, spanText } from "@/containers/metrics/range";
 import { panelsOf } from "@/pages/metrics/panels";
@@ -101,4 +103,71 @@ test.each([
   [1, 30, [1, 5, 9, 13, 18, 22, 26, 30]],
 ])("the price of %d to %d replicas reaches the most", (min, max, counts) => {
   expect(countsBetween(min, max)).toEqual(counts);
+});
+
+describe("what is not known yet", () => {
+  beforeEach(() => {
+    vi.useFakeTimers({ now: NOW });
+  });
+  afterEach(() => {
+    vi.useRealTimers();
+  });
+
+  /** A minute and a half in steps of 10 s up to now, as the API answers it: unknown is null. */
+  const found = (values: (number | null)[]): Schemas["Metrics"] => {
+    const times = values.map((_, index) => new Date(NOW - (values.length - index) * 10_000).toISOString());
+    const series = {
+      in_flight: values,
+      queued: values,
+      request_rate: values,
+      response_time_p50_ms: values,
+      responses_2xx: values,
+      responses_5xx: values,
+      replica_count: values.map(() => 2),
+    };
+    const replica = { replica_id: "rep_abcdefghij", series: { cpu_millis: values, memory_bytes: values }, gpus: [] };
+    return { step_s: 10, times, series, replicas: [replica] } as unknown as Schemas["Metrics"];
+  };
+
+  const edge = [7, 8, 8, 8, 8, 8, null, null, null];
+
+  test("is null in every series, and never zero", () => {
+    const { series, replicas } = measuredOf(found(edge), NOW - 90_000, NOW);
+    for (const name of ["in_flight", "queued", "request_rate", "response_time_p50_ms", "responses_2xx"]) {
+      expect(series[name], name).toEqual(edge);
+    }
+    expect(series["replica_count"], "known at once").toEqual(edge.map(() => 2));
+    expect(replicas[0]!.cpuMillis).toEqual(edge);
+    expect(replicas[0]!.gpuPercent).toBeNull();
+    expect(latestOf(series["in_flight"])).toBe(8);
+    expect(latestOf([null, null])).toBeNull();
+  });
+
+  test("is null too where a step is not over and counts what came so far", () => {
+    const { series, settled } = measuredOf(found([7, 8, 8, 8, 8, 8, 3, 0, 0]), NOW - 90_000, NOW);
+    expect(settled).toBe(7);
+    expect(series["in_flight"]).toEqual([7, 8, 8, 8, 8, 8, 3, null, null]);
+  });
+
+  test("is a gap in what is drawn, in lines and in bars", () => {
+    const panels = panelsOf(measuredOf(found(edge), NOW - 90_000, NOW));
+    expect(panels.map((panel) => panel.title)).toContain("Status classes");
+    for (const panel of panels) {
+      const drawing = { times: [...(panel.times ?? edge.keys())], lines: panel.lines, height: 100 };
+      const [, ...drawn] = dataOf(drawing);
+      for (const values of drawn as (number | null)[][]) {
+        if (values.length === edge.length) expect(values.slice(-3), panel.title).toEqual([null, null, null]);
+        expect(values, panel.title).not.toContain(0);
+        expect(values.every((value) => value === null || Number.isFinite(value)), panel.title).toBe(true);
+      }
+      for (const one of optionsOf(drawing, () => drawing, "light", 300).series.slice(1)) {
+        expect(one.spanGaps ?? false, panel.title).toBe(false);
+      }
+    }
+  });
+
+  test("the figure beside a title is the newest that is known", () => {
+    const rate = panelsOf(measuredOf(found(edge), NOW - 90_000, NOW)).find((one) => one.title === "Request rate")!;
+    expect(rate.now).toBe("8");
+  });
 });

@@ -3,9 +3,12 @@ import { expect, test } from "vitest";
 
 import type { Container } from "@/api/queries";
 import { fieldName } from "@/containers/fieldNames";
-import { type Draft, EMPTY, fromContainer, mistakes, stepOf, toCreate, toPatch } from "@/containers/form/draft";
+import { type Draft, EMPTY, fromContainer, mistakes, stepOf, toCreate, toPatch, type Variable } from "@/containers/form/draft";
 import { merged, parseEnvFile } from "@/containers/form/envFile";
-import { withChanges } from "@/pages/settings/staged";
+import { FROM_A_MODEL, OWN_IMAGE } from "@/pages/create/start/origin";
+import { reachable } from "@/pages/create/steps";
+import { hasEdits, keepEdits, rebased, withKeptEdits } from "@/pages/settings/keptEdits";
+import { changesIn, withChanges } from "@/pages/settings/staged";
 
 const DRAFT: Draft = { ...EMPTY, name: " chat ", image: "acme/chat:1", instanceType: "cpu-nano" };
 
@@ -23,6 +26,7 @@ const CONTAINER = {
   cache: { size_gib: 40 },
   infrastructure: "operator",
   env: { HF_TOKEN: null, LOG_LEVEL: null },
+  plain_env: { WORKERS: "2" },
 } as unknown as Container;
 
 test("what was not written is not sent as something", () => {
@@ -36,6 +40,7 @@ test("what was not written is not sent as something", () => {
     registry: { provider: "docker-hub" },
     cache: null,
     env: {},
+    plain_env: {},
   });
 });
 
@@ -67,8 +72,39 @@ test("a staged draft is gone on with as it was staged", () => {
 });
 
 test("variables are kept, written anew or removed, each by its name", () => {
-  const env = [{ name: "LOG_LEVEL", value: "debug" }, { name: "NEW", value: "" }];
+  const env = [{ name: "LOG_LEVEL", value: "debug" }, { name: "NEW", value: "" }, { name: "WORKERS", value: "2", plain: true }];
   expect(toPatch({ ...fromContainer(CONTAINER), env }, CONTAINER)).toEqual({ env: { HF_TOKEN: null, LOG_LEVEL: "debug", NEW: "" } });
+});
+
+test("a variable is a secret or plain, and may become the other", () => {
+  const [token, level, workers] = fromContainer(CONTAINER).env as [Variable, Variable, Variable];
+  expect(workers).toEqual({ name: "WORKERS", value: "2", plain: true });
+  const patched = (env: Variable[]) => toPatch({ ...fromContainer(CONTAINER), env }, CONTAINER);
+  expect(patched([token, level, { ...workers, value: "4" }])).toEqual({ plain_env: { WORKERS: "4" } });
+  expect(patched([token, level])).toEqual({ plain_env: { WORKERS: null } });
+  expect(patched([token, level, { ...workers, plain: false }])).toEqual({ env: { WORKERS: "2" } });
+  expect(patched([token, { name: "LOG_LEVEL", value: "info", plain: true }, workers])).toEqual({ plain_env: { LOG_LEVEL: "info" } });
+  expect(toCreate({ ...DRAFT, env: [{ name: "A", value: "1", plain: true }, { name: "B", value: "2" }] })).toMatchObject({
+    env: { B: "2" },
+    plain_env: { A: "1" },
+  });
+});
+
+test("plain variables of a staged draft are there with their values", () => {
+  const changes = [
+    { field: "plain_env.WORKERS", from: "2", to: "4" },
+    { field: "env.LOG_LEVEL", from: "***", to: null },
+    { field: "plain_env.LOG_LEVEL", from: null, to: "info" },
+    { field: "env.HF_TOKEN", from: "***", to: null },
+  ];
+  const form = withChanges(fromContainer(CONTAINER), changes);
+  expect(form.env).toEqual([
+    { name: "WORKERS", value: "4", plain: true },
+    { name: "LOG_LEVEL", value: "info", plain: true },
+  ]);
+  expect(toPatch(form, CONTAINER)).toEqual({ env: { HF_TOKEN: null }, plain_env: { WORKERS: "4", LOG_LEVEL: "info" } });
+  expect(changesIn(toPatch(form, CONTAINER))).toBe("3 changes");
+  expect(fieldName("plain_env.LOG_LEVEL")).toBe("LOG_LEVEL");
 });
 
 test("credentials that stay are not sent, and new ones whole", () => {
@@ -83,6 +119,8 @@ test.each([
   ["base", { isPrivate: true, username: "" }, ["registry.username"]],
   ["resources", { instanceType: "" }, ["resources.instance_type"]],
   ["resources", { mode: "autoscaling", min: 3, max: 2 }, ["resources.max_replicas"]],
+  ["resources", { infrastructure: "any" }, ["accept_exposure"]],
+  ["resources", { infrastructure: "community", acceptExposure: true }, []],
   ["advanced", { healthPath: "health" }, ["health_check.path"]],
   ["advanced", { env: [{ name: "A", value: "" }, { name: "A", value: "" }] }, ["env"]],
   ["base", {}, []],
@@ -113,4 +151,29 @@ test("a .env file as people write them", () => {
     { name: "A", value: "1" },
     { name: "B", value: null },
   ]);
+});
+
+test("an address leads no further than to the first step that is not done", () => {
+  const kept = { draft: { ...EMPTY, image: "acme/chat:1", name: "chat", instanceType: "cpu-nano" }, origin: OWN_IMAGE };
+  expect(reachable("review", "start", kept)).toBe("review");
+  expect(reachable(undefined, "base", kept)).toBe("base");
+  expect(reachable("no such step", "base", kept)).toBe("base");
+  expect(reachable("review", "start", { ...kept, draft: { ...kept.draft, instanceType: "" } })).toBe("resources");
+  expect(reachable("review", "start", { ...kept, draft: { ...kept.draft, name: "" } })).toBe("base");
+  expect(reachable("base", "start", { ...kept, draft: { ...kept.draft, name: "" } })).toBe("base");
+  expect(reachable("resources", "start", { ...kept, origin: FROM_A_MODEL })).toBe("start");
+});
+
+test("edits that were left are laid over what the settings are by now", () => {
+  const before = { ...EMPTY, name: "chat", port: 8000, env: [{ name: "A", value: null }] };
+  const edited = { ...before, port: 9000 };
+  const now = { ...before, name: "talk", env: [] };
+  expect(rebased(before, edited, now)).toEqual({ ...now, port: 9000 });
+  keepEdits("ctr_1", before, edited);
+  expect(withKeptEdits("ctr_1", now).port).toBe(9000);
+  expect(withKeptEdits("ctr_2", now)).toBe(now);
+  keepEdits("ctr_1", before, before);
+  expect(hasEdits("ctr_1")).toBe(false);
+  expect(changesIn({ port: 9000, env: { A: null, B: "x" } })).toBe("3 changes");
+  expect(changesIn({ port: 9000 })).toBe("1 change");
 });

@@ -1,10 +1,19 @@
 /** Sentences that are put together from what the API says. */
 import { expect, test } from "vitest";
 
+import { pageName, titleOf } from "@/addresses/titles";
 import type { InstanceType } from "@/api/queries";
+import { marked } from "@/components/ansi";
 import { sentenceFor } from "@/containers/activities";
 import { fixInWords } from "@/containers/fixWords";
+import { LAST_HOUR, searchOfSpan, spanIn } from "@/containers/metrics/range";
 import type { Activity } from "@/containers/queries";
+import { requestsIn } from "@/containers/traffic";
+import { found, type Target } from "@/frame/found";
+import { grouped } from "@/pages/billing/groups";
+import type { Entry } from "@/pages/billing/queries";
+import { lasting } from "@/pages/create/lasting";
+import { filterIn, searchOf } from "@/pages/logs/filter";
 
 const TYPES = [
   { name: "cpu-nano", price_per_hour_microusd: 5_000 },
@@ -29,6 +38,98 @@ test("an activity says what happened, then why", () => {
   expect(sentenceFor(activity("container.state", { to: "RUNNING" }))).toEqual({ what: "Running", detail: "", tone: "ok" });
   expect(sentenceFor(activity("container.edit", { fields: ["image", "port"] })).detail).toBe("image, port");
   const removed = activity("cache.delete", { node: "machine-1", size_bytes: 15 });
-  expect(sentenceFor(removed)).toMatchObject({ what: "Delete of a cache asked for", detail: "on machine-1" });
+  expect(sentenceFor(removed)).toMatchObject({ what: "Deletion of a cache asked for", detail: "on machine-1" });
   expect(sentenceFor(activity("container.of_tomorrow", {})).what).toBe("of tomorrow");
+});
+
+test.each([
+  ["/", "Moorage"],
+  ["/login", "Sign in · Moorage"],
+  ["/operator/outbox", "Outbox · Operator · Moorage"],
+  ["/projects/p/containers", "Service · production · Moorage"],
+  ["/projects/p/create", "Create container · production · Moorage"],
+  ["/projects/p/containers/c", "chat · production · Moorage"],
+  ["/projects/p/containers/c/logs", "Logs · chat · production · Moorage"],
+  ["/projects/p/containers/c/requests/req_1", "Request · chat · production · Moorage"],
+])("the title at %s", (pathname, title) => {
+  const { page, containerId, projectId } = pageName(pathname);
+  expect(titleOf(page, containerId && "chat", projectId && "production")).toBe(title);
+});
+
+test("the palette finds by words, in any order, and what begins so first", () => {
+  const targets: Target[] = ["Overview of chat", "Logs of chat", "chat", "Stop chat", "Logs of eval"].map((label) => ({
+    label,
+    kind: "",
+    open: { to: label },
+    whenAsked: label.endsWith("eval"),
+  }));
+  const labels = (text: string) => found(targets, text).map((one) => one.label);
+  expect(labels("")).toEqual(["Overview of chat", "Logs of chat", "chat", "Stop chat"]);
+  expect(labels("chat logs")).toEqual(["Logs of chat"]);
+  expect(labels("logs")).toEqual(["Logs of chat", "Logs of eval"]);
+  expect(labels(" CHAT")[0]).toBe("chat");
+  expect(labels("nothing")).toEqual([]);
+});
+
+test("how many requests came, of rates in steps", () => {
+  expect(requestsIn({ stepS: 10, series: { request_rate: [null, 1.5, 2.5] } })).toBe(40);
+  expect(requestsIn({ stepS: 10, series: { request_rate: [0.001] } })).toBe(1);
+  expect(requestsIn({ stepS: 10, series: { request_rate: [0, null] } })).toBe(0);
+  expect(requestsIn({ stepS: 10, series: {} })).toBe(0);
+});
+
+test("hours of a container and a day are one line, with the balance after the newest", () => {
+  const hour = (id: string, at: string, container: string, balance: number) =>
+    ({ id, at, kind: "usage", amount_microusd: -5, description: "One hour of cpu-nano, replica slot 0", details: { container_id: container, instance_type: "cpu-nano" }, project_name: "production", container_name: container, balance_after_microusd: balance }) as unknown as Entry;
+  const paid = { id: "t", at: "2026-03-01T12:30", kind: "card_top_up", amount_microusd: 50, description: "Top-up by card", details: {}, project_name: null, container_name: null, balance_after_microusd: 60 } as unknown as Entry;
+  const entries = [hour("d", "2026-03-01T14:00", "chat", 50), hour("c", "2026-03-01T13:00", "eval", 55), paid, hour("b", "2026-03-01T12:00", "chat", 10), hour("a", "2026-02-28T23:00", "chat", 15)];
+  expect(grouped(entries, (iso) => iso.slice(0, 10)).map(({ words, amount, balance }) => [words, amount, balance])).toEqual([
+    ["chat: 2 hours of cpu-nano", -10, 50],
+    ["eval: 1 hour of cpu-nano", -5, 55],
+    ["Top-up by card", 50, 60],
+    ["chat: 1 hour of cpu-nano", -5, 15],
+  ]);
+});
+
+test("how long the balance lasts: without the new container, with its least, with its most", () => {
+  const hour = 3_600_000;
+  const spending = { balance: 100, others: 10, runsOut: null, each: 10, min: 1, max: 4 };
+  expect(lasting(spending, 0)).toEqual([
+    { words: "Today's containers only", until: 10 * hour, fraction: 1 },
+    { words: "With this one, 1 replica", until: 5 * hour, fraction: 0.5 },
+    { words: "With this one, 4 replicas", until: 2 * hour, fraction: 0.2 },
+  ]);
+  const known = lasting({ ...spending, runsOut: 12 * hour, max: 1 }, 0);
+  expect(known.map((one) => one.until)).toEqual([12 * hour, 6 * hour]);
+  expect(lasting({ ...spending, others: 0, max: 1 }, 0).map((one) => one.until)).toEqual([null, 10 * hour]);
+});
+
+test("a filter of the log and its address say the same", () => {
+  const filter = filterIn({ text: "time out", exclude: "/health", range: "6h", stream: "stderr" }, 5);
+  expect(filter).toMatchObject({ text: "time out", exclude: "/health", range: "6h", stream: "stderr", chosenAt: 5, ended: false });
+  expect(filterIn(searchOf(filter), 5)).toEqual(filter);
+  expect(searchOf(filterIn({ range: "9y", stream: "x", instance: "<b>" }, 0))).toEqual({});
+  const around = filterIn({ instance: `rep_${"a".repeat(20)}`, until: "2026-03-01T10:00:00Z" }, 5);
+  expect(around).toMatchObject({ range: "15m", ended: true, chosenAt: Date.UTC(2026, 2, 1, 10) });
+  expect(filterIn(searchOf(around), 7)).toEqual(around);
+});
+
+test("what is looked for is marked, also where its colour changes", () => {
+  const parts = [{ text: "GET /he", color: 1 }, { text: "alth (200)" }];
+  expect(marked(parts, "/HEALTH (")).toEqual([
+    { text: "GET ", color: 1 },
+    { text: "/he", color: 1, marked: true },
+    { text: "alth (", marked: true },
+    { text: "200)" },
+  ]);
+  expect(marked(parts, "")).toBe(parts);
+  expect(marked(parts, "nowhere")).toBe(parts);
+});
+
+test("the charts' range and its address say the same", () => {
+  expect(spanIn({})).toEqual(LAST_HOUR);
+  expect(spanIn({ seconds: "yes" })).toEqual(LAST_HOUR);
+  const past = { seconds: 900, until: Date.UTC(2026, 2, 1) };
+  expect(spanIn(searchOfSpan(past))).toEqual(past);
+  expect(searchOfSpan(LAST_HOUR)).toEqual({});
 });

@@ -35,9 +35,8 @@ _SHORT = (
     "test_sign_in.py",
     "test_plain_pages.py",
     "test_pages.py",
-    "test_actions.py",
     "test_live.py",
-    "test_details.py",
+    "test_handbook.py",
 )
 """What `make test` meets of the console. Each of the other pages is quick, but together they take minutes."""
 

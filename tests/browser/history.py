@@ -34,7 +34,8 @@ MORE_REPLICAS = [(2, 44.3, 5.4), (3, 33.2, 15.9)]
 """Slot, ready and ended minutes ago."""
 
 
-async def add_history(api: Api, container_id: str, now: datetime) -> None:
+async def add_history(api: Api, container_id: str, now: datetime, *, first_port: int = 29_000) -> None:
+    """Each container of a world has its own ports, also those of its replicas that are gone."""
     first = datetime.fromtimestamp(now.timestamp() // 10 * 10, now.tzinfo) - STEP * STEPS
     await _add_demand(api, container_id, first, now)
     await _add_requests(api, container_id, first)
@@ -58,7 +59,7 @@ async def add_history(api: Api, container_id: str, now: datetime) -> None:
             "'removed', 'node-03', '{}', '127.0.0.1', :port, :ready, :ready, :ended, :ended, false FROM containers WHERE id = :container_id",
             id=new_replica_id(),
             slot=slot,
-            port=29_000 + slot,
+            port=first_port + slot,
             ready=now - timedelta(minutes=ready),
             ended=now - timedelta(minutes=ended),
             container_id=container_id,

@@ -9,6 +9,7 @@ from moorage.machines.states import MachineState
 from moorage.machines.words import sentence
 from tests.browser.capsules import LOOPBACK, OUT_OF_MEMORY, add_capsule
 from tests.browser.history import add_history
+from tests.browser.lending import add_earnings, add_lent_machines
 from tests.browser.money import add_money
 from tests.browser.requests import NO_REQUESTS, Requests, add_requests
 from tests.browser.versions import add_versions
@@ -138,7 +139,8 @@ def paint(world: World) -> Scene:
             "port": 8080,
             "health_path": "/health",
             "category": "Chat",
-            "environment_names": ["HF_TOKEN", "LOG_LEVEL", "VLLM_MAX_LEN"],
+            "environment_names": ["HF_TOKEN"],
+            "plain_environment": {"LOG_LEVEL": "info", "VLLM_MAX_LEN": "8192"},
         },
         logs=CHAT_LINES,
     )
@@ -157,6 +159,11 @@ def paint(world: World) -> Scene:
     requests = add_requests(world, home, running, now)
     other = world.home("lea@harbour.example", "Harbour Labs", "research")
     _, invitation = world.do(world.api.new_invitation(other.organization_id, "mara@northwind.example"))
+    lent = world.do(add_lent_machines(world.api, home.organization_id, now))
+    world.do(add_earnings(world.api, home.organization_id, lent["harbour-01"], hours=533))
+    world.do(add_earnings(world.api, home.organization_id, lent["lab-l40s"], hours=260, are_held=True))
+    world.do(add_earnings(world.api, other.organization_id, "mch_elsewhere", hours=40))
+    world.do(world.api.new_payout(other.organization_id))
     return Scene(home, running, failed, pulling, starting, stopped, invitation, requests)
 
 

@@ -66,3 +66,25 @@ def test_a_webhook_is_made_tested_disabled_and_deleted(browser: Browser, world: 
         dialog.get_by_role("button", name="Delete webhook").click()
         expect(page.get_by_text("There is no webhook yet.")).to_be_visible()
         assert world.do(world.api.get(home.admin, webhooks)).json()["items"] == []
+
+
+def test_a_chat_hears_of_what_happens(browser: Browser, world: World) -> None:
+    """Its secret concerns nobody, and its events are those that people want to read."""
+    home = world.home("chatter@example.com", "Chatter", "production")
+    with browsing(browser, world, home.token) as page:
+        page.goto(f"{world.url}/projects/{home.project_id}/webhooks")
+        page.get_by_role("button", name="Create webhook").click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_text("To a chat", exact=True).click()
+        expect(dialog).to_contain_text("For Discord, add /slack to it.")
+        dialog.get_by_label("Address").fill("https://hooks.example.com/services/T00/B00")
+        dialog.get_by_role("button", name="Create webhook").click()
+        expect(page.get_by_text("Send a test to see it in the chat.")).to_be_visible()
+        expect(dialog).to_be_hidden()
+        row = page.get_by_role("row").filter(has_text="hooks.example.com")
+        expect(row).to_contain_text("billing.*, container.state, to a chat")
+        # Nobody looked whether it works.
+        expect(row.get_by_role("cell", name="Enabled", exact=True)).to_be_visible()
+    path = f"/organizations/{home.organization_id}/webhooks"
+    [made] = world.do(world.api.get(home.admin, path)).json()["items"]
+    assert (made["format"], made["events"]) == ("chat", ["billing.*", "container.state"])

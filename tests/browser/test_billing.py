@@ -1,5 +1,6 @@
 """What an admin sets about money: monthly limits; and what the page says where cards are not set up."""
 
+from itertools import pairwise
 from pathlib import Path
 
 from playwright.sync_api import Browser, expect
@@ -72,14 +73,41 @@ def test_whoever_comes_back_from_paying_sees_the_money_arrive(browser: Browser, 
         expect(told).to_contain_text("$50.00 have arrived", timeout=30_000)
 
 
-def test_a_card_that_cannot_be_saved_says_why(browser: Browser, world: World) -> None:
+def test_only_what_is_set_up_is_offered(browser: Browser, world: World) -> None:
     home = world.home("cardless@example.com", "Cardless", "production")
     with browsing(browser, world, home.token) as page:
         page.goto(f"{world.url}/projects/{home.project_id}/billing")
         card = page.get_by_role("region", name="Automatic top-up")
-        expect(card).to_contain_text("No card is saved.")
-        card.get_by_role("button", name="Save a card").click()
-        expect(card.get_by_role("alert")).to_contain_text("Card payments are not set up here.")
+        expect(card).to_contain_text("cards are not set up here. Ask")
+        expect(card.get_by_role("button")).to_have_count(0)
+        top_up = page.get_by_role("region", name="Top up")
+        expect(top_up.get_by_role("button", name="Get details for $100.00")).to_be_visible()
+        expect(top_up.get_by_role("radio", name="Card")).to_have_count(0)
+        expect(top_up.get_by_role("radio", name="International")).to_have_count(0)
+
+
+def test_entries_say_what_they_were_for_and_what_was_left(
+    browser: Browser, world: World, scene: Scene
+) -> None:
+    entries = f"/organizations/{scene.home.organization_id}/billing/entries"
+    found = world.do(world.api.get(scene.home.admin, f"{entries}?limit=3")).json()
+    following = world.do(
+        world.api.get(scene.home.admin, f"{entries}?limit=3&cursor={found['next_cursor']}")
+    ).json()["items"]
+    known = [*found["items"], *following]
+    for newer, older in pairwise(known):
+        left = newer["balance_after_microusd"] - newer["amount_microusd"]
+        assert older["balance_after_microusd"] == left, "also over the edge of a page"
+    with browsing(browser, world, scene.home.token) as page:
+        page.goto(f"{world.url}{scene.project}/billing")
+        card = page.get_by_role("region", name="Entries")
+        rows = card.locator("tbody tr")
+        hours = rows.filter(has_text="llama-3.1-8b-chat: ").first
+        expect(hours).to_contain_text("of l40s-48gb")
+        expect(hours).to_contain_text("production")
+        card.get_by_text("Payments", exact=True).click()
+        expect(rows.filter(has_text="hours of")).to_have_count(0)
+        expect(rows.filter(has_text="Top-up by card")).to_have_count(len(TOP_UPS))
 
 
 def test_the_balance_is_drawn_day_by_day(browser: Browser, world: World, scene: Scene) -> None:

@@ -109,6 +109,37 @@ def test_what_fits_is_chosen_and_deployed(browser: Browser, world: World, scene:
         assert made["cache"] == {"size_gib": 40}
 
 
+def test_how_long_it_takes_is_told_from_earlier_starts(browser: Browser, world: World, scene: Scene) -> None:
+    home = world.home("patient@example.com", "Quay", "waiting")
+    path = f"/projects/{home.project_id}/models/resolve"
+    plan = world.do(world.api.post(home.admin, path, {"model": f"hf:{QWEN}"})).json()
+    with creating(browser, world, home) as page:
+        page.get_by_label("Model", exact=True).fill(f"hf:{QWEN}")
+        card = page.get_by_role("region", name="Until it answers")
+        expect(card).to_contain_text("Nothing like it has started here yet")
+        expect(card.get_by_text("not measured yet")).to_have_count(2)
+        for step, size, took_s in (
+            ("pull", 8 * 10**9, 40),
+            ("download", 10**9, 10),
+            ("load", plan["model"]["download_bytes"], 49),
+            ("again", plan["model"]["download_bytes"], 50),
+        ):
+            columns = "organization_id, infrastructure, instance_type, image, step, bytes, took_s"
+            values = f"'operator', 'l40s-48gb', '{plan['settings']['image']}', '{step}', {size}, {took_s}"
+            statement = f"INSERT INTO measured_steps ({columns}) VALUES ('{home.organization_id}', {values})"
+            world.do(world.api.execute(statement))
+        page.reload()
+        page.get_by_label("Model", exact=True).fill(f"hf:{QWEN}")
+        expect(card).to_contain_text("2 min 32 s")
+        expect(card).to_contain_text("49 s")
+        # Its registry is not in reach of a test.
+        expect(card).to_contain_text("size not known")
+        expect(card).to_contain_text("Measured in your earlier starts")
+        expect(card).to_contain_text(
+            "Later starts find image and weights on the machine and take about 50 s."
+        )
+
+
 def widths(page: Page, instance_type: str) -> list[int]:
     """Of the bar's parts in percent, as they are drawn."""
     row = page.locator("label", has=page.get_by_role("radio", name=instance_type))
@@ -166,7 +197,7 @@ def test_refusals_say_what_to_do(browser: Browser, world: World, scene: Scene) -
         field = page.get_by_role("region", name="From a model").get_by_role("status").first
 
         model.fill("nobody/nothing")
-        expect(field).to_contain_text("knows no model nobody/nothing. Check how it is spelled")
+        expect(field).to_contain_text("knows no model nobody/nothing. Check the spelling")
         expect(page.get_by_role("textbox", name="Hub token")).to_be_visible()
         page.get_by_role("button", name="Next: Base settings").click()
         expect(page.get_by_role("heading", name="Start")).to_be_visible()
@@ -188,7 +219,7 @@ def test_refusals_say_what_to_do(browser: Browser, world: World, scene: Scene) -
             page.get_by_role("slider", name=slider).press("End")
         rows = page.get_by_role("radiogroup", name="Instance type")
         expect(rows.get_by_role("radio")).to_have_count(0)
-        nothing = page.get_by_text("does not fit on").or_(page.get_by_text("but none of that is free now"))
+        nothing = page.get_by_text("does not fit on").or_(page.get_by_text("but none of these is free now"))
         expect(nothing.first).to_be_visible()
         expect(page.get_by_role("button", name="Next: Base settings")).to_be_enabled()
         page.get_by_role("button", name="Next: Base settings").click()

@@ -163,9 +163,11 @@ def test_pause_resume_drain_and_remove(page: Page, bare: World) -> None:
     # By the keyboard alone.
     page.get_by_role("button", name="Actions of dock-1").focus()
     page.keyboard.press("Enter")
-    expect(page.get_by_role("menuitem", name="Pause")).to_be_visible()
-    page.keyboard.press("ArrowDown")
-    page.keyboard.press("ArrowDown")
+    # It takes keys once it has the focus, which is a moment after it is to be seen.
+    expect(page.get_by_role("menu", name="Actions of dock-1").locator(":focus")).to_have_count(1)
+    for action in ("Pause", "Drain"):
+        page.keyboard.press("ArrowDown")
+        expect(page.get_by_role("menuitem", name=action)).to_be_focused()
     page.keyboard.press("Enter")
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("2 replicas move to other machines, a few at a time.")

@@ -11,30 +11,37 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import aiodocker
+import httpx
 import pytest
 from playwright.sync_api import Browser, expect
 
 from moorage.engines.docker.connection import DockerConnection
 from tests.acceptance.conftest import run_stack
-from tests.acceptance.stack import Stack
+from tests.acceptance.stack import Stack, until
 from tests.browser.conftest import REPOSITORY, Visitor, build_console, visit
-from tests.models.hub_stand_in import GGUF_ENTRIES, gguf_file
+from tests.models.hub_stand_in import GGUF_ENTRIES, TINY, gguf_file
 from tests.models.outside_hub import OutsideHub, outside_hub
 
 MODEL = "Qwen/Qwen2.5-0.5B-Instruct-GGUF"
 IMAGE = "local/llama-stand-in:test"
 DEPLOYED_MS = 120_000
+DOCKERFILE = b"""FROM local/chat:latest
+COPY llama-server hub.pem /app/
+COPY text-embeddings-router /usr/local/bin/
+ENV SSL_CERT_FILE=/app/hub.pem
+"""
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a network namespace needs root")
 
 
-@pytest.fixture
-def hub(tmp_path: Path) -> Iterator[OutsideHub]:
-    with outside_hub(tmp_path) as hub:
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OutsideHub]:
+    with outside_hub(tmp_path_factory.mktemp("hub")) as hub:
         yield hub
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def stack_with_hub(docker_host: str, hub: OutsideHub) -> Iterator[Stack]:
     build_console()
     trusted = {"SSL_CERT_FILE": str(hub.certificate)}
@@ -93,14 +100,82 @@ def test_from_a_model_to_an_answer(visitor_of_models: Visitor) -> None:
     expect(page.get_by_text("Nothing runs here yet.")).to_be_visible(timeout=DEPLOYED_MS)
 
 
+@pytest.mark.long
+@pytest.mark.timeout(400)
+def test_embeddings_without_a_gpu_and_a_cache_that_breaks(stack_with_hub: Stack, docker_root: Path) -> None:
+    """Another template, by the command line. What it fetched and compiled is read back by the next start; what is broken ends
+    that start in words, and once it is deleted the next one is whole again."""
+    stack = stack_with_hub
+    stack.moor("login")
+    found = stack.json("deploy", f"hf:{TINY}", "--template", "embeddings", "--dry-run")
+    settings = found["settings"]
+    assert settings["image"].endswith("text-embeddings-inference:cpu-1.8")
+    of_settings = {
+        "--command": settings["start_command"],
+        "--port": str(settings["port"]),
+        "--health-path": settings["health_path"],
+        "--api-path": settings["api_path"],
+        "--health-timeout": str(settings["health_timeout_s"]),
+        "--cache": str(found["cache"]["size_gib"]),
+        "--instance-type": found["instance_type"],
+    }
+    variables = [part for name, value in settings["env"].items() for part in ("-e", f"{name}={value}")]
+    # Its image is not in reach of a test; everything else is the template's.
+    own_image = ("--image", IMAGE, "--provider", "local", "--name", "embed")
+    options = [part for option in of_settings.items() for part in option]
+    stack.moor("deploy", *own_image, *options, *variables)
+    key = stack.moor("keys", "create").stdout.strip()
+    url = stack.json("describe", "embed")["endpoint_url"]
+
+    def said() -> tuple[int, str, str]:
+        asked = {"json": {"input": "Ahoy"}, "headers": {"Authorization": f"Bearer {key}"}, "timeout": 10}
+        answers = lambda: (got := httpx.post(f"{url}/v1/embeddings", **asked)).is_success and got.json()  # noqa: E731
+        answer = until(answers, "embeddings are answered")
+        return answer["fetched_bytes"], answer["kernel"], answer["weights_sha256"]
+
+    fetched, kernel, weights = said()
+    assert (fetched > 1_000_000, kernel) == (True, "compiled")
+    stack.moor("restart", "embed")
+    until(lambda: said() == (0, "read back", weights), "the restarted one answers, from its cache")
+
+    for broken in ("huggingface/hub/models--acme--bge-tiny/blobs/*", "triton/*/gelu.cubin"):
+        stack.moor("stop", "embed")
+        files = list(docker_root.glob(f"volumes/moor-cache-*/_data/{broken}"))
+        assert files, "what it kept is there while it is stopped"
+        for one in files:
+            one.write_bytes(b"\xff" * one.stat().st_size)
+        assert stack.moor("start", "embed", check=False).returncode != 0
+        failed = stack.json("describe", "embed")
+        assert (failed["state"], failed["reason"]) == ("FAILED", "exited")
+        assert "Its cache may be damaged: the same settings started from it before." in failed["message"]
+        (cache,) = stack.json("caches", "list")
+        assert not cache["in_use"], "so it can be deleted"
+        stack.moor("caches", "delete", cache["id"])
+        stack.moor("start", "embed")
+        assert said() == (fetched, "compiled", weights)
+    stack.moor("delete", "embed", "--yes")
+    until(lambda: stack.json("caches", "list") == [], "its cache went with it")
+
+
+@pytest.fixture
+def docker_root(docker_host: str) -> Path:
+    async def asked() -> str:
+        async with aiodocker.Docker(docker_host) as docker:
+            return str((await docker.system.info())["DockerRootDir"])
+
+    with ThreadPoolExecutor(1) as beside:
+        return Path(beside.submit(asyncio.run, asked()).result())
+
+
 async def build_stand_in(docker_host: str, hub: OutsideHub) -> None:
-    """On the example's image, which has Python: the server where the template's command expects it, and whom to trust."""
+    """On the example's image, which has Python: the servers where the templates' commands expect them, and whom to trust."""
     files = {
-        "Dockerfile": (
-            b"FROM local/chat:latest\nCOPY llama-server hub.pem /app/\nENV SSL_CERT_FILE=/app/hub.pem\n",
-            0o644,
-        ),
+        "Dockerfile": (DOCKERFILE, 0o644),
         "llama-server": ((REPOSITORY / "tests/models/llama-server").read_bytes(), 0o755),
+        "text-embeddings-router": (
+            (REPOSITORY / "tests/models/text-embeddings-router").read_bytes(),
+            0o755,
+        ),
         "hub.pem": (hub.certificate.read_bytes(), 0o644),
     }
     context = io.BytesIO()

@@ -48,8 +48,7 @@ def test_credit_is_granted_with_a_reason_and_an_organization_suspended_and_resum
 ) -> None:
     home = world.home("granted@example.com", "Lighthouse", "production")
     with browsing(browser, world, world.operator()) as page:
-        page.goto(f"{world.url}/operator")
-        page.wait_for_url(re.compile("/operator/health"))
+        page.goto(f"{world.url}/operator/health")
         # No controller runs here, and the page says so.
         expect(page.get_by_role("listitem").filter(has_text="reconciler containers")).to_contain_text(
             "Has never run."
@@ -75,7 +74,7 @@ def test_credit_is_granted_with_a_reason_and_an_organization_suspended_and_resum
         expect(row).to_contain_text("Suspended")
         assert is_suspended(world, home.organization_id)
         act(page, "Resume")
-        expect(row).to_contain_text("Works")
+        expect(row).to_contain_text("Active")
         assert not is_suspended(world, home.organization_id)
 
 
@@ -200,6 +199,89 @@ def test_for_anybody_else_there_is_nothing_there(browser: Browser, world: World)
         page.get_by_role("button", name="Account of curious@example.com").click()
         expect(page.get_by_role("menuitem", name="Sign out")).to_be_visible()
         expect(page.get_by_role("menuitem", name="Operator area")).to_have_count(0)
+
+
+def test_home_says_what_is_missing_and_leads_to_what_waits(browser: Browser, world: World) -> None:
+    home = world.home("waiter@example.com", "Waiting Room", "production")
+    world.do(world.api.new_bank_transfer(home.organization_id))
+    with browsing(browser, world, world.operator()) as page:
+        page.goto(f"{world.url}/operator")
+        expect(page).to_have_url(re.compile("/operator/home$"))
+        setup = page.get_by_role("region", name="Set-up")
+        backup = setup.get_by_role("listitem").filter(has_text="Backup")
+        expect(backup.get_by_role("img", name="Missing")).to_be_visible()
+        expect(backup).to_contain_text("If this disk fails, balances, invoices and settings are lost.")
+        expect(backup).to_contain_text("moor backup FILE")
+        expect(setup.get_by_role("link", name="Set up Backup, in the handbook")).to_have_attribute(
+            "href", "/docs/backup"
+        )
+        # What is missing comes first, and only what was looked at is done.
+        states = (
+            setup.get_by_role("listitem")
+            .get_by_role("img")
+            .evaluate_all("all => all.map(one => one.getAttribute('aria-label'))")
+        )
+        assert states == sorted(states, key=["Missing", "Not known", "Done"].index)
+        done = states.count("Done")
+        expect(setup).to_contain_text(f"{done} of {len(states)} done")
+        world.do(world.api.execute("UPDATE installation SET backed_up_at = now()"))
+        expect(backup.get_by_role("img", name="Done")).to_be_visible()
+        expect(setup).to_contain_text(f"{done + 1} of {len(states)} done")
+        world.do(world.api.execute("UPDATE installation SET backed_up_at = NULL"))
+        page.get_by_role("link", name=re.compile("bank transfer")).click()
+        expect(page.get_by_role("heading", name="Bank transfers")).to_be_visible()
+
+
+def test_an_organization_is_found_and_seen_from_above(browser: Browser, world: World) -> None:
+    home = world.home("keeper@example.com", "Breakwater", "production")
+    world.container(home, "breakwater-chat", "RUNNING", ready=1, settings={"image": "acme/hidden:1"})
+    with browsing(browser, world, world.operator()) as page:
+        page.goto(f"{world.url}/operator/health")
+        page.get_by_role("button", name=re.compile("Search or jump to")).click()
+        field = page.get_by_placeholder("Organization, person, container, machine, request id")
+        field.fill("breakwater-ch")
+        expect(page.get_by_role("option", name="breakwater-chat Container of Breakwater")).to_be_visible()
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("heading", name="Breakwater")).to_be_visible()
+        expect(page).to_have_url(re.compile(f"/operator/organizations/{home.organization_id}$"))
+        expect(page.get_by_role("region", name="In numbers")).to_contain_text("$20.00")
+        row = (
+            page.get_by_role("region", name="Containers")
+            .get_by_role("row")
+            .filter(has_text="breakwater-chat")
+        )
+        expect(row).to_contain_text("Running")
+        expect(row).to_contain_text("1 of 1")
+        expect(page.get_by_role("region", name="People")).to_contain_text("keeper@example.com")
+        assert "acme/hidden" not in page.content()
+        page.get_by_role("button", name="Actions of Breakwater").click()
+        page.get_by_role("menuitem", name="Suspend").click()
+        page.get_by_role("dialog").get_by_label("Reason").fill("unpaid")
+        page.get_by_role("dialog").get_by_role("button", name="Suspend").click()
+        expect(page.get_by_text("Suspended since")).to_be_visible()
+        expect(page.get_by_role("region", name="Audit")).to_contain_text("organization.suspend")
+        # Nothing of that name: said, and not before it was asked.
+        page.keyboard.press("Control+k")
+        field.fill("no such thing anywhere")
+        expect(page.get_by_text("Nothing has that name.")).to_be_visible()
+
+
+def test_a_person_is_signed_out_everywhere(browser: Browser, world: World) -> None:
+    home = world.home("taken@example.com", "Taken", "production")
+    with (
+        browsing(browser, world, home.token) as theirs,
+        browsing(browser, world, world.operator()) as operator,
+    ):
+        theirs.goto(f"{world.url}/projects/{home.project_id}/api-keys")
+        expect(theirs.get_by_role("heading", name="API keys")).to_be_visible()
+        operator.goto(f"{world.url}/operator/users")
+        operator.get_by_label("Filter users").fill("taken@")
+        operator.get_by_role("button", name="Actions of taken@example.com").click()
+        operator.get_by_role("menuitem", name="Sign out everywhere").click()
+        operator.get_by_role("dialog").get_by_role("button", name="Sign out everywhere").click()
+        expect(operator.get_by_text("taken@example.com is signed out everywhere.")).to_be_visible()
+        theirs.reload()
+        expect(theirs).to_have_url(re.compile("/login"))
 
 
 def balance(page: Page) -> Locator:

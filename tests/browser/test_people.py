@@ -112,7 +112,7 @@ def test_a_user_sees_no_admin_action(browser: Browser, world: World) -> None:
     with browsing(browser, world, token) as page:
         page.goto(f"{world.url}/projects/{project}/containers/{container}")
         tabs = page.get_by_role("navigation", name="Sections").get_by_role("link")
-        expect(tabs).to_have_text(["Service", "API keys", "Billing"])
+        expect(tabs).to_have_text(["Service", "API keys", "Billing", "Machines"])
         expect(page.get_by_role("button", name="Start")).to_be_visible()
         expect(page.get_by_role("link", name="Top up")).to_have_count(0)
         page.get_by_role("button", name="Project: joined").click()

@@ -21,9 +21,17 @@ def test_changes_are_staged_applied_and_taken_back(browser: Browser, world: Worl
         page.get_by_label("Start command").fill("serve --fast")
         page.get_by_label("Name of variable 1").fill("TOKEN")
         page.get_by_label("Value of variable 1").fill("a-secret-of-mine")
+        page.get_by_role("button", name="Add a variable").click()
+        page.get_by_label("Name of variable 2").fill("LOG_LEVEL")
+        page.get_by_label("Value of variable 2").fill("debug")
+        secret = page.get_by_role("button", name="LOG_LEVEL is a secret")
+        expect(secret).to_have_attribute("aria-pressed", "true")
+        secret.click()
+        expect(secret).to_have_attribute("aria-pressed", "false")
         page.get_by_role("button", name="Stage changes").click()
 
         staged = page.get_by_role("region", name="Staged changes")
+        expect(staged).to_contain_text("debug")
         expect(staged).to_contain_text("cpu-small")
         expect(staged).to_contain_text("serve --fast")
         expect(staged).to_contain_text("$0.005/h now, $0.01/h after")
@@ -34,11 +42,13 @@ def test_changes_are_staged_applied_and_taken_back(browser: Browser, world: Worl
             "resources.instance_type",
             "start_command",
             "env.TOKEN",
+            "plain_env.LOG_LEVEL",
         }
 
         staged.get_by_role("button", name="Edit").click()
         expect(page.get_by_text("write TOKEN once more")).to_be_visible()
         expect(page.get_by_label("Start command")).to_have_value("serve --fast")
+        expect(page.get_by_label("Value of variable 1")).to_have_value("debug")
         page.get_by_role("button", name="Cancel").click()
 
         staged.get_by_role("button", name="Apply").click()
@@ -87,6 +97,22 @@ def test_what_a_known_server_wants_is_offered_and_taken_by_a_press(browser: Brow
     assert (saved["api_path"], saved["port"], saved["health_check"]["path"]) == ("/v1", 8000, "/health")
 
 
+def test_what_the_next_replica_waits_for_is_seen_while_others_serve(browser: Browser, world: World) -> None:
+    home = world.home("mover@example.com", "Quay", "moves")
+    pull = {"phase": "pull", "done_bytes": 5_100_000_000, "total_bytes": 8_200_000_000}
+    container = world.container(home, "llm", "RUNNING", ready=1, desired_replicas=2, progress=pull)
+    with browsing(browser, world, home.token) as page:
+        page.goto(f"{world.url}/projects/{home.project_id}/containers/{container}")
+        shown = page.get_by_role("region", name="Progress")
+        expect(shown).to_contain_text("Another replica: pulling its image")
+        expect(shown).to_contain_text("5.1 GB of 8.2 GB · not billed yet")
+        expect(shown.get_by_role("progressbar", name="Another replica")).to_have_attribute(
+            "aria-valuenow", "62"
+        )
+        world.do(world.api.execute("UPDATE containers SET progress = NULL WHERE id = :id", id=container))
+        expect(shown).to_have_count(0)
+
+
 def test_caches_are_seen_to_fill_listed_bounded_and_deleted(browser: Browser, world: World) -> None:
     home = world.home("cacher@example.com", "Icehouse", "production")
     progress = {
@@ -108,10 +134,8 @@ def test_caches_are_seen_to_fill_listed_bounded_and_deleted(browser: Browser, wo
     with browsing(browser, world, home.token) as page:
         page.goto(address)
         shown = page.get_by_role("region", name="Progress")
-        expect(shown).to_contain_text("Starting downloads weights: 3.2 GB in its cache, 112 MB/s")
-        expect(shown).to_contain_text(
-            "2 more replicas wait until the first has filled the cache of its machine."
-        )
+        expect(shown).to_contain_text("Starting: downloading weights, 3.2 GB in the cache, 112 MB/s")
+        expect(shown).to_contain_text("2 more replicas wait for the first to fill the cache.")
         expect(page.get_by_role("region", name="Settings")).to_contain_text("22 GiB on each machine")
 
         page.goto(f"{address}/settings")
@@ -123,7 +147,7 @@ def test_caches_are_seen_to_fill_listed_bounded_and_deleted(browser: Browser, wo
         expect(used.get_by_role("button")).to_have_count(0)
         idle.get_by_role("button", name="Delete the cache on node-04").click()
         dialog = page.get_by_role("dialog", name="Delete the cache on node-04")
-        expect(dialog).to_contain_text("The next start of llm there downloads and compiles anew.")
+        expect(dialog).to_contain_text("The next start of llm on that machine downloads and compiles again.")
         dialog.get_by_role("button", name="Delete cache").click()
         expect(idle).to_contain_text("being deleted")
         expect(dialog).to_have_count(0)

@@ -47,11 +47,12 @@ def test_from_sign_up_to_an_answer_and_back_to_nothing(visitor_of_a_whole: Visit
     page.get_by_label("Name of variable 1").fill("GREETING")
     page.get_by_label("Value of variable 1").fill("ahoy")
 
-    # Leaving and coming back keeps the draft.
+    # Leaving and coming back keeps the draft, and the step.
     page.reload()
-    expect(page.get_by_label("Name", exact=True)).to_have_value("pilot")
-    page.get_by_role("button", name="Review").click()
+    expect(page.get_by_label("Name of variable 1")).to_have_value("GREETING")
+    page.get_by_role("button", name="Next: Review").click()
     expect(page.get_by_text("GREETING")).to_be_visible()
+    expect(page.get_by_text("pilot", exact=True)).to_be_visible()
     page.get_by_role("button", name=re.compile("Deploy for")).click()
 
     status = page.get_by_role("main").get_by_role("status")
@@ -92,7 +93,9 @@ def test_from_sign_up_to_an_answer_and_back_to_nothing(visitor_of_a_whole: Visit
     lines = page.get_by_role("region", name="Log lines, newest first")
     expect(lines).to_be_visible(timeout=20_000)
 
+    # It has answered just now, so who stops it is told so first.
     page.get_by_role("button", name="Stop", exact=True).click()
+    page.get_by_role("dialog", name="Stop pilot?").get_by_role("button", name="Stop").click()
     expect(page.get_by_role("banner").get_by_role("status")).to_contain_text("Stopped", timeout=DEPLOYED_MS)
     page.get_by_role("link", name="Settings").click()
     page.get_by_label("Name", exact=True).fill("pilot-2")

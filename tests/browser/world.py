@@ -181,6 +181,7 @@ class World:
             model_hub=await self._beside.enter_async_context(serving(self.hub.app)),
             home=self._folder / "home",
             api_listen=f"127.0.0.1:{self.port}",
+            community_machines=True,
             bank_details_local="Moorage at the Example Bank\nIBAN XX00 1234 5678 9012 3456",
         )
         prepare_home(settings)

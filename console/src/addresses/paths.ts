@@ -6,8 +6,10 @@ export const paths = {
   organization: (organizationId: string) => `/organizations/${organizationId}`,
   service: (projectId: string) => `/projects/${projectId}/containers`,
   container: (projectId: string, containerId: string) => `/projects/${projectId}/containers/${containerId}`,
-  create: (projectId: string, copyOf?: string) =>
-    `/projects/${projectId}/create` + (copyOf ? `?copy=${encodeURIComponent(copyOf)}` : ""),
+  /** A container that was just deployed to be tried: its page leads on to the playground as soon as it answers. */
+  tried: (projectId: string, containerId: string) => `/projects/${projectId}/containers/${containerId}?then=playground`,
+  create: (projectId: string, from: CreateSearch = {}) =>
+    `/projects/${projectId}/create` + (Object.keys(from).length > 0 ? `?${new URLSearchParams({ ...from })}` : ""),
   /** A page of a container's dashboard. */
   dashboard: (projectId: string, containerId: string, tab: DashboardTab = "overview") =>
     `/projects/${projectId}/containers/${containerId}/${tab}`,
@@ -26,8 +28,18 @@ export const paths = {
   /** Oneself: sessions and linked accounts. */
   account: () => "/account",
   /** A page of the operator's area. */
-  operator: (page: OperatorPage = "health") => `/operator/${page}`,
+  operator: (page: OperatorPage = "home") => `/operator/${page}`,
+  /** An organization as the operator sees it. */
+  operatorOrganization: (organizationId: string) => `/operator/organizations/${organizationId}`,
 };
+
+/** What a new container begins with, and where in its form somebody is. */
+export interface CreateSearch {
+  copy?: string;
+  model?: string;
+  template?: string;
+  step?: string;
+}
 
 export type DashboardTab =
   | "overview"
@@ -40,15 +52,18 @@ export type DashboardTab =
   | "settings"
   | "capsules";
 
-export type Section = "containers" | "api-keys" | "members" | "billing" | "audit" | "webhooks";
+export type Section = "containers" | "api-keys" | "members" | "billing" | "machines" | "audit" | "webhooks";
 
 export type OperatorPage =
+  | "home"
   | "health"
   | "organizations"
   | "users"
   | "transfers"
+  | "payouts"
   | "requests"
   | "machines"
   | "instance-types"
   | "revenue"
+  | "audit"
   | "outbox";

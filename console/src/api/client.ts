@@ -1,5 +1,6 @@
 import createClient, { type Middleware } from "openapi-fetch";
 
+import { keyFor, makesSomething, settled } from "./attempts";
 import { answered, unanswered } from "./connection";
 import { Problem, type ProblemBody } from "./problem";
 import type { components, paths } from "./schema";
@@ -18,15 +19,25 @@ const LOST = "Connection lost.";
 const NOT_DONE = "Connection lost, so nobody knows whether this was done. Look when the connection is back, then try again.";
 const SAFE = new Set(["GET", "HEAD", "OPTIONS"]);
 
+const KEY = "Idempotency-Key";
+
 const session: Middleware = {
-  onRequest({ request }) {
+  async onRequest({ request }) {
     if (csrfToken && !SAFE.has(request.method)) request.headers.set("X-CSRF-Token", csrfToken);
+    if (makesSomething(request.method, request.url)) {
+      const body = await request.text();
+      request.headers.set(KEY, keyFor(`${request.url}\n${body}`, Date.now()));
+      // As text again, and not as a stream, which what was read and a clone are.
+      if (body !== "") return new Request(request, { body });
+    }
     return request;
   },
-  async onResponse({ response }) {
+  async onResponse({ request, response }) {
     answered();
-    if (response.ok) return response;
-    throw new Problem(response.status, await readProblem(response), response.headers.get("X-Request-ID"));
+    const problem = response.ok ? null : await readProblem(response);
+    settled(request.headers.get(KEY), response.status, problem?.code ?? "");
+    if (!problem) return response;
+    throw new Problem(response.status, problem, response.headers.get("X-Request-ID"));
   },
   onError({ error, request }) {
     // Whoever left the page has called it off; that says nothing about the connection.

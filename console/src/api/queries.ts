@@ -12,6 +12,7 @@ export type Project = Schemas["Project"];
 export type Organization = Schemas["Organization"];
 export type Billing = Schemas["Billing"];
 export type InstanceType = Schemas["InstanceTypeRead"];
+export type Template = Schemas["TemplateRead"];
 
 export const LIVE_MS = 2_000;
 const LARGEST_PAGE = 200;
@@ -108,6 +109,13 @@ export const instanceTypesQuery = queryOptions({
   queryKey: ["instance-types"],
   queryFn: async () => (await body(api.GET("/api/v1/instance-types"))).items,
   refetchInterval: 15_000,
+});
+
+/** The servers that a model can be started with. */
+export const templatesQuery = queryOptions({
+  queryKey: ["templates"],
+  queryFn: async () => (await body(api.GET("/api/v1/templates"))).items,
+  staleTime: 60_000,
 });
 
 export const billingQuery = (organizationId: string) =>

@@ -28,8 +28,9 @@ export function FormDialog(props: FormDialogProps) {
       title={props.title}
       size={props.wide ? "lg" : undefined}
       closeButtonProps={{ "aria-label": "Close" }}
-      // A slip beside the dialog must not lose a secret that is shown once.
+      // Neither a slip beside the dialog nor one on the keyboard may lose a secret that is shown once.
       closeOnClickOutside={!props.outcome}
+      closeOnEscape={!props.outcome}
     >
       {props.outcome ? <Outcome>{props.outcome}</Outcome> : <Form {...props} />}
     </Modal>

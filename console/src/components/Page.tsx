@@ -1,25 +1,32 @@
 import type { ReactNode } from "react";
 
+import { HandbookLink } from "./HandbookLink";
 import classes from "./Page.module.css";
 
 interface PageProps {
   title: string;
   /** One quiet line beside the title. */
   hint?: ReactNode;
+  /** The handbook's page about it, from `handbook`. */
+  learn?: string;
   actions?: ReactNode;
+  /** Stays at the bottom of the screen while the page scrolls: what is said and done about all of it. */
+  foot?: ReactNode;
   children: ReactNode;
 }
 
 /** A page below the bars: its title, what can be done, its cards. It scrolls by itself. */
-export function Page({ title, hint, actions, children }: PageProps) {
+export function Page({ title, hint, learn, actions, foot, children }: PageProps) {
   return (
     <main className={classes.page}>
       <header className={classes.head}>
         <h1 className={classes.title}>{title}</h1>
         {hint ? <span className={classes.hint}>{hint}</span> : null}
+        {learn ? <HandbookLink to={learn} about={title} /> : null}
         {actions ? <div className={classes.actions}>{actions}</div> : null}
       </header>
       {children}
+      {foot ? <footer className={classes.foot}>{foot}</footer> : null}
     </main>
   );
 }

@@ -4,6 +4,8 @@ export interface AnsiPart {
   color?: number;
   bold?: boolean;
   dim?: boolean;
+  /** Part of what somebody looks for. */
+  marked?: boolean;
 }
 
 // CSI sequences, OSC strings (titles, links) and the two-character escapes.
@@ -45,4 +47,31 @@ function applied(style: Omit<AnsiPart, "text">, codes: string): Omit<AnsiPart, "
     else if (code === 38 || code === 48) at += numbers[at + 1] === 2 ? 4 : 2;
   }
   return next;
+}
+
+/** The same parts, cut where what is looked for begins and ends, which may be in another colour. */
+export function marked(parts: AnsiPart[], wanted: string): AnsiPart[] {
+  const places = placesOf(parts.map((one) => one.text).join(""), wanted);
+  if (places.length === 0) return parts;
+  const cut: AnsiPart[] = [];
+  let at = 0;
+  for (const part of parts) {
+    let from = 0;
+    for (const [begin, end] of places) {
+      const [first, last] = [Math.max(begin - at, from), Math.min(end - at, part.text.length)];
+      if (first >= last) continue;
+      if (first > from) cut.push({ ...part, text: part.text.slice(from, first) });
+      cut.push({ ...part, text: part.text.slice(first, last), marked: true });
+      from = last;
+    }
+    if (from < part.text.length) cut.push({ ...part, text: part.text.slice(from) });
+    at += part.text.length;
+  }
+  return cut;
+}
+
+function placesOf(text: string, wanted: string): [begin: number, end: number][] {
+  if (!wanted) return [];
+  const literal = wanted.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+  return [...text.matchAll(new RegExp(literal, "gi"))].map((one) => [one.index, one.index + one[0].length]);
 }

@@ -47,6 +47,15 @@ export function duration(ms: number): string {
   return `${seconds} s`;
 }
 
+/** "41 s", "3 min 40 s", "1 h 5 min": of what is not known to the second. */
+export function roughly(seconds: number): string {
+  const whole = Math.max(1, Math.round(seconds));
+  if (whole < 60) return `${whole} s`;
+  const minutes = Math.floor(whole / 60);
+  if (minutes >= 60) return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+  return whole % 60 ? `${minutes} min ${whole % 60} s` : `${minutes} min`;
+}
+
 export function since(iso: string, now: Date): string {
   return duration(now.getTime() - new Date(iso).getTime());
 }

@@ -6,6 +6,7 @@ import { isStopped } from "@/components/state";
 
 import { MoreActions } from "./MoreActions";
 import { useContainerAction } from "./queries";
+import { useUnderTraffic } from "./useUnderTraffic";
 
 const ICON = { size: 16, strokeWidth: 1.5 };
 
@@ -18,6 +19,7 @@ interface ContainerActionsProps {
 /** What can be done with a container now. */
 export function ContainerActions({ container, size = "sm" }: ContainerActionsProps) {
   const action = useContainerAction(container.id);
+  const disruptive = useUnderTraffic();
   const { state } = container;
   const going = state === "DELETING";
   return (
@@ -49,8 +51,8 @@ export function ContainerActions({ container, size = "sm" }: ContainerActionsPro
           size={size}
           variant="default"
           leftSection={<RotateCw {...ICON} />}
-          loading={action.isPending && action.variables === "restart"}
-          onClick={() => action.mutate("restart")}
+          loading={disruptive.busy === "restart"}
+          onClick={() => disruptive.ask(container, "restart")}
         >
           Restart
         </Button>
@@ -61,13 +63,14 @@ export function ContainerActions({ container, size = "sm" }: ContainerActionsPro
           variant="default"
           leftSection={<Square {...ICON} />}
           disabled={state === "STOPPING"}
-          loading={action.isPending && action.variables === "stop"}
-          onClick={() => action.mutate("stop")}
+          loading={disruptive.busy === "stop"}
+          onClick={() => disruptive.ask(container, "stop")}
         >
           Stop
         </Button>
       ) : null}
       <MoreActions container={container} size={size} />
+      {disruptive.dialog}
     </>
   );
 }

@@ -2,8 +2,10 @@ import { Button } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { RotateCw } from "lucide-react";
 
+import { aboutReason } from "@/addresses/handbook";
 import { paths } from "@/addresses/paths";
 import { type Container, instanceTypesQuery } from "@/api/queries";
+import { HandbookLink } from "@/components/HandbookLink";
 import { LinkTo } from "@/components/LinkTo";
 import { Verdict } from "@/components/Verdict";
 
@@ -43,6 +45,7 @@ export function FailedVerdict({ container }: { container: Container }) {
           >
             Start unchanged
           </Button>
+          {container.reason ? <HandbookLink to={aboutReason(container.reason)}>What this means</HandbookLink> : null}
         </>
       }
     />

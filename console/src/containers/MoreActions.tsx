@@ -47,7 +47,7 @@ export function MoreActions({ container, size }: { container: Container; size: "
           >
             Scale
           </Menu.Item>
-          <Menu.Item leftSection={<Copy {...ICON} />} onClick={() => navigate({ to: paths.create(project, id) })}>
+          <Menu.Item leftSection={<Copy {...ICON} />} onClick={() => navigate({ to: paths.create(project, { copy: id }) })}>
             Duplicate
           </Menu.Item>
           <Menu.Divider />

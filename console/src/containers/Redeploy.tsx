@@ -13,7 +13,7 @@ import { done, failed } from "@/components/toasts";
 
 import classes from "./Actions.module.css";
 import { fromContainer, toPatch } from "./form/draft";
-import { Tile } from "./form/Tile";
+import { Tiles } from "./form/Tiles";
 
 interface RedeployProps {
   container: Container;
@@ -58,10 +58,8 @@ function Choice({ container, close }: { container: Container; close: () => void 
           : "It stops and starts on the new type; if that does not become ready, it goes back to the old one."}
       </p>
       {types ? (
-        <div className={classes.tiles} role="radiogroup" aria-label="Instance type">
-          {types.map((one) => (
-            <Tile key={one.name} type={one} checked={one.name === chosen} choose={() => setChosen(one.name)} />
-          ))}
+        <div className={classes.types}>
+          <Tiles types={types} chosen={chosen} choose={setChosen} />
         </div>
       ) : (
         <Waiting rows={3} height={96} />

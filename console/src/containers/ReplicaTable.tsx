@@ -7,7 +7,8 @@ import { since } from "@/components/times";
 import { useNow } from "@/components/useNow";
 
 import { type Replica, replicasQuery } from "./queries";
-import { replicaRange, shortId } from "./resources";
+import classes from "./ReplicaTable.module.css";
+import { gpuName, replicaRange, shortId } from "./resources";
 
 const TONES: Record<string, string> = { ready: "ok", routed: "ok", starting: "accent", requested: "accent" };
 /** A person reads one word for "serves requests". */
@@ -30,12 +31,27 @@ export function ReplicaTable({ container, past = false }: { container: Container
         columns={[
           { head: "Instance", cell: (row) => <code>{shortId(row.id)}</code> },
           { head: "State", cell: (row) => <span data-tone={TONES[row.state] ?? "idle"}>{word(row)}</span> },
-          { head: "Node", cell: (row) => row.node },
+          { head: "Node", cell: (row) => <Node replica={row} /> },
           ...(past ? [{ head: "Ended", wide: true, cell: (row: Replica) => row.reason ?? "" }] : []),
           { head: "Age", right: true, cell: (row) => since(row.ready_at ?? row.created_at, now) },
         ]}
       />
     </Card>
+  );
+}
+
+/** Of a machine that somebody lends: what may be known of it. */
+function Node({ replica: { node, community } }: { replica: Replica }) {
+  if (!community) return node;
+  const gpus = community.gpus.map(gpuName).join(", ");
+  return (
+    <>
+      {shortId(node)}
+      <span className={classes.community}>
+        Community · {gpus ? `${gpus} · ` : ""}
+        {community.tier} · {community.reliability.toFixed(3)}
+      </span>
+    </>
   );
 }
 

@@ -37,7 +37,7 @@ function useFacts(container: Container): [string, ReactNode][] {
   const types = useQuery(instanceTypesQuery).data ?? [];
   const { resources, health_check: health } = container;
   const type = types.find((one) => one.name === resources.instance_type);
-  const variables = Object.keys(container.env).length;
+  const variables = Object.keys(container.env).length + Object.keys(container.plain_env).length;
   const facts: [string, ReactNode][] = [
     ["Image", <code key="image">{container.image}</code>],
     ["Instance type", type ? `${type.name} · ${hardware(type)}` : resources.instance_type],

@@ -25,7 +25,7 @@ const KINDS: Record<string, string> = {
   "container.canary_promote": "Promotion of the canary asked for",
   "container.canary_promoted": "Canary promoted",
   "container.canary_abort": "Abort of the canary asked for",
-  "cache.delete": "Delete of a cache asked for",
+  "cache.delete": "Deletion of a cache asked for",
   "cache.evict": "Cache removed",
   "cache.trim": "Cache made smaller",
 };

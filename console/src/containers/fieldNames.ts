@@ -16,7 +16,7 @@ const NAMES: Record<string, string> = {
 };
 
 export function fieldName(field: string): string {
-  if (field.startsWith("env.")) return field.slice("env.".length);
+  if (/^(plain_)?env\./.test(field)) return field.slice(field.indexOf(".") + 1);
   const words = field.replaceAll("_", " ").replace(".", " ");
   return NAMES[field] ?? words.charAt(0).toUpperCase() + words.slice(1);
 }

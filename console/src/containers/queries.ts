@@ -1,5 +1,5 @@
 /** Reads and changes of one container, for the Service tab and the dashboard alike. */
-import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
+import { type QueryClient, queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 
 import { api, body, type Schemas } from "@/api/client";
 import { unlessTold } from "@/api/pace";
@@ -67,32 +67,49 @@ export type Action = "start" | "wake" | "stop" | "restart" | "move" | "delete";
 export function useContainerAction(containerId: string, after?: () => void) {
   const queries = useQueryClient();
   return useMutation({
-    mutationFn: (action: Action) => {
-      const params = at(containerId);
-      switch (action) {
-        case "start":
-          return body(api.POST("/api/v1/containers/{container_id}/start", { params }));
-        case "wake":
-          return body(api.POST("/api/v1/containers/{container_id}/wake", { params }));
-        case "stop":
-          return body(api.POST("/api/v1/containers/{container_id}/stop", { params }));
-        case "restart":
-          return body(api.POST("/api/v1/containers/{container_id}/restart", { params }));
-        case "move":
-          return body(
-            api.POST("/api/v1/containers/{container_id}/restart", { params, body: { avoid_current_nodes: true } }),
-          );
-        case "delete":
-          return body(api.DELETE("/api/v1/containers/{container_id}", { params }));
-      }
-    },
+    mutationFn: (action: Action) => act(containerId, action),
     onSuccess: async (container) => {
-      queries.setQueryData(["containers", containerId], container);
-      await queries.invalidateQueries({ queryKey: ["containers"] });
+      await taken(queries, container);
       after?.();
     },
     onError: failed,
   });
+}
+
+/** The same of any container. */
+export function useAnyAction(after: () => void) {
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: ({ containerId, action }: { containerId: string; action: Action }) => act(containerId, action),
+    onSuccess: (container) => taken(queries, container),
+    onError: failed,
+    onSettled: after,
+  });
+}
+
+async function taken(queries: QueryClient, container: Container): Promise<void> {
+  queries.setQueryData(["containers", container.id], container);
+  await queries.invalidateQueries({ queryKey: ["containers"] });
+}
+
+function act(containerId: string, action: Action): Promise<Container> {
+  const params = at(containerId);
+  switch (action) {
+    case "start":
+      return body(api.POST("/api/v1/containers/{container_id}/start", { params }));
+    case "wake":
+      return body(api.POST("/api/v1/containers/{container_id}/wake", { params }));
+    case "stop":
+      return body(api.POST("/api/v1/containers/{container_id}/stop", { params }));
+    case "restart":
+      return body(api.POST("/api/v1/containers/{container_id}/restart", { params }));
+    case "move":
+      return body(
+        api.POST("/api/v1/containers/{container_id}/restart", { params, body: { avoid_current_nodes: true } }),
+      );
+    case "delete":
+      return body(api.DELETE("/api/v1/containers/{container_id}", { params }));
+  }
 }
 
 /** Applies the change that was shown, and no other, and starts the container. */

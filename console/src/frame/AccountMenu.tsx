@@ -1,8 +1,9 @@
 import { Menu, SegmentedControl, UnstyledButton, useMantineColorScheme } from "@mantine/core";
 import { useSuspenseQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { LogOut, ShieldCheck, UserRound } from "lucide-react";
+import { BookOpen, LogOut, ShieldCheck, UserRound } from "lucide-react";
 
+import { handbook } from "@/addresses/handbook";
 import { paths } from "@/addresses/paths";
 import { api, body } from "@/api/client";
 import { meQuery, queryClient } from "@/api/queries";
@@ -55,6 +56,16 @@ export function AccountMenu() {
             Operator area
           </Menu.Item>
         ) : null}
+        <Menu.Item
+          component="a"
+          href={handbook.home}
+          target="_blank"
+          rel="noopener"
+          closeMenuOnClick
+          leftSection={<BookOpen size={16} strokeWidth={1.5} />}
+        >
+          Handbook
+        </Menu.Item>
         <Menu.Item leftSection={<LogOut size={16} strokeWidth={1.5} />} onClick={signOut}>
           Sign out
         </Menu.Item>

@@ -32,7 +32,7 @@ interface ProjectFormProps {
 export function ProjectForm({ organizationId, organizationName, created, cancel }: ProjectFormProps) {
   const [name, setName] = useState("");
   const [founded, setFounded] = useState(organizationName ?? "");
-  const rename = useRename(organizationId);
+  const rename = useRenameOrganization(organizationId);
   const navigate = useNavigate();
   const queries = useQueryClient();
   const create = useMutation({
@@ -92,7 +92,7 @@ export function ProjectForm({ organizationId, organizationName, created, cancel 
   );
 }
 
-function useRename(organizationId: string) {
+export function useRenameOrganization(organizationId: string, after?: () => void) {
   const queries = useQueryClient();
   return useMutation({
     mutationFn: (name: string) =>
@@ -102,6 +102,9 @@ function useRename(organizationId: string) {
           body: { name },
         }),
       ),
-    onSuccess: () => queries.invalidateQueries({ queryKey: ["organizations"] }),
+    onSuccess: async () => {
+      await queries.invalidateQueries({ queryKey: ["organizations"] });
+      after?.();
+    },
   });
 }

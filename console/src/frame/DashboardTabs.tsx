@@ -30,6 +30,7 @@ export function DashboardTabs({ containerId, current }: { containerId: string; c
           to: paths.dashboard(container.project_id, container.id, tab),
           label,
           active: tab === current,
+          note: tab === "settings" && container.draft?.saved_at ? "staged" : undefined,
         }))}
       />
       <div className={classes.tabsRight}>

@@ -4,6 +4,7 @@ import { operatorPages } from "@/addresses/operatorPages";
 import { paths } from "@/addresses/paths";
 
 import { Shell } from "./Frame";
+import { OperatorSearch } from "./OperatorSearch";
 import { PlainTopBar } from "./PlainTopBar";
 import { TabRow } from "./TabRow";
 
@@ -11,7 +12,7 @@ import { TabRow } from "./TabRow";
 export function OperatorFrame() {
   const { pathname } = useLocation();
   return (
-    <Shell top={<PlainTopBar title="Operator" />}>
+    <Shell top={<PlainTopBar title="Operator" search={<OperatorSearch />} />}>
       <TabRow
         label="Operator"
         tabs={operatorPages.map(({ page, label }) => {

@@ -1,5 +1,6 @@
 import { Button } from "@mantine/core";
 import { ArrowLeft } from "lucide-react";
+import type { ReactNode } from "react";
 
 import { paths } from "@/addresses/paths";
 import { LinkTo } from "@/components/LinkTo";
@@ -9,7 +10,7 @@ import classes from "./Frame.module.css";
 import { Logo } from "./Logo";
 
 /** For pages that belong to no project: where one is, the way back, the account. */
-export function PlainTopBar({ title }: { title: string }) {
+export function PlainTopBar({ title, search }: { title: string; search?: ReactNode }) {
   return (
     <div className={classes.topBar}>
       <LinkTo to={paths.home()} className={classes.logo} aria-label="Moorage, containers">
@@ -17,6 +18,7 @@ export function PlainTopBar({ title }: { title: string }) {
       </LinkTo>
       <span className={classes.place}>{title}</span>
       <div className={classes.plainRight}>
+        {search}
         <Button
           component={LinkTo}
           to={paths.home()}

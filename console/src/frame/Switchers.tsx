@@ -1,7 +1,7 @@
 import { Menu, UnstyledButton } from "@mantine/core";
 import { useSuspenseQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { Check, ChevronsUpDown, Plus } from "lucide-react";
+import { Check, ChevronsUpDown, Pencil, Plus, Trash2 } from "lucide-react";
 import { type ReactNode, useState } from "react";
 
 import { paths } from "@/addresses/paths";
@@ -11,9 +11,10 @@ import { failed } from "@/components/toasts";
 
 import { CreateProject } from "./CreateProject";
 import classes from "./Frame.module.css";
+import { DeleteProject, RenameOrganization, RenameProject } from "./Manage";
 
 export function OrganizationSwitcher() {
-  const { organization } = useProject();
+  const { organization, isAdmin } = useProject();
   const { data: organizations } = useSuspenseQuery(organizationsQuery);
   const navigate = useNavigate();
   const open = async (organizationId: string) => {
@@ -24,30 +25,46 @@ export function OrganizationSwitcher() {
       failed(error);
     }
   };
+  const [renaming, setRenaming] = useState(false);
   if (!organization) return null;
   return (
-    <Switcher
-      kind="Organization"
-      name={organization.name}
-      mark={<span className={classes.initial} data-initial={organization.name.charAt(0).toUpperCase()} aria-hidden />}
-    >
-      {organizations.map((one) => (
-        <Menu.Item key={one.id} onClick={() => open(one.id)} rightSection={one.id === organization.id ? <Tick /> : null}>
-          {one.name}
-        </Menu.Item>
-      ))}
-    </Switcher>
+    <>
+      <Switcher
+        kind="Organization"
+        name={organization.name}
+        mark={<span className={classes.initial} data-initial={organization.name.charAt(0).toUpperCase()} aria-hidden />}
+        inDialog={renaming}
+      >
+        {organizations.map((one) => (
+          <Menu.Item key={one.id} onClick={() => open(one.id)} rightSection={one.id === organization.id ? <Tick /> : null}>
+            {one.name}
+          </Menu.Item>
+        ))}
+        {isAdmin ? (
+          <>
+            <Menu.Divider />
+            <Menu.Item leftSection={<Pencil size={16} strokeWidth={1.5} />} onClick={() => setRenaming(true)}>
+              Rename organization
+            </Menu.Item>
+          </>
+        ) : null}
+      </Switcher>
+      {renaming ? <RenameOrganization organization={organization} close={() => setRenaming(false)} /> : null}
+    </>
   );
 }
+
+type ProjectDialog = "create" | "rename" | "delete";
 
 export function ProjectSwitcher() {
   const { project, isAdmin } = useProject();
   const { data: projects } = useSuspenseQuery(projectsQuery(project.organization_id));
-  const [creating, setCreating] = useState(false);
+  const [dialog, setDialog] = useState<ProjectDialog | null>(null);
+  const close = () => setDialog(null);
   const navigate = useNavigate();
   return (
     <>
-      <Switcher kind="Project" name={project.name} inDialog={creating}>
+      <Switcher kind="Project" name={project.name} inDialog={dialog !== null}>
         {projects.map((one) => (
           <Menu.Item
             key={one.id}
@@ -60,13 +77,25 @@ export function ProjectSwitcher() {
         {isAdmin ? (
           <>
             <Menu.Divider />
-            <Menu.Item leftSection={<Plus size={16} strokeWidth={1.5} />} onClick={() => setCreating(true)}>
+            <Menu.Item leftSection={<Plus size={16} strokeWidth={1.5} />} onClick={() => setDialog("create")}>
               New project
+            </Menu.Item>
+            <Menu.Item leftSection={<Pencil size={16} strokeWidth={1.5} />} onClick={() => setDialog("rename")}>
+              Rename project
+            </Menu.Item>
+            <Menu.Item
+              color="var(--m-bad)"
+              leftSection={<Trash2 size={16} strokeWidth={1.5} />}
+              onClick={() => setDialog("delete")}
+            >
+              Delete project
             </Menu.Item>
           </>
         ) : null}
       </Switcher>
-      <CreateProject organizationId={project.organization_id} opened={creating} close={() => setCreating(false)} />
+      <CreateProject organizationId={project.organization_id} opened={dialog === "create"} close={close} />
+      {dialog === "rename" ? <RenameProject project={project} close={close} /> : null}
+      <DeleteProject project={project} opened={dialog === "delete"} close={close} />
     </>
   );
 }

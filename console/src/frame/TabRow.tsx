@@ -5,7 +5,7 @@ import { LinkTo } from "@/components/LinkTo";
 import classes from "./Frame.module.css";
 
 /** The second bar: where one can go from here, and where one is. On a phone it is longer than the screen. */
-export function TabRow({ label, tabs }: { label: string; tabs: { to: string; label: string; active: boolean }[] }) {
+export function TabRow({ label, tabs }: { label: string; tabs: { to: string; label: string; active: boolean; note?: string | undefined }[] }) {
   const row = useRef<HTMLElement>(null);
   const active = tabs.find((tab) => tab.active)?.to;
   useEffect(() => {
@@ -22,6 +22,8 @@ export function TabRow({ label, tabs }: { label: string; tabs: { to: string; lab
           aria-current={tab.active ? "page" : undefined}
         >
           {tab.label}
+          {tab.note ? " " : null}
+          {tab.note ? <span className={classes.tabNote}>{tab.note}</span> : null}
         </LinkTo>
       ))}
     </nav>

@@ -1,15 +1,17 @@
+import { useSuspenseQuery } from "@tanstack/react-query";
 import { useLocation } from "@tanstack/react-router";
 
 import { paths } from "@/addresses/paths";
-import { sections } from "@/addresses/sections";
+import { sectionsFor } from "@/addresses/sections";
 import { useProject } from "@/addresses/useProject";
+import { meQuery } from "@/api/queries";
 
 import { TabRow } from "./TabRow";
 
 export function Tabs() {
   const { project, isAdmin } = useProject();
   const { pathname } = useLocation();
-  const shown = sections.filter((one) => isAdmin || !one.adminOnly);
+  const shown = sectionsFor(isAdmin, useSuspenseQuery(meQuery).data.community_machines);
   return (
     <TabRow
       label="Sections"

@@ -25,6 +25,16 @@ export function operatorRoutes<Parent extends AnyRoute>(parent: Parent) {
     }),
     createRoute({
       getParentRoute: () => area,
+      path: "/home",
+      component: lazyRouteComponent(() => import("@/pages/operator/Home"), "Home"),
+    }),
+    createRoute({
+      getParentRoute: () => area,
+      path: "/organizations/$organizationId",
+      component: lazyRouteComponent(() => import("@/pages/operator/Organization"), "Organization"),
+    }),
+    createRoute({
+      getParentRoute: () => area,
       path: "/health",
       component: lazyRouteComponent(() => import("@/pages/operator/Health"), "Health"),
     }),
@@ -45,6 +55,11 @@ export function operatorRoutes<Parent extends AnyRoute>(parent: Parent) {
     }),
     createRoute({
       getParentRoute: () => area,
+      path: "/payouts",
+      component: lazyRouteComponent(() => import("@/pages/operator/Payouts"), "Payouts"),
+    }),
+    createRoute({
+      getParentRoute: () => area,
       path: "/requests",
       component: lazyRouteComponent(() => import("@/pages/operator/Requests"), "Requests"),
     }),
@@ -62,6 +77,11 @@ export function operatorRoutes<Parent extends AnyRoute>(parent: Parent) {
       getParentRoute: () => area,
       path: "/revenue",
       component: lazyRouteComponent(() => import("@/pages/operator/Revenue"), "Revenue"),
+    }),
+    createRoute({
+      getParentRoute: () => area,
+      path: "/audit",
+      component: lazyRouteComponent(() => import("@/pages/operator/Audit"), "Audit"),
     }),
     createRoute({
       getParentRoute: () => area,

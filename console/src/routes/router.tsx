@@ -1,13 +1,14 @@
 /** Every page is registered here, and loaded when it is first opened. */
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Outlet, redirect } from "@tanstack/react-router";
 
-import { paths } from "@/addresses/paths";
+import { type CreateSearch, paths } from "@/addresses/paths";
 import { Problem } from "@/api/problem";
 import { meQuery, queryClient } from "@/api/queries";
 import { AccountFrame } from "@/frame/AccountFrame";
 import { ConnectionBar } from "@/frame/ConnectionBar";
 import { Frame } from "@/frame/Frame";
 import { lastProject } from "@/frame/lastProject";
+import { PageTitle } from "@/frame/PageTitle";
 import { NotFound } from "@/pages/not-found/NotFound";
 import { PageError } from "@/pages/not-found/PageError";
 
@@ -17,6 +18,7 @@ import { operatorRoutes } from "./operatorRoutes";
 const root = createRootRoute({
   component: () => (
     <>
+      <PageTitle />
       <ConnectionBar />
       <Outlet />
     </>
@@ -118,13 +120,19 @@ const serviceIndex = createRoute({
 const serviceContainer = createRoute({
   getParentRoute: () => service,
   path: "/$containerId",
+  validateSearch: (search): { then?: "playground" } => (search.then === "playground" ? { then: "playground" } : {}),
   component: lazyRouteComponent(() => import("@/pages/service/ContainerDetail"), "ContainerDetail"),
 });
+
+function createSearch(search: Record<string, unknown>): CreateSearch {
+  const names = ["copy", "model", "template", "step"] as const;
+  return Object.fromEntries(names.filter((name) => typeof search[name] === "string").map((name) => [name, search[name]]));
+}
 
 const create = createRoute({
   getParentRoute: () => project,
   path: "/create",
-  validateSearch: (search): { copy?: string } => (typeof search.copy === "string" ? { copy: search.copy } : {}),
+  validateSearch: createSearch,
   component: lazyRouteComponent(() => import("@/pages/create/Create"), "Create"),
 });
 
@@ -145,6 +153,12 @@ const billing = createRoute({
   path: "/billing",
   validateSearch: paidSearch,
   component: lazyRouteComponent(() => import("@/pages/billing/Billing"), "Billing"),
+});
+
+const machines = createRoute({
+  getParentRoute: () => project,
+  path: "/machines",
+  component: lazyRouteComponent(() => import("@/pages/machines/Machines"), "Machines"),
 });
 
 const webhooks = createRoute({
@@ -183,6 +197,7 @@ const routeTree = root.addChildren([
       apiKeys,
       members,
       billing,
+      machines,
       audit,
       webhooks,
       ...dashboardRoutes(() => project),

@@ -83,8 +83,8 @@ export function AdvancedFields({ draft, change, errors }: FieldsProps) {
       <NumberInput
         label="Cache"
         description={
-          "Room on each machine for weights and kernels that later starts find there. " +
-          "Empty: none, and what it held goes. Refused where there is only a Kubernetes cluster."
+          "Room on each machine where weights and kernels stay for later starts. " +
+          "Empty: no cache, and an existing one is deleted. Not available where a Kubernetes cluster is all there is."
         }
         placeholder="none"
         min={1}
@@ -95,7 +95,7 @@ export function AdvancedFields({ draft, change, errors }: FieldsProps) {
         error={errors["cache"] ?? errors["cache.size_gib"]}
         onChange={(value) => change({ cacheGib: typeof value === "number" ? value : null })}
       />
-      <EnvEditor env={draft.env} change={(env) => change({ env })} error={errors["env"]} />
+      <EnvEditor env={draft.env} change={(env) => change({ env })} error={errors["env"] ?? errors["plain_env"]} />
     </div>
   );
 }

@@ -1,5 +1,5 @@
-import { ActionIcon, Button, TextInput } from "@mantine/core";
-import { Plus, X } from "lucide-react";
+import { ActionIcon, Button, TextInput, Tooltip } from "@mantine/core";
+import { Eye, Lock, Plus, X } from "lucide-react";
 
 import type { Variable } from "./draft";
 import { merged, parseEnvFile } from "./envFile";
@@ -27,7 +27,9 @@ export function EnvEditor({ env, change, error }: EnvEditorProps) {
   return (
     <section aria-label="Environment">
       <h3 className={classes.subtitle}>Environment</h3>
-      <p className={classes.hint}>Kept encrypted and never shown again. Paste a .env file into a name.</p>
+      <p className={classes.hint}>
+        A secret is kept encrypted, never shown again and covered in logs; a plain one is shown. Paste a .env file into a name.
+      </p>
       <div className={classes.env}>
         {rows.map((row, at) => (
           <div key={at} className={classes.envRow}>
@@ -50,6 +52,7 @@ export function EnvEditor({ env, change, error }: EnvEditorProps) {
               autoComplete="off"
               spellCheck={false}
             />
+            <KindButton row={row} number={at + 1} change={(changes) => set(at, changes)} />
             <ActionIcon
               size={32}
               aria-label={`Remove ${row.name || `variable ${at + 1}`}`}
@@ -70,5 +73,23 @@ export function EnvEditor({ env, change, error }: EnvEditorProps) {
         Add a variable
       </Button>
     </section>
+  );
+}
+
+/** A secret whose value nobody can read becomes plain by being written anew. */
+function KindButton({ row, number, change }: { row: Variable; number: number; change: (changes: Partial<Variable>) => void }) {
+  const name = row.name || `variable ${number}`;
+  const Icon = row.plain ? Eye : Lock;
+  return (
+    <Tooltip label={row.plain ? "Plain: shown, also in logs" : "Secret: never shown again"}>
+      <ActionIcon
+        size={32}
+        aria-label={`${name} is a secret`}
+        aria-pressed={!row.plain}
+        onClick={() => change(row.plain ? { plain: false } : { plain: true, value: row.value ?? "" })}
+      >
+        <Icon size={16} strokeWidth={1.5} />
+      </ActionIcon>
+    </Tooltip>
   );
 }

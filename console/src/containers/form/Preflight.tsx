@@ -7,6 +7,7 @@ import { type ReactNode, useState } from "react";
 import { api, body, type Schemas } from "@/api/client";
 import { messageOf, Problem } from "@/api/problem";
 import { size } from "@/components/sizes";
+import { clockTime } from "@/components/times";
 
 import { type Draft, registryOf } from "./draft";
 import classes from "./Form.module.css";
@@ -41,7 +42,7 @@ interface PreflightProps {
 export function Preflight({ projectId, draft, change }: PreflightProps) {
   const asked = { image: draft.image.trim(), port: draft.port, registry: registryOf(draft) };
   const [paused] = useDebouncedValue(JSON.stringify(asked), TYPING_PAUSE_MS);
-  const { data: found, error, isFetching } = useQuery(preflightQuery(projectId, JSON.parse(paused) as typeof asked));
+  const { data: found, error, isFetching, dataUpdatedAt } = useQuery(preflightQuery(projectId, JSON.parse(paused) as typeof asked));
   const [taken, setTaken] = useState<Taken | null>(null);
   if (!asked.image) return null;
   if (isFetching || paused !== JSON.stringify(asked)) {
@@ -52,8 +53,8 @@ export function Preflight({ projectId, draft, change }: PreflightProps) {
   const proposed = change ? <Proposed proposal={found.proposal ?? null} {...{ taken, setTaken, draft, change }} /> : null;
   if (!found.ok) return <NotFound title={found.message}>{proposed}</NotFound>;
   const facts: [string, string][] = [
-    ["Image found", found.image],
-    ...(found.platforms?.length ? ([[found.platforms.join(", "), "platforms of the image"]] as [string, string][]) : []),
+    ["Image found", draft.isPrivate && draft.username ? `with the credentials of ${draft.username}` : "without credentials"],
+    ...(found.platforms?.length ? ([[found.platforms.join(", "), "fits the machines here"]] as [string, string][]) : []),
     ...(found.port ? ([[`Port ${found.port}`, portHint(found.exposed_ports ?? [], found.port)]] as [string, string][]) : []),
     ...(found.size_bytes ? ([[size(found.size_bytes), "to pull"]] as [string, string][]) : []),
   ];
@@ -63,6 +64,7 @@ export function Preflight({ projectId, draft, change }: PreflightProps) {
         {found.digest ? <Check size={16} strokeWidth={2} aria-hidden /> : <CircleDashed size={16} strokeWidth={1.5} aria-hidden />}{" "}
         <strong>{found.digest ? "Pre-flight passed" : found.message}</strong>
         {found.digest ? <code>{`${found.digest.slice(0, 11)}…${found.digest.slice(-4)}`}</code> : null}
+        {found.digest ? <time dateTime={new Date(dataUpdatedAt).toISOString()}>{clockTime(new Date(dataUpdatedAt).toISOString())}</time> : null}
       </header>
       {found.digest ? (
         <ul className={classes.preflightFacts}>

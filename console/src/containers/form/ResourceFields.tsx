@@ -6,7 +6,8 @@ import { Waiting } from "@/components/Patterns";
 
 import type { Draft, FieldsProps } from "./draft";
 import classes from "./Form.module.css";
-import { Tile } from "./Tile";
+import { Infrastructure } from "./Infrastructure";
+import { Tiles } from "./Tiles";
 
 interface ResourceFieldsProps extends FieldsProps {
   /** Sentences by the names of types that what is to run does not fit on. */
@@ -19,33 +20,9 @@ export function ResourceFields({ draft, change, errors, obstacles }: ResourceFie
   const kinds = new Set(types?.map((one) => one.infrastructure));
   return (
     <div className={classes.fields}>
-      {kinds.size > 1 ? (
-        <div className={classes.inline}>
-          <span className={classes.inlineLabel}>Infrastructure</span>
-          <SegmentedControl
-            aria-label="Infrastructure"
-            value={draft.infrastructure}
-            onChange={(value) => change({ infrastructure: value as Draft["infrastructure"], instanceType: "" })}
-            data={[
-              { value: "operator", label: "Operator" },
-              { value: "community", label: "Community" },
-              { value: "any", label: "Any" },
-            ]}
-          />
-        </div>
-      ) : null}
+      {kinds.has("community") || draft.infrastructure !== "operator" ? <Infrastructure draft={draft} change={change} errors={errors} /> : null}
       {shown ? (
-        <div className={classes.tiles} role="radiogroup" aria-label="Instance type">
-          {shown.map((type) => (
-            <Tile
-              key={type.name}
-              type={type}
-              obstacle={obstacles?.get(type.name)}
-              checked={draft.instanceType === type.name}
-              choose={() => change({ instanceType: type.name })}
-            />
-          ))}
-        </div>
+        <Tiles types={shown} obstacles={obstacles} chosen={draft.instanceType} choose={(instanceType) => change({ instanceType })} />
       ) : (
         <Waiting rows={3} height={96} />
       )}

@@ -7,8 +7,10 @@ export type ApiPath = Schemas["ApiPath"];
 
 export interface Variable {
   name: string;
-  /** null: kept as it is. Values are write-only, so the form of an existing container never has them. */
+  /** null: kept as it is. Values of secrets are write-only, so the form of an existing container never has them. */
   value: string | null;
+  /** No secret: shown, and not covered in logs. */
+  plain?: boolean;
 }
 
 export interface Draft {
@@ -20,6 +22,8 @@ export interface Draft {
   username: string;
   password: string;
   infrastructure: "operator" | "community" | "any";
+  /** That owners of community machines can read what runs there is known, and may be. */
+  acceptExposure: boolean;
   instanceType: string;
   mode: "general" | "autoscaling";
   min: number;
@@ -47,6 +51,7 @@ export const EMPTY: Draft = {
   username: "",
   password: "",
   infrastructure: "operator",
+  acceptExposure: false,
   instanceType: "",
   mode: "general",
   min: 1,
@@ -117,13 +122,19 @@ export function toCreate(draft: Draft): Schemas["ContainerCreate"] {
     start_command: draft.startCommand.trim() || null,
     port: draft.port,
     health_check: { path: draft.healthPath.trim() || null, timeout_s: draft.healthTimeout },
-    env: Object.fromEntries(draft.env.filter((one) => one.name).map((one) => [one.name, one.value ?? ""])),
+    env: valuesOf(draft.env.filter((one) => !one.plain)),
+    plain_env: valuesOf(draft.env.filter((one) => one.plain)),
     infrastructure: draft.infrastructure,
+    accept_exposure: draft.infrastructure !== "operator" && draft.acceptExposure,
     api_path: draft.apiPath,
     sleep_after_s: draft.sleepAfter,
     cache: cacheOf(draft),
   };
   return body as Schemas["ContainerCreate"];
+}
+
+function valuesOf(env: Variable[]): Record<string, string> {
+  return Object.fromEntries(env.filter((one) => one.name).map((one) => [one.name, one.value ?? ""]));
 }
 
 /** Only what differs from the container. Credentials are sent when a new password was written, and then whole. */
@@ -132,22 +143,29 @@ export function toPatch(draft: Draft, container: Container): Schemas["ContainerP
   const after = toCreate(draft);
   const patch: Record<string, unknown> = {};
   for (const field of Object.keys(after) as (keyof typeof after)[]) {
-    if (field === "env" || field === "registry") continue;
+    if (field === "env" || field === "plain_env" || field === "registry") continue;
     if (JSON.stringify(after[field]) !== JSON.stringify(before[field])) patch[field] = after[field];
   }
   const keepsCredentials = draft.isPrivate && !draft.password && container.registry.has_password;
   const registry = { ...registryOf(draft) };
   if (!keepsCredentials && JSON.stringify(registry) !== JSON.stringify(before.registry)) patch["registry"] = registry;
-  const env = changedVariables(draft, container);
-  if (Object.keys(env).length > 0) patch["env"] = env;
+  for (const [field, changed] of Object.entries(changedVariables(draft, container)))
+    if (Object.keys(changed).length > 0) patch[field] = changed;
   return patch as Schemas["ContainerPatch"];
 }
 
-function changedVariables(draft: Draft, container: Container): Record<string, string | null> {
-  const written = draft.env.filter((one) => one.name && one.value !== null);
+/** One that is sent as the one kind is taken out of the other by the API. */
+function changedVariables(draft: Draft, container: Container): Record<"env" | "plain_env", Record<string, string | null>> {
   const names = new Set(draft.env.map((one) => one.name));
-  const removed = Object.keys(container.env).filter((name) => !names.has(name));
-  return Object.fromEntries([...removed.map((name) => [name, null]), ...written.map((one) => [one.name, one.value])]);
+  const removed = (known: object) => Object.keys(known).filter((name) => !names.has(name)).map((name) => [name, null]);
+  const written = draft.env.filter((one) => one.name && one.value !== null);
+  const secret = written.filter((one) => !one.plain);
+  const plain = written.filter((one) => one.plain && container.plain_env[one.name] !== one.value);
+  const entries = (some: Variable[]) => some.map((one) => [one.name, one.value]);
+  return {
+    env: Object.fromEntries([...removed(container.env), ...entries(secret)]),
+    plain_env: Object.fromEntries([...removed(container.plain_env), ...entries(plain)]),
+  };
 }
 
 export function fromContainer(container: Container): Draft {
@@ -162,6 +180,7 @@ export function fromContainer(container: Container): Draft {
     username: registry.username ?? "",
     password: "",
     infrastructure: container.infrastructure as Draft["infrastructure"],
+    acceptExposure: container.accept_exposure,
     instanceType: resources.instance_type,
     mode: scaling ? "autoscaling" : "general",
     min: scaling?.min_replicas ?? EMPTY.min,
@@ -175,7 +194,10 @@ export function fromContainer(container: Container): Draft {
     apiPath: container.api_path,
     sleepAfter: container.sleep_after_s,
     cacheGib: container.cache?.size_gib ?? null,
-    env: Object.keys(container.env).map((name) => ({ name, value: null })),
+    env: [
+      ...Object.keys(container.env).map((name) => ({ name, value: null })),
+      ...Object.entries(container.plain_env).map(([name, value]) => ({ name, value, plain: true })),
+    ],
   };
 }
 
@@ -184,9 +206,15 @@ export type Step = (typeof STEPS)[number];
 
 /** Where an error of the API belongs, so that the form opens at the right place. */
 export function stepOf(field: string): Step {
-  if (/^(resources|infrastructure)/.test(field)) return "resources";
-  if (/^(start_command|port|health_check|api_path|sleep_after_s|cache|env)/.test(field)) return "advanced";
+  if (/^(resources|infrastructure|accept_exposure)/.test(field)) return "resources";
+  if (/^(start_command|port|health_check|api_path|sleep_after_s|cache|env|plain_env)/.test(field)) return "advanced";
   return "base";
+}
+
+/** Nobody's containers run on the machines of strangers without their word. */
+export function exposureMistake({ infrastructure, acceptExposure }: Draft): Errors {
+  if (infrastructure === "operator" || acceptExposure) return {};
+  return { accept_exposure: "Accept it, or choose the operator's machines." };
 }
 
 /** What can be said before the server is asked. */
@@ -199,6 +227,7 @@ export function mistakes(draft: Draft, step: Step): Errors {
   }
   if (step === "resources") {
     if (!draft.instanceType) found["resources.instance_type"] = "Choose an instance type.";
+    Object.assign(found, exposureMistake(draft));
     if (draft.mode === "autoscaling" && draft.min > draft.max)
       found["resources.max_replicas"] = "Must be at least the minimum.";
   }

@@ -16,8 +16,10 @@ function unquoted(value: string): string {
   return quoted[1] === "'" ? quoted[2]! : quoted[2]!.replace(/\\n/g, "\n").replace(/\\(["\\])/g, "$1");
 }
 
-/** What was pasted wins over what was there; the order stays. */
+/** What was pasted wins over what was there; the order stays, and what was no secret is none now. */
 export function merged(env: Variable[], pasted: Variable[]): Variable[] {
-  const byName = new Map([...env, ...pasted].filter((one) => one.name).map((one) => [one.name, one]));
+  const plain = new Set(env.filter((one) => one.plain).map((one) => one.name));
+  const kept = pasted.map((one) => (plain.has(one.name) ? { ...one, plain: true } : one));
+  const byName = new Map([...env, ...kept].filter((one) => one.name).map((one) => [one.name, one]));
   return [...byName.values()];
 }

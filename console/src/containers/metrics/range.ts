@@ -15,6 +15,23 @@ export interface Span {
 
 export const LAST_HOUR: Span = { seconds: 3_600, until: null };
 
+const LONGEST_S = 400 * 86_400;
+
+/** As an address says it; the last hour where it says nothing that there could be. */
+export function spanIn(search: { seconds?: unknown; until?: unknown }): Span {
+  const seconds = Number(search.seconds ?? LAST_HOUR.seconds);
+  const until = typeof search.until === "string" ? Date.parse(search.until) : NaN;
+  if (!(seconds >= 60 && seconds <= LONGEST_S)) return LAST_HOUR;
+  return { seconds, until: Number.isNaN(until) ? null : until };
+}
+
+export function searchOfSpan({ seconds, until }: Span): { seconds?: number; until?: string } {
+  return {
+    ...(seconds === LAST_HOUR.seconds ? {} : { seconds }),
+    ...(until === null ? {} : { until: new Date(until).toISOString() }),
+  };
+}
+
 /** "in the last hour", or "in that time" where it is not one of the ranges, or ended. */
 export function inWords({ seconds, until }: Span): string {
   const range = RANGES.find((one) => one.seconds === seconds);

@@ -1,6 +1,7 @@
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { Button } from "@mantine/core";
 
+import { handbook } from "@/addresses/handbook";
 import { useContainer } from "@/addresses/useContainer";
 import { api, body } from "@/api/client";
 import { Card, Page } from "@/components/Page";
@@ -30,7 +31,7 @@ export function Activity() {
   });
   const rows = found.data?.pages.flatMap((one) => one.items) ?? [];
   return (
-    <Page title="Activity" hint={`Times in ${zone}.`}>
+    <Page title="Activity" learn={handbook.states} hint={`Times in ${zone}.`}>
       {found.error && rows.length === 0 ? <ErrorNotice error={found.error} retry={found.refetch} /> : null}
       {found.isPending ? <Waiting /> : null}
       {rows.length > 0 ? (

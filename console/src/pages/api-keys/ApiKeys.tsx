@@ -3,6 +3,7 @@ import { useSuspenseQuery } from "@tanstack/react-query";
 import { Plus } from "lucide-react";
 import { useState } from "react";
 
+import { handbook } from "@/addresses/handbook";
 import { useProject } from "@/addresses/useProject";
 import { Card, Page } from "@/components/Page";
 import { Empty } from "@/components/Patterns";
@@ -38,7 +39,7 @@ export function ApiKeys() {
     </Button>
   );
   return (
-    <Page title="API keys" hint={`Each opens every container of ${project.name}, and no other.`} actions={create}>
+    <Page title="API keys" learn={handbook.callAnEndpoint} hint={`Each opens every container of ${project.name}, and no other.`} actions={create}>
       {keys.length === 0 ? (
         <Card label="API keys">
           <Empty command="moor keys create --name my-app">

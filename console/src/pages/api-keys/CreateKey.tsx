@@ -25,6 +25,8 @@ export function CreateKey({ projectId, close }: { projectId: string; close: () =
   const [scope, setScope] = useState("inference");
   const [life, setLife] = useState("90");
   const [limit, setLimit] = useState<number | null>(null);
+  // Its life counts from when the dialog was opened: pressed once more after a lost answer, it is the same key that is asked for.
+  const [openedAt] = useState(() => Date.now());
   const create = useCreateKey(projectId);
   const made = create.data;
   const fields = create.error instanceof Problem ? create.error.fields() : {};
@@ -33,7 +35,7 @@ export function CreateKey({ projectId, close }: { projectId: string; close: () =
       name: name.trim(),
       scope: scope === "manage" ? "manage" : "inference",
       requests_per_minute: limit,
-      expires_at: life === "never" ? null : new Date(Date.now() + Number(life) * DAY_MS).toISOString(),
+      expires_at: life === "never" ? null : new Date(openedAt + Number(life) * DAY_MS).toISOString(),
     });
   return (
     <FormDialog

@@ -2,16 +2,13 @@ import { Button } from "@mantine/core";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { Download } from "lucide-react";
 
+import { handbook } from "@/addresses/handbook";
 import { useProject } from "@/addresses/useProject";
-import { api, body, type Schemas } from "@/api/client";
-import { dollars } from "@/components/Money";
+import { api, body } from "@/api/client";
+import { AuditTable } from "@/components/AuditTable";
 import { Card, Page } from "@/components/Page";
 import { Empty, ErrorNotice, Waiting } from "@/components/Patterns";
-import { Table } from "@/components/Table";
-import { clockTime, longDate, zone } from "@/components/times";
-import { useNow } from "@/components/useNow";
-
-import classes from "./Audit.module.css";
+import { zone } from "@/components/times";
 
 const PAGE = 100;
 
@@ -20,7 +17,7 @@ export function Audit() {
   const { project, isAdmin } = useProject();
   if (isAdmin) return <Records organizationId={project.organization_id} />;
   return (
-    <Page title="Audit">
+    <Page title="Audit" learn={handbook.teams}>
       <Card label="Audit">
         <Empty>Only admins see who changed what. Ask one of yours.</Empty>
       </Card>
@@ -29,7 +26,6 @@ export function Audit() {
 }
 
 function Records({ organizationId }: { organizationId: string }) {
-  const now = useNow(60_000);
   const found = useInfiniteQuery({
     queryKey: ["audit", organizationId],
     queryFn: ({ pageParam }) =>
@@ -66,27 +62,7 @@ function Records({ organizationId }: { organizationId: string }) {
       {found.isPending ? <Waiting /> : null}
       {found.data ? (
         <Card flush label="Audit">
-          <Table
-            rows={rows}
-            rowKey={(row) => row.id}
-            phoneLine={by}
-            empty="Nothing was changed yet. Keys, members and payments appear here."
-            columns={[
-              { head: "What", cell: (row) => <code>{row.action}</code> },
-              { head: "By", wide: true, cell: (row) => <span className={classes.long}>{by(row)}</span> },
-              { head: "Target", wide: true, cell: (row) => <code>{row.target}</code> },
-              {
-                head: "Detail",
-                wide: true,
-                cell: (row) => (
-                  <span className={classes.long} title={shown(row.details)}>
-                    {shown(row.details)}
-                  </span>
-                ),
-              },
-              { head: "Time", right: true, cell: (row) => `${longDate(row.at, now)} ${clockTime(row.at)}` },
-            ]}
-          />
+          <AuditTable rows={rows} empty="Nothing was changed yet. Keys, members and payments appear here." />
         </Card>
       ) : null}
       {found.hasNextPage ? (
@@ -96,20 +72,4 @@ function Records({ organizationId }: { organizationId: string }) {
       ) : null}
     </Page>
   );
-}
-
-function by(row: Schemas["AuditRecord"]): string {
-  return row.actor_email ?? row.actor;
-}
-
-/** "scope inference, name my-app": what is empty is left out, and amounts are dollars. */
-function shown(details: Record<string, unknown>): string {
-  return Object.entries(details)
-    .filter(([, value]) => value !== null && value !== "" && !(Array.isArray(value) && value.length === 0))
-    .map(([name, value]) => {
-      if (name.endsWith("_microusd") && typeof value === "number")
-        return `${name.slice(0, -"_microusd".length).replaceAll("_", " ")} ${dollars(value)}`;
-      return `${name.replaceAll("_", " ")} ${typeof value === "string" ? value : JSON.stringify(value)}`;
-    })
-    .join(", ");
 }

@@ -3,6 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 
 import { messageOf, Problem } from "@/api/problem";
+import type { Billing } from "@/api/queries";
 import { Confirm } from "@/components/Confirm";
 import { FormDialog } from "@/components/FormDialog";
 import { dollars } from "@/components/Money";
@@ -24,11 +25,18 @@ const WORDS: Record<Agreement["state"], { word: string; tone?: string }> = {
 };
 
 /** A card that is kept for later, and whether it is charged when the credit gets low. */
-export function AutoTopUp({ organizationId }: { organizationId: string }) {
+export function AutoTopUp({ organizationId, billing }: { organizationId: string; billing: Billing }) {
   const { data: card } = useQuery(cardQuery(organizationId));
   const { data: agreement } = useQuery(autoTopUpQuery(organizationId));
   const [changing, setChanging] = useState(false);
   if (!card || !agreement) return null;
+  if (!billing.payment_methods.includes("card") && !card.last4) {
+    return (
+      <Card title="Automatic top-up">
+        <p className={classes.quiet}>It charges a saved card, and cards are not set up here. Ask {billing.payment_contact}.</p>
+      </Card>
+    );
+  }
   const state = WORDS[agreement.state];
   return (
     <Card title="Automatic top-up" action={<span data-tone={state.tone}>{state.word}</span>}>

@@ -1,6 +1,7 @@
 import { useSuspenseQuery } from "@tanstack/react-query";
 import { useState } from "react";
 
+import { handbook } from "@/addresses/handbook";
 import { useProject } from "@/addresses/useProject";
 import { billingQuery } from "@/api/queries";
 import { lastDays } from "@/components/days";
@@ -28,7 +29,7 @@ export function Billing() {
   const dates = lastDays(days);
   const hint = isAdmin ? `${organization?.name ?? ""}, all projects. Times in ${zone}.` : `${organization?.name ?? ""}, your projects.`;
   return (
-    <Page title="Billing" hint={hint} actions={<LastDays days={days} change={setDays} />}>
+    <Page title="Billing" learn={handbook.howHoursAreBilled} hint={hint} actions={<LastDays days={days} change={setDays} />}>
       {isAdmin ? <Paid organizationId={project.organization_id} /> : null}
       <div className={classes.columns}>
         <div className={classes.column}>
@@ -42,7 +43,7 @@ export function Billing() {
           <div className={classes.column}>
             <TopUpCard organizationId={project.organization_id} billing={billing} />
             <OnTheirWay organizationId={project.organization_id} />
-            <AutoTopUp organizationId={project.organization_id} />
+            <AutoTopUp organizationId={project.organization_id} billing={billing} />
             <Limits organizationId={project.organization_id} />
           </div>
         ) : null}

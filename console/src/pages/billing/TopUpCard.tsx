@@ -11,13 +11,35 @@ import { done } from "@/components/toasts";
 import classes from "./Billing.module.css";
 import { useTopUp } from "./queries";
 
+type Way = Billing["payment_methods"][number];
+const METHODS: { value: "card" | "bank_transfer"; label: string; by: Way[] }[] = [
+  { value: "card", label: "Card", by: ["card"] },
+  { value: "bank_transfer", label: "Bank transfer", by: ["bank_transfer_local", "bank_transfer_international"] },
+];
+const TRANSFERS: { value: "local" | "international"; label: string }[] = [
+  { value: "local", label: "Local" },
+  { value: "international", label: "International" },
+];
 const AMOUNTS = ["50", "100", "250", "other"];
 const MICROUSD = 1_000_000;
 
-/** Card or bank transfer. A way that the operator has not set up answers with its sentence, and nothing is paid. */
+/** By card or bank transfer, as far as the operator has set that up; else whom to ask. */
 export function TopUpCard({ organizationId, billing }: { organizationId: string; billing: Billing }) {
-  const [method, setMethod] = useState<"card" | "bank_transfer">("card");
-  const [transfer, setTransfer] = useState<"local" | "international">("local");
+  if (billing.payment_methods.length > 0) return <PayForm organizationId={organizationId} billing={billing} />;
+  return (
+    <Card title="Top up">
+      <p className={classes.quiet}>
+        No way of paying is set up here. Ask {billing.payment_contact} for credit.
+      </p>
+    </Card>
+  );
+}
+
+function PayForm({ organizationId, billing }: { organizationId: string; billing: Billing }) {
+  const methods = METHODS.filter((one) => one.by.some((way) => billing.payment_methods.includes(way)));
+  const transfers = TRANSFERS.filter((one) => billing.payment_methods.includes(`bank_transfer_${one.value}`));
+  const [method, setMethod] = useState(methods[0]?.value ?? "card");
+  const [transfer, setTransfer] = useState(transfers[0]?.value ?? "local");
   const [chosen, setChosen] = useState("100");
   const [other, setOther] = useState<number | null>(null);
   const pay = useTopUp(organizationId);
@@ -37,15 +59,16 @@ export function TopUpCard({ organizationId, billing }: { organizationId: string;
     <Card
       title="Top up"
       action={
-        <SegmentedControl
-          aria-label="How to pay"
-          value={method}
-          onChange={(value) => change(() => setMethod(value as typeof method))}
-          data={[
-            { value: "card", label: "Card" },
-            { value: "bank_transfer", label: "Bank transfer" },
-          ]}
-        />
+        methods.length > 1 ? (
+          <SegmentedControl
+            aria-label="How to pay"
+            value={method}
+            onChange={(value) => change(() => setMethod(value as typeof method))}
+            data={methods.map(({ value, label }) => ({ value, label }))}
+          />
+        ) : (
+          <span className={classes.quiet}>{methods[0]?.label}</span>
+        )
       }
     >
       <form onSubmit={submit}>
@@ -65,16 +88,13 @@ export function TopUpCard({ organizationId, billing }: { organizationId: string;
               change={(value) => change(() => setOther(value))}
             />
           ) : null}
-          {method === "bank_transfer" ? (
+          {method === "bank_transfer" && transfers.length > 1 ? (
             <SegmentedControl
               fullWidth
               aria-label="Kind of transfer"
               value={transfer}
               onChange={(value) => change(() => setTransfer(value as typeof transfer))}
-              data={[
-                { value: "local", label: "Local" },
-                { value: "international", label: "International" },
-              ]}
+              data={TRANSFERS}
             />
           ) : null}
           <Facts items={[["Balance after", dollars(billing.balance_microusd + microusd)]]} />

@@ -9,16 +9,19 @@ export type Entry = Schemas["LedgerEntry"];
 export type Limit = Schemas["SpendingLimit"];
 export type UsageItem = Schemas["UsageItem"];
 
-const ENTRIES = 50;
+const ENTRIES = 100;
 const at = (organizationId: string) => ({ organization_id: organizationId });
 
-export const entriesQuery = (organizationId: string) =>
+/** Hours, everything else, or all of it: only then the balance after each is known. */
+export type EntrySort = "all" | "usage" | "other";
+
+export const entriesQuery = (organizationId: string, sort: EntrySort) =>
   infiniteQueryOptions({
-    queryKey: ["billing", organizationId, "entries"],
+    queryKey: ["billing", organizationId, "entries", sort],
     queryFn: ({ pageParam }) =>
       body(
         api.GET("/api/v1/organizations/{organization_id}/billing/entries", {
-          params: { path: at(organizationId), query: { limit: ENTRIES, ...(pageParam ? { cursor: pageParam } : {}) } },
+          params: { path: at(organizationId), query: { limit: ENTRIES, ...(sort === "all" ? {} : { only: sort }), ...(pageParam ? { cursor: pageParam } : {}) } },
         }),
       ),
     initialPageParam: "",

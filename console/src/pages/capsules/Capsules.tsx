@@ -2,6 +2,7 @@ import { Button, UnstyledButton } from "@mantine/core";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { useState } from "react";
 
+import { handbook } from "@/addresses/handbook";
 import { useContainer } from "@/addresses/useContainer";
 import { Card, Page } from "@/components/Page";
 import { Empty, ErrorNotice, Waiting } from "@/components/Patterns";
@@ -23,7 +24,7 @@ export function Capsules() {
   const newest = capsules[0];
   const shown = capsules.find((one) => one.replica_id === chosen) ?? newest;
   return (
-    <Page title="Crash reports" hint={capsules.length > 0 ? `Written once, when a replica ended badly. Times in ${zone}.` : undefined}>
+    <Page title="Crash reports" learn={handbook.troubleshooting} hint={capsules.length > 0 ? `Written once, when a replica ended badly. Times in ${zone}.` : undefined}>
       {found.error && !newest ? <ErrorNotice error={found.error} retry={found.refetch} /> : null}
       {found.isPending ? <Waiting /> : null}
       {found.data && !newest ? (

@@ -1,5 +1,7 @@
+import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useEffect, useRef, useState } from "react";
 
+import { type CreateSearch, paths } from "@/addresses/paths";
 import { type Draft, type Errors, mistakes } from "@/containers/form/draft";
 
 import { BalanceCard } from "./BalanceCard";
@@ -7,12 +9,13 @@ import classes from "./Create.module.css";
 import { Footer } from "./Footer";
 import { type Kept, keepDraft } from "./keptDraft";
 import { PricePanel } from "./PricePanel";
+import { ReviewSide } from "./ReviewSide";
 import { chosenFit, cleared, fill, filledFrom, isAsFilled, isOffered, type Origin } from "./start/origin";
 import { mistakesOfStart } from "./start/mistakes";
 import { useModelPlan } from "./start/useModelPlan";
 import { StepBar } from "./StepBar";
 import { StepBody } from "./StepBody";
-import { CREATE_STEPS, type CreateStep, createStepOf } from "./steps";
+import { CREATE_STEPS, type CreateStep, createStepOf, reachable } from "./steps";
 import { UntilItAnswers } from "./UntilItAnswers";
 import { useDeploy } from "./useDeploy";
 
@@ -21,7 +24,8 @@ export function CreateFlow({ projectId, begin }: { projectId: string; begin: Kep
   /** In this page's memory alone. */
   const [token, setToken] = useState("");
   // An image that was named goes on where it is described; a model is asked for again, as what fits may have changed.
-  const [step, setStep] = useState<CreateStep>(begin.origin.kind === "image" && begin.draft.image ? "base" : "start");
+  const [first] = useState<CreateStep>(begin.origin.kind === "image" && begin.draft.image ? "base" : "start");
+  const [step, setStep] = useStep(projectId, first, { draft, origin });
   const [errors, setErrors] = useState<Errors>({});
   const [savedAt, setSavedAt] = useState<Date | null>(null);
   const keep = (next: Kept) => {
@@ -66,7 +70,7 @@ export function CreateFlow({ projectId, begin }: { projectId: string; begin: Kep
   // Whoever was sent back to a field can write there at once.
   useEffect(() => {
     if (Object.keys(errors).length > 0) scroller.current?.querySelector<HTMLElement>("[aria-invalid=true]")?.focus();
-  }, [errors]);
+  }, [errors, step]);
 
   /** Forward only over steps without a mistake; back always. */
   const go = (to: CreateStep) => {
@@ -102,13 +106,17 @@ export function CreateFlow({ projectId, begin }: { projectId: string; begin: Kep
           />
         </main>
         <aside className={classes.side} aria-label="Price">
-          <PricePanel
-            draft={priced}
-            isCheapest={step === "start" && fit !== null && fit === cheapest}
-            {...(step === "start" && !isOwnImage && !asked.plan ? { hint: "Name a model to see it." } : {})}
-          />
+          {step === "review" ? (
+            <ReviewSide draft={draft} />
+          ) : (
+            <PricePanel
+              draft={priced}
+              isCheapest={step === "start" && fit !== null && fit === cheapest}
+              {...(step === "start" && !isOwnImage && !asked.plan ? { hint: "Name a model to see it." } : {})}
+            />
+          )}
           {step === "start" && asked.plan && fit ? <UntilItAnswers projectId={projectId} plan={asked.plan} fit={fit} /> : null}
-          <BalanceCard draft={priced} />
+          {step === "review" ? null : <BalanceCard draft={priced} />}
         </aside>
       </div>
       <Footer
@@ -119,4 +127,15 @@ export function CreateFlow({ projectId, begin }: { projectId: string; begin: Kep
       />
     </div>
   );
+}
+
+/** In the address, so that Back goes back a step and a reload stays where it was. */
+function useStep(projectId: string, first: CreateStep, kept: Kept): [CreateStep, (step: CreateStep) => void] {
+  const { step: named, copy } = useSearch({ strict: false }) as CreateSearch;
+  const navigate = useNavigate();
+  const step = reachable(named, first, kept);
+  const setStep = (to: CreateStep) => {
+    if (to !== step) void navigate({ to: paths.create(projectId, { ...(copy ? { copy } : {}), step: to }) });
+  };
+  return [step, setStep];
 }

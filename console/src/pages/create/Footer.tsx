@@ -1,6 +1,7 @@
 import { Button } from "@mantine/core";
 import { ArrowRight, Zap } from "lucide-react";
 
+import { dollars } from "@/components/Money";
 import type { Draft } from "@/containers/form/draft";
 
 import classes from "./Create.module.css";
@@ -24,6 +25,11 @@ export function Footer({ step, go, isWaiting, draft, deploy, deploying }: Footer
   return (
     <footer className={classes.footer}>
       <span>Nothing is deployed or billed before you press Deploy.</span>
+      {price ? (
+        <span className={classes.footerPrice}>
+          <strong>{price.first}</strong>/h{price.max > price.min ? `, up to ${dollars(price.each * price.max)}` : ""}
+        </span>
+      ) : null}
       {before ? (
         <Button variant="default" onClick={() => go(before)}>
           Back

@@ -1,8 +1,8 @@
 import { useQuery } from "@tanstack/react-query";
 
-import { instanceTypesQuery } from "@/api/queries";
+import { type InstanceType, instanceTypesQuery } from "@/api/queries";
 import { dollars } from "@/components/Money";
-import { priceRange } from "@/components/PriceRange";
+import { span } from "@/components/PriceRange";
 import type { Draft } from "@/containers/form/draft";
 
 import classes from "./Create.module.css";
@@ -12,11 +12,15 @@ const HOURS_A_DAY = 24;
 
 /** What it will cost, as soon as an instance type is chosen. */
 export function usePrice(draft: Draft) {
-  const type = useQuery(instanceTypesQuery).data?.find((one) => one.name === draft.instanceType);
+  const types = useQuery(instanceTypesQuery).data;
+  const type = types?.find((one) => one.name === draft.instanceType);
   if (!type) return null;
   const [min, max] = draft.mode === "general" ? [1, 1] : [draft.min, Math.max(draft.min, draft.max)];
-  const each = type.price_per_hour_microusd;
-  return { type, min, max, each, first: dollars(each * min) };
+  const sibling = draft.infrastructure === "any" ? types?.find((one) => one.name === type.sibling) : undefined;
+  const prices = [type, ...(sibling ? [sibling] : [])].map((one) => one.price_per_hour_microusd);
+  // Of the two it takes the cheaper that has room, which is known when it starts: until then the dearer one is held.
+  const [least, each] = [Math.min(...prices), Math.max(...prices)];
+  return { type, sibling, min, max, least, each, first: span(least * min, each * min) };
 }
 
 interface PricePanelProps {
@@ -37,28 +41,30 @@ export function PricePanel({ draft, isCheapest = false, hint = "Choose an instan
       </section>
     );
   }
-  const { type, min, max, each } = price;
+  const { type, sibling, min, max, least, each } = price;
   return (
     <section className={classes.card}>
       <h3 className={classes.panelTitle}>Price</h3>
       <p className={classes.price}>
-        {priceRange(each, min, max)}
+        {span(least * min, each * max)}
         <small>/h</small>
       </p>
       <p className={classes.quiet}>
-        {type.name} at {dollars(each)}/h, {min === max ? replicas(min) : `${min} to ${max} replicas`}
+        {named(type)}
+        {sibling ? ` or ${named(sibling)}, the cheaper one that has room` : null},{" "}
+        {min === max ? replicas(min) : `${min} to ${max} replicas`}
         {isCheapest ? ". The cheapest type that fits." : null}
       </p>
       {min < max ? <Bars each={each} min={min} max={max} /> : null}
       <dl className={classes.sums}>
         <div>
           <dt>A day at {replicas(min)}</dt>
-          <dd>{dollars(each * min * HOURS_A_DAY)}</dd>
+          <dd>{span(least * min * HOURS_A_DAY, each * min * HOURS_A_DAY)}</dd>
         </div>
         {min < max ? (
           <div>
             <dt>A day at {replicas(max)}</dt>
-            <dd>{dollars(each * max * HOURS_A_DAY)}</dd>
+            <dd>{span(least * max * HOURS_A_DAY, each * max * HOURS_A_DAY)}</dd>
           </div>
         ) : null}
         <div>
@@ -66,6 +72,7 @@ export function PricePanel({ draft, isCheapest = false, hint = "Choose an instan
           <dd>{dollars(each * min)}</dd>
         </div>
       </dl>
+      {least < each ? <p className={classes.quiet}>The dearer price is held; what a replica does not cost is given back.</p> : null}
       <p className={classes.quiet}>Charged when the first replica is ready, released if that never happens.</p>
     </section>
   );
@@ -84,6 +91,10 @@ function Bars({ each, min, max }: { each: number; min: number; max: number }) {
       ))}
     </figure>
   );
+}
+
+function named(type: InstanceType): string {
+  return `${type.name} at ${dollars(type.price_per_hour_microusd)}/h`;
 }
 
 function replicas(count: number): string {

@@ -23,7 +23,11 @@ interface ReviewProps {
 export function Review({ draft, go, filled, preset }: ReviewProps) {
   const type = useQuery(instanceTypesQuery).data?.find((one) => one.name === draft.instanceType);
   const scaling = `Autoscaling, ${draft.min} to ${draft.max}, target ${draft.target} in flight, down after ${draft.delay} s`;
-  const names = [...new Set([...preset, ...draft.env.filter((one) => one.name).map((one) => one.name)])];
+  const own = draft.env.filter((one) => one.name);
+  const variables = [
+    ...preset.filter((name) => !own.some((one) => one.name === name)),
+    ...own.map((one) => (one.plain ? `${one.name}=${one.value ?? ""}` : `${one.name} ••••••••`)),
+  ];
   return (
     <>
       {filled ? <ModelSection filled={filled} isChanged={!isAsFilled(draft, filled)} edit={() => go("start")} /> : null}
@@ -44,6 +48,11 @@ export function Review({ draft, go, filled, preset }: ReviewProps) {
       </Section>
       <Section title="Resources" edit={() => go("resources")}>
         <Line name="Instance type">{type ? `${type.name} · ${hardware(type)}` : draft.instanceType}</Line>
+        {draft.infrastructure === "operator" ? null : (
+          <Line name="Machines">
+            {draft.infrastructure === "any" ? "operator or community" : "community"}: their owners can read what runs there
+          </Line>
+        )}
         <Line name="Replicas">{draft.mode === "general" ? "Fixed, one replica" : scaling}</Line>
       </Section>
       <Section title="Advanced" edit={() => go("advanced")}>
@@ -58,7 +67,7 @@ export function Review({ draft, go, filled, preset }: ReviewProps) {
           {draft.apiPath === "/v1" ? ", reached at /api/v1" : null}
         </Line>
         <Line name="Cache">{draft.cacheGib ? `${draft.cacheGib} GiB on each machine` : "none"}</Line>
-        <Line name="Environment">{names.length ? <code>{names.join(", ")}</code> : "none"}</Line>
+        <Line name="Environment">{variables.length ? <code>{variables.join(", ")}</code> : "none"}</Line>
       </Section>
     </>
   );
@@ -77,7 +86,7 @@ function ModelSection({ filled, isChanged, edit }: { filled: Filled; isChanged: 
       <Line name="Server">{filled.templateTitle}</Line>
       {load.length > 0 ? <Line name="Requests">{load.join(", ")}</Line> : null}
       {isChanged ? (
-        <Line name="Memory">You have changed what the template says, so nobody checks again that the model fits.</Line>
+        <Line name="Memory">You have changed what the template set, so nobody checks again that the model fits.</Line>
       ) : null}
     </Section>
   );

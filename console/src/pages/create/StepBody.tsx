@@ -1,6 +1,8 @@
 import { Button } from "@mantine/core";
 import { Info } from "lucide-react";
 
+import { handbook } from "@/addresses/handbook";
+import { HandbookLink } from "@/components/HandbookLink";
 import { AdvancedFields } from "@/containers/form/AdvancedFields";
 import { BaseFields } from "@/containers/form/BaseFields";
 import { EXAMPLE } from "@/containers/form/draft";
@@ -29,14 +31,14 @@ export function StepBody({ step, projectId, go, ...start }: StepBodyProps) {
     case "start":
       return (
         <>
-          <StepHead title="Start" text="What should run? Choose one way; you can change everything later." />
+          <StepHead learn={handbook.models} title="Start" text="What should run? Choose one way; you can change everything later." />
           <Start {...start} />
         </>
       );
     case "base":
       return (
         <>
-          <StepHead title="Base settings" text="What to run, and where its image is.">
+          <StepHead learn={handbook.privateRegistry} title="Base settings" text="What to run, and where its image is.">
             {fields.draft.image ? null : (
               <Button variant="default" onClick={() => fields.change(EXAMPLE)}>
                 Use the example
@@ -52,7 +54,7 @@ export function StepBody({ step, projectId, go, ...start }: StepBodyProps) {
     case "resources":
       return (
         <>
-          <StepHead title="Resources" text="Each replica runs on one instance of the type you pick." />
+          <StepHead learn={handbook.autoscaling} title="Resources" text="Each replica runs on one instance of the type you pick." />
           <ResourceFields {...fields} obstacles={filled ? obstaclesOf(asked.plan) : NONE} />
           <p className={classes.note}>
             <Info size={16} strokeWidth={1.5} aria-hidden /> A replica that never becomes ready is never charged.
@@ -62,7 +64,7 @@ export function StepBody({ step, projectId, go, ...start }: StepBodyProps) {
     case "advanced":
       return (
         <>
-          <StepHead title="Advanced" text="How it starts, where it listens, what it knows." />
+          <StepHead learn={handbook.troubleshooting} title="Advanced" text="How it starts, where it listens, what it knows." />
           <div className={classes.card}>
             <AdvancedFields {...fields} />
           </div>
@@ -95,12 +97,21 @@ function obstaclesOf(plan: ModelPlan | null): Map<string, string> {
   return new Map(short.map((one) => [one.instance_type, one.reason ?? "The model does not fit."]));
 }
 
-function StepHead({ title, text, children }: { title: string; text: string; children?: React.ReactNode }) {
+interface StepHeadProps {
+  title: string;
+  text: string;
+  learn?: string;
+  children?: React.ReactNode;
+}
+
+function StepHead({ title, text, learn, children }: StepHeadProps) {
   return (
     <header className={classes.head}>
       <div>
         <h2>{title}</h2>
-        <p>{text}</p>
+        <p>
+          {text} {learn ? <HandbookLink to={learn} about={title} /> : null}
+        </p>
       </div>
       {children}
     </header>

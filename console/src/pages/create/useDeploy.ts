@@ -53,6 +53,7 @@ function modelOf(draft: Draft, filled: Filled, token: string): Schemas["ModelDep
     file: filled.file,
     hub_token: token || null,
     infrastructure: draft.infrastructure,
+    accept_exposure: draft.acceptExposure,
     name,
     category: category ?? null,
     resources: resourcesOf(draft),

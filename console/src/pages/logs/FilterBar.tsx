@@ -1,7 +1,7 @@
 import { Button, Kbd, Select, Switch, TextInput } from "@mantine/core";
 import { useHotkeys } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
-import { Download, Search } from "lucide-react";
+import { CircleMinus, Download, Search } from "lucide-react";
 import { useRef } from "react";
 
 import type { Container } from "@/api/queries";
@@ -9,7 +9,7 @@ import { lineTime } from "@/components/times";
 import { replicasQuery } from "@/containers/queries";
 import { shortId } from "@/containers/resources";
 
-import { address, type Filter, type Range, RANGES } from "./filter";
+import { address, type Filter, MOST_TEXT, type Range, RANGES } from "./filter";
 import classes from "./Logs.module.css";
 
 /** Of the time ranges: the one that somebody came with. */
@@ -39,9 +39,19 @@ export function FilterBar({ container, filter, change, live, setLive }: FilterBa
         leftSection={<Search size={16} strokeWidth={1.5} />}
         rightSection={filter.text ? null : <Kbd className={classes.slash}>/</Kbd>}
         value={filter.text}
-        maxLength={200}
+        maxLength={MOST_TEXT}
         onChange={(event) => change({ text: event.currentTarget.value })}
         onKeyDown={(event) => event.key === "Escape" && change({ text: "" })}
+      />
+      <TextInput
+        className={classes.exclude}
+        aria-label="Leave out lines with"
+        placeholder="Leave out, e.g. /health"
+        leftSection={<CircleMinus size={16} strokeWidth={1.5} />}
+        value={filter.exclude}
+        maxLength={MOST_TEXT}
+        onChange={(event) => change({ exclude: event.currentTarget.value })}
+        onKeyDown={(event) => event.key === "Escape" && change({ exclude: "" })}
       />
       <Select
         className={classes.select}

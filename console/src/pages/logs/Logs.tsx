@@ -1,34 +1,24 @@
-import { useDebouncedValue } from "@mantine/hooks";
-import { useSearch } from "@tanstack/react-router";
-import { useMemo, useState } from "react";
+import { useState } from "react";
 
 import { useContainer } from "@/addresses/useContainer";
 import { ErrorNotice, Waiting } from "@/components/Patterns";
 import { zone } from "@/components/times";
 
-import { aroundIn, EVERYTHING, type Filter, whenOf } from "./filter";
+import { type Filter, whenOf } from "./filter";
 import { FilterBar } from "./FilterBar";
 import { Histogram } from "./Histogram";
 import classes from "./Logs.module.css";
 import { type Place, Rows } from "./Rows";
+import { useFilter } from "./useFilter";
 import { MOST_LINES, useLines } from "./useLines";
 
-const TYPING_PAUSE_MS = 300;
-
 export function Logs() {
-  const around = aroundIn(useSearch({ strict: false }));
-  // Whoever comes from another request, or from none, begins anew.
-  return <LogsFrom key={around?.chosenAt} around={around} />;
-}
-
-function LogsFrom({ around }: { around: Filter | null }) {
   const container = useContainer();
-  const [wanted, setWanted] = useState<Filter>(() => around ?? { ...EVERYTHING, chosenAt: Date.now() });
+  const { wanted, setWanted, filter } = useFilter();
   const [live, setLive] = useState(!wanted.ended);
   const [place, setPlace] = useState<Place | null>(null);
-  const [text] = useDebouncedValue(wanted.text, TYPING_PAUSE_MS);
-  const filter = useMemo(() => ({ ...wanted, text: text.trim() }), [wanted, text]);
-  const { lines, total, more, error, retry, isPending } = useLines(container.id, filter, live);
+  const isLive = live && !wanted.ended;
+  const { lines, total, more, error, retry, isPending } = useLines(container.id, filter, isLive);
   const change = (changes: Partial<Filter>) => {
     const next = { ...wanted, ...changes };
     setWanted({ ...next, chosenAt: next.ended ? wanted.chosenAt : Date.now() });
@@ -38,7 +28,7 @@ function LogsFrom({ around }: { around: Filter | null }) {
   return (
     <main className={classes.page}>
       <h1 className="visually-hidden">Logs of {container.name}</h1>
-      <FilterBar container={container} filter={wanted} change={change} live={live} setLive={setLive} />
+      <FilterBar container={container} filter={wanted} change={change} live={isLive} setLive={setLive} />
       <section className={classes.card} aria-label="Lines">
         <Histogram containerId={container.id} filter={filter} goTo={(row) => setPlace({ row })} />
         <div className={classes.columns} aria-hidden>
@@ -52,7 +42,7 @@ function LogsFrom({ around }: { around: Filter | null }) {
         {error ? <ErrorNotice error={error} retry={retry} /> : null}
         {!isPending && !error && lines.length === 0 ? (
           <p className={classes.nothing}>
-            {filter.text || filter.instance || filter.stream
+            {filter.text || filter.exclude || filter.instance || filter.stream
               ? `No such line ${whenOf(filter)}.`
               : `Nothing was printed ${whenOf(filter)}.`}
           </p>
@@ -61,6 +51,7 @@ function LogsFrom({ around }: { around: Filter | null }) {
           <Rows
             projectId={container.project_id}
             lines={lines}
+            mark={filter.text}
             count={Math.min(total, MOST_LINES)}
             more={more}
             place={place}

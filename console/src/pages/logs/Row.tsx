@@ -18,13 +18,14 @@ const STREAM_LABELS: Record<Line["stream"], string> = { stdout: "out", stderr: "
 
 interface RowProps {
   line: Line;
+  mark: string;
   projectId: string;
   color: number;
   open: boolean;
   toggle: (line: Line) => void;
 }
 
-export const Row = memo(function Row({ line, projectId, color, open, toggle }: RowProps) {
+export const Row = memo(function Row({ line, mark, projectId, color, open, toggle }: RowProps) {
   return (
     <>
       <button
@@ -42,7 +43,7 @@ export const Row = memo(function Row({ line, projectId, color, open, toggle }: R
           {STREAM_LABELS[line.stream]}
         </span>
         <span className={classes.line}>
-          <AnsiText text={line.text} most={open ? MOST_OPENED : MOST_CLOSED} />
+          <AnsiText text={line.text} mark={mark} most={open ? MOST_OPENED : MOST_CLOSED} />
         </span>
       </button>
       {open ? (

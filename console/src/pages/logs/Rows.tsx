@@ -25,6 +25,8 @@ export interface Place {
 interface RowsProps {
   projectId: string;
   lines: Line[];
+  /** Shown where it stands in a line. */
+  mark: string;
   /** With those that are still to come. */
   count: number;
   more: () => void;
@@ -32,7 +34,7 @@ interface RowsProps {
   scrolledAway: () => void;
 }
 
-export function Rows({ projectId, lines, count, more, place, scrolledAway }: RowsProps) {
+export function Rows({ projectId, lines, mark, count, more, place, scrolledAway }: RowsProps) {
   const scroller = useRef<HTMLDivElement>(null);
   const height = useMediaQuery("(max-width: 767px)") ? PHONE_ROW_HEIGHT : ROW_HEIGHT;
   const opened = useOpened(lines);
@@ -73,7 +75,7 @@ export function Rows({ projectId, lines, count, more, place, scrolledAway }: Row
               style={{ transform: `translateY(${start}px)`, height: isOpen ? undefined : size }}
             >
               {line ? (
-                <Row line={line} projectId={projectId} color={colors(line.instance_id)} open={isOpen} toggle={opened.toggle} />
+                <Row line={line} mark={mark} projectId={projectId} color={colors(line.instance_id)} open={isOpen} toggle={opened.toggle} />
               ) : (
                 <i className={classes.coming} />
               )}

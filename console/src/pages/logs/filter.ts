@@ -11,6 +11,8 @@ export type Range = keyof typeof RANGES;
 
 export interface Filter {
   text: string;
+  /** Lines with it are left out. */
+  exclude: string;
   range: Range;
   instance: string;
   stream: "" | "stdout" | "stderr" | "moorage";
@@ -20,16 +22,42 @@ export interface Filter {
   ended: boolean;
 }
 
-export const EVERYTHING: Filter = { text: "", range: "1h", instance: "", stream: "", chosenAt: 0, ended: false };
+export const EVERYTHING: Filter = { text: "", exclude: "", range: "1h", instance: "", stream: "", chosenAt: 0, ended: false };
 
+/** The API takes no more. */
+export const MOST_TEXT = 200;
 const INSTANCE = /^rep_[a-z2-7]{20}$/;
 
-/** What `paths.logsAround` asks for; null where the address asks for nothing that there could be. */
-export function aroundIn(search: { instance?: unknown; until?: unknown }): Filter | null {
-  const until = typeof search.until === "string" ? Date.parse(search.until) : NaN;
-  if (Number.isNaN(until)) return null;
-  const instance = typeof search.instance === "string" && INSTANCE.test(search.instance) ? search.instance : "";
-  return { ...EVERYTHING, range: "15m", instance, chosenAt: until, ended: true };
+const STREAMS = ["stdout", "stderr", "moorage"] as const;
+
+/** As an address has it, which may be anybody's: a link in a chat, or `paths.logsAround`. What there cannot be is left out. */
+export function filterIn(search: Record<string, unknown>, now: number): Filter {
+  const named = (name: string) => (typeof search[name] === "string" || typeof search[name] === "number" ? String(search[name]) : "");
+  const until = Date.parse(named("until"));
+  const ended = !Number.isNaN(until);
+  const range = named("range") as Range;
+  return {
+    text: named("text").slice(0, MOST_TEXT),
+    exclude: named("exclude").slice(0, MOST_TEXT),
+    range: range in RANGES ? range : ended ? "15m" : EVERYTHING.range,
+    instance: INSTANCE.test(named("instance")) ? named("instance") : "",
+    stream: STREAMS.find((one) => one === named("stream")) ?? "",
+    chosenAt: ended ? until : now,
+    ended,
+  };
+}
+
+/** The other way round: as little as says the same. */
+export function searchOf(filter: Filter): Record<string, string> {
+  const usual = filter.ended ? "15m" : EVERYTHING.range;
+  return {
+    ...(filter.text ? { text: filter.text } : {}),
+    ...(filter.exclude ? { exclude: filter.exclude } : {}),
+    ...(filter.instance ? { instance: filter.instance } : {}),
+    ...(filter.stream ? { stream: filter.stream } : {}),
+    ...(filter.range !== usual ? { range: filter.range } : {}),
+    ...(filter.ended ? { until: new Date(filter.chosenAt).toISOString() } : {}),
+  };
 }
 
 /** "in the last hour". */
@@ -39,6 +67,7 @@ export function whenOf(filter: Filter): string {
 
 interface Asked {
   text?: string;
+  exclude?: string;
   instance?: string;
   stream?: "stdout" | "stderr" | "moorage";
   to?: string;
@@ -47,6 +76,7 @@ interface Asked {
 export function asked(filter: Filter): Asked {
   return {
     ...(filter.text ? { text: filter.text } : {}),
+    ...(filter.exclude ? { exclude: filter.exclude } : {}),
     ...(filter.instance ? { instance: filter.instance } : {}),
     ...(filter.stream ? { stream: filter.stream } : {}),
     ...(filter.ended ? { to: new Date(filter.chosenAt).toISOString() } : {}),

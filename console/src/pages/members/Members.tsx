@@ -3,6 +3,7 @@ import { useSuspenseQuery } from "@tanstack/react-query";
 import { UserPlus } from "lucide-react";
 import { useState } from "react";
 
+import { handbook } from "@/addresses/handbook";
 import { useProject } from "@/addresses/useProject";
 import { membersQuery, meQuery, projectsQuery } from "@/api/queries";
 import { Card, Page } from "@/components/Page";
@@ -32,6 +33,7 @@ export function Members() {
   }
   return (
     <Page
+      learn={handbook.teams}
       title="Members"
       hint={`Of ${organization?.name ?? "the organization"}.`}
       actions={

@@ -2,7 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 
 import { paths } from "@/addresses/paths";
-import type { Container } from "@/api/queries";
+import { type Container, instanceTypesQuery } from "@/api/queries";
 import { LinkTo } from "@/components/LinkTo";
 import { Card } from "@/components/Page";
 import { DecisionList } from "@/containers/metrics/DecisionList";
@@ -25,7 +25,9 @@ export function Charts({ container, measured, span }: { container: Container; me
   const [selected, setSelected] = useState<number | null>(null);
   const decisions = autoscaling?.policy ? numbered(autoscaling.items, measured.range) : [];
   const select = (number: number) => setSelected(number === selected ? null : number);
-  const panels = panelsOf(measured);
+  const types = useQuery(instanceTypesQuery).data;
+  const type = types?.find((one) => one.name === container.resources.instance_type);
+  const panels = panelsOf(measured, type ? { cpuMillis: type.vcpu_millis, memoryBytes: type.memory_bytes } : null);
   const choice = { decisions, selected, select };
   return (
     <>

@@ -3,6 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { ChartLine, Download, Table2 } from "lucide-react";
 import { useState } from "react";
 
+import { handbook } from "@/addresses/handbook";
 import { useContainer } from "@/addresses/useContainer";
 import type { Container } from "@/api/queries";
 import { Card, Page } from "@/components/Page";
@@ -11,8 +12,9 @@ import { isDeploying, isStopped, STATES } from "@/components/state";
 import { zone } from "@/components/times";
 import type { Measured } from "@/containers/metrics/measured";
 import { metricsQuery } from "@/containers/metrics/queries";
-import { inWords, LAST_HOUR, type Span } from "@/containers/metrics/range";
+import { inWords, type Span } from "@/containers/metrics/range";
 import { RangePicker } from "@/containers/metrics/RangePicker";
+import { useSpan } from "@/containers/metrics/useSpan";
 import { useContainerAction } from "@/containers/queries";
 
 import { Charts } from "./Charts";
@@ -26,12 +28,13 @@ const ICON = { size: 16, strokeWidth: 1.5 };
 /** What a container did: its replicas and why, its requests, its machines. One crosshair goes through all of it. */
 export function Metrics() {
   const container = useContainer();
-  const [span, setSpan] = useState<Span>(LAST_HOUR);
+  const [span, setSpan] = useSpan();
   const [asTable, setAsTable] = useState(false);
   const { data, error, refetch } = useQuery(metricsQuery(container, span));
   const hasData = data !== undefined && isAnything(data);
   return (
     <Page
+      learn={handbook.metrics}
       title="Metrics"
       actions={
         <>

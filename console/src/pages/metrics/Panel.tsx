@@ -52,6 +52,7 @@ export function Panel({ panel, measured, span, wide }: PanelProps) {
             sync="metrics"
             axis={panel.axis}
             exact={panel.exact}
+            levels={panel.levels}
             time={axisTime({ seconds: measured.range[1] - measured.range[0] })}
             moment={exactTime(span)}
           />

@@ -17,20 +17,31 @@ export interface PanelOf {
   nothing?: string;
   /** A line for each replica, however many there are. */
   ofReplicas?: boolean;
+  /** The most that a replica may use. */
+  levels?: { value: number; label: string; below?: boolean }[];
+}
+
+/** What a replica of the container's instance type may use; more is held back, or ends it. */
+export interface Limits {
+  cpuMillis: number;
+  memoryBytes: number;
 }
 
 const BARS = 60;
 const COLORS = ["series-1", "series-2", "series-3", "series-4", "series-5"] as const;
 const NO_REQUESTS = "No request ended in this time.";
 
-export function panelsOf(measured: Measured): PanelOf[] {
+/** Of the limit, from where on a line of it is drawn: far above what is used it would only flatten that. */
+const NEAR = 0.2;
+
+export function panelsOf(measured: Measured, limits: Limits | null = null): PanelOf[] {
   const { series } = measured;
   const panels: PanelOf[] = [];
   if (series["request_rate"]) panels.push(requestRate(series["request_rate"]));
   if (series["response_time_p50_ms"]) panels.push(responseTime(measured));
   if (series["responses_2xx"]) panels.push(statuses(measured));
   if (series["in_flight"]) panels.push(inFlight(measured));
-  return [...panels, ...used(measured)];
+  return [...panels, ...used(measured, limits)];
 }
 
 function requestRate(values: Values): PanelOf {
@@ -106,21 +117,28 @@ function inFlight({ series }: Measured): PanelOf {
 type Unit = [name: string, divisor: number];
 
 /** A line for each replica. */
-function used({ replicas }: Measured): PanelOf[] {
-  const panel = (title: string, unitOf: (most: number) => Unit, pick: (one: Used) => Values | null): PanelOf | null => {
+function used({ replicas }: Measured, limits: Limits | null): PanelOf[] {
+  const panel = (title: string, unitOf: (most: number) => Unit, pick: (one: Used) => Values | null, limit?: number): PanelOf | null => {
     const known = replicas.filter((one) => pick(one)?.some((value) => value !== null));
     if (known.length === 0) return null;
-    const [unit, divisor] = unitOf(Math.max(...known.flatMap((one) => pick(one) ?? []).map((value) => value ?? 0)));
+    const most = Math.max(...known.flatMap((one) => pick(one) ?? []).map((value) => value ?? 0));
+    const isNear = limit !== undefined && most >= limit * NEAR;
+    const [unit, divisor] = unitOf(isNear ? limit : most);
     const lines = known.map((one, index) => ({
       label: shortId(one.id),
       color: COLORS[index % COLORS.length] ?? "series-5",
       values: (pick(one) ?? []).map((value) => (value === null ? null : value / divisor)),
     }));
-    return { title, unit, lines, exact: (value) => `${figure(value)} ${unit}`, ofReplicas: true };
+    const exact = (value: number) => `${figure(value)} ${unit}`;
+    if (limit === undefined) return { title, unit, lines, exact, ofReplicas: true };
+    const [limitUnit, limitDivisor] = unitOf(limit);
+    const words = `${figure(limit / limitDivisor)} ${limitUnit}`;
+    const levels = isNear ? [{ value: limit / divisor, label: `limit ${words}`, below: true }] : [];
+    return { title, unit: isNear ? unit : `${unit}, of ${words}`, lines, exact, ofReplicas: true, levels };
   };
   return [
-    panel("CPU", () => ["vCPU", 1000], (one) => one.cpuMillis),
-    panel("Memory", binaryUnit, (one) => one.memoryBytes),
+    panel("CPU", () => ["vCPU", 1000], (one) => one.cpuMillis, limits?.cpuMillis),
+    panel("Memory", binaryUnit, (one) => one.memoryBytes, limits?.memoryBytes),
     panel("GPU", () => ["%", 1], (one) => one.gpuPercent),
     panel("GPU memory", binaryUnit, (one) => one.gpuMemoryBytes),
   ].filter((one) => one !== null);

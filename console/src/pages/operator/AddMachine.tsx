@@ -1,12 +1,16 @@
 import { TextInput } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 
 import { messageOf, Problem } from "@/api/problem";
 import { FormDialog } from "@/components/FormDialog";
 import { ErrorNotice } from "@/components/Patterns";
+import { JoinMachine } from "@/machines/JoinMachine";
+import type { JoinCommand, Machine } from "@/machines/machine";
+import { words } from "@/machines/words";
 
-import { JoinMachine } from "./JoinMachine";
-import { decisions, type Machine, useJoinCommand } from "./queries";
+import { decisions, machinesQuery, useJoinCommand } from "./queries";
+import { TunnelNotice } from "./TunnelNotice";
 
 /** A name, then the command that makes a server part of this installation. */
 export function AddMachine({ close }: { close: () => void }) {
@@ -22,7 +26,7 @@ export function AddMachine({ close }: { close: () => void }) {
       action="Get the command"
       submit={() => add.mutate()}
       busy={add.isPending}
-      outcome={add.data ? <JoinMachine first={add.data} close={close} /> : undefined}
+      outcome={add.data ? <Joining first={add.data} close={close} /> : undefined}
     >
       <p>
         Any server with Debian 12 or newer, or Ubuntu 24.04 or newer. It may stand behind a router: it dials this
@@ -47,7 +51,7 @@ export function AddMachine({ close }: { close: () => void }) {
 
 /** Another command for one that has not joined: the first ran out, or was lost. */
 export function RenewCommand({ machine, close }: { machine: Machine; close: () => void }) {
-  const renew = useJoinCommand(() => decisions.newCommand(machine));
+  const renew = useJoinCommand(() => words.newCommand(machine));
   return (
     <FormDialog
       opened
@@ -57,11 +61,19 @@ export function RenewCommand({ machine, close }: { machine: Machine; close: () =
       action="Get the command"
       submit={() => renew.mutate()}
       busy={renew.isPending}
-      outcome={renew.data ? <JoinMachine first={renew.data} close={close} /> : undefined}
+      outcome={renew.data ? <Joining first={renew.data} close={close} /> : undefined}
     >
       <p>The command that you were given before stops working.</p>
       {renew.error ? <ErrorNotice error={renew.error} /> : null}
     </FormDialog>
+  );
+}
+
+function Joining({ first, close }: { first: JoinCommand; close: () => void }) {
+  const renew = useJoinCommand(() => words.newCommand(first));
+  const machine = useQuery(machinesQuery).data?.find((one) => one.id === first.id);
+  return (
+    <JoinMachine added={renew.data ?? first} machine={machine} renew={renew} notice={<TunnelNotice />} close={close} />
   );
 }
 

@@ -1,5 +1,6 @@
 import { useSuspenseQuery } from "@tanstack/react-query";
 
+import { handbook } from "@/addresses/handbook";
 import { Card, Page } from "@/components/Page";
 import { Sentence } from "@/components/Sentence";
 import { shortTime } from "@/components/times";
@@ -22,7 +23,7 @@ export function Health() {
   const { data: health } = useSuspenseQuery(healthQuery);
   const parts = health.parts.toSorted((one, other) => ORDER.indexOf(one.state) - ORDER.indexOf(other.state));
   return (
-    <Page title="Health" hint={`${health.parts.filter((one) => one.state === "ok").length} of ${health.parts.length} parts are well.`}>
+    <Page title="Health" learn={handbook.troubleshooting} hint={`${health.parts.filter((one) => one.state === "ok").length} of ${health.parts.length} parts are well.`}>
       <p className={classes.summary} data-state={health.state} role="status">
         <HealthIcon state={health.state} />
         {SUMMARY[health.state]}

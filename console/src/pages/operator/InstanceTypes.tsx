@@ -3,6 +3,7 @@ import { useSuspenseQuery } from "@tanstack/react-query";
 import { Plus } from "lucide-react";
 import { useState } from "react";
 
+import { handbook } from "@/addresses/handbook";
 import { Money } from "@/components/Money";
 import { Card, Page } from "@/components/Page";
 import { Table } from "@/components/Table";
@@ -20,6 +21,7 @@ export function InstanceTypes() {
   const [adding, setAdding] = useState<Proposal | boolean>(false);
   return (
     <Page
+      learn={handbook.gpus}
       title="Instance types"
       hint="A new price holds for hours bought from then on."
       actions={

@@ -1,19 +1,22 @@
 import { Menu } from "@mantine/core";
-import { LogOut, Pause, Play, Terminal, Trash2 } from "lucide-react";
+import { Ban, CircleDollarSign, LogOut, Pause, Play, Terminal, Trash2, Undo2 } from "lucide-react";
 import { useState } from "react";
 
 import { ActionMenu } from "@/components/ActionMenu";
 import { failed } from "@/components/toasts";
+import { DrainMachine } from "@/machines/DrainMachine";
+import { intakeOf, type Machine } from "@/machines/machine";
+import { words } from "@/machines/words";
+import { removedSentence, RemoveMachine } from "@/machines/RemoveMachine";
 
 import { RenewCommand } from "./AddMachine";
-import { DrainMachine } from "./DrainMachine";
-import { isOnlyTaker, type Listed } from "./machineList";
-import { decisions, type Intake, type Machine, useDecision } from "./queries";
-import { RemoveMachine } from "./RemoveMachine";
+import { BanMachine, VoidEarnings } from "./DistrustMachine";
+import { isLent, isOnlyTaker, type Listed, replicasOf } from "./machineList";
+import { decisions, type Intake, useDecision } from "./queries";
 
 const ICON = { size: 16, strokeWidth: 1.5 };
 
-type Asking = "drain" | "remove" | "command" | null;
+type Asking = "drain" | "remove" | "command" | "ban" | "void" | null;
 
 /** What the operator may say about a machine. Its own has the same words, and cannot be removed. */
 export function MachineActions({ one, all }: { one: Listed; all: Listed[] }) {
@@ -22,8 +25,9 @@ export function MachineActions({ one, all }: { one: Listed; all: Listed[] }) {
   const pause = useDecision(() => say(one, "pause"), `${one.name} takes nothing new. What runs there stays.`, close);
   const resume = useDecision(() => say(one, "resume"), `${one.name} is used again.`, close);
   const drain = useDecision(() => say(one, "drain"), `${one.name} is being emptied.`, close);
+  const unban = useDecision(() => (one.machine ? decisions.unban(one.machine) : Promise.resolve()), `${one.name} may come back.`, close);
   const { machine } = one;
-  const wish = wishOf(one);
+  const intake = machine ? intakeOf(machine) : (one.node?.intake ?? null);
   return (
     <>
       <ActionMenu label={`Actions of ${one.name}`} busy={pause.isPending || resume.isPending} inDialog={asking !== null}>
@@ -32,24 +36,27 @@ export function MachineActions({ one, all }: { one: Listed; all: Listed[] }) {
             Another command
           </Menu.Item>
         ) : null}
-        {wish && wish !== "open" ? (
+        {intake && intake !== "open" ? (
           <Menu.Item leftSection={<Play {...ICON} />} onClick={() => resume.mutate(undefined, { onError: failed })}>
             Resume
           </Menu.Item>
         ) : null}
-        {wish && wish !== "cordoned" ? (
+        {intake && intake !== "cordoned" ? (
           <Menu.Item leftSection={<Pause {...ICON} />} onClick={() => pause.mutate(undefined, { onError: failed })}>
             Pause
           </Menu.Item>
         ) : null}
-        {wish && wish !== "draining" ? (
+        {intake && intake !== "draining" ? (
           <Menu.Item leftSection={<LogOut {...ICON} />} onClick={() => setAsking("drain")}>
             Drain
           </Menu.Item>
         ) : null}
+        {machine && isLent(one) ? (
+          <Distrust machine={machine} ask={setAsking} unban={() => unban.mutate(undefined, { onError: failed })} />
+        ) : null}
         {machine ? (
           <>
-            {wish || machine.joins_until ? <Menu.Divider /> : null}
+            {intake || machine.joins_until ? <Menu.Divider /> : null}
             <Menu.Item color="var(--m-bad)" leftSection={<Trash2 {...ICON} />} onClick={() => setAsking("remove")}>
               Remove
             </Menu.Item>
@@ -58,7 +65,9 @@ export function MachineActions({ one, all }: { one: Listed; all: Listed[] }) {
       </ActionMenu>
       {asking === "drain" ? (
         <DrainMachine
-          one={one}
+          name={one.name}
+          replicas={replicasOf(one)}
+          isLost={machine?.state === "lost"}
           isOnlyTaker={isOnlyTaker(one, all)}
           drain={() => drain.mutate(undefined)}
           busy={drain.isPending}
@@ -67,26 +76,47 @@ export function MachineActions({ one, all }: { one: Listed; all: Listed[] }) {
         />
       ) : null}
       {asking === "remove" && machine ? (
-        <RemoveMachine machine={machine} drainInstead={() => setAsking("drain")} close={close} />
+        <Removal machine={machine} drainInstead={() => setAsking("drain")} close={close} />
       ) : null}
       {asking === "command" && machine ? <RenewCommand machine={machine} close={close} /> : null}
+      {asking === "ban" && machine ? <BanMachine machine={machine} close={close} /> : null}
+      {asking === "void" && machine ? <VoidEarnings machine={machine} close={close} /> : null}
     </>
   );
+}
+
+/** What may be said about a machine of somebody else's. */
+function Distrust({ machine, ask, unban }: { machine: Machine; ask: (what: Asking) => void; unban: () => void }) {
+  return (
+    <>
+      <Menu.Divider />
+      {machine.joined_at ? (
+        <Menu.Item leftSection={<CircleDollarSign {...ICON} />} onClick={() => ask("void")}>
+          Void held earnings
+        </Menu.Item>
+      ) : null}
+      {machine.state === "banned" ? (
+        <Menu.Item leftSection={<Undo2 {...ICON} />} onClick={unban}>
+          Unban
+        </Menu.Item>
+      ) : (
+        <Menu.Item color="var(--m-bad)" leftSection={<Ban {...ICON} />} onClick={() => ask("ban")}>
+          Ban
+        </Menu.Item>
+      )}
+    </>
+  );
+}
+
+function Removal({ machine, drainInstead, close }: { machine: Machine; drainInstead: () => void; close: () => void }) {
+  const remove = useDecision((force: boolean) => words.remove(machine, force), removedSentence(machine), close);
+  return <RemoveMachine machine={machine} remove={remove} drainInstead={drainInstead} close={close} />;
 }
 
 const INTAKES: Record<"pause" | "resume" | "drain", Intake> = { pause: "cordoned", resume: "open", drain: "draining" };
 
 function say({ node, machine }: Listed, verb: "pause" | "resume" | "drain"): Promise<unknown> {
-  if (machine) return { pause: decisions.pause, resume: decisions.resumeMachine, drain: decisions.drain }[verb](machine);
+  if (machine) return words[verb](machine);
   if (node) return decisions.setIntake(node, INTAKES[verb]);
   throw new Error("a machine is its own, or one that joined");
 }
-
-/** What was said about it last; null where nothing can be said yet. A lost one may be told what to be when it is back. */
-function wishOf({ node, machine }: Listed): Intake | null {
-  if (!machine) return node?.intake ?? null;
-  const state = machine.state === "lost" ? (machine.returns_as ?? "active") : machine.state;
-  return WISHES[state] ?? null;
-}
-
-const WISHES: Partial<Record<Machine["state"], Intake>> = { active: "open", paused: "cordoned", draining: "draining" };

@@ -1,30 +1,24 @@
 import { Button } from "@mantine/core";
 import { useSuspenseQuery } from "@tanstack/react-query";
 import { Plus } from "lucide-react";
-import { type ReactNode, useState } from "react";
+import { useState } from "react";
 
-import { Meter } from "@/components/Meter";
+import { handbook } from "@/addresses/handbook";
 import { Card, Page } from "@/components/Page";
 import { Empty } from "@/components/Patterns";
 import { Table } from "@/components/Table";
-import { duration } from "@/components/times";
 import { useNow } from "@/components/useNow";
-import { gpuName } from "@/containers/resources";
+import { MachineCondition } from "@/machines/MachineCondition";
 
 import { AboutNode } from "./AboutNode";
 import { AddMachine } from "./AddMachine";
+import { LentMachines } from "./LentMachines";
 import { MachineActions } from "./MachineActions";
-import { MachineCondition } from "./MachineCondition";
-import { conditionOf, type Listed, listed, replicaCount, replicasOf } from "./machineList";
-import classes from "./Machines.module.css";
-import operator from "./Operator.module.css";
-import { machinesQuery, type Node, nodesQuery } from "./queries";
+import { Gpus, lastSeen, Memory, Name, PhoneLine, Processors } from "./MachineCells";
+import { conditionOf, isLent, listed, replicasOf } from "./machineList";
+import { machinesQuery, nodesQuery } from "./queries";
 import { TunnelNotice } from "./TunnelNotice";
-
-const GIB = 2 ** 30;
-const HANDOVERS: Record<Node["gpu_handover"], string> = { runtime: "NVIDIA runtime", cdi: "CDI", direct: "Direct", none: "" };
-/** Between two looks at a machine. */
-const SEEN_NOW_MS = 20_000;
+import { useOrganizationName } from "./useOrganizationName";
 
 /** The installation's own machine and those that joined: how each is, what is promised there, and what can be said about it. */
 export function Machines() {
@@ -33,6 +27,8 @@ export function Machines() {
   const [adding, setAdding] = useState(false);
   const now = useNow(5_000);
   const all = listed(nodes, machines);
+  const lent = all.filter(isLent);
+  const organizationName = useOrganizationName();
   const overcommit = nodes[0]?.cpu_overcommit ?? 1;
   const add = (
     <Button leftSection={<Plus size={16} strokeWidth={1.5} />} onClick={() => setAdding(true)}>
@@ -41,6 +37,7 @@ export function Machines() {
   );
   return (
     <Page
+      learn={handbook.machines}
       title="Machines"
       hint={overcommit > 1 ? `Processors are promised ${overcommit} times over.` : undefined}
       actions={machines.length > 0 ? add : undefined}
@@ -48,7 +45,7 @@ export function Machines() {
       <TunnelNotice />
       <Card flush label="Machines">
         <Table
-          rows={all}
+          rows={all.filter((one) => !isLent(one))}
           rowKey={(row) => row.key}
           empty="No machine reported yet. One appears as soon as the controller has seen its engine."
           phoneLine={(row) => <PhoneLine one={row} />}
@@ -64,6 +61,7 @@ export function Machines() {
           ]}
         />
       </Card>
+      {lent.length > 0 ? <LentMachines lent={lent} all={all} now={now} organizationName={organizationName} /> : null}
       {machines.length === 0 ? (
         <Card flush label="More machines">
           <Empty action={add} command="moor machines add">
@@ -78,89 +76,3 @@ export function Machines() {
   );
 }
 
-function Name({ one }: { one: Listed }) {
-  const { node, machine } = one;
-  return (
-    <span className={classes.name}>
-      <strong title={one.name} data-unnamed={machine?.name === null || undefined}>
-        {one.name}
-      </strong>
-      <span className={classes.under}>
-        {machine ? machine.address : "Moorage runs here"}
-        {node?.infrastructure === "community" ? " · community" : ""}
-      </span>
-    </span>
-  );
-}
-
-function PhoneLine({ one }: { one: Listed }) {
-  return (
-    <>
-      <span className={classes.phone}>{replicaCount(replicasOf(one))}</span>
-      {one.node && one.node.gpus.length > 0 ? <span className={classes.phone}>{gpusOf(one)}</span> : null}
-    </>
-  );
-}
-
-function Gpus({ one }: { one: Listed }) {
-  return (
-    <span className={classes.gpus}>
-      <span>{gpusOf(one)}</span>
-      {one.node?.gpu_driver ? (
-        <span className={classes.under}>
-          Driver {one.node.gpu_driver}
-          {one.node.gpu_handover === "none" ? "" : ` · ${HANDOVERS[one.node.gpu_handover]}`}
-        </span>
-      ) : null}
-    </span>
-  );
-}
-
-/** "2 of 8 L40S, 0 of 1 L4 in use"; before its engine has described it, what it said when it joined. */
-function gpusOf({ node, machine }: Listed): string {
-  const models = [...new Set(node ? node.gpus.map((gpu) => gpu.model) : (machine?.gpus ?? []))];
-  if (!node && !machine?.joined_at) return "–";
-  if (models.length === 0) return "no GPU";
-  if (!node) return models.map((model) => `${machine?.gpus.filter((one) => one === model).length} ${gpuName(model)}`).join(", ");
-  const counts = models.map((model) => {
-    const gpus = node.gpus.filter((gpu) => gpu.model === model);
-    return `${gpus.filter((gpu) => gpu.in_use).length} of ${gpus.length} ${gpuName(model)}`;
-  });
-  return `${counts.join(", ")} in use`;
-}
-
-function Processors({ node }: { node: Node }) {
-  const total = node.total.cpu_millis * node.cpu_overcommit;
-  return (
-    <Taken part={node.promised.cpu_millis / total}>
-      {round(node.promised.cpu_millis / 1000)} of {round(total / 1000)}
-    </Taken>
-  );
-}
-
-function Memory({ node }: { node: Node }) {
-  return (
-    <Taken part={node.promised.memory_bytes / node.total.memory_bytes}>
-      {round(node.promised.memory_bytes / GIB)} of {round(node.total.memory_bytes / GIB)} GiB
-    </Taken>
-  );
-}
-
-function Taken({ part, children }: { part: number; children: ReactNode }) {
-  return (
-    <span className={operator.taken}>
-      <span>{children}</span>
-      <Meter part={part} tone={part > 0.9 ? "warn" : undefined} />
-    </span>
-  );
-}
-
-function lastSeen({ node, machine }: Listed, now: Date): string {
-  if (machine && !machine.seen_at) return "never";
-  const ms = machine?.seen_at ? now.getTime() - new Date(machine.seen_at).getTime() : (node?.seen_s_ago ?? 0) * 1000;
-  return ms < SEEN_NOW_MS ? "now" : `${duration(ms)} ago`;
-}
-
-function round(value: number): string {
-  return (Math.round(value * 10) / 10).toLocaleString("en-US");
-}

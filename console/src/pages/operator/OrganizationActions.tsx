@@ -9,11 +9,11 @@ import { dollars } from "@/components/Money";
 import { MoneyInput } from "@/components/MoneyInput";
 import { failed } from "@/components/toasts";
 
-import { decisions, type OrganizationSummary, useDecision } from "./queries";
+import { decisions, type NamedOrganization, useDecision } from "./queries";
 
 const ICON = { size: 16, strokeWidth: 1.5 };
 
-export function OrganizationActions({ organization }: { organization: OrganizationSummary }) {
+export function OrganizationActions({ organization }: { organization: NamedOrganization }) {
   const [asking, setAsking] = useState<"credit" | "suspend" | null>(null);
   const close = () => setAsking(null);
   const resume = useDecision(() => decisions.resume(organization), `${organization.name} works again.`, close);
@@ -41,7 +41,7 @@ export function OrganizationActions({ organization }: { organization: Organizati
 }
 
 interface DialogProps {
-  organization: OrganizationSummary;
+  organization: NamedOrganization;
   close: () => void;
 }
 

@@ -1,6 +1,8 @@
 import { useSuspenseQuery } from "@tanstack/react-query";
 import { useState } from "react";
 
+import { paths } from "@/addresses/paths";
+import { LinkTo } from "@/components/LinkTo";
 import { Card, Page } from "@/components/Page";
 import { Table } from "@/components/Table";
 import { longDate } from "@/components/times";
@@ -27,7 +29,14 @@ export function Organizations() {
           empty="No organization has that name."
           phoneLine={(row) => `${count(row.member_count, "member")}, ${count(row.project_count, "project")}`}
           columns={[
-            { head: "Name", cell: (row) => <span className={classes.name}>{row.name}</span> },
+            {
+              head: "Name",
+              cell: (row) => (
+                <LinkTo className={classes.name} to={paths.operatorOrganization(row.id)}>
+                  {row.name}
+                </LinkTo>
+              ),
+            },
             { head: "Id", wide: true, cell: (row) => <code>{row.id}</code> },
             { head: "State", cell: (row) => <State organization={row} /> },
             { head: "Members", right: true, wide: true, cell: (row) => row.member_count },
@@ -43,7 +52,7 @@ export function Organizations() {
 
 function State({ organization }: { organization: OrganizationSummary }) {
   if (organization.suspended_at) return <span data-tone="bad">Suspended</span>;
-  return <span data-tone="ok">Works</span>;
+  return <span>Active</span>;
 }
 
 function count(number: number, noun: string): string {

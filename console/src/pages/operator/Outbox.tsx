@@ -1,5 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 
+import { handbook } from "@/addresses/handbook";
 import { Problem } from "@/api/problem";
 import { Card, Page } from "@/components/Page";
 import { Empty, ErrorNotice, Waiting } from "@/components/Patterns";
@@ -15,7 +16,7 @@ export function Outbox() {
   const now = useNow(30_000);
   const isClosed = error instanceof Problem && error.code === "outbox_closed";
   return (
-    <Page title="Outbox" hint="Mails of the last day, while no mail server is set up.">
+    <Page title="Outbox" learn={handbook.mail} hint="Mails of the last day, while no mail server is set up.">
       <Card flush label="Outbox">
         {isClosed ? <Empty>{error.message}</Empty> : null}
         {error && !isClosed ? <ErrorNotice error={error} /> : null}

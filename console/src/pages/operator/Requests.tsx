@@ -2,6 +2,7 @@ import { Button, SegmentedControl, Textarea } from "@mantine/core";
 import { useSuspenseQuery } from "@tanstack/react-query";
 import { Suspense, useState } from "react";
 
+import { handbook } from "@/addresses/handbook";
 import { messageOf } from "@/api/problem";
 import { FormDialog } from "@/components/FormDialog";
 import { Card, Page } from "@/components/Page";
@@ -26,6 +27,7 @@ export function Requests() {
   const [state, setState] = useState<LimitRequest["state"]>("pending");
   return (
     <Page
+      learn={handbook.limits}
       title="Replica limits"
       hint="How many replicas one container of a project may have."
       actions={

@@ -2,6 +2,7 @@ import { Button, SegmentedControl } from "@mantine/core";
 import { useSuspenseQuery } from "@tanstack/react-query";
 import { Suspense, useState } from "react";
 
+import { handbook } from "@/addresses/handbook";
 import { messageOf } from "@/api/problem";
 import { Confirm } from "@/components/Confirm";
 import { FormDialog } from "@/components/FormDialog";
@@ -29,6 +30,7 @@ export function Transfers() {
   const [state, setState] = useState<TransferState>("pending");
   return (
     <Page
+      learn={handbook.payments}
       title="Bank transfers"
       hint="Match the reference with your bank account."
       actions={

@@ -1,6 +1,8 @@
 import { useSuspenseQuery } from "@tanstack/react-query";
-import { useState } from "react";
+import { Fragment, useState } from "react";
 
+import { paths } from "@/addresses/paths";
+import { LinkTo } from "@/components/LinkTo";
 import { Card, Page } from "@/components/Page";
 import { Table } from "@/components/Table";
 import { longDate } from "@/components/times";
@@ -10,6 +12,7 @@ import { Filter } from "./Filter";
 import classes from "./Operator.module.css";
 import { usersQuery } from "./queries";
 import { useOrganizationName } from "./useOrganizationName";
+import { UserActions } from "./UserActions";
 
 export function Users() {
   const { data: users } = useSuspenseQuery(usersQuery);
@@ -34,11 +37,22 @@ export function Users() {
             { head: "E-mail", cell: (row) => <span className={classes.name}>{row.email}</span> },
             {
               head: "Organizations",
-              cell: (row) => <span className={classes.note}>{row.organization_ids.map(nameOf).join(", ") || "none"}</span>,
+              cell: (row) => (
+                <span className={classes.note}>
+                  {row.organization_ids.length === 0 ? "none" : null}
+                  {row.organization_ids.map((id, index) => (
+                    <Fragment key={id}>
+                      {index > 0 ? ", " : null}
+                      <LinkTo to={paths.operatorOrganization(id)}>{nameOf(id)}</LinkTo>
+                    </Fragment>
+                  ))}
+                </span>
+              ),
             },
             { head: "Id", wide: true, cell: (row) => <code>{row.id}</code> },
             { head: "Kind", wide: true, cell: (row) => (row.is_operator ? <span data-tone="accent">Operator</span> : "User") },
             { head: "Since", wide: true, cell: (row) => longDate(row.created_at, now) },
+            { head: "Actions", right: true, cell: (row) => <UserActions user={row} /> },
           ]}
         />
       </Card>

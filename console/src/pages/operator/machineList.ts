@@ -1,7 +1,8 @@
 /** What the operator's list of machines says of each. Pure. */
-import { shortTime } from "@/components/times";
+import { type Condition, joinedCondition } from "@/machines/condition";
+import { type Machine, nameOf, takesReplicas } from "@/machines/machine";
 
-import type { Machine, Node } from "./queries";
+import type { Node } from "./queries";
 
 const LOCAL_ENGINE = "local";
 
@@ -31,39 +32,16 @@ export function listed(nodes: Node[], machines: Machine[]): Listed[] {
   return [...own, ...joined];
 }
 
-/** One that was added without a name has its host's once it joins. */
-export function nameOf(machine: Machine): string {
-  return machine.name ?? "Not named yet";
-}
-
-export type Look = "active" | "paused" | "draining" | "joining" | "lost" | "attention";
-
-export interface Condition {
-  look: Look;
-  word: string;
-  since: string | null;
-  sentence: string;
+/** What organizations lend is looked after in a list of its own. */
+export function isLent({ machine }: Listed): boolean {
+  return machine !== null && machine.owner_organization_id !== null;
 }
 
 export function conditionOf({ node, machine }: Listed, now: Date): Condition {
-  if (machine) return joinedCondition(machine, node, now);
-  return node ? ownCondition(node) : { look: "attention", word: "Unknown", since: null, sentence: "" };
-}
-
-function joinedCondition(machine: Machine, node: Node | null, now: Date): Condition {
-  const since = machine.state_since;
-  const said = machine.message ?? "";
-  if (machine.state === "joining") return { look: "joining", word: "Joining", since: null, sentence: joiningSentence(machine, now) };
-  if (machine.state === "paused") return { look: "paused", word: "Paused", since, sentence: said };
-  if (machine.state === "draining") return { look: "draining", word: "Draining", since, sentence: said };
-  if (machine.state === "lost") return { look: "lost", word: "Lost", since, sentence: said };
-  return closed(node) ?? outOfUse(node) ?? { look: "active", word: "Active", since, sentence: node ? said : "Its engine has not described it yet." };
-}
-
-function joiningSentence(machine: Machine, now: Date): string {
-  if (!machine.joins_until) return machine.message ?? "";
-  if (new Date(machine.joins_until) <= now) return "Its command ran out. Get another, or remove it.";
-  return `Waits until ${shortTime(machine.joins_until, now)} for its command to be run.`;
+  if (!machine) return node ? ownCondition(node) : { look: "attention", word: "Unknown", since: null, sentence: "" };
+  const condition = joinedCondition(machine, "operator", now);
+  if (!takesReplicas(machine)) return condition;
+  return closed(node) ?? outOfUse(node) ?? (node ? condition : { ...condition, sentence: "Its engine has not described it yet." });
 }
 
 function ownCondition(node: Node): Condition {
@@ -101,16 +79,7 @@ export function replicasOf({ node, machine }: Listed): number {
   return machine?.replicas ?? node?.replicas ?? 0;
 }
 
-/** "1 replica", "12 replicas" */
-export function replicaCount(count: number): string {
-  return count === 1 ? "1 replica" : `${count.toLocaleString("en-US")} replicas`;
-}
-
 /** Whether a replica of this one could go somewhere else. */
 export function isOnlyTaker(one: Listed, all: Listed[]): boolean {
-  return !all.some((other) => other.key !== one.key && takesReplicas(other));
-}
-
-function takesReplicas({ node, machine }: Listed): boolean {
-  return machine ? machine.state === "active" : node?.state === "ready";
+  return !all.some(({ key, node, machine }) => key !== one.key && (machine ? takesReplicas(machine) : node?.state === "ready"));
 }

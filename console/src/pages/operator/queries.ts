@@ -4,8 +4,13 @@ import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query
 import { api, body, type Schemas } from "@/api/client";
 import { allPages, type InstanceType, page } from "@/api/queries";
 import { done } from "@/components/toasts";
+import { isExpected, type JoinCommand, type Machine } from "@/machines/machine";
 
 export type OrganizationSummary = Schemas["OrganizationSummary"];
+export type OrganizationDetail = Schemas["OrganizationDetail"];
+/** What can be decided about one needs no more of it. */
+export type NamedOrganization = Pick<OrganizationSummary, "id" | "name" | "suspended_at">;
+export type SetupStep = Schemas["StepRead"];
 export type UserSummary = Schemas["UserSummary"];
 export type Transfer = Schemas["TopUp"];
 /** A card's payment can fail; a transfer arrives or does not. */
@@ -13,9 +18,7 @@ export type TransferState = Exclude<Transfer["state"], "failed">;
 export type Part = Schemas["PartRead"];
 /** A machine as its engine describes it: what it has, what is promised there. */
 export type Node = Schemas["NodeRead"];
-/** A machine that joined, or may. */
-export type Machine = Schemas["MachineRead"];
-export type JoinCommand = Schemas["MachineAdded"];
+export type Payout = Schemas["OperatorPayout"];
 export type Intake = Schemas["NodeIntake"]["intake"];
 export type LimitRequest = Schemas["OperatorReplicaLimitRequest"];
 
@@ -27,6 +30,54 @@ export const allOrganizationsQuery = queryOptions({
   queryKey: ["operator", "organizations"],
   queryFn: () => allPages((cursor) => body(api.GET("/api/v1/operator/organizations", { params: { query: page(cursor) } }))),
 });
+
+export const organizationQuery = (organizationId: string) =>
+  queryOptions({
+    queryKey: ["operator", "organizations", organizationId],
+    queryFn: () => body(api.GET("/api/v1/operator/organizations/{organization_id}", { params: at(organizationId) })),
+    refetchInterval: LIVE_MS,
+  });
+
+export const containersOfQuery = (organizationId: string) =>
+  queryOptions({
+    queryKey: ["operator", "organizations", organizationId, "containers"],
+    queryFn: () =>
+      allPages((cursor) =>
+        body(
+          api.GET("/api/v1/operator/organizations/{organization_id}/containers", {
+            params: { ...at(organizationId), query: page(cursor) },
+          }),
+        ),
+      ),
+    refetchInterval: LIVE_MS,
+  });
+
+export const peopleOfQuery = (organizationId: string) =>
+  queryOptions({
+    queryKey: ["operator", "organizations", organizationId, "people"],
+    queryFn: () =>
+      allPages((cursor) =>
+        body(
+          api.GET("/api/v1/operator/organizations/{organization_id}/members", {
+            params: { ...at(organizationId), query: page(cursor) },
+          }),
+        ),
+      ),
+  });
+
+export const setupQuery = queryOptions({
+  queryKey: ["operator", "setup"],
+  queryFn: () => body(api.GET("/api/v1/operator/setup")),
+  refetchInterval: LIVE_MS,
+});
+
+/** What was changed of the installation last. */
+export const latestChangesQuery = (count: number) =>
+  queryOptions({
+    queryKey: ["operator", "audit", "latest", count],
+    queryFn: async () => (await body(api.GET("/api/v1/operator/audit", { params: { query: { limit: count } } }))).items,
+    refetchInterval: LIVE_MS,
+  });
 
 export const usersQuery = queryOptions({
   queryKey: ["operator", "users"],
@@ -65,11 +116,13 @@ export const machinesQuery = queryOptions({
   refetchInterval: (query) => (query.state.data?.some(isExpected) ? EXPECTED_MS : LIVE_MS),
 });
 
-/** It may join or answer at any moment. */
-function isExpected(machine: Machine): boolean {
-  if (machine.state !== "joining") return false;
-  return machine.joins_until === null || new Date(machine.joins_until) > new Date();
-}
+export const payoutsQuery = (state: Payout["state"]) =>
+  queryOptions({
+    queryKey: ["operator", "payouts", state],
+    queryFn: () =>
+      allPages((cursor) => body(api.GET("/api/v1/operator/payouts", { params: { query: { ...page(cursor), state } } }))),
+    refetchInterval: LIVE_MS,
+  });
 
 export const tunnelQuery = queryOptions({
   queryKey: ["operator", "tunnel"],
@@ -135,10 +188,12 @@ export function useJoinCommand(ask: () => Promise<JoinCommand>) {
 }
 
 export const decisions = {
-  suspend: (organization: OrganizationSummary, reason: string) =>
-    body(api.POST("/api/v1/operator/organizations/{organization_id}/suspend", { params: of(organization), body: { reason } })),
-  resume: (organization: OrganizationSummary) =>
-    body(api.POST("/api/v1/operator/organizations/{organization_id}/resume", { params: of(organization) })),
+  suspend: (organization: NamedOrganization, reason: string) =>
+    body(api.POST("/api/v1/operator/organizations/{organization_id}/suspend", { params: at(organization.id), body: { reason } })),
+  resume: (organization: NamedOrganization) =>
+    body(api.POST("/api/v1/operator/organizations/{organization_id}/resume", { params: at(organization.id) })),
+  signOut: (user: UserSummary) =>
+    body(api.POST("/api/v1/operator/users/{user_id}/sign-out", { params: { path: { user_id: user.id } } })),
   giveCredit: (credit: Schemas["CreditCreate"]) => body(api.POST("/api/v1/operator/credits", { body: credit })),
   confirm: (transfer: Transfer, receivedMicrousd: number) =>
     body(
@@ -169,13 +224,25 @@ export const decisions = {
     ),
   addMachine: (name: string | null) =>
     body(api.POST("/api/v1/operator/machines", { body: { infrastructure: "operator", name } })),
-  newCommand: (machine: { id: string }) =>
-    body(api.POST("/api/v1/machines/{machine_id}/command", { params: its(machine) })),
-  pause: (machine: Machine) => body(api.POST("/api/v1/machines/{machine_id}/pause", { params: its(machine) })),
-  resumeMachine: (machine: Machine) => body(api.POST("/api/v1/machines/{machine_id}/resume", { params: its(machine) })),
-  drain: (machine: Machine) => body(api.POST("/api/v1/machines/{machine_id}/drain", { params: its(machine) })),
-  removeMachine: (machine: Machine, force: boolean) =>
-    body(api.DELETE("/api/v1/machines/{machine_id}", { params: { ...its(machine), query: { force } } })),
+  ban: (machine: Machine, reason: string | null) =>
+    body(api.POST("/api/v1/operator/machines/{machine_id}/ban", { params: its(machine), body: { reason } })),
+  unban: (machine: Machine) => body(api.POST("/api/v1/operator/machines/{machine_id}/unban", { params: its(machine) })),
+  voidEarnings: (machine: Machine, reason: string) =>
+    body(api.POST("/api/v1/operator/machines/{machine_id}/void-earnings", { params: its(machine), body: { reason } })),
+  confirmPayout: (payout: Payout, reference: string, sent: boolean) =>
+    body(
+      api.POST("/api/v1/operator/payouts/{payout_id}/confirm", {
+        params: { path: { payout_id: payout.id } },
+        body: { reference, sent },
+      }),
+    ),
+  refusePayout: (payout: Payout, reason: string) =>
+    body(
+      api.POST("/api/v1/operator/payouts/{payout_id}/refuse", {
+        params: { path: { payout_id: payout.id } },
+        body: { reason },
+      }),
+    ),
   setIntake: (node: Node, intake: Intake) =>
     body(api.PUT("/api/v1/operator/nodes/{node}/intake", { params: { path: { node: node.name } }, body: { intake } })),
   addType: (wanted: Schemas["InstanceTypeWrite"]) =>
@@ -194,6 +261,6 @@ function its(machine: { id: string }) {
   return { path: { machine_id: machine.id } };
 }
 
-function of(organization: OrganizationSummary) {
-  return { path: { organization_id: organization.id } };
+function at(organizationId: string) {
+  return { path: { organization_id: organizationId } };
 }

@@ -1,3 +1,4 @@
+import { Button } from "@mantine/core";
 import { Check, TriangleAlert } from "lucide-react";
 import { useEffect, useRef } from "react";
 
@@ -17,13 +18,17 @@ export interface Turn {
   error: string | null;
 }
 
+/** For whoever only wants to see that it answers. */
+const QUESTIONS = ["Hello, who are you?", "Where do ships moor?"];
+
 interface ConversationProps {
   turns: Turn[];
+  send: (question: string) => void;
   /** The address of a request's receipt. */
   receiptAt: (requestId: string) => string;
 }
 
-export function Conversation({ turns, receiptAt }: ConversationProps) {
+export function Conversation({ turns, send, receiptAt }: ConversationProps) {
   const end = useRef<HTMLDivElement>(null);
   const length = turns.reduce((all, turn) => all + turn.answer.length, turns.length);
   useEffect(() => {
@@ -31,7 +36,18 @@ export function Conversation({ turns, receiptAt }: ConversationProps) {
   }, [length]);
   return (
     <div className={classes.turns} tabIndex={0} role="log" aria-label="Conversation">
-      {turns.length === 0 ? <p className={classes.begin}>Ask it something. The answer comes from your container.</p> : null}
+      {turns.length === 0 ? (
+        <div className={classes.begin}>
+          <p>Ask it something. The answer comes from your container.</p>
+          <div className={classes.questions}>
+            {QUESTIONS.map((question) => (
+              <Button key={question} variant="default" onClick={() => send(question)}>
+                {question}
+              </Button>
+            ))}
+          </div>
+        </div>
+      ) : null}
       {turns.map((turn, index) => (
         <article key={index} className={classes.turn}>
           <p className={classes.question}>{turn.question}</p>

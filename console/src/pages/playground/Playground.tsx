@@ -84,7 +84,7 @@ export function Playground() {
         <Head container={container} served={served} parameters={parameters} turns={turns} clear={() => dispatch({ kind: "clear" })} kind={kind} setKind={setKind} />
         {kind === "chat" ? (
           <>
-            <Conversation turns={turns} receiptAt={receiptAt} />
+            <Conversation turns={turns} send={send} receiptAt={receiptAt} />
             <Composer busy={busy} begun={() => void find()} send={send} stop={() => abort.current?.abort()} />
           </>
         ) : (

@@ -21,6 +21,7 @@ import { SettingsCard } from "@/containers/SettingsCard";
 
 import classes from "./ContainerDetail.module.css";
 import { Endpoint } from "./Endpoint";
+import { ThenPlayground } from "./FirstAnswer";
 import { LastHour } from "./LastHour";
 import { Progress } from "./Progress";
 import { Trouble } from "./Trouble";
@@ -37,6 +38,7 @@ export function ContainerDetail() {
           <LastLines container={container} />
         </>
       ) : null}
+      <ThenPlayground container={container} />
       <Progress container={container} />
       <Trouble container={container} />
       {container.state === "FAILED" ? null : <Endpoint container={container} />}

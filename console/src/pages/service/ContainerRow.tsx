@@ -13,7 +13,7 @@ export const ROW_HEIGHT = 62;
 
 export function ContainerRow({ container, selected }: { container: Container; selected: boolean }) {
   const now = useNow();
-  const progress = progressOf(container, now);
+  const progress = isDeploying(container.state) ? progressOf(container, now) : null;
   const { word, tone } = STATES[lookOf(container)];
   const { ready, desired } = container.replicas;
   return (

@@ -5,21 +5,23 @@ import { useNow } from "@/components/useNow";
 import classes from "./ContainerDetail.module.css";
 import { progressOf, waitingWords } from "./progress";
 
-/** While it deploys, or waits: what it is doing, how far, and that it costs nothing yet. */
+/** While it deploys, or waits: what it is doing, how far, and that it costs nothing yet. While it runs: the same of a replica that
+ * comes beside those that serve, or takes over from one. */
 export function Progress({ container }: { container: Container }) {
   const now = useNow();
-  if (!isDeploying(container.state)) return null;
+  if (!isDeploying(container.state) && !(container.state === "RUNNING" && container.progress)) return null;
+  const who = container.state === "RUNNING" ? nextReplica(container) : STATES[container.state].word;
   const progress = progressOf(container, now);
   const doing = progress?.doing;
   return (
     <section className={classes.progress} aria-label="Progress">
       <p>
         <span>
-          <strong>{STATES[container.state].word}</strong>{" "}
+          <strong>{who}:</strong>{" "}
           {doing ? (
             <>
               {doing.words}
-              {doing.figures ? <span data-figures>: {doing.figures}</span> : null}
+              {doing.figures ? <span data-figures>, {doing.figures}</span> : null}
             </>
           ) : (
             (progress?.text ?? container.message ?? "waits for its turn")
@@ -34,7 +36,7 @@ export function Progress({ container }: { container: Container }) {
         <div
           className={classes.bar}
           role="progressbar"
-          aria-label={STATES[container.state].word}
+          aria-label={who}
           aria-valuenow={Math.round(progress.fraction * 100)}
         >
           <span style={{ width: `${progress.fraction * 100}%` }} />
@@ -43,4 +45,8 @@ export function Progress({ container }: { container: Container }) {
       {progress?.waiting ? <p className={classes.waiting}>{waitingWords(progress.waiting)}</p> : null}
     </section>
   );
+}
+
+function nextReplica(container: Container): string {
+  return container.replicas.ready > 0 ? "Another replica" : "A replica";
 }

@@ -17,30 +17,46 @@ interface Doing {
   figures?: string;
 }
 
-/** How far a deployment is: bytes of its image, or seconds of its health timeout, and what it does meanwhile. */
+/** How far a deployment is: bytes of its image, or seconds of its health timeout, and what it does meanwhile. Of one that runs:
+ * how far its next replica is, which takes over from another or comes beside it. */
 export function progressOf(container: Container, now: Date): Progress | null {
   const known = container.progress ?? {};
-  if (container.state === "PULLING") {
-    const pulled = Number(known["done_bytes"] ?? 0);
-    const total = Number(known["total_bytes"] ?? 0);
-    if (total <= 0) return { text: "asks the registry" };
-    return { text: `${size(pulled)} of ${size(total)}`, fraction: Math.min(pulled / total, 1) };
+  switch (known["phase"] ?? container.state) {
+    case "pull":
+    case "PULLING":
+      return pullOf(container, known);
+    case "start":
+    case "STARTING":
+      return startOf(container, known, now);
+    default:
+      return null;
   }
-  if (container.state === "STARTING") {
-    const limit = Number(known["limit_s"] ?? container.health_check.timeout_s);
-    const began = known["started_at"];
-    const waiting = typeof known["waiting"] === "number" ? { waiting: known["waiting"] } : {};
-    if (typeof began !== "string") return { text: "its process starts", ...waiting };
-    const seconds = Math.max(0, Math.floor((now.getTime() - new Date(began).getTime()) / 1000));
-    const doing = doingOf(known);
-    return {
-      text: `${Math.min(seconds, limit)} of ${limit} s`,
-      fraction: Math.min(seconds / limit, 1),
-      ...(doing ? { doing } : {}),
-      ...waiting,
-    };
-  }
-  return null;
+}
+
+function pullOf(container: Container, known: Record<string, unknown>): Progress {
+  const pulled = Number(known["done_bytes"] ?? 0);
+  const total = Number(known["total_bytes"] ?? 0);
+  const text = total > 0 ? `${size(pulled)} of ${size(total)}` : "asking the registry";
+  return {
+    text,
+    ...(total > 0 ? { fraction: Math.min(pulled / total, 1) } : {}),
+    ...(container.state === "RUNNING" ? { doing: { words: "pulling its image" } } : {}),
+  };
+}
+
+function startOf(container: Container, known: Record<string, unknown>, now: Date): Progress {
+  const limit = Number(known["limit_s"] ?? container.health_check.timeout_s);
+  const began = known["started_at"];
+  const waiting = typeof known["waiting"] === "number" ? { waiting: known["waiting"] } : {};
+  if (typeof began !== "string") return { text: "about to begin", ...waiting };
+  const seconds = Math.max(0, Math.floor((now.getTime() - new Date(began).getTime()) / 1000));
+  const doing = doingOf(known) ?? (container.state === "RUNNING" ? { words: "starting" } : null);
+  return {
+    text: `${Math.min(seconds, limit)} of ${limit} s`,
+    fraction: Math.min(seconds / limit, 1),
+    ...(doing ? { doing } : {}),
+    ...waiting,
+  };
 }
 
 /** Seen by how its cache grows, so nobody knows of a container without one. */
@@ -48,12 +64,12 @@ function doingOf(progress: Record<string, unknown>): Doing | null {
   switch (progress["step"]) {
     case "download": {
       const held = size(Number(progress["cache_bytes"] ?? 0));
-      return { words: "downloads weights", figures: `${held} in its cache, ${size(Number(progress["bytes_per_s"] ?? 0))}/s` };
+      return { words: "downloading weights", figures: `${held} in the cache, ${size(Number(progress["bytes_per_s"] ?? 0))}/s` };
     }
     case "compile":
-      return { words: "compiles" };
+      return { words: "compiling" };
     case "load":
-      return { words: "loads the model" };
+      return { words: "loading the model" };
     default:
       return null;
   }
@@ -62,5 +78,5 @@ function doingOf(progress: Record<string, unknown>): Doing | null {
 /** "2 more replicas wait …": twenty that start together download once. */
 export function waitingWords(waiting: number): string {
   const who = waiting === 1 ? "1 more replica waits" : `${waiting} more replicas wait`;
-  return `${who} until the first has filled the cache of its machine.`;
+  return `${who} for the first to fill the cache.`;
 }

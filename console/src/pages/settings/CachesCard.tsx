@@ -32,7 +32,7 @@ export function CachesCard({ container }: { container: Container }) {
         columns={[
           { head: "Machine", cell: (row) => row.node },
           { head: "Holds", cell: (row) => <span data-figures>{holds(row)}</span> },
-          { head: "Of that compiled", wide: true, right: true, cell: (row) => compiled(row) },
+          { head: "Compiled", wide: true, right: true, cell: (row) => compiled(row) },
           { head: "Last used", wide: true, right: true, cell: (row) => lastUsed(row, now) },
           { head: "Actions", right: true, cell: (row) => <Delete organizationId={project.organization_id} cache={row} /> },
         ]}
@@ -69,8 +69,8 @@ function Delete({ organizationId, cache }: { organizationId: string; cache: Cach
         confirm={() => remove.mutate()}
         busy={remove.isPending}
       >
-        {cache.size_bytes > 0 ? `${binarySize(cache.size_bytes)} go. ` : ""}The next start of {cache.container_name} there downloads and
-        compiles anew. Its settings and its caches on other machines stay.
+        {cache.size_bytes > 0 ? `This deletes ${binarySize(cache.size_bytes)}. ` : ""}The next start of {cache.container_name} on that machine
+        downloads and compiles again. Its settings and its caches on other machines stay.
       </Confirm>
     </>
   );

@@ -9,6 +9,7 @@ import { SettingsCard } from "@/containers/SettingsCard";
 
 import { CachesCard } from "./CachesCard";
 import { DraftCard } from "./DraftCard";
+import { hasEdits } from "./keptEdits";
 import { draftQuery } from "./queries";
 import classes from "./Settings.module.css";
 import { SettingsForm } from "./SettingsForm";
@@ -24,7 +25,8 @@ export function Settings() {
 }
 
 function Staged({ container }: { container: Container }) {
-  const [isEditing, setEditing] = useState(false);
+  // Whoever left it half done comes back to it.
+  const [isEditing, setEditing] = useState(() => hasEdits(container.id));
   const { data: staged } = useQuery(draftQuery(container));
   if (isEditing && staged && !container.draft?.applying)
     return <StageForm container={container} staged={staged} leave={() => setEditing(false)} />;

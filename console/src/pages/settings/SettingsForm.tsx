@@ -1,6 +1,7 @@
 import { Button } from "@mantine/core";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 
+import { handbook } from "@/addresses/handbook";
 import { api, body } from "@/api/client";
 import type { Container } from "@/api/queries";
 import { Page } from "@/components/Page";
@@ -11,6 +12,7 @@ import { useContainerAction } from "@/containers/queries";
 import { CachesCard } from "./CachesCard";
 import { DraftCard } from "./DraftCard";
 import { SettingsFields } from "./SettingsFields";
+import { changesIn } from "./staged";
 import { useSettings } from "./useSettings";
 
 /** While nothing runs: what is saved is what the next start uses. */
@@ -38,10 +40,11 @@ export function SettingsForm({ container }: { container: Container }) {
   };
   return (
     <Page
+      learn={handbook.updates}
       title="Settings"
-      hint={form.isChanged ? "Not saved yet" : "Used by the next start."}
-      actions={
+      foot={
         <>
+          <span role="status">{form.isChanged ? `${changesIn(form.patch)}, not saved yet.` : "Used by the next start."}</span>
           {form.isChanged ? (
             <Button variant="subtle" color="var(--m-ink-2)" onClick={() => form.put(fromContainer(container))}>
               Discard

@@ -22,7 +22,7 @@ export function useStage(container: Container, patch: Schemas["SettingsPatch"], 
     mutationFn: () => body(api.PUT("/api/v1/containers/{container_id}/draft", { params: at(container), body: patch })),
     onSuccess: async () => {
       await queries.invalidateQueries({ queryKey: ["containers", container.id] });
-      done("Staged. What runs is as before.");
+      done("Staged. What runs is as before until you apply it.");
       after();
     },
   });

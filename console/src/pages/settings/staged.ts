@@ -1,6 +1,6 @@
 /** A staged draft as the form and the page show it. */
 import { fieldName } from "@/containers/fieldNames";
-import type { Draft } from "@/containers/form/draft";
+import type { Draft, Variable } from "@/containers/form/draft";
 
 import type { StagedDraft } from "./queries";
 
@@ -22,6 +22,7 @@ export function withChanges(form: Draft, changes: Change[]): Draft {
     provider: text("registry.provider", form.provider) as Draft["provider"],
     username: text("registry.username", form.username),
     infrastructure: text("infrastructure", form.infrastructure) as Draft["infrastructure"],
+    acceptExposure: to.has("accept_exposure") ? to.get("accept_exposure") === "true" : form.acceptExposure,
     mode: text("resources.mode", form.mode) as Draft["mode"],
     instanceType: text("resources.instance_type", form.instanceType),
     min: number("resources.min_replicas", form.min),
@@ -35,8 +36,17 @@ export function withChanges(form: Draft, changes: Change[]): Draft {
     apiPath: text("api_path", form.apiPath) as Draft["apiPath"],
     sleepAfter: numberOrNone("sleep_after_s", form.sleepAfter),
     cacheGib: numberOrNone("cache.size_gib", form.cacheGib),
-    env: form.env.filter((one) => to.get(`env.${one.name}`) !== null),
+    env: variables(form.env, to),
   };
+}
+
+/** Plain variables with their values; of secrets those that are there and stay. */
+function variables(env: Variable[], to: Map<string, Change["to"]>): Variable[] {
+  const kept = env.filter((one) => to.get(`${one.plain ? "plain_env" : "env"}.${one.name}`) !== null);
+  const written = [...to]
+    .filter(([field, value]) => field.startsWith("plain_env.") && value !== null)
+    .map(([field, value]) => ({ name: field.slice("plain_env.".length), value: String(value), plain: true }));
+  return [...new Map([...kept, ...written].map((one) => [one.name, one])).values()];
 }
 
 /** What the draft sets and nobody can read again. */
@@ -44,4 +54,13 @@ export function secretsOf(changes: Change[]): string[] {
   return changes
     .filter((one) => one.to !== null && (one.field.startsWith("env.") || one.field === "registry.password"))
     .map((one) => fieldName(one.field));
+}
+
+/** "2 changes": settings, and each variable by itself. */
+export function changesIn(patch: object): string {
+  const count = Object.entries(patch).reduce(
+    (sum, [field, value]) => sum + (field === "env" || field === "plain_env" ? Object.keys(value as object).length : 1),
+    0,
+  );
+  return count === 1 ? "1 change" : `${count} changes`;
 }

@@ -2,6 +2,7 @@ import { Button } from "@mantine/core";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { useState } from "react";
 
+import { handbook } from "@/addresses/handbook";
 import { useContainer } from "@/addresses/useContainer";
 import type { Container } from "@/api/queries";
 import { Confirm } from "@/components/Confirm";
@@ -36,7 +37,7 @@ export function Versions() {
   const found = useInfiniteQuery(versionsQuery(container));
   const rows = found.data?.pages.flatMap((one) => one.items) ?? [];
   return (
-    <Page title="Versions" hint={`Secrets are shown as changed, never by value. Times in ${zone}.`}>
+    <Page title="Versions" learn={handbook.updates} hint={`Secrets are shown as changed, never by value. Times in ${zone}.`}>
       {found.error && rows.length === 0 ? <ErrorNotice error={found.error} retry={found.refetch} /> : null}
       {found.isPending ? <Waiting /> : null}
       {container.rollout && rows.length > 0 ? <Trial container={container} versions={rows} back={choose} /> : null}

@@ -1,9 +1,10 @@
-import { MultiSelect, TextInput } from "@mantine/core";
+import { MultiSelect, SegmentedControl, TextInput } from "@mantine/core";
 import { useState } from "react";
 
 import { messageOf, Problem } from "@/api/problem";
 import { FormDialog } from "@/components/FormDialog";
 import { ShownOnce } from "@/components/ShownOnce";
+import { done } from "@/components/toasts";
 
 import { useCreateWebhook } from "./queries";
 
@@ -17,11 +18,42 @@ const EVENTS = [
   { value: "project.*", label: "Projects" },
 ];
 
+/** What people in a chat want to hear of; everything would be noise. */
+const CHAT_EVENTS = ["container.state", "billing.*"];
+const FORMATS = [
+  { value: "event", label: "To a server" },
+  { value: "chat", label: "To a chat" },
+];
+const ABOUT = {
+  event: { description: "Of a server of yours. Each event is a POST with a signature.", placeholder: "https://example.com/hooks/moorage" },
+  chat: {
+    description: "The incoming webhook of Slack, Mattermost, Rocket.Chat or Google Chat. For Discord, add /slack to it.",
+    placeholder: "https://hooks.slack.com/services/…",
+  },
+};
+
 export function CreateWebhook({ organizationId, close }: { organizationId: string; close: () => void }) {
   const [url, setUrl] = useState("");
   const [events, setEvents] = useState(["*"]);
+  const [format, setFormat] = useState<keyof typeof ABOUT>("event");
   const create = useCreateWebhook(organizationId);
-  const made = create.data;
+  // A chat checks no signature, so nobody needs its secret.
+  const made = create.data?.format === "event" ? create.data : undefined;
+  const choose = (chosen: keyof typeof ABOUT) => {
+    setFormat(chosen);
+    setEvents(chosen === "chat" ? CHAT_EVENTS : ["*"]);
+  };
+  const submit = () =>
+    create.mutate(
+      { url: url.trim(), events, format },
+      {
+        onSuccess: (one) => {
+          if (one.format !== "chat") return;
+          done("The webhook is made. Send a test to see it in the chat.");
+          close();
+        },
+      },
+    );
   const fields = create.error instanceof Problem ? create.error.fields() : {};
   const secret = made ? (
     <ShownOnce
@@ -39,15 +71,21 @@ export function CreateWebhook({ organizationId, close }: { organizationId: strin
       close={close}
       title={made ? "The webhook is made" : "Create webhook"}
       action="Create webhook"
-      submit={() => create.mutate({ url: url.trim(), events })}
+      submit={submit}
       busy={create.isPending}
       disabled={!url.trim() || events.length === 0}
       outcome={secret}
     >
+      <SegmentedControl
+        fullWidth
+        aria-label="Send"
+        data={FORMATS}
+        value={format}
+        onChange={(value) => choose(value as keyof typeof ABOUT)}
+      />
       <TextInput
         label="Address"
-        description="Of a server of yours. Each event is a POST with a signature."
-        placeholder="https://example.com/hooks/moorage"
+        {...ABOUT[format]}
         data-autofocus
         value={url}
         onChange={(event) => setUrl(event.currentTarget.value)}

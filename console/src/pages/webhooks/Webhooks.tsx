@@ -3,6 +3,7 @@ import { useSuspenseQuery } from "@tanstack/react-query";
 import { Plus } from "lucide-react";
 import { useState } from "react";
 
+import { handbook } from "@/addresses/handbook";
 import { useProject } from "@/addresses/useProject";
 import { Card, Page } from "@/components/Page";
 import { Empty } from "@/components/Patterns";
@@ -36,8 +37,9 @@ function List({ organizationId }: { organizationId: string }) {
   const shown = webhooks.find((one) => one.id === chosen) ?? webhooks[0];
   return (
     <Page
+      learn={handbook.webhooks}
       title="Webhooks"
-      hint="What happens in the organization, sent to a server of yours."
+      hint="What happens in the organization, sent to a server or a chat of yours."
       actions={
         <Button leftSection={<Plus size={16} strokeWidth={1.5} />} onClick={() => setCreating(true)}>
           Create webhook
@@ -46,7 +48,7 @@ function List({ organizationId }: { organizationId: string }) {
     >
       <Card flush label="Webhooks">
         {webhooks.length === 0 ? (
-          <Empty>There is no webhook yet. Create one, and every change of a container is sent to it, signed.</Empty>
+          <Empty>There is no webhook yet. Create one, and a server of yours, or a chat, hears of every change of a container.</Empty>
         ) : (
           <WebhookTable organizationId={organizationId} webhooks={webhooks} shown={shown} show={setChosen} />
         )}
@@ -91,7 +93,8 @@ function WebhookTable({ organizationId, webhooks, shown, show }: WebhookTablePro
           head: "State",
           cell: (row) =>
             row.enabled ? (
-              <span data-tone="ok">Works</span>
+              // Whether it is heard is in its deliveries; nobody looked here.
+              <span>Enabled</span>
             ) : (
               <span data-tone="warn" title={row.disabled_reason ?? undefined}>
                 Disabled
@@ -110,5 +113,6 @@ function WebhookTable({ organizationId, webhooks, shown, show }: WebhookTablePro
 }
 
 function eventsOf(webhook: Webhook): string {
-  return webhook.events.includes("*") ? "everything" : webhook.events.join(", ");
+  const events = webhook.events.includes("*") ? "everything" : webhook.events.join(", ");
+  return webhook.format === "chat" ? `${events}, to a chat` : events;
 }

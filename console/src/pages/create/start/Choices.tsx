@@ -1,6 +1,7 @@
-import { SegmentedControl, Select } from "@mantine/core";
+import { Select } from "@mantine/core";
 
-import type { Draft } from "@/containers/form/draft";
+import type { Draft, Errors } from "@/containers/form/draft";
+import { Infrastructure } from "@/containers/form/Infrastructure";
 
 import type { ModelPlan, Origin } from "./origin";
 import classes from "./Start.module.css";
@@ -11,10 +12,11 @@ interface ChoicesProps {
   changeOrigin: (changes: Partial<Origin>) => void;
   draft: Draft;
   change: (changes: Partial<Draft>) => void;
+  errors: Errors;
 }
 
 /** Where there is more than one: what serves it, in which file, and on whose machines. */
-export function Choices({ plan, origin, changeOrigin, draft, change }: ChoicesProps) {
+export function Choices({ plan, origin, changeOrigin, draft, change, errors }: ChoicesProps) {
   const { model, template, other_templates: others } = plan;
   const servers = [...(template ? [template] : []), ...others];
   const files = [...new Set(model?.gguf_files)];
@@ -37,23 +39,9 @@ export function Choices({ plan, origin, changeOrigin, draft, change }: ChoicesPr
           onChange={(value) => value && changeOrigin({ file: value })}
         />
       ) : null}
-      {kinds.size > 1 ? (
+      {kinds.has("community") ? (
         <div className={classes.infrastructure}>
-          <span>Machines</span>
-          <SegmentedControl
-            aria-label="Infrastructure"
-            fullWidth
-            value={draft.infrastructure}
-            onChange={(value) => change({ infrastructure: value as Draft["infrastructure"], instanceType: "" })}
-            data={[
-              { value: "operator", label: "Operator" },
-              { value: "community", label: "Community" },
-              { value: "any", label: "Any" },
-            ]}
-          />
-          {draft.infrastructure === "operator" ? null : (
-            <p className={classes.warning}>Whoever owns a community machine can read what runs there.</p>
-          )}
+          <Infrastructure draft={draft} change={change} errors={errors} fullWidth />
         </div>
       ) : null}
     </div>

@@ -1,8 +1,10 @@
 import { UnstyledButton } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 
+import { templatesQuery } from "@/api/queries";
+import { oneOfEachKind } from "@/containers/templates";
+
 import type { Origin } from "./origin";
-import { type Template, templatesQuery } from "./queries";
 import classes from "./Start.module.css";
 
 interface ExamplesProps {
@@ -13,9 +15,7 @@ interface ExamplesProps {
 /** While no model is named: what one looks like, one of each kind. */
 export function Examples({ origin, choose }: ExamplesProps) {
   const templates = useQuery(templatesQuery).data ?? [];
-  const shown = templates.filter((one, at) =>
-    origin.kind === "template" ? one.name === origin.template : templates.findIndex((other) => isLike(one, other)) === at,
-  );
+  const shown = origin.kind === "template" ? templates.filter((one) => one.name === origin.template) : oneOfEachKind(templates);
   return (
     <div className={classes.fits}>
       <div className={classes.fitsHead}>
@@ -35,8 +35,4 @@ export function Examples({ origin, choose }: ExamplesProps) {
       </ul>
     </div>
   );
-}
-
-function isLike(one: Template, other: Template): boolean {
-  return one.kinds.join() === other.kinds.join() && one.formats.join() === other.formats.join();
 }

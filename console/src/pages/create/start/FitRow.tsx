@@ -98,7 +98,7 @@ function memoryOf({ total_bytes: total, gpu_count: gpus }: Fit): string {
 
 function room({ free, capacity }: Fit): string {
   if (free > 0) return `${free.toLocaleString("en-US")} of ${capacity.toLocaleString("en-US")} free now`;
-  return capacity > 0 ? `all ${capacity.toLocaleString("en-US")} in use` : "none here";
+  return capacity > 0 ? `all ${capacity.toLocaleString("en-US")} in use` : "no machine has it";
 }
 
 /** "9.1 GB short; Tesla T4 has no BF16": the API's sentence, as short as a row needs it. */

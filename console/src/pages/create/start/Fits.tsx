@@ -69,7 +69,7 @@ export function Fits({ plan, origin, change, infrastructure, isAsking, error }: 
 function taken(fits: Fit[]): string | null {
   const names = fits.filter((one) => one.fits).map((one) => one.instance_type);
   if (names.length === 0) return null;
-  return `It fits on ${names.join(", ")}, but none of that is free now. A shorter context or fewer requests at once need less.`;
+  return `It fits on ${names.join(", ")}, but none of these is free now. A shorter context, or fewer requests at once, may fit on another.`;
 }
 
 function NothingToChoose({ sentence, isMistake }: { sentence: string; isMistake: boolean }) {

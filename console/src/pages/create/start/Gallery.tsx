@@ -1,9 +1,9 @@
 import { useQuery } from "@tanstack/react-query";
 
+import { templatesQuery } from "@/api/queries";
 import { dollars } from "@/components/Money";
 import { ErrorNotice, Waiting } from "@/components/Patterns";
 
-import { templatesQuery } from "./queries";
 import classes from "./Start.module.css";
 
 interface GalleryProps {

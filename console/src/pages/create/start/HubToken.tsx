@@ -23,7 +23,7 @@ export function HubToken({ token, use }: HubTokenProps) {
     >
       <PasswordInput
         label="Hub token"
-        description="Goes to the hub, and encrypted into the container as HF_TOKEN. Not kept in this browser."
+        description="Sent to the hub, and stored encrypted for the container as HF_TOKEN. This browser does not keep it."
         placeholder="hf_…"
         value={written}
         onChange={(event) => setWritten(event.currentTarget.value)}

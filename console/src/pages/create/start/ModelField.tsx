@@ -77,7 +77,7 @@ function Mark({ asked }: { asked: Asked }) {
 function words({ plan, isAsking }: Asked, error: string | undefined): string {
   if (plan) return found(plan);
   if (isAsking) return "Asking the hub …";
-  return error ? "" : "An id of the model hub, or the address of its page there.";
+  return error ? "" : "The model's id on the hub, or the address of its page.";
 }
 
 /** "Found: public, apache-2.0, 4 files." */

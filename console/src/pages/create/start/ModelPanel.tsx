@@ -35,7 +35,7 @@ export function ModelPanel({ origin, changeOrigin, draft, change, asked, token, 
               isAsking={asked.isAsking}
               error={errors["resources.instance_type"]}
             />
-            <Choices {...{ plan, origin, changeOrigin, draft, change }} />
+            <Choices {...{ plan, origin, changeOrigin, draft, change, errors }} />
           </div>
         ) : asked.isAsking ? (
           <div className={classes.fits}>

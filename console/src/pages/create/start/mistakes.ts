@@ -1,4 +1,4 @@
-import type { Draft, Errors } from "@/containers/form/draft";
+import { type Draft, type Errors, exposureMistake } from "@/containers/form/draft";
 
 import { modelId } from "./modelId";
 import type { Fit, Origin } from "./origin";
@@ -12,5 +12,5 @@ export function mistakesOfStart({ draft, origin }: { draft: Draft; origin: Origi
   if (modelId(origin.model) === null) return { model: "Write it as hf:ORGANIZATION/NAME." };
   if (asked.refusal) return { model: asked.refusal.message };
   if (!asked.plan) return { model: "The hub has not answered yet." };
-  return fit ? {} : { "resources.instance_type": "Nothing that it fits on can be had." };
+  return { ...(fit ? {} : { "resources.instance_type": "No instance type that it fits on is free." }), ...exposureMistake(draft) };
 }

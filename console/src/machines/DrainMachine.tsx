@@ -1,10 +1,12 @@
 import { FormDialog } from "@/components/FormDialog";
 import { ErrorNotice } from "@/components/Patterns";
 
-import { type Listed, replicaCount, replicasOf } from "./machineList";
+import { replicaCount } from "./machine";
 
 interface DrainMachineProps {
-  one: Listed;
+  name: string;
+  replicas: number;
+  isLost: boolean;
   /** No other machine takes replicas. */
   isOnlyTaker: boolean;
   drain: () => void;
@@ -14,11 +16,10 @@ interface DrainMachineProps {
 }
 
 /** Says what happens to what runs there, before it does. */
-export function DrainMachine({ one, isOnlyTaker, drain, busy, error, close }: DrainMachineProps) {
-  const replicas = replicasOf(one);
+export function DrainMachine({ name, replicas, isLost, isOnlyTaker, drain, busy, error, close }: DrainMachineProps) {
   return (
-    <FormDialog opened close={close} title={`Drain ${one.name}`} action="Drain" submit={drain} busy={busy}>
-      {one.machine?.state === "lost" ? (
+    <FormDialog opened close={close} title={`Drain ${name}`} action="Drain" submit={drain} busy={busy}>
+      {isLost ? (
         <p>It does not answer now, and what ran there is replaced elsewhere. When it answers again, nothing new starts there.</p>
       ) : replicas === 0 ? (
         <p>Nothing runs there, and nothing new starts. It can be switched off then.</p>

@@ -6,21 +6,27 @@ import { FormDialog } from "@/components/FormDialog";
 import { ErrorNotice } from "@/components/Patterns";
 import { failed } from "@/components/toasts";
 
-import { replicaCount } from "./machineList";
-import classes from "./Machines.module.css";
-import { decisions, type Machine, useDecision } from "./queries";
+import { type Machine, replicaCount } from "./machine";
+import classes from "./Machine.module.css";
+
+/** A change that can be made, under way or failed. */
+interface Removal {
+  mutate: (force: boolean, options?: { onError: (error: unknown) => void }) => void;
+  isPending: boolean;
+  error: unknown;
+}
 
 interface RemoveMachineProps {
   machine: Machine;
+  remove: Removal;
   drainInstead: () => void;
   close: () => void;
 }
 
 /** For good. One on which replicas run goes by force only, after a warning. */
-export function RemoveMachine({ machine, drainInstead, close }: RemoveMachineProps) {
-  const serves = machine.replicas > 0 && !["joining", "lost"].includes(machine.state);
+export function RemoveMachine({ machine, remove, drainInstead, close }: RemoveMachineProps) {
+  const serves = machine.replicas > 0 && !["joining", "lost", "banned"].includes(machine.state);
   const name = machine.name ?? "this machine";
-  const remove = useDecision((force: boolean) => decisions.removeMachine(machine, force), sentence(machine), close);
   if (serves) {
     return (
       <ForcedRemoval
@@ -55,7 +61,7 @@ export function RemoveMachine({ machine, drainInstead, close }: RemoveMachinePro
   );
 }
 
-interface ForcedRemovalProps extends RemoveMachineProps {
+interface ForcedRemovalProps extends Omit<RemoveMachineProps, "remove"> {
   remove: () => void;
   busy: boolean;
   error: unknown;
@@ -95,6 +101,6 @@ function ForcedRemoval({ machine, drainInstead, close, remove, busy, error }: Fo
   );
 }
 
-function sentence(machine: Machine): string {
+export function removedSentence(machine: Machine): string {
   return machine.name ? `${machine.name} is removed.` : "The machine is removed.";
 }

@@ -1,5 +1,5 @@
 import { Button, Group, Stack } from "@mantine/core";
-import { useQuery } from "@tanstack/react-query";
+import type { ReactNode } from "react";
 
 import { Copy } from "@/components/Copy";
 import { ErrorNotice } from "@/components/Patterns";
@@ -7,22 +7,22 @@ import { StateIcon } from "@/components/StateIcon";
 import { duration, shortTime } from "@/components/times";
 import { useNow } from "@/components/useNow";
 
-import { nameOf } from "./machineList";
-import classes from "./Machines.module.css";
-import { decisions, type JoinCommand, type Machine, machinesQuery, useJoinCommand } from "./queries";
-import { TunnelNotice } from "./TunnelNotice";
+import { type JoinCommand, type Machine, nameOf } from "./machine";
+import classes from "./Machine.module.css";
 
 interface JoinMachineProps {
-  first: JoinCommand;
+  added: JoinCommand;
+  /** Undefined until the list has it. */
+  machine: Machine | undefined;
+  renew: { mutate: () => void; isPending: boolean; error: unknown };
+  /** What keeps machines from joining. */
+  notice?: ReactNode;
   close: () => void;
 }
 
 /** The command, the only time that it is shown, and what comes of it. */
-export function JoinMachine({ first, close }: JoinMachineProps) {
-  const renew = useJoinCommand(() => decisions.newCommand(first));
-  const added = renew.data ?? first;
+export function JoinMachine({ added, machine, renew, notice, close }: JoinMachineProps) {
   const now = useNow();
-  const machine = useQuery(machinesQuery).data?.find((one) => one.id === added.id);
   const hasJoined = Boolean(machine && machine.state !== "joining");
   const isOver = !machine?.joined_at && new Date(added.expires_at) <= now;
   return (
@@ -38,10 +38,10 @@ export function JoinMachine({ first, close }: JoinMachineProps) {
             It works for one machine, until {shortTime(added.expires_at, now)}. If a step fails, run the same line again. It is
             shown this once; <em>Another command</em> in the machine&apos;s menu makes a new one.
           </p>
-          <TunnelNotice />
+          {notice}
         </>
       )}
-      <Progress machine={machine} isOver={isOver} left={duration(new Date(added.expires_at).getTime() - now.getTime())} />
+      <JoinProgress machine={machine} isOver={isOver} left={duration(new Date(added.expires_at).getTime() - now.getTime())} />
       {renew.error ? <ErrorNotice error={renew.error} /> : null}
       <Group justify="flex-end" gap={8}>
         {isOver ? (
@@ -55,7 +55,7 @@ export function JoinMachine({ first, close }: JoinMachineProps) {
   );
 }
 
-function Progress({ machine, isOver, left }: { machine: Machine | undefined; isOver: boolean; left: string }) {
+export function JoinProgress({ machine, isOver, left }: { machine: Machine | undefined; isOver: boolean; left: string }) {
   const name = machine ? nameOf(machine) : "";
   if (machine && machine.state !== "joining") {
     return (

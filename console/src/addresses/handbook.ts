@@ -1,0 +1,48 @@
+/** Pages of the handbook, which this installation serves itself; a test looks whether each is there. Plain links: they are no routes of the console. */
+export const handbook = {
+  home: "/docs/",
+  tutorial: "/docs/tutorial",
+  api: "/docs/api",
+  callAnEndpoint: "/docs/call-an-endpoint",
+  privateRegistry: "/docs/private-registry",
+  models: "/docs/models",
+  caches: "/docs/caches",
+  autoscaling: "/docs/autoscaling",
+  updates: "/docs/updates",
+  canary: "/docs/updates#canary",
+  sleeping: "/docs/sleeping",
+  continuousDeployment: "/docs/continuous-deployment",
+  logs: "/docs/logs",
+  teams: "/docs/teams",
+  budgets: "/docs/budgets",
+  webhooks: "/docs/webhooks",
+  install: "/docs/install",
+  capacity: "/docs/capacity",
+  gpus: "/docs/gpus",
+  machines: "/docs/machines",
+  lendAMachine: "/docs/lend-a-machine",
+  communityMachines: "/docs/community-machines",
+  payments: "/docs/payments",
+  mail: "/docs/mail",
+  signIn: "/docs/sign-in",
+  backup: "/docs/backup",
+  tls: "/docs/tls",
+  troubleshooting: "/docs/troubleshooting",
+  howHoursAreBilled: "/docs/billing",
+  howTheAutoscalerDecides: "/docs/scaling",
+  whatIsIsolated: "/docs/isolation",
+  settings: "/docs/reference/settings",
+  commands: "/docs/reference/commands",
+  states: "/docs/reference/states",
+  reasons: "/docs/reference/reasons",
+  errors: "/docs/reference/errors",
+  permissions: "/docs/reference/permissions",
+  limits: "/docs/reference/limits",
+  events: "/docs/reference/events",
+  metrics: "/docs/reference/metrics",
+} as const;
+
+/** What a container's reason means and how to fix it. */
+export function aboutReason(reason: string): string {
+  return `${handbook.reasons}#${reason.replaceAll("_", "-")}`;
+}

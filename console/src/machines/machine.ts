@@ -1,0 +1,45 @@
+/** What is known of a machine that joined. Pure. */
+import type { Schemas } from "@/api/client";
+
+export type Machine = Schemas["MachineRead"];
+export type JoinCommand = Schemas["MachineAdded"];
+
+/** One that was added without a name has its host's once it joins. */
+export function nameOf(machine: Machine): string {
+  return machine.name ?? "Not named yet";
+}
+
+/** "1 replica", "12 replicas" */
+export function replicaCount(count: number): string {
+  return count === 1 ? "1 replica" : `${count.toLocaleString("en-US")} replicas`;
+}
+
+/** It may join, answer or prove itself at any moment. */
+export function isExpected(machine: Machine): boolean {
+  if (machine.state === "verifying") return true;
+  if (machine.state !== "joining") return false;
+  return machine.joins_until === null || new Date(machine.joins_until) > new Date();
+}
+
+/** New replicas may be placed there. */
+export function takesReplicas(machine: Machine): boolean {
+  return machine.state === "active" || machine.state === "probation";
+}
+
+/** What was said about it last; null where nothing can be said yet. A lost one may be told what to be when it is back. */
+export function intakeOf(machine: Machine): "open" | "cordoned" | "draining" | null {
+  const state = machine.state === "lost" ? (machine.returns_as ?? "active") : machine.state;
+  return INTAKES[state];
+}
+
+const INTAKES: Record<Machine["state"], "open" | "cordoned" | "draining" | null> = {
+  joining: null,
+  verifying: "open",
+  probation: "open",
+  active: "open",
+  paused: "cordoned",
+  draining: "draining",
+  lost: "open",
+  banned: null,
+  removed: null,
+};
