@@ -140,7 +140,10 @@ async def _install(what: Sequence[str], target: Path) -> None:
     uv = shutil.which("uv") or str(REPOSITORY / ".venv/tools/bin/uv")
     version = await python_version()
     where = ["--python", sys.executable, "--python-version", version, "--target", str(target)]
-    await run([uv, "pip", "install", "--quiet", *where, *what], _INSTALL_TIMEOUT_S)
+    # With the machine's own certificates, as in scripts/setup.
+    environment = {**os.environ, "UV_SYSTEM_CERTS": "1", "UV_NATIVE_TLS": "1"}
+    command = [uv, "pip", "install", "--quiet", *where, *what]
+    await run(command, _INSTALL_TIMEOUT_S, environment=environment)
 
 
 def _prune(packages: Path) -> None:
