@@ -22,9 +22,9 @@ from urllib.parse import urlsplit
 import aiodocker
 import aiohttp
 from deploy_stack import Stack, free_port, running_stack
-from fairness_attacks import ATTACKS, Target, attacking, idle_sink
+from fairness_attacks import ATTACKS, LEFT_BEHIND, Target, attacking, idle_sink
 from fairness_hogs import HOGS, Hog, command_of, deployed_hogs, started
-from fairness_people import NEVER_READY, Tenant, sign_up
+from fairness_people import CONTAINER, NEVER_READY, Tenant, sign_up
 
 TARGET_RATIO = 2.0
 FLOOR_S = 0.005
@@ -32,7 +32,7 @@ REQUESTS_PER_S = 40
 PAGES_PER_S = 20
 DEPLOY_TIMEOUT_S = 120.0
 POLL_S = 0.05
-BUSY_CONTAINERS = 10
+BUSY_CONTAINERS, STUBBORN_REPLICAS = 10, 10
 
 
 @dataclass
@@ -138,6 +138,17 @@ async def prepared(
         attacker.project_id,
         str(own["id"]),
         tuple(busy),
+        {
+            **CONTAINER,
+            "resources": {
+                "mode": "autoscaling",
+                "instance_type": "cpu-nano",
+                "min_replicas": STUBBORN_REPLICAS,
+                "max_replicas": STUBBORN_REPLICAS,
+            },
+            "start_command": command_of("ignores its end"),
+            "health_check": NEVER_READY,
+        },
     )
     return Scene(quiet, attacker, str(made["endpoint_url"]), real, replace(real, port=sink_port), hogs)
 
@@ -152,6 +163,10 @@ async def at_rest(scene: Scene, http: aiohttp.ClientSession) -> None:
             await answer.read()
     for container_id in scene.real.busy_ids:
         await in_state(attacker, http, container_id, "STOPPED")
+    listed = await attacker.get(http, f"/projects/{attacker.project_id}/containers?limit=100")
+    for one in listed["items"]:  # type: ignore[attr-defined]
+        if one["name"].startswith(LEFT_BEHIND):
+            await removed(attacker, http, one["id"])
 
 
 @contextlib.asynccontextmanager

@@ -10,9 +10,10 @@ import resource
 import socket
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import aiohttp
 from aiohttp import web
@@ -24,6 +25,10 @@ IDLE_CONNECTIONS = 11_000
 LOG_STREAMS = 399
 STREAMS_OF_SINK = 12
 """As many as one person may have: whoever is refused asks again, which costs this machine more than to be served."""
+DELETED_AT_ONCE, DELETED_AFTER_S = 3, 3.0
+"""Containers, each of several replicas, and how long they may start before they go."""
+LEFT_BEHIND = "deleted-"
+"""How the names of containers begin of which some are left when the attack is ended."""
 LARGE_JSON = b'{"client_name": [' + b"1," * 950_000 + b"1]}"
 
 
@@ -38,6 +43,8 @@ class Target:
     """Of the attacker, with a log and a policy."""
     busy_ids: tuple[str, ...] = ()
     """Containers of the attacker whose processes do not end when they are asked to."""
+    stubborn: Mapping[str, object] = field(default_factory=dict)
+    """Settings of one more of those, with as many replicas as it may have."""
 
     @property
     def api(self) -> str:
@@ -208,19 +215,20 @@ async def idle_connections(target: Target, http: aiohttp.ClientSession, tally: T
 
 
 async def heavy_reads(target: Target, http: aiohttp.ClientSession, tally: Tally) -> None:
-    """Replays of a week, files, histograms."""
+    """Replays of a week, files, histograms, invoices as PDF."""
     now = datetime.now(UTC)
     week = {"from": (now - timedelta(days=7)).isoformat(), "to": now.isoformat()}
     container = f"{target.api}/containers/{target.container_id}"
+    invoice = f"{target.api}/organizations/{target.organization_id}/billing/invoices/{now:%Y-%m}/pdf"
+    reads = (
+        partial(http.post, f"{container}/autoscaling/replay", json=week),
+        partial(http.get, f"{container}/logs/download", params=week),
+        partial(http.get, f"{container}/logs/histogram", params=week),
+        partial(http.get, invoice),
+    )
 
     async def ask(number: int) -> None:
-        kind = number % 3
-        if kind == 0:
-            request = http.post(f"{container}/autoscaling/replay", json=week, headers=target.headers)
-        else:
-            path = "/logs/download" if kind == 1 else "/logs/histogram"
-            request = http.get(f"{container}{path}", params=week, headers=target.headers)
-        async with request as answer:
+        async with reads[number % len(reads)](headers=target.headers) as answer:
             await answer.read()
 
     await _for_ever(12, ask, pause_s=0.2)
@@ -236,6 +244,24 @@ async def stops_and_starts(target: Target, http: aiohttp.ClientSession, tally: T
             await answer.read()
 
     await _for_ever(len(target.busy_ids), ask, pause_s=1)
+
+
+async def mass_deletes(target: Target, http: aiohttp.ClientSession, tally: Tally) -> None:
+    """Containers of many replicas that do not end when they are asked to, made and deleted all at once, again and again:
+    each of their stops takes its whole grace."""
+    project = f"{target.api}/projects/{target.project_id}/containers"
+
+    async def ask(number: int) -> None:
+        body = {**target.stubborn, "name": f"{LEFT_BEHIND}{number}"}
+        async with http.post(project, json=body, headers=target.headers) as answer:
+            made = await answer.json()
+        if "id" in made:
+            await asyncio.sleep(DELETED_AFTER_S)
+            path = f"{target.api}/containers/{made['id']}"
+            async with http.delete(path, headers=target.headers) as answer:
+                await answer.read()
+
+    await _for_ever(DELETED_AT_ONCE, ask, pause_s=1)
 
 
 async def streams_and_rows(target: Target, http: aiohttp.ClientSession, tally: Tally) -> None:
@@ -318,6 +344,7 @@ ATTACKS: dict[str, Attack] = {
     "idle connections": idle_connections,
     "heavy reads": heavy_reads,
     "stops and starts": stops_and_starts,
+    "mass deletes": mass_deletes,
     "streams and rows": streams_and_rows,
     "guesses": guesses,
     "aborted requests": aborted_requests,

@@ -68,7 +68,7 @@ async def started(attacker: Tenant, http: aiohttp.ClientSession, container_id: s
             await asyncio.sleep(0.2)
 
 
-HOGS = ("masked logs", "inotify instances")
+HOGS = ("masked logs", "inotify instances", "folder trees")
 
 
 # What follows runs inside the container.
@@ -83,6 +83,7 @@ def _hog(name: str) -> None:
     loose = False
     sink = os.open("/dev/null", os.O_WRONLY)
     held: list[int] = []
+    made: list[int] = []
     near = b"".join(b"%d%06dx" % (number % 8, number) for number in range(2000)) + b"\n"
     libc = ctypes.CDLL(None)
 
@@ -103,6 +104,17 @@ def _hog(name: str) -> None:
             if found >= 0:
                 os.close(found)
             time.sleep(0.01)
+
+    def folder_trees() -> None:
+        # Wide and deep: what goes through all of it holds a folder open for each level, and takes long.
+        top = "/tmp/tree" if loose else "/dev/shm/none"
+        number = len(made)
+        made.append(number)
+        path = f"{top}/{number % 40}" + f"/{number % 7}" * (number % 200)
+        try:
+            os.makedirs(path) if loose else os.stat(top)
+        except OSError:
+            time.sleep(0.01)  # there are no more to be had, or there is nothing
 
     def ignores_its_end() -> None:
         time.sleep(1)

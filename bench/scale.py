@@ -3,7 +3,8 @@
     python bench/scale.py [--sizes 100,1000,10000] [--sweeps 4] [--changes 20]
 
 For each size: a Postgres of its own with so many RUNNING containers of one replica, the controller's containers
-reconciler on the simulated engine and the gateway's agent with a real HAProxy, each in a process of its own. First one
+reconciler on the simulated engine and the gateway's agent with a real HAProxy, each in a process of its own. First the
+controller starts, until it has looked at every machine once: printed by itself, and in no other figure. Then one
 container after another is stopped and started through the same service functions as the API's; then everything is
 left alone for so many of the reconciler's sweeps (15 s): a whole minute, because the figures of what replicas use are put
 together once a minute.
@@ -36,6 +37,7 @@ from moorage.kit.logging import configure_logging
 TARGET_CHANGE_S = 1.0
 POLL_S = 0.005
 PATIENCE_S = 60.0
+SETTLED_WITHIN_S = 300.0
 NOISE = 1.15
 """How far above linear two measurements of the same thing may lie on a machine that others use too."""
 
@@ -52,9 +54,11 @@ class Role:
             self.told.append(json.loads(line))
             self.news.set()
 
-    async def next(self, what: str, *, after: int = 0, container_id: str | None = None) -> dict[str, Any]:
+    async def next(
+        self, what: str, *, after: int = 0, container_id: str | None = None, within_s: float = PATIENCE_S
+    ) -> dict[str, Any]:
         """The first word of this kind behind so many words."""
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(within_s):
             while True:
                 self.news.clear()
                 for one in self.told[after:]:
@@ -71,9 +75,18 @@ class Idle:
     resident_kib: dict[str, int]
 
 
+@dataclass(frozen=True)
+class StartUp:
+    """Until the controller has compared every machine with its rows, and looked at its disk and its caches, once."""
+
+    took_s: float
+    cpu_s: float
+
+
 @dataclass
 class Result:
     size: int
+    start_up: StartUp
     idle: Idle
     latencies_s: dict[str, list[float]]
     machine_kib: int
@@ -97,16 +110,18 @@ def main() -> None:
 async def measure(size: int, sweeps: int, changes: int, machines: int = 1) -> Result:
     began_s = time.monotonic()
     async with running_world(size, machines=machines) as world, running_role(world, "gateway") as gateway:
-        haproxy_pid = (await gateway.next("ready"))["haproxy_pid"]
+        haproxy_pid = (await gateway.next("ready", within_s=SETTLED_WITHIN_S))["haproxy_pid"]
         await gateway_settled(world, size)
         async with running_role(world, "controller") as controller:
-            ready = await controller.next("ready")
-            await controller.next("sweep")
+            ready = await controller.next("ready", within_s=SETTLED_WITHIN_S)
+            settled = await controller.next("settled", within_s=SETTLED_WITHIN_S)
+            cpu_spent_s = cpu_s(family(controller.process.pid))
+            start_up = StartUp(settled["at_s"] - ready["at_s"], cpu_spent_s - ready["cpu_s"])
             latencies_s = await measure_changes(world, controller, changes)
             pids = {"controller": controller.process.pid, "gateway agent": gateway.process.pid}
             idle = await measure_idle(world, controller, sweeps, {**pids, "HAProxy": haproxy_pid})
     print(f"{size} containers measured in {time.monotonic() - began_s:.0f} s", flush=True)
-    return Result(size, idle, latencies_s, ready["machine_kib"])
+    return Result(size, start_up, idle, latencies_s, ready["machine_kib"])
 
 
 @contextlib.asynccontextmanager
@@ -135,7 +150,7 @@ async def running_role(world: World, role: str) -> AsyncIterator[Role]:
 async def gateway_settled(world: World, size: int) -> None:
     """Until it has been seen twice with everything in place: then it has put all servers into HAProxy."""
     connection = await asyncpg.connect(world.dsn)
-    deadline_s = time.monotonic() + PATIENCE_S
+    deadline_s = time.monotonic() + SETTLED_WITHIN_S
     seen: set[object] = set()
     while len(seen) < 4:
         seen.add(await connection.fetchval("SELECT seen_at FROM gateways"))
@@ -254,6 +269,7 @@ def report(results: Sequence[Result]) -> None:
     memory = _memory(results)
     added_kib = [(memory[i] - memory[i - 1]) / (sizes[i] - sizes[i - 1]) for i in range(1, len(sizes))]
     _row("  per added container, without it", ["", *(f"{one:.1f} KiB" for one in added_kib)])
+    _start_ups(results)
     slowest_s = _latencies(results)[-1]
 
     linear = all(cost <= size * NOISE for cost, size, _ in growth)
@@ -268,6 +284,7 @@ def report_machines(results: Sequence[Result], machines: Sequence[int]) -> None:
     """The same replicas, on so many machines."""
     _costs("machines", [f"{count:,}" for count in machines], results)
     _memory(results)
+    _start_ups(results)
     _tell_of_changes(f"{machines[-1]:,} machines", _latencies(results)[-1])
 
 
@@ -290,6 +307,12 @@ def _memory(results: Sequence[Result]) -> list[int]:
     simulated = [f"{result.machine_kib / 1024:.1f} MiB" for result in results]
     _row("  of the controller's: what is simulated", simulated)
     return [sum(result.idle.resident_kib.values()) - result.machine_kib for result in results]
+
+
+def _start_ups(results: Sequence[Result]) -> None:
+    """Before anything was changed or left alone."""
+    cells = [f"{one.start_up.took_s:.1f} s, {one.start_up.cpu_s:.1f} s" for one in results]
+    _row("start-up of the controller, its CPU", cells)
 
 
 def _latencies(results: Sequence[Result]) -> list[float]:

@@ -2,8 +2,8 @@
 
     python bench/scale_roles.py controller|gateway <home> <api port> <gateway port> <machines>
 
-Says on its output, a JSON object a line, what it does: `ready`, and for the controller each engine call with its
-time on the machine's monotonic clock, which is the same in every process.
+Says on its output, a JSON object a line, what it does: `ready`, and for the controller when each
+machine was swept and looked at once (`settled`), and each engine call with its time on the machine's monotonic clock, which is the same in every process.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ from scale_world import (
 from moorage.catalog.defaults import default_catalogue
 from moorage.containers.channels import CONTAINERS
 from moorage.containers.reconciler.reconciler import ContainersReconciler
-from moorage.engines.base import ObservedReplica, ReplicaSpec
+from moorage.engines.base import DiskSpace, HeldCache, NodeCapacity, ObservedReplica, ReplicaSpec
 from moorage.engines.engines import Engines
 from moorage.engines.simulated import SimulatedEngine, SimulatedImage, SimulatedMachine
 from moorage.engines.simulated_machine import SimulatedReplica, engine_ref
@@ -61,9 +61,12 @@ INSTALLATION = InstallationId("ins_scale")
 class ToldEngine(SimulatedEngine):
     """Tells of each call; what it starts really answers its health check, because the reconciler really asks."""
 
-    def __init__(self, machine: SimulatedMachine, *, tells_sweeps: bool) -> None:
+    def __init__(self, machine: SimulatedMachine, new: set[str], *, tells_sweeps: bool) -> None:
+        """`new` are the machines of which not everything was looked at yet."""
         super().__init__(machine, INSTALLATION)
         self._tells_sweeps = tells_sweeps
+        self._new = new
+        self._unseen = {"capacity", "caches", "written bytes"}
         self._servers: dict[str, asyncio.Server] = {}
 
     async def start(self, spec: ReplicaSpec) -> ObservedReplica:
@@ -86,6 +89,25 @@ class ToldEngine(SimulatedEngine):
             tell("sweep")
         await super().prepare()
 
+    async def capacity(self) -> list[NodeCapacity]:
+        self._looked("capacity")  # the end of a sweep
+        return await super().capacity()
+
+    async def caches(self) -> list[HeldCache]:
+        self._looked("caches")
+        return await super().caches()
+
+    async def written_bytes(self, limits: Mapping[str, int]) -> Mapping[str, int]:
+        self._looked("written bytes")
+        return await super().written_bytes(limits)
+
+    def _looked(self, at: str) -> None:
+        self._unseen.discard(at)
+        if not self._unseen and self._machine.name in self._new:
+            self._new.remove(self._machine.name)
+            if not self._new:
+                tell("settled")
+
 
 async def run_controller(settings: Settings, dsn: str, count: int) -> None:
     before_kib = resident_kib("self")
@@ -93,8 +115,9 @@ async def run_controller(settings: Settings, dsn: str, count: int) -> None:
     await _preload(machines, dsn)
     database, listener = Database(dsn, pool_size=settings.database_pool_size), Listener(dsn)
     first = next(iter(machines))
+    new = {machine.name for machine in machines.values()}
     engines = Engines(
-        {name: ToldEngine(machine, tells_sweeps=name == first) for name, machine in machines.items()}
+        {name: ToldEngine(machine, new, tells_sweeps=name == first) for name, machine in machines.items()}
     )
     reconciler = ContainersReconciler(database, engines, KEYRING, settings, system_clock)
     driver = Driver(reconciler, database, listener, "scale", system_clock)
@@ -103,7 +126,7 @@ async def run_controller(settings: Settings, dsn: str, count: int) -> None:
     )
     reconciler.ask = driver.ask
     listener.hear(CONTAINERS, driver.ask)
-    tell("ready", machine_kib=resident_kib("self") - before_kib)
+    tell("ready", machine_kib=resident_kib("self") - before_kib, cpu_s=time.process_time())
     try:
         async with asyncio.TaskGroup() as group:
             group.create_task(listener.run())
@@ -123,6 +146,7 @@ def _machine(one: SomeMachine) -> SimulatedMachine:
         engine_identity=f"the engine of {one.name}",
         cpu_millis=10**9,
         memory_bytes=2**50,
+        disk_space=DiskSpace(total_bytes=2 * 10**12, free_bytes=10**12),
     )
 
 
