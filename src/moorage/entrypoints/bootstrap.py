@@ -1,7 +1,6 @@
 """What a new installation begins with: its id, a catalogue, and an operator with a key, a home and a link."""
 
 import asyncio
-import os
 from pathlib import Path
 
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -22,6 +21,7 @@ from moorage.kit.errors import SettingsError
 from moorage.kit.ids import OrganizationId, UserId
 from moorage.kit.installation import ensure_installation_id
 from moorage.kit.settings import Settings
+from moorage.kit.whole_files import write_whole
 from moorage.ledger.initial_credit_repository import offer_initial_credit
 from moorage.organizations.repository import create_organization, create_project
 
@@ -108,11 +108,7 @@ def _read_or_write_operator_key(path: Path) -> str:
     key = path.read_text().strip() if path.exists() else ""
     if not is_well_formed(key, OPERATOR_KEY_PREFIX):
         key = new_token(OPERATOR_KEY_PREFIX)
-        temporary = path.with_name(path.name + ".new")
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(f"{key}\n")
-        temporary.replace(path)
+        write_whole(path, f"{key}\n", 0o600)
     return key
 
 

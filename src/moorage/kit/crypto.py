@@ -11,8 +11,8 @@ all of them decrypt, so a key is rotated by adding a line on top and encrypting 
 
 import hashlib
 import hmac
-import os
 import secrets
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from moorage.kit.errors import DecryptionError, SettingsError
+from moorage.kit.whole_files import create_whole
 
 _VERSION = 1
 _KEY_ID_BYTES = 4
@@ -68,14 +69,9 @@ class Keyring:
 
 def load_or_create_keyring(path: Path) -> Keyring:
     """Read the key file; make one with a fresh key where there is none."""
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        return read_keyring(path)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(f"{secrets.token_hex(_KEY_ID_BYTES)} {secrets.token_hex(_KEY_BYTES)}\n")
-        file.flush()
-        os.fsync(file.fileno())
+    if not path.exists():
+        with suppress(FileExistsError):
+            create_whole(path, f"{secrets.token_hex(_KEY_ID_BYTES)} {secrets.token_hex(_KEY_BYTES)}\n", 0o600)
     return read_keyring(path)
 
 

@@ -2,10 +2,11 @@
 
 import base64
 import binascii
-import os
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+from moorage.kit.whole_files import write_whole
 
 _KEY_BYTES = 32
 
@@ -37,14 +38,7 @@ def load_or_create_private_key(path: Path) -> str:
 
 def replace_private_key(path: Path, private_key: str) -> None:
     """A crash leaves the old one or the new one."""
-    temporary = path.with_name(path.name + ".new")
-    temporary.unlink(missing_ok=True)
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(f"{private_key}\n")
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    write_whole(path, f"{private_key}\n", 0o600)
 
 
 def _written(key: bytes) -> str:

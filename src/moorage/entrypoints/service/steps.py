@@ -1,7 +1,6 @@
 """Doing what `plan.py` lists. Each step may be repeated."""
 
 import asyncio
-import os
 import secrets
 import shutil
 import subprocess
@@ -29,6 +28,7 @@ from moorage.entrypoints.up import Say, stop_everything
 from moorage.kit.errors import SetupError
 from moorage.kit.home import create_service_user
 from moorage.kit.settings import Settings
+from moorage.kit.whole_files import write_whole
 
 _CALL_LIMIT_S = 600.0
 """The service says that it is up when the tables are made."""
@@ -62,22 +62,6 @@ async def do(step: Step, settings: Settings, say: Say) -> None:
                 await remove_engine_data(settings)
         case _:
             raise AssertionError(f"nobody knows how to do {step}")
-
-
-def write_whole(path: Path, text: str, mode: int) -> None:
-    """Never half of it, and never readable by more than may."""
-    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-    try:
-        with os.fdopen(descriptor, "w") as file:
-            os.fchmod(descriptor, mode)
-            file.write(text)
-            file.flush()
-            os.fsync(descriptor)
-        unfinished.replace(path)
-    except BaseException:
-        unfinished.unlink(missing_ok=True)
-        raise
 
 
 def _make_settings(path: Path, key: Path) -> None:

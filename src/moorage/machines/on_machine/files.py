@@ -5,7 +5,6 @@ A step writes its file only when it is whole, so that a second run goes on where
 
 import hashlib
 import json
-import os
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from moorage.engines.docker.daemon import SYSTEM_HOST
 from moorage.engines.sandboxes import SANDBOX_RUNTIME
 from moorage.identity.tokens import new_token
 from moorage.kit.errors import SetupError
+from moorage.kit.whole_files import write_whole
 from moorage.machines.tokens import CREDENTIAL_PREFIX, MACHINE_PREFIX
 from moorage.tunnel.keys import load_or_create_private_key, replace_private_key
 
@@ -65,12 +65,12 @@ class MachineFiles:
         """`credential`, until the machine has joined, and `secret`; made at the first call."""
         if not self._secrets.exists():
             made = {"credential": new_token(CREDENTIAL_PREFIX), "secret": new_token(MACHINE_PREFIX)}
-            _write(self._secrets, json.dumps(made), 0o600)
+            write_whole(self._secrets, json.dumps(made), 0o600)
         found: dict[str, str] = json.loads(self._secrets.read_text())
         return found
 
     def keep_membership(self, url: str, membership: dict[str, Any]) -> None:
-        _write(self._membership, json.dumps({"url": url, **membership}, indent=2), 0o644)
+        write_whole(self._membership, json.dumps({"url": url, **membership}, indent=2), 0o644)
 
     def membership(self) -> dict[str, Any]:
         if not self.is_joined:
@@ -92,7 +92,7 @@ class MachineFiles:
             *(_LENT if membership.get("infrastructure") == "community" else ()),
             *(("unsandboxed_gpus = true",) if membership.get("allow_runc") else ()),
         )
-        _write(self.node_settings, "\n".join(lines) + "\n", 0o644)
+        write_whole(self.node_settings, "\n".join(lines) + "\n", 0o644)
 
     def note_pull_proxy(self, membership: dict[str, Any]) -> None:
         """Where the installation's hub is now; the node role reads it from its settings, in which all else stays."""
@@ -103,7 +103,7 @@ class MachineFiles:
         before = self.node_settings.read_text().splitlines()
         after = [said if line.startswith("pulls_address =") else line for line in before]
         if after != before:
-            _write(self.node_settings, "\n".join(after) + "\n", 0o644)
+            write_whole(self.node_settings, "\n".join(after) + "\n", 0o644)
 
     @property
     def docker_host(self) -> str:
@@ -114,7 +114,7 @@ class MachineFiles:
 
     def forget_credential(self) -> None:
         """Its digest in the node's settings is enough to know it by."""
-        _write(self._secrets, json.dumps({"secret": self.secrets()["secret"]}), 0o600)
+        write_whole(self._secrets, json.dumps({"secret": self.secrets()["secret"]}), 0o600)
 
     def forget(self) -> None:
         for path in (self._membership, self._secrets, self._next_key, self._key, self.node_settings):
@@ -135,14 +135,3 @@ class MachineFiles:
     @property
     def _next_key(self) -> Path:
         return self.folder / "tunnel.key.next"
-
-
-def _write(path: Path, text: str, mode: int) -> None:
-    temporary = path.with_name(path.name + ".new")
-    temporary.unlink(missing_ok=True)
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
