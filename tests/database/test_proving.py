@@ -1,5 +1,6 @@
 """Machines that are lent prove what they claim, through the tunnel's own protocol; liars are found out, and two with one GPU."""
 
+import asyncio
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -10,6 +11,7 @@ import pytest
 from aiohttp import web
 from reconciler_support import KEYRING, Machine, WatchedEngine, World
 from sqlalchemy import text
+from test_earnings_live import waiting
 from test_fleet import JOINED, JOINED_AGAIN, NodeRole, let_in
 from test_fleet import fleet as fleet
 from test_fleet import world as world
@@ -30,6 +32,9 @@ from moorage.node.proofs import Proofs
 from moorage.node.server import NodeServer
 from moorage.reconcile.lease import Lease, LeaseKeeper
 from tests.ports import free_port
+
+
+REMOVED = "state = 'removed', sealed_credential = NULL, secret_hash = NULL"
 
 
 class Forgetful(Proofs):
@@ -258,6 +263,23 @@ async def test_a_machine_that_stays_is_trusted_with_more(fleet: Fleet, world: Wo
     await was(1, "active")
     await reconciler.judge(lease)
     assert await query(world, "SELECT state FROM machines") == [("probation",)]
+
+
+async def test_one_that_is_removed_while_it_is_judged_keeps_no_other_waiting(
+    fleet: Fleet, world: World
+) -> None:
+    async with answering(Proofs()) as role:
+        await lend(world, role, state="active")
+        await lend(world, role, JOINED_AGAIN, state="active", address="127.0.0.2", name="attic")
+    first, second = sorted([JOINED, JOINED_AGAIN])
+    reconciler = MachinesReconciler(world.database, KEYRING, fleet.settings, system_clock)
+    lease = await lease_of(world, "machines")
+    async with world.database.transaction() as session:
+        await session.execute(text(f"UPDATE machines SET {REMOVED} WHERE id = '{first}'"))
+        judged = asyncio.create_task(reconciler.judge(lease))
+        await waiting(world, 1)
+    await judged
+    assert await query(world, f"SELECT standing FROM machines WHERE id = '{second}'") == [("probation",)]
 
 
 async def test_a_right_answer_after_a_wrong_one_takes_nothing_back(fleet: Fleet, world: World) -> None:

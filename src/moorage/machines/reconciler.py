@@ -17,6 +17,7 @@ from moorage.catalog.repository import described_engines, is_silent, ready_gpus
 from moorage.kit.clock import Clock
 from moorage.kit.crypto import Keyring
 from moorage.kit.database import Database, database_now
+from moorage.kit.errors import ConflictError, NotFoundError
 from moorage.kit.settings import Settings
 from moorage.machines import repository, service, telling
 from moorage.machines.channels import MACHINES
@@ -121,9 +122,18 @@ class MachinesReconciler:
                 happening = Happening.DISTRUSTED
                 because = "Another machine says that it has the same GPU; one of them does not."
             if happening is not None:
-                async with self.database.transaction() as session:
-                    await lease.guard(session)
-                    await self._say(session, row.id, happening, because)
+                await self._pronounce(lease, row.id, happening, because)
+
+    async def _pronounce(
+        self, lease: Lease, machine_id: str, happening: Happening, because: str | None
+    ) -> None:
+        try:
+            async with self.database.transaction() as session:
+                await lease.guard(session)
+                await self._say(session, machine_id, happening, because)
+        except (ConflictError, NotFoundError) as exc:
+            # It has changed since it was read, and is judged as it is now with the next look. Those behind it do not wait for that.
+            log.info("machine_changed_while_judged", machine_id=machine_id, error=exc.message)
 
     async def resume_overdue(self, lease: Lease) -> None:
         """Machines that were paused until now, by the word of whoever said so."""
