@@ -8,6 +8,7 @@ from earnings_support import KEYRING, LENGTH, PRICE, SETTINGS, SHARE, Market
 from sqlalchemy import text
 
 from moorage.billing.cards.service import book
+from moorage.billing.earnings.repository import hear_voids, look_again
 from moorage.billing.earnings.service import settle_hour
 from moorage.kit.database import Database
 from moorage.ledger.check_repository import find_differences
@@ -49,6 +50,39 @@ async def test_two_controllers_settle_an_hour_once(market: Market) -> None:
     await second
     assert (await market.balance(owner)).held_microusd == WHOLE
     assert await market.differences() == []
+
+
+@pytest.mark.parametrize("by", ["payment", "machine"])
+async def test_several_earnings_are_locked_in_one_order(market: Market, by: str) -> None:
+    """Whatever order they lie in: the last was written first, so that a scan meets them backwards."""
+    buyer, owner = await market.organization(), await market.organization()
+    await market.pay_by_card(buyer, PRICE)
+    hour = await market.served_hour(buyer, owner)
+    async with market.database.transaction() as session:
+        await settle_hour(session, SETTINGS, hour)
+    await market.execute(ANOTHER_EARNING)
+    ids = [
+        row[0] for row in await market.rows("SELECT replica_id FROM earnings ORDER BY hour_id, replica_id")
+    ]
+    for replica_id in reversed(ids):
+        await market.execute(f"UPDATE earnings SET look_at = NULL WHERE replica_id = '{replica_id}'")
+    ((machine_id,),) = set(await market.rows("SELECT machine_id FROM earnings"))
+    ((lot_id,),) = await market.rows("SELECT id FROM credit_lots WHERE source = 'card'")
+
+    async def mark() -> None:
+        async with market.database.transaction() as session:
+            await (
+                look_again(session, str(lot_id)) if by == "payment" else hear_voids(session, str(machine_id))
+            )
+
+    its = "SELECT replica_id FROM earnings WHERE replica_id = '{}' FOR UPDATE {}"
+    async with market.database.transaction() as session:
+        await session.execute(text(its.format(ids[0], "")))
+        marking = asyncio.create_task(mark())
+        await blocked(market, 1)
+        free = [bool(await market.rows(its.format(one, "SKIP LOCKED"))) for one in ids]
+    await marking
+    assert free == [False, True], "who waits for the first has locked none that comes after it"
 
 
 @pytest.mark.parametrize("first", ["settled", "taken back"])

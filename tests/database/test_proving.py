@@ -33,7 +33,6 @@ from moorage.node.server import NodeServer
 from moorage.reconcile.lease import Lease, LeaseKeeper
 from tests.ports import free_port
 
-
 REMOVED = "state = 'removed', sealed_credential = NULL, secret_hash = NULL"
 
 

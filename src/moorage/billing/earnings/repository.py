@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sqlalchemy import exists, func, or_, select, update
+from sqlalchemy import ColumnElement, exists, func, or_, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.billing.earnings.models import EarningRow
@@ -139,8 +139,7 @@ async def lock_earning(session: AsyncSession, hour_id: str, replica_id: str) -> 
 async def look_again(session: AsyncSession, lot_id: str) -> None:
     """What the hours that were paid with this lot are worth has changed. There may be tens of thousands."""
     hours = select(HourFundRow.hour_id).where(HourFundRow.lot_id == lot_id)
-    its = update(EarningRow).where(EarningRow.hour_id.in_(hours)).values(look_at=func.now())
-    await session.execute(its.execution_options(synchronize_session=False))
+    await _mark_due(session, EarningRow.hour_id.in_(hours))
     await notify(session, EARNINGS)
 
 
@@ -150,8 +149,16 @@ async def hear_voids(session: AsyncSession, machine_id: str) -> None:
     its = update(void).where(void.machine_id == machine_id, void.heard_at.is_(None))
     await session.execute(its.values(heard_at=func.now()).execution_options(synchronize_session=False))
     held = row.card_matured_at.is_(None) | row.transfer_matured_at.is_(None)
-    again = update(row).where(row.machine_id == machine_id, held).values(look_at=func.now())
-    await session.execute(again.execution_options(synchronize_session=False))
+    await _mark_due(session, (row.machine_id == machine_id) & held)
+
+
+async def _mark_due(session: AsyncSession, which: ColumnElement[bool]) -> None:
+    """Locked in one order, or two who mark some of the same ones would wait for each other."""
+    key = tuple_(EarningRow.hour_id, EarningRow.replica_id)
+    in_order = select(EarningRow.hour_id, EarningRow.replica_id).where(which)
+    in_order = in_order.order_by(EarningRow.hour_id, EarningRow.replica_id).with_for_update()
+    marked = update(EarningRow).where(key.in_(in_order)).values(look_at=func.now())
+    await session.execute(marked.execution_options(synchronize_session=False))
 
 
 async def void_of(session: AsyncSession, row: EarningRow) -> Void | None:
