@@ -93,6 +93,7 @@ simulate:
 # Takes an hour or more, so no tier of the tests runs it.
 prove-simulation:
 	@scripts/setup dev
+	.venv/bin/pytest -m proof tests/simulation
 	.venv/bin/python -m tests.simulation.find_planted $(MORE)
 	.venv/bin/python -m tests.simulation.run 1-200
 
