@@ -6,8 +6,7 @@ from typing import Any
 from sqlalchemy import text
 
 from moorage.containers.planning import plan, shape
-from moorage.containers.reconciler import doubts, engine_calls, operations
-from moorage.containers.reconciler import reconciler as containers
+from moorage.containers.reconciler import doubts, engine_calls, operations, plan_views
 from moorage.containers.reconciler import repository as reconciler_repository
 from moorage.containers.reconciler import sweep as sweeping
 from moorage.gateway import repository as gateway_repository
@@ -49,12 +48,12 @@ def _failed_operations_stay_busy(patch: Patch) -> None:
 
 
 def _every_view(patch: Patch, **wrong: Any) -> None:
-    views = containers.ContainersReconciler._replica_views
+    views = plan_views.PlanViews.of_replicas
 
     def wrongly(self: Any, *arguments: Any) -> Any:
         return [replace(view, **wrong) for view in views(self, *arguments)]
 
-    patch(containers.ContainersReconciler, "_replica_views", wrongly)
+    patch(plan_views.PlanViews, "of_replicas", wrongly)
 
 
 def _leaving_is_gone(patch: Patch) -> None:

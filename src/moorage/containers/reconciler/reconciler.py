@@ -11,17 +11,16 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
 from functools import partial
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.catalog.repository import list_nodes
 from moorage.containers import capacity_repository
-from moorage.containers.caches.turns import not_their_turn, untried
+from moorage.containers.caches.turns import not_their_turn
 from moorage.containers.capacity_repository import Room
 from moorage.containers.channels import CONTAINERS
-from moorage.containers.models import ContainerRow, ReplicaRow
+from moorage.containers.models import ReplicaRow
 from moorage.containers.planning.canary_plan import plan_canary
 from moorage.containers.planning.plan import make_plan
 from moorage.containers.reconciler import repository, trials
@@ -47,13 +46,14 @@ from moorage.containers.reconciler.failure_mail import tell_of_failure
 from moorage.containers.reconciler.funding import Funding
 from moorage.containers.reconciler.gpu_watch import GpuWatch
 from moorage.containers.reconciler.image_cleaning import ImageCleaning
-from moorage.containers.reconciler.loading_repository import NO_ROUTE, Loaded, load
+from moorage.containers.reconciler.loading_repository import Loaded, load
 from moorage.containers.reconciler.moving import Moving
 from moorage.containers.reconciler.observation import Observer, Seen
 from moorage.containers.reconciler.operations import Operations
 from moorage.containers.reconciler.outages import record_outages
 from moorage.containers.reconciler.places import Kind, Ticket
 from moorage.containers.reconciler.placing import Placing
+from moorage.containers.reconciler.plan_views import PlanViews
 from moorage.containers.reconciler.preparing import engines_after
 from moorage.containers.reconciler.presence import record_presence
 from moorage.containers.reconciler.pulse import Pulse, Silences
@@ -65,12 +65,9 @@ from moorage.containers.reconciler.version_record import record_versions
 from moorage.containers.rollout import Rollout
 from moorage.containers.sleep.recording import record_awake
 from moorage.containers.spec import ContainerSettings, RegistryProvider
-from moorage.containers.states import LIVE, DesiredState, Reason, ReplicaState, Strategy
-from moorage.containers.stop_reasons import stopped_because
-from moorage.containers.trial import trial_step
-from moorage.containers.update_rule import Figures, errors_above_bound
-from moorage.containers.verdict import Fix, Verdict
-from moorage.containers.views import Beside, ContainerView, Plan, ReplicaView
+from moorage.containers.states import LIVE, DesiredState, ReplicaState, Strategy
+from moorage.containers.verdict import Verdict
+from moorage.containers.views import Plan
 from moorage.engines.base import Engine, MachineKey, NodeCapacity, ObservedReplica, ReplicaPhase
 from moorage.engines.each import run_for_each
 from moorage.engines.engines import Engines
@@ -106,6 +103,7 @@ class ContainersReconciler:
     _observer: Observer = field(init=False)
     _funding: Funding = field(init=False)
     _placing: Placing = field(init=False)
+    _views: PlanViews = field(init=False)
     _pulse: Pulse = field(init=False)
     _moving: Moving = field(init=False)
     _start_progress: StartProgress = field(init=False)
@@ -149,6 +147,9 @@ class ContainersReconciler:
         self._funding = Funding(self.settings)
         self._moving = Moving(self.database, self.settings, self.clock)
         self._placing = Placing(self.database, self.engines, self.settings, self._calls, self._gpu_watch)
+        self._views = PlanViews(
+            self.settings, self._operations, self._calls, self._funding, self._placing, self._why_evicted
+        )
 
     def _described(self, engine: str, nodes: Sequence[NodeCapacity]) -> None:
         self._operations.fit_to(engine, sum(node.cpu_millis for node in nodes) // 1000)
@@ -176,14 +177,15 @@ class ContainersReconciler:
         probes = self._observer.remember(loaded, seen)
         self._operations.keep_only(key, {key, *(row.id for row in loaded.replicas)})
         larger = await self._larger_type(loaded, seen, room)
-        view = self._container_view(loaded, seen, room, doubted, larger)
+        view = self._views.of_container(loaded, seen, room, doubted, larger)
         machines = await self._machines(loaded, seen)
         others, mine = (
-            self._replica_views(loaded, rows, seen, doubted, machines) for rows in of_canary(loaded, canary)
+            self._views.of_replicas(loaded, rows, seen, doubted, machines)
+            for rows in of_canary(loaded, canary)
         )
         plan, tried = make_plan(view, others, loaded.now), None
         if canary is not None:
-            canary_container = self._container_view(canary, seen, canary_room, doubted, None)
+            canary_container = self._views.of_container(canary, seen, canary_room, doubted, None)
             on_trial = canary_view(loaded, canary_container, self.settings)
             tried = plan_canary(on_trial, mine, others, plan, loaded.now)
         both = with_canary(plan, tried)
@@ -374,76 +376,12 @@ class ContainersReconciler:
         fresh = self._calls.fresh.take(replica.container_id, replica.id)
         return fresh or await self.engines.of(replica.engine).inspect(ReplicaId(replica.id))
 
-    def _container_view(
-        self, loaded: Loaded, seen: Seen, room: Room, doubted: Doubted, larger: str | None
-    ) -> ContainerView:
-        row = loaded.container
-        settings = ContainerSettings.from_json(row.settings)
-        room_for = self._placing.room_for(loaded, room)
-        # What ended before it slept says nothing about how it wakes.
-        failures = [one for one in loaded.failures if row.woken_at is None or one.ended_at > row.woken_at]
-        last_failure = failures[-1].verdict if failures else None
-        if row.failed_generation == row.generation:
-            last_failure = _failure(row) or last_failure
-        return ContainerView(
-            desired_state=loaded.desired_state,
-            desired_replicas=row.desired_replicas,
-            first_slot=loaded.first_slot,
-            generation=row.generation,
-            failed_generation=row.failed_generation,
-            serving_generation=row.serving_generation,
-            unready_since=row.unready_since,
-            watched_since=loaded.watched_since,
-            image_known=row.image_generation == row.generation,
-            pulling=row.id in seen.busy,
-            bringing_image=any(
-                one.id in seen.busy and self._calls.starts.lacks_image(one) for one in loaded.replicas
-            ),
-            port=row.port or 0,
-            health_path=settings.health_path,
-            health_timeout=timedelta(seconds=settings.health_timeout_s),
-            drain_limit=timedelta(seconds=self.settings.drain_timeout_s),
-            memory_bytes=loaded.instance_type.memory_bytes,
-            disk_bytes=loaded.instance_type.disk_bytes,
-            instance_type=loaded.instance_type.name,
-            larger_instance_type=larger,
-            approval=loaded.approval,
-            failed_starts=loaded.failed_starts,
-            failed_starts_per_hour=self.settings.failed_starts_per_hour,
-            allowance_spent=self._funding.allowance_spent(loaded),
-            trial=trial_step(row),
-            trial_failure=_trial_failure(row),
-            serving_image_known=row.serving_image is not None,
-            restart_failure=_failure(row) if row.resumed_generation == row.generation else None,
-            beside=self._beside(loaded),
-            doubt=doubted.verdict,
-            room_for=room_for,
-            no_room_message=self._placing.why_no_room(loaded, room) if room_for <= 0 else "",
-            avoids_nodes=bool(self._placing.avoided(loaded)),
-            recent_failures=[(failure.slot, failure.ended_at) for failure in failures],
-            asleep_since=row.asleep_since,
-            waking=row.woken_at is not None,
-            last_failure=last_failure,
-            unpayable_slots=self._funding.unpayable_slots(loaded),
-            unpayable_because=self._funding.unpayable_because(loaded),
-            stopped_because=stopped_because(loaded.stop_reason),
-            engine_failing=self._operations.engine_failing(row.id) or bool(seen.unreachable),
-        )
-
-    def _beside(self, loaded: Loaded) -> Beside | None:
-        rollout = Rollout.from_json(loaded.container.rollout)
-        if rollout is None or rollout.from_generation is None:
-            return None
-        called_off = None
-        if rollout.called_off_by is not None:
-            called_off = Verdict(Reason.ROLLED_BACK, f"It was rolled back to version {rollout.from_version}.")
-        new, old = (loaded.figures.get(one, Figures()) for one in (rollout.version, rollout.from_version))
-        return Beside(
-            old_generation=rollout.from_generation,
-            begun_at=rollout.begun_at,
-            watch=rollout.watch,
-            errors=errors_above_bound(new, old, self.settings.update_error_percent),
-            called_off=called_off,
+    def _why_evicted(self, row: ReplicaRow) -> Verdict | None:
+        return (
+            self._disk_watch.why_evicted(row.engine, row.id)
+            or self._cache_watch.why_evicted(row.engine, row.id)
+            or self._gpu_watch.why_evicted(row.engine, row.id)
+            or self._moving.why_evicted(row.id)
         )
 
     async def _machines(self, loaded: Loaded, seen: Seen) -> Silences:
@@ -452,58 +390,6 @@ class ContainersReconciler:
             return Silences()
         async with self.database.reading() as session:
             return Silences(await list_nodes(session), frozenset(self.engines.by_name()))
-
-    def _replica_views(
-        self,
-        loaded: Loaded,
-        rows: Sequence[ReplicaRow],
-        seen: Seen,
-        doubted: Doubted,
-        machines: Silences,
-    ) -> list[ReplicaView]:
-        warm = warm_versions(loaded)
-        behind_cache = untried(turns_of(rows, seen), warm)
-        return [
-            ReplicaView(
-                id=ReplicaId(row.id),
-                slot=row.slot,
-                generation=row.generation,
-                state=ReplicaState(row.state),
-                created_at=row.created_at,
-                started_at=row.started_at,
-                draining_at=row.draining_at,
-                ended_at=row.ended_at,
-                collected=row.collected_at is not None,
-                observed=seen.engine.get(row.id),
-                probe=seen.probes.get(row.id),
-                sockets=seen.sockets.get(row.id, ()),
-                process_limit_reached=row.id in seen.at_process_limit,
-                last_lines=seen.last_lines.get(row.id, ()),
-                busy=row.id in seen.busy,
-                at_gateways=row.id in loaded.routes,
-                taking_requests=loaded.routes.get(row.id, NO_ROUTE).taking_requests,
-                in_flight=loaded.routes.get(row.id, NO_ROUTE).in_flight,
-                failing_since=loaded.routes.get(row.id, NO_ROUTE).failing_since,
-                failing=loaded.routes.get(row.id, NO_ROUTE).failing,
-                unfunded=row.unfunded_at is not None,
-                evicted=self._disk_watch.why_evicted(row.engine, row.id)
-                or self._cache_watch.why_evicted(row.engine, row.id)
-                or self._gpu_watch.why_evicted(row.engine, row.id)
-                or self._moving.why_evicted(row.id)
-                or seen.lost_gpus.get(row.id),
-                probing=row.id in seen.probing,
-                doubted=row.id in doubted.replica_ids,
-                replaced=row.ended_badly,
-                unreachable=row.id in seen.unreachable,
-                silent_since=_silent_since(row, seen, machines),
-                machine_left=row.id in seen.unreachable and machines.left(row.engine),
-                moving=row.moving_since is not None,
-                routed_at=row.routed_at,
-                cache_worked=0 < row.version <= warm.get(row.engine, 0),
-                untried=row.id in behind_cache,
-            )
-            for row in rows
-        ]
 
     async def _begin_operations(
         self,
@@ -561,31 +447,10 @@ class ContainersReconciler:
         await self._observer.close()
 
 
-def _silent_since(replica: ReplicaRow, seen: Seen, machines: Silences) -> datetime | None:
-    if replica.id not in seen.unreachable:
-        return None
-    observed = seen.engine.get(replica.id)
-    return (
-        observed.unreachable_since if observed is not None else machines.since(replica.engine, replica.node)
-    )
-
-
 def _is_there(replica: ReplicaRow, seen: Seen) -> bool:
     observed = seen.engine.get(replica.id)
     running = observed is not None and observed.phase is ReplicaPhase.RUNNING
     return running or replica.id in seen.busy
-
-
-def _failure(row: ContainerRow) -> Verdict | None:
-    """Why the last generation that was given up was."""
-    if row.failure_reason is None:
-        return None
-    return Verdict(Reason(row.failure_reason), row.failure_message or "", Fix.from_json(row.failure_fix))
-
-
-def _trial_failure(row: ContainerRow) -> Verdict | None:
-    failure = row.trial_failure
-    return None if failure is None else Verdict(Reason(failure["reason"]), failure["message"])
 
 
 _SHOULD_RUN = (ReplicaState.STARTING, ReplicaState.READY, ReplicaState.ROUTED)
