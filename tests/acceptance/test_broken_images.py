@@ -23,9 +23,9 @@ from tests.registry.conftest import PASSWORD, USERNAME, RunningRegistry, run_reg
 from tests.registry.images import push, single_image
 
 SOON_S = 3.0
-"""Within which it is shown on a machine that has nothing else to do: most of them here, however busy this one is."""
+"""Within which most of them are shown."""
 LATE_S = 10.0
-"""Each of them, also on a machine with two cores that starts nine containers at once and runs other tests."""
+"""Each of them, also on a machine with two cores that starts nine containers at once."""
 PRICE_MICROUSD = 5_000
 """An hour of the one instance type on which anything here comes to serve."""
 ARCHITECTURE = {"x86_64": "amd64", "aarch64": "arm64"}[platform.machine()]
@@ -51,6 +51,7 @@ def broken_stack(docker_host: str, private_registry: RunningRegistry, dead_regis
 
 
 @pytest.mark.long
+@pytest.mark.quiet
 async def test_every_broken_deployment_is_explained(
     broken_stack: Stack, private_registry: RunningRegistry, dead_registry: str, docker_host: str
 ) -> None:
