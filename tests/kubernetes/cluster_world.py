@@ -14,8 +14,9 @@ from typing import Any
 
 from moorage.engines.base import ImageRequest
 from moorage.engines.kubernetes.account import account_from
+from moorage.engines.kubernetes.cluster_settings import ClusterSettings
 from moorage.engines.kubernetes.connection import ApiError, ApiServer
-from moorage.engines.kubernetes.engine import ClusterSettings, KubernetesEngine
+from moorage.engines.kubernetes.engine import KubernetesEngine
 from moorage.engines.kubernetes.names import namespace_prefix
 from moorage.engines.kubernetes.namespace_body import NamespaceRules, ServiceAccount
 from moorage.engines.kubernetes.nodes import Isolation

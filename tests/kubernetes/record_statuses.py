@@ -113,7 +113,7 @@ async def _record_gated(recorder: Recorder, world: RealWorld) -> None:
     spec = await _spec(world, "serves")
     image = await world.engine._images.ticket(spec.replica_id, spec.organization_id, spec.image)
     async with world.engine._namespaces.used_by(spec.organization_id, ()):
-        pod = await world.engine._create(spec, image)
+        pod = await world.engine._starts._create(spec, image)
     await recorder.keep("gated", PodKey.of(pod).engine_id, lambda _: True)
 
 

@@ -17,7 +17,8 @@ import yaml
 from moorage.engines.base import ImageRequest, LogStream
 from moorage.engines.doors import Doors
 from moorage.engines.kubernetes.account import account_from
-from moorage.engines.kubernetes.engine import ClusterSettings, KubernetesEngine
+from moorage.engines.kubernetes.cluster_settings import ClusterSettings
+from moorage.engines.kubernetes.engine import KubernetesEngine
 from moorage.engines.kubernetes.namespace_body import NamespaceRules, ServiceAccount
 from moorage.engines.kubernetes.nodes import Isolation
 from moorage.engines.kubernetes.objects import cluster_objects

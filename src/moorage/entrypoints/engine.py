@@ -8,7 +8,8 @@ from moorage.engines.doors import Doors
 from moorage.engines.engines import Engines
 from moorage.engines.hosts.host import HostReader
 from moorage.engines.kubernetes.account import account_from
-from moorage.engines.kubernetes.engine import ClusterSettings, KubernetesEngine
+from moorage.engines.kubernetes.cluster_settings import ClusterSettings
+from moorage.engines.kubernetes.engine import KubernetesEngine
 from moorage.engines.kubernetes.namespace_body import NamespaceRules, ServiceAccount
 from moorage.engines.kubernetes.nodes import Isolation
 from moorage.engines.kubernetes.pod_body import ClusterOptions

@@ -7,15 +7,12 @@ what changes is heard by a watch, as a hint. Every request that ends something n
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
-from weakref import WeakValueDictionary
 
 import structlog
 
 from moorage.engines.base import (
-    IMAGE_GONE,
     DiskSpace,
     GpuUsage,
     HeldCache,
@@ -27,7 +24,6 @@ from moorage.engines.base import (
     ObservedReplica,
     PulledImage,
     PullProgress,
-    ReplicaPhase,
     ReplicaSpec,
     ReplicaUsage,
 )
@@ -35,24 +31,23 @@ from moorage.engines.diagnosis import NetworkDiagnosis, NetworkQuestions
 from moorage.engines.doors import Doors
 from moorage.engines.kubernetes.account import Account
 from moorage.engines.kubernetes.cluster import Cluster
+from moorage.engines.kubernetes.cluster_settings import ClusterSettings
 from moorage.engines.kubernetes.connection import JSON_PATCH, ApiError, ApiServer
 from moorage.engines.kubernetes.door_body import door_of
 from moorage.engines.kubernetes.door_images import DoorImages, door_id
-from moorage.engines.kubernetes.figures import EVERY_S, Figures
+from moorage.engines.kubernetes.figures import Figures
 from moorage.engines.kubernetes.hints import Hints
-from moorage.engines.kubernetes.images import ClusterImages, PodImage
+from moorage.engines.kubernetes.images import ClusterImages
 from moorage.engines.kubernetes.isolation import CANARY, WITHIN_S, Isolations, canary, most_lines, targets
 from moorage.engines.kubernetes.logs import LogPosition, read_log
-from moorage.engines.kubernetes.look_inside import AFTER_S, Looks, look_id
+from moorage.engines.kubernetes.look_inside import Looks, look_id
 from moorage.engines.kubernetes.names import (
-    GATE,
     LABEL_CONTAINER,
     LABEL_REPLICA,
     PodKey,
 )
-from moorage.engines.kubernetes.namespace_body import NamespaceRules
 from moorage.engines.kubernetes.namespaces import Namespaces
-from moorage.engines.kubernetes.nodes import Isolation, NodeSeen
+from moorage.engines.kubernetes.nodes import NodeSeen
 from moorage.engines.kubernetes.observe import (
     TicketState,
     has_begun,
@@ -61,16 +56,13 @@ from moorage.engines.kubernetes.observe import (
     observed_replica,
 )
 from moorage.engines.kubernetes.pod_body import (
-    ClusterOptions,
-    door_secret,
-    environment_secret,
-    pod_body,
     pull_secret,
 )
 from moorage.engines.kubernetes.pods import PODS, Pods, path_of
-from moorage.engines.kubernetes.reflector import SILENT_AFTER_S, Reflector
+from moorage.engines.kubernetes.reflector import Reflector
+from moorage.engines.kubernetes.starts import Starts, addresses, image_of
 from moorage.kit.clock import Clock
-from moorage.kit.errors import EngineError, ImageError, StartError
+from moorage.kit.errors import EngineError
 from moorage.kit.ids import ContainerId, InstallationId, ReplicaId
 from moorage.outbound.pulls.proxy import PullProxy
 
@@ -85,27 +77,6 @@ _TELLS_WITHIN_S = 10.0
 _CANARIES = 4
 _DEADLINE_S = 1
 """A Pod's shortest. The kubelet ends what is older than that, waits its grace period, and keeps the Pod with its log."""
-
-
-@dataclass(frozen=True)
-class ClusterSettings:
-    """Of one cluster, as `MOORAGE_KUBERNETES_*` say."""
-
-    rules: NamespaceRules
-    options: ClusterOptions = field(default_factory=ClusterOptions)
-    pull_address: str | None = None
-    local_registry: str | None = None
-    pull_timeout_s: float = 3600.0
-    isolation: Isolation | None = None
-    """What the operator answers for; None: it is tried, and what is not shown is closed."""
-    looker: ImageRequest | None = None
-    """The operator's own image, with `sh`, `cat` and `nc` in it, that looks into Pods and tries their isolation."""
-    look_after_s: float = AFTER_S
-    door: ImageRequest | None = None
-    """The operator's own image, with `haproxy` in it, that proves beside each replica whose Pod it is. Without one replicas are reached
-    by their addresses alone, and nothing new starts unless the operator answers for that (`isolation`)."""
-    figures_every_s: float = EVERY_S
-    silent_after_s: float = SILENT_AFTER_S
 
 
 class KubernetesEngine:
@@ -136,18 +107,29 @@ class KubernetesEngine:
         self._figures = Figures(self._api, clock, settings.figures_every_s)
         self._images = ClusterImages(pulls, settings.pull_address, settings.local_registry, clock)
         self._door_images = DoorImages(self._images, settings.door, clock)
-        self._doors = doors
         self._looks = Looks(self._api, clock, self._images, settings.looker, settings.look_after_s)
         self._nodes_of: dict[str, str] = {}
         """By engine id, of Pods that run: the node."""
         self._told: set[ReplicaId] = set()
         """Those whose failure is in the log."""
-        self._starting: WeakValueDictionary[ReplicaId, asyncio.Lock] = WeakValueDictionary()
+        self._starts = Starts(
+            settings,
+            self._api,
+            clock,
+            self._cluster,
+            self._isolations,
+            self._namespaces,
+            self._pods,
+            self._images,
+            self._door_images,
+            doors,
+            self._observed,
+        )
 
     async def prepare(self) -> None:
         nodes, pods = await self._cluster.nodes(), await self._pods.all()
         in_use = {pod["metadata"]["namespace"] for pod in pods.values()}
-        await self._namespaces.keep(_addresses(nodes.values()), in_use)
+        await self._namespaces.keep(addresses(nodes.values()), in_use)
         for pod in pods.values():
             if _is_canary(pod):  # of a process that ended before it did
                 await self.remove(PodKey.of(pod).engine_id)
@@ -168,9 +150,7 @@ class KubernetesEngine:
         return True
 
     async def start(self, spec: ReplicaSpec) -> ObservedReplica:
-        # One at a time: each would write its Secrets anew under the other's hands.
-        async with self._starting.setdefault(spec.replica_id, asyncio.Lock()):
-            return await self._start(spec)
+        return await self._starts.start(spec)
 
     async def caches(self) -> list[HeldCache]:
         return []
@@ -182,22 +162,6 @@ class KubernetesEngine:
 
     async def remove_cache(self, container_id: ContainerId, replica_id: ReplicaId | None) -> bool:
         return True
-
-    async def _start(self, spec: ReplicaSpec) -> ObservedReplica:
-        # No volume of a cluster is at once its container's alone, on the node's own disk, and there after the Pod has gone:
-        # docs/decisions/0075. The API refuses the setting, and what has it is placed on other machines.
-        assert spec.cache is None, "what has a cache is not placed in a cluster"
-        if (pod := await self._pods.of(spec.replica_id, spec.organization_id)) is None:
-            spec = await self._kept_from_closed(spec)
-            image = await self._image_for(spec)
-            nodes = await self._cluster.nodes()
-            async with self._namespaces.used_by(spec.organization_id, _addresses(nodes.values())):
-                pod = await self._create(spec, image)
-        observed = await self._observed(pod)
-        if observed.phase is ReplicaPhase.CREATED and observed.failure is None:
-            pod = await self._complete(spec, pod)
-            observed = await self._observed(pod)
-        return observed
 
     async def stop(self, engine_id: str, grace_s: float) -> None:
         """By a deadline, which leaves the Pod and its log. A grace period that is shorter than the Pod's own ends with its
@@ -355,20 +319,6 @@ class KubernetesEngine:
         await self._images.close()
         await self._api.close()
 
-    async def _kept_from_closed(self, spec: ReplicaSpec) -> ReplicaSpec:
-        """Raises `EngineError` where nothing is left. What runs already is adopted."""
-        if spec.container_id == CANARY:
-            return spec
-        nodes = (await self._cluster.nodes()).values()
-        closed = self._isolations.closed(nodes)
-        if nodes and len(closed) == len(nodes):
-            because = self._isolations.of(next(iter(nodes))).closed_because
-            raise EngineError(
-                f"Nothing is started in this cluster while it cannot keep containers apart: {because}.",
-                code="not_isolated",
-            )
-        return replace(spec, avoided_nodes=tuple(sorted({*spec.avoided_nodes, *closed})))
-
     async def _try_isolation(self, node: NodeSeen) -> None:
         """What cannot be tried stays closed, and is tried again in a minute."""
         lines: tuple[str, ...] = ()
@@ -396,88 +346,6 @@ class KubernetesEngine:
             return await self.last_lines(started.engine_id, most_lines(wanted))
         finally:
             await self.remove(started.engine_id)
-
-    async def _create(self, spec: ReplicaSpec, image: PodImage) -> dict[str, Any]:
-        what = f"create replica {spec.replica_id}"
-        body = pod_body(
-            spec,
-            installation_id=self._installation_id,
-            image=image.name,
-            architecture=image.architecture,
-            options=self._settings.options,
-            door_image=await self._door_image(spec, image.architecture),
-        )
-        namespace = body["metadata"]["namespace"]
-        try:
-            return await self._namespaces.create(
-                namespace, what, f"/api/v1/namespaces/{namespace}/pods", body
-            )
-        except ApiError as exc:
-            if exc.status != _CONFLICT or exc.reason != "AlreadyExists":
-                raise
-        # An earlier call's reply was lost, or another is under way beside this one.
-        pod = await self._pods.of(spec.replica_id, spec.organization_id)
-        if pod is None:
-            raise EngineError(f"{what}: the name is taken by something that is not ours")
-        return pod
-
-    async def _door_image(self, spec: ReplicaSpec, architecture: str) -> str | None:
-        """None where it gets no door. A canary serves nobody."""
-        if self._settings.door is None or spec.container_id == CANARY:
-            return None
-        return (await self._door_images.ticket(spec.replica_id, architecture)).name
-
-    async def _image_for(self, spec: ReplicaSpec) -> PodImage:
-        """The registry is asked again, and may refuse by now what it allowed before."""
-        try:
-            return await self._images.ticket(spec.replica_id, spec.organization_id, spec.image)
-        except ImageError as exc:
-            raise StartError(exc.message, code=exc.code) from None
-        except EngineError as exc:
-            if exc.code != IMAGE_GONE or not await self._recalled(spec.image):
-                raise
-        return await self._images.ticket(spec.replica_id, spec.organization_id, spec.image)
-
-    async def _recalled(self, engine_ref: str) -> bool:
-        nodes = (await self._cluster.nodes()).values()
-        return await self._images.recall(engine_ref, {node.architecture for node in nodes if node.ready})
-
-    async def _complete(self, spec: ReplicaSpec, pod: dict[str, Any]) -> dict[str, Any]:
-        """Its Secrets, then its gate: or, where it has none any more, another ticket for its image."""
-        image = await self._image_for(spec)
-        key = PodKey.of(pod)
-        is_gated = any(gate["name"] == GATE for gate in pod["spec"].get("schedulingGates") or ())
-        patch: list[dict[str, Any]] = [{"op": "test", "path": "/metadata/uid", "value": key.uid}]
-        if _image_of(pod) != image.name:
-            patch.append({"op": "replace", "path": "/spec/containers/0/image", "value": image.name})
-        logins, bodies = {image.repository: image.credentials}, []
-        if (door := door_of(pod)) is not None:
-            its_image = await self._door_images.ticket(spec.replica_id, image.architecture)
-            logins[its_image.repository] = its_image.credentials
-            if door["image"] != its_image.name:
-                patch.append(
-                    {"op": "replace", "path": "/spec/initContainers/0/image", "value": its_image.name}
-                )
-            if is_gated:
-                assert self._doors is not None, "there is a door"
-                bodies.append(door_secret(spec, pod, await self._doors.authority(), self._clock.now()))
-        if is_gated:
-            bodies.append(environment_secret(spec, pod))
-        for body in (*bodies, pull_secret(pod, logins)):
-            await self._pods.write_secret(body)
-        if is_gated:
-            patch.append({"op": "remove", "path": "/spec/schedulingGates"})
-        what = f"start replica {spec.replica_id}"
-        try:
-            return await self._api.call(what, "PATCH", path_of(key), body=patch, content_type=JSON_PATCH)
-        except ApiError as exc:
-            # Somebody else took the gate away, which is as good.
-            if exc.status != _UNPROCESSABLE:
-                raise
-        found = await self._pods.of(spec.replica_id, spec.organization_id)
-        if found is None or PodKey.of(found) != key:
-            raise EngineError(f"{what}: it vanished while it was started")
-        return found
 
     async def _observed(self, pod: Mapping[str, Any]) -> ObservedReplica:
         replica_id = ReplicaId(pod["metadata"]["labels"][LABEL_REPLICA])
@@ -507,7 +375,7 @@ class KubernetesEngine:
 
     def _ticket_state(self, replica_id: ReplicaId, pod: Mapping[str, Any]) -> TicketState:
         """Of its own image and of its door's together."""
-        own, door = self._images.state(replica_id, _image_of(pod)), door_of(pod)
+        own, door = self._images.state(replica_id, image_of(pod)), door_of(pod)
         if door is None:
             return own
         its = self._images.state(door_id(replica_id), str(door["image"]))
@@ -538,15 +406,6 @@ def _is_canary(pod: Mapping[str, Any]) -> bool:
     return bool(pod["metadata"]["labels"][LABEL_CONTAINER] == CANARY)
 
 
-def _image_of(pod: Mapping[str, Any]) -> str:
-    (main,) = pod["spec"]["containers"]
-    return str(main["image"])
-
-
 def _runs_on(pod: Mapping[str, Any]) -> tuple[str, str | None]:
     runs = "running" in main_status(pod).get("state", {})
     return PodKey.of(pod).engine_id, pod.get("spec", {}).get("nodeName") if runs else None
-
-
-def _addresses(nodes: Collection[Any]) -> list[str]:
-    return sorted({address for node in nodes for address in node.addresses})
