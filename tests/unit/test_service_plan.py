@@ -222,12 +222,13 @@ def test_the_settings_file_has_every_setting(tmp_path: Path, monkeypatch: pytest
 
 
 def test_the_firewall_note_names_what_is_open_and_to_whom() -> None:
-    local = "\n".join(firewall_note("127.0.0.1:8080", "127.0.0.1:8081", 51820, "20000-29999", ["ufw"]))
+    local = "\n".join(firewall_note("127.0.0.1:8080", "127.0.0.1:8081", None, 51820, "20000-29999", ["ufw"]))
     assert "which only this machine reaches" in local
     assert "Nothing has to be opened" in local
-    public = "\n".join(firewall_note("0.0.0.0:443", "[::]:8443", 51820, "20000-29999", ["ufw"]))
+    public = "\n".join(firewall_note("0.0.0.0:443", "[::]:8443", "0.0.0.0:80", 51820, "20000-29999", ["ufw"]))
     assert "open TCP port 443" in public
-    assert "This machine runs ufw. Open TCP 443 and TCP 8443 in it." in public
+    assert "looks at 0.0.0.0:80: open TCP port 80 to everybody" in public
+    assert "This machine runs ufw. Open TCP 443 and TCP 8443 and TCP 80 in it." in public
 
 
 async def test_down_leaves_the_service_to_systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

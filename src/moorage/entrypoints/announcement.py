@@ -67,7 +67,7 @@ def missing_parts(status: dict[str, Any]) -> list[str]:
 
 
 def _client(settings: Settings) -> httpx.AsyncClient:
-    scheme = "https" if settings.api_certificate else "http"
+    scheme = "https" if settings.served_api_certificate else "http"
     key = operator_key_of(settings)
     return httpx.AsyncClient(
         base_url=f"{scheme}://{settings.api_listen}",

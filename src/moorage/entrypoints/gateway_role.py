@@ -16,8 +16,10 @@ from moorage.entrypoints.sockets import (
     released_path,
     request_log_path,
 )
+from moorage.gateway.acme.account import load_or_create_account_key, thumbprint
+from moorage.gateway.acme.keeper import CertificateKeeper, begin_with_some_certificate
 from moorage.gateway.agent import GatewayAgent, stable_gateway_id
-from moorage.gateway.config import GatewayConfig
+from moorage.gateway.config import AcmeAnswers, GatewayConfig
 from moorage.gateway.connection_shares import DESCRIPTORS_MAX, share_connections
 from moorage.gateway.dataplane import Applied, DataPlane
 from moorage.gateway.holding.holder import Holder
@@ -49,6 +51,8 @@ async def serve(settings: Settings) -> None:
     dsn = database_dsn(settings)
     database = Database(dsn, pool_size=2)
     listener = Listener(dsn)
+    if settings.certified_names:
+        begin_with_some_certificate(settings, system_clock.now())
     dataplane = create_dataplane(settings)
     gateway_id = stable_gateway_id(settings.home)
     holder = create_holder(settings, gateway_id, database)
@@ -71,10 +75,14 @@ async def serve(settings: Settings) -> None:
         also=figures.note,
     )
     hub = TunnelHub(gateway_id, database, listener, settings, system_clock)
+    certified = (
+        {"certificate": CertificateKeeper(settings, system_clock).run()} if settings.certified_names else {}
+    )
     try:
         await hub.close_other_ways()
         await run_for_good(
             {
+                **certified,
                 "listener": listener.run(),
                 "tunnel": hub.run(),
                 "requests": requests.run(),
@@ -107,6 +115,18 @@ async def _tell_when_in_step(settings: Settings, database: Database, gateway_id:
             log.warning("not_in_step_yet", error=repr(exc))
         await system_clock.sleep(_IN_STEP_EVERY_S)
     await asyncio.Event().wait()
+
+
+def _acme(settings: Settings) -> AcmeAnswers | None:
+    if not settings.certified_names:
+        return None
+    key = load_or_create_account_key(settings.acme_dir)
+    origins = {}
+    for url in (settings.gateway_base_url, settings.api_base_url):
+        parts = urlsplit(url)
+        if parts.scheme == "https":
+            origins[str(parts.hostname)] = f"https://{parts.netloc}"
+    return AcmeAnswers(settings.acme_listen, thumbprint(key), tuple(origins.items()))
 
 
 def create_holder(settings: Settings, gateway_id: GatewayId, database: Database) -> Holder:
@@ -142,8 +162,9 @@ def create_dataplane(settings: Settings) -> DataPlane:
         nameserver=settings.gateway_nameserver,
         console_origin="{0.scheme}://{0.netloc}".format(urlsplit(settings.api_base_url)),
         apps_domain=settings.apps_domain.partition(":")[0] if settings.apps_domain else None,
-        endpoint_certificate=settings.gateway_certificate,
-        management_certificate=settings.api_certificate,
+        endpoint_certificate=settings.served_gateway_certificate,
+        management_certificate=settings.served_api_certificate,
+        acme=_acme(settings),
         request_log_socket=request_log_path(settings),
         holder_socket=holder_path(settings),
         released_socket=released_path(settings),

@@ -57,6 +57,10 @@ class Certificate:
     path: str
     not_after: datetime | None
     """None: it cannot be read."""
+    trouble: str | None = None
+    """Why the authority that should renew it did not, at the last try."""
+    is_first: bool = False
+    """One to begin with, which nobody trusts."""
 
 
 def worst(parts: Iterable[Part]) -> State:
@@ -275,6 +279,14 @@ def certificate_part(certificate: Certificate, now: datetime) -> Part:
         f"Renew {certificate.path}; a changed file is served at once.",
     )
     end = certificate.not_after
+    if certificate.trouble is not None:
+        fix = "Its names must lead to this machine, and TCP port 80 be open to everybody. It is tried again every quarter of an hour."
+        message = f"The authority gave no new one: {certificate.trouble}"
+        ends_soon = certificate.is_first or end is None or end - now < CERTIFICATE_SOON
+        return Part(title, State.FAILING if ends_soon else State.WARNING, message, end, fix)
+    if certificate.is_first:
+        message = "The authority was asked for it and has not answered yet; until then browsers warn."
+        return Part(title, State.WARNING, message, None, "Wait a minute.")
     if end is None:
         return Part(title, State.FAILING, f"{certificate.path} cannot be read.", None, fix)
     if end <= now:

@@ -2,10 +2,8 @@
 
 import asyncio
 import shutil
-from datetime import UTC, datetime
-from pathlib import Path
+from datetime import datetime
 
-from cryptography import x509
 from fastapi import APIRouter
 from pydantic import BaseModel
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -16,9 +14,9 @@ from moorage.containers.reconciler.doubt_repository import list_doubts
 from moorage.containers.repository import list_gateways
 from moorage.entrypoints import health_parts as parts
 from moorage.entrypoints.backup import last_backup_at
-from moorage.entrypoints.health_parts import Certificate, Disk, Part, State
+from moorage.entrypoints.health_parts import Disk, Part, State
 from moorage.entrypoints.reconcilers import RECONCILERS
-from moorage.entrypoints.setup_steps import certificate_paths
+from moorage.entrypoints.served_certificates import served_certificates
 from moorage.identity.authentication import TheOperator
 from moorage.kit.database import database_now
 from moorage.kit.log_files import measured
@@ -93,16 +91,5 @@ def _of_this_machine(settings: Settings, now: datetime) -> list[Part]:
     return [
         parts.disk_part(Disk(str(settings.home), usage.free, usage.total)),
         parts.log_files_part(measured(settings.log_dir), settings.log_file_bytes),
-        *(
-            parts.certificate_part(Certificate(name, str(path), not_after(path)), now)
-            for name, path in certificate_paths(settings).items()
-        ),
+        *(parts.certificate_part(one, now) for one in served_certificates(settings)),
     ]
-
-
-def not_after(path: Path) -> datetime | None:
-    """Of the certificate that is served, which is the first in the file."""
-    try:
-        return x509.load_pem_x509_certificates(path.read_bytes())[0].not_valid_after_utc.astimezone(UTC)
-    except (OSError, ValueError):
-        return None

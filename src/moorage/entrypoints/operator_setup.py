@@ -8,12 +8,10 @@ from pydantic import BaseModel
 from moorage.catalog.repository import list_nodes
 from moorage.entrypoints import setup_steps as steps
 from moorage.entrypoints.backup import last_backup_at
-from moorage.entrypoints.health_parts import Certificate
-from moorage.entrypoints.operator_health import not_after
-from moorage.entrypoints.setup_steps import StepState, certificate_paths
+from moorage.entrypoints.served_certificates import served_certificates
+from moorage.entrypoints.setup_steps import StepState
 from moorage.identity.authentication import TheOperator
 from moorage.kit.database import database_now
-from moorage.kit.settings import Settings
 from moorage.kit.web import TheDatabase, TheSettings
 from moorage.telemetry import operator_repository as watched
 
@@ -46,7 +44,7 @@ async def operator_setup(_: TheOperator, database: TheDatabase, settings: TheSet
         nodes = await list_nodes(session)
         mails = await watched.mails(session)
         backed_up_at = await last_backup_at(session, settings)
-    certificates = await asyncio.to_thread(_certificates, settings)
+    certificates = await asyncio.to_thread(served_certificates, settings)
     found = steps.missing_first(
         [
             steps.backup_step(settings, backed_up_at, now),
@@ -72,9 +70,3 @@ async def operator_setup(_: TheOperator, database: TheDatabase, settings: TheSet
             for step in found
         ]
     )
-
-
-def _certificates(settings: Settings) -> list[Certificate]:
-    return [
-        Certificate(name, str(path), not_after(path)) for name, path in certificate_paths(settings).items()
-    ]

@@ -5,7 +5,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from pathlib import Path
 
 from moorage.engines.base import GpuHandover, NodeCapacity
 from moorage.entrypoints.health_parts import BACKUP_OLD_AFTER, CERTIFICATE_SOON, Certificate
@@ -126,13 +125,22 @@ def tls_step(settings: Settings, certificates: Collection[Certificate], now: dat
     plain = [
         address
         for address, certificate in (
-            (settings.api_listen, settings.api_certificate),
-            (settings.gateway_listen, settings.gateway_certificate),
+            (settings.api_listen, settings.served_api_certificate),
+            (settings.gateway_listen, settings.served_gateway_certificate),
         )
         if certificate is None
     ]
-    named = ("MOORAGE_API_CERTIFICATE", "MOORAGE_GATEWAY_CERTIFICATE")
+    named = ("MOORAGE_ACME_EMAIL", "MOORAGE_API_CERTIFICATE", "MOORAGE_GATEWAY_CERTIFICATE")
     for one in certificates:
+        if one.trouble is not None or one.is_first:
+            because = f": {one.trouble}" if one.trouble is not None else " yet."
+            message = f"The authority has not given the certificate{because}"
+            return Step(
+                "TLS",
+                StepState.MISSING,
+                message,
+                "Browsers and clients refuse to connect, now or when the last one ends.",
+            )
         if one.not_after is None:
             return Step("TLS", StepState.MISSING, f"{one.path} cannot be read.", "Nothing can be reached.")
         if one.not_after <= now:
@@ -235,15 +243,6 @@ def machines_step(nodes: Sequence[NodeCapacity]) -> Step:
 
 def missing_first(steps: Sequence[Step]) -> list[Step]:
     return sorted(steps, key=lambda step: list(StepState).index(step.state))
-
-
-def certificate_paths(settings: Settings) -> dict[str, Path]:
-    """By the name of their setting."""
-    named = {
-        "api_certificate": settings.api_certificate,
-        "gateway_certificate": settings.gateway_certificate,
-    }
-    return {name: path for name, path in named.items() if path is not None}
 
 
 def _count(number: int, noun: str) -> str:

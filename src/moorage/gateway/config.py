@@ -15,7 +15,27 @@ _SOCKET_PATH_MAX = 88
 _LISTEN = re.compile(r"(\*|[A-Za-z0-9.-]{1,253}|\[[0-9a-f:.]{2,45}\]):([0-9]{1,5})")
 _ORIGIN = re.compile(r"https?://([A-Za-z0-9.-]{1,253}|\[[0-9a-f:.]{2,45}\])(:[0-9]{1,5})?")
 _DOMAIN = re.compile(r"[a-z0-9-]{1,63}(\.[a-z0-9-]{1,63}){0,8}")
+_THUMBPRINT = re.compile(r"[A-Za-z0-9_-]{43}")
 _USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
+
+
+@dataclass(frozen=True)
+class AcmeAnswers:
+    """What is said to an authority that certifies names, and where it asks."""
+
+    listen: str
+    thumbprint: str
+    """Of our account there."""
+    origins: tuple[tuple[str, str], ...]
+    """By name: where those lead who ask there for something else."""
+
+    def __post_init__(self) -> None:
+        _check_listen(self.listen)
+        if _THUMBPRINT.fullmatch(self.thumbprint) is None:
+            raise ValueError(f"{self.thumbprint!r} is not the thumbprint of a key")
+        for name, origin in self.origins:
+            if _DOMAIN.fullmatch(name) is None or _ORIGIN.fullmatch(origin) is None:
+                raise ValueError(f"{name!r} and {origin!r} are not a name and its origin")
 
 
 @dataclass(frozen=True)
@@ -40,6 +60,8 @@ class GatewayConfig:
     endpoint_certificate: Path | None = None
     """Of the endpoints: for `*.{apps_domain}`, and for the gateway's own name."""
     management_certificate: Path | None = None
+    acme: AcmeAnswers | None = None
+    """None: certificates are the operator's to bring, or there are none."""
     request_log_socket: Path | None = None
     """Of the agent, which reads there what requests came in. None: they are not logged."""
     holder_socket: Path | None = None

@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 
 from moorage.engines.doors import door_name
+from moorage.gateway.acme.frontend import ACME_CONNECTIONS, acme_frontend
 from moorage.gateway.answers import management_error, status_503_by_cause
 from moorage.gateway.api_upstreams import api_servers, resolvers
 from moorage.gateway.canary_rules import USE_PICKED_SERVER
@@ -143,6 +144,8 @@ def _rules(config: GatewayConfig) -> str:
     sections.append(held_requests(config))
     if config.management_listen is not None:
         sections.append(_management(config, config.management_listen))
+    if config.acme is not None:
+        sections.append(acme_frontend(config.acme))
     return "\n".join(sections)
 
 
@@ -154,6 +157,7 @@ def _global(config: GatewayConfig) -> str:
     # All that the frontends may have, so that none of them waits for another.
     connections = config.endpoint_connections
     connections += config.management_connections if config.management_listen is not None else 0
+    connections += ACME_CONNECTIONS if config.acme is not None else 0
     connections += RELEASED_CONNECTIONS if config.released_socket is not None else 0
     return f"""\
 global

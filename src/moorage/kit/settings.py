@@ -10,6 +10,7 @@ import re
 import tomllib
 from pathlib import Path
 from typing import Any, ClassVar, Literal
+from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import (
@@ -61,6 +62,17 @@ class Settings(BaseSettings):
     """PEM file with certificate and key for api_listen; with it, that address speaks TLS."""
     gateway_certificate: Path | None = None
     """PEM file with certificate and key for gateway_listen. With apps_domain: for `*.{apps_domain}` too."""
+    acme_email: str | None = Field(default=None, pattern=r"^[^@\s]{1,64}@[^@\s]{1,190}$")
+    """Yours. With it an authority that speaks ACME, such as Let's Encrypt, certifies the names in public_url and gateway_url, whose
+    certificates are had and renewed without you; its terms count as accepted. Certificates that are named above stay yours to renew."""
+    acme_listen: str = "0.0.0.0:80"
+    """Where that authority looks whether the names are yours: it always asks port 80. Whatever else comes there is led to HTTPS."""
+    acme_directory: str = Field(
+        default="https://acme-v02.api.letsencrypt.org/directory", pattern=r"^https://"
+    )
+    """Of the authority."""
+    acme_root: Path | None = None
+    """PEM file with the root of an authority of your own, where this machine does not know it."""
     apps_domain: str | None = Field(
         default=None, pattern=r"^[a-z0-9-]{1,63}(\.[a-z0-9-]{1,63}){0,8}(:[0-9]{1,5})?$"
     )
@@ -393,7 +405,7 @@ class Settings(BaseSettings):
     log_format: Literal["json", "console"] = "console"
     """`json` for programs that read logs, `console` for people."""
 
-    @field_validator("api_listen", "gateway_listen")
+    @field_validator("api_listen", "gateway_listen", "acme_listen")
     @classmethod
     def _is_an_address(cls, value: str) -> str:
         host, separator, port = value.rpartition(":")
@@ -473,10 +485,61 @@ class Settings(BaseSettings):
         return self
 
     @model_validator(mode="after")
+    def _names_can_be_certified(self) -> "Settings":
+        if self.acme_email is None:
+            return self
+        if not self.certified_names:
+            raise ValueError(
+                "acme_email is for names: set public_url or gateway_url to an https:// address with one, or leave it out"
+            )
+        for name in self.certified_names:
+            if not re.fullmatch(r"([a-z0-9-]{1,63}\.)+[a-z][a-z0-9-]{1,62}", name):
+                raise ValueError(f"{name} is no name that an authority certifies; leave acme_email out")
+        if self.apps_domain is not None and self.gateway_certificate is None:
+            raise ValueError(
+                f"a certificate for *.{self.apps_domain} cannot be had by itself: name one in gateway_certificate"
+            )
+        if self.keys == "mounted":
+            raise ValueError(
+                "acme_email is for one machine: several copies need certificates that are given to each"
+            )
+        if self.acme_listen in (self.api_listen, self.gateway_listen):
+            raise ValueError("acme_listen must be an address of its own")
+        return self
+
+    @model_validator(mode="after")
     def _copies_share_a_database(self) -> "Settings":
         if self.keys == "mounted" and self.database_dsn is None:
             raise ValueError('keys = "mounted" is for copies that share a database: set database_dsn')
         return self
+
+    @property
+    def certified_names(self) -> tuple[str, ...]:
+        """Those that ACME gives a certificate for."""
+        if self.acme_email is None:
+            return ()
+        urls = ((self.public_url, self.api_certificate), (self.gateway_url, self.gateway_certificate))
+        names = [urlsplit(str(url)).hostname for url, given in urls if given is None and _is_https(url)]
+        return tuple(dict.fromkeys(name for name in names if name))
+
+    @property
+    def acme_dir(self) -> Path:
+        return self.home / "acme"
+
+    @property
+    def acme_certificate(self) -> Path:
+        return self.acme_dir / "certificate.pem"
+
+    @property
+    def served_api_certificate(self) -> Path | None:
+        """With certificate and key, for api_listen: the operator's, or one that ACME gave."""
+        by_itself = self.acme_email is not None and _is_https(self.public_url)
+        return self.api_certificate or (self.acme_certificate if by_itself else None)
+
+    @property
+    def served_gateway_certificate(self) -> Path | None:
+        by_itself = self.acme_email is not None and _is_https(self.gateway_url)
+        return self.gateway_certificate or (self.acme_certificate if by_itself else None)
 
     @property
     def run_dir(self) -> Path:
@@ -501,18 +564,18 @@ class Settings(BaseSettings):
 
     @property
     def api_base_url(self) -> str:
-        return (self.public_url or _url(self.api_listen, self.api_certificate)).rstrip("/")
+        return (self.public_url or _url(self.api_listen, self.served_api_certificate)).rstrip("/")
 
     @property
     def local_api_url(self) -> str:
         """How this machine itself reaches the API, whatever people call it."""
         host, _, port = self.api_listen.rpartition(":")
         reached = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}.get(host, host)  # noqa: S104 - compared, not bound
-        return _url(f"{reached}:{port}", self.api_certificate)
+        return _url(f"{reached}:{port}", self.served_api_certificate)
 
     @property
     def gateway_base_url(self) -> str:
-        return (self.gateway_url or _url(self.gateway_listen, self.gateway_certificate)).rstrip("/")
+        return (self.gateway_url or _url(self.gateway_listen, self.served_gateway_certificate)).rstrip("/")
 
     def endpoint_url(self, container_id: str) -> str:
         if self.apps_domain is None:
@@ -573,6 +636,10 @@ def default_home() -> Path:
 def masked(settings: Settings) -> dict[str, Any]:
     """The effective settings as `moor config` shows them, secrets hidden."""
     return settings.model_dump(mode="json")
+
+
+def _is_https(url: str | None) -> bool:
+    return url is not None and url.startswith("https://")
 
 
 def _url(listen: str, certificate: Path | None) -> str:

@@ -6,17 +6,27 @@ _LOOPBACK = ("127.", "localhost", "[::1]")
 
 
 def firewall_note(
-    api_listen: str, gateway_listen: str, tunnel_port: int, replica_ports: str, at_work: Sequence[str]
+    api_listen: str,
+    gateway_listen: str,
+    acme_listen: str | None,
+    tunnel_port: int,
+    replica_ports: str,
+    at_work: Sequence[str],
 ) -> list[str]:
-    """`at_work`: the firewalls of this machine that were found."""
+    """`acme_listen`: None where no authority comes to look. `at_work`: the firewalls of this machine that were found."""
     lines = [_address("The console and the API", api_listen), _address("Endpoints", gateway_listen)]
+    asked = [acme_listen] if acme_listen is not None else []
+    lines += [
+        f"The authority that gives certificates looks at {one}: open TCP port {_port(one)} to everybody."
+        for one in asked
+    ]
     lines.append(f"Machines that join dial UDP port {tunnel_port}; open it when you add the first one.")
     lines.append(
         f"Ports {replica_ports} are replicas' own. Moorage closes them itself; open them to nobody. Postgres listens on no port."
     )
     if at_work:
         ports = " and ".join(
-            f"TCP {_port(one)}" for one in (api_listen, gateway_listen) if not _is_local(one)
+            f"TCP {_port(one)}" for one in (api_listen, gateway_listen, *asked) if not _is_local(one)
         )
         open_them = (
             f" Open {ports} in it." if ports else " Nothing has to be opened in it as long as that is so."

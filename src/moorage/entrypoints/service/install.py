@@ -89,6 +89,7 @@ def _say_what_else(settings: Settings, say: Say) -> None:
     note = firewall_note(
         settings.api_listen,
         settings.gateway_listen,
+        settings.acme_listen if settings.certified_names else None,
         settings.tunnel_port,
         settings.replica_ports,
         firewalls(),

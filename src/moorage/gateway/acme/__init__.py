@@ -1,0 +1,1 @@
+"""Certificates that an authority gives by itself (ACME, RFC 8555): asked for, proved, renewed."""

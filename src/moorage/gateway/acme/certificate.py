@@ -1,0 +1,98 @@
+"""What a certificate file says, when another is due, and one to begin with."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import NameOID
+
+from moorage.gateway.acme.account import new_private_key, private_key_of
+
+TRY_AGAIN_AFTER = timedelta(minutes=15)
+"""Authorities bear five failures of a name within an hour."""
+_FIRST_LASTS = timedelta(days=7)
+
+
+@dataclass(frozen=True)
+class Held:
+    names: frozenset[str]
+    begins_at: datetime
+    ends_at: datetime
+    is_first: bool
+    """Signed by nobody but itself, so that there is something to begin with."""
+
+
+@dataclass(frozen=True)
+class Tried:
+    at: datetime
+    names: tuple[str, ...]
+    trouble: str | None
+
+
+def wanted(held: Held | None, names: Collection[str], now: datetime) -> bool:
+    """The last third of its time is there for renewing it."""
+    if held is None or held.is_first or not held.names >= set(names):
+        return True
+    return now > held.ends_at - (held.ends_at - held.begins_at) / 3
+
+
+def may_try(tried: Tried | None, names: Sequence[str], now: datetime) -> bool:
+    if tried is None or tried.trouble is None or tried.names != tuple(names):
+        return True
+    return not tried.at <= now < tried.at + TRY_AGAIN_AFTER
+
+
+def read(pem: bytes) -> Held | None:
+    """None for what is no certificate."""
+    try:
+        first = x509.load_pem_x509_certificates(pem)[0]
+    except ValueError:
+        return None
+    return Held(
+        _names(first),
+        first.not_valid_before_utc.astimezone(UTC),
+        first.not_valid_after_utc.astimezone(UTC),
+        is_first=first.issuer == first.subject,
+    )
+
+
+def _names(certificate: x509.Certificate) -> frozenset[str]:
+    try:
+        found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return frozenset()
+    return frozenset(found.get_values_for_type(x509.DNSName))
+
+
+def first_certificate(names: Sequence[str], now: datetime) -> str:
+    """HAProxy begins to serve before the authority has answered; until then clients are refused by what they check."""
+    key_pem = new_private_key()
+    key = private_key_of(key_pem)
+    who = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0][:64])])
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(who)
+        .issuer_name(who)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(minutes=5))
+        .not_valid_after(now + _FIRST_LASTS)
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name) for name in names]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    return made.public_bytes(Encoding.PEM).decode() + key_pem
+
+
+def request_for(names: Sequence[str], key_pem: str) -> bytes:
+    """A certificate signing request."""
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0][:64])])
+    alternatives = x509.SubjectAlternativeName([x509.DNSName(name) for name in names])
+    request = (
+        x509.CertificateSigningRequestBuilder()
+        .subject_name(subject)
+        .add_extension(alternatives, critical=False)
+    )
+    return request.sign(private_key_of(key_pem), hashes.SHA256()).public_bytes(Encoding.PEM)
