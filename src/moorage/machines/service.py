@@ -403,8 +403,8 @@ async def told_of(session: AsyncSession, settings: Settings, row: MachineRow) ->
 def _require_https(settings: Settings) -> None:
     if not settings.api_base_url.startswith("https://"):
         raise ConflictError(
-            "Machines join over HTTPS, and this installation has no https:// address. Set public_url and api_certificate "
-            "in moorage.toml, or put a proxy that speaks TLS before it, and start Moorage again.",
+            "Machines join over HTTPS, and this installation has no https:// address. Set public_url and acme_email, or "
+            "api_certificate, in moorage.toml, or put a proxy that speaks TLS before it, and start Moorage again.",
             code="https_needed",
         )
 
