@@ -87,6 +87,10 @@ class Api:
         """Rename an organization."""
         return cast("types.Organization", self._client.request("PATCH", f"/organizations/{_part(organization_id)}", body=cast(Any, body)).body)
 
+    def delete_organization(self, organization_id: str, *, name: str | None = None, gives_up_microusd: int | None = None) -> None:
+        """Delete an organization."""
+        self._client.request("DELETE", f"/organizations/{_part(organization_id)}", params={"name": name, "gives_up_microusd": gives_up_microusd})
+
     def list_projects(self, organization_id: str, *, limit: int | None = None) -> Iterator[types.Project]:
         """List projects."""
         return cast("Iterator[types.Project]", self._client.pages(f"/organizations/{_part(organization_id)}/projects", params={"limit": limit}))
@@ -106,6 +110,10 @@ class Api:
     def remove_project(self, project_id: str, *, name: str | None = None) -> None:
         """Delete a project."""
         self._client.request("DELETE", f"/projects/{_part(project_id)}", params={"name": name})
+
+    def preview_deletion(self, organization_id: str) -> types.OrganizationDeletion:
+        """Look at what deleting an organization takes."""
+        return cast("types.OrganizationDeletion", self._client.request("GET", f"/organizations/{_part(organization_id)}/deletion").body)
 
     def list_members(self, organization_id: str, *, limit: int | None = None) -> Iterator[types.Member]:
         """List members."""

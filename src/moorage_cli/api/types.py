@@ -380,6 +380,11 @@ class Decision(TypedDict):
     answer: NotRequired[str | None]
 
 
+class DeletionObstacle(TypedDict):
+    code: Literal["suspended", "containers", "machines", "earnings", "payout_requested", "owed", "payment_under_way", "saved_card"]
+    message: str
+
+
 class Delivery(TypedDict):
     id: str
     event: str
@@ -1134,11 +1139,21 @@ class Organization(TypedDict):
     suspended_at: str | None
 
 
+class OrganizationDeletion(TypedDict):
+    obstacles: list[DeletionObstacle]
+    given_up_microusd: int
+    paid_credit_microusd: int
+    given_credit_microusd: int
+    earned_microusd: int
+    called_off_transfers: list[str]
+
+
 class OrganizationDetail(TypedDict):
     id: str
     name: str
     created_at: str
     suspended_at: str | None
+    deleted_at: str | None
     balance_microusd: int
     held_microusd: int
     burn_per_hour_microusd: int
@@ -1165,6 +1180,7 @@ class OrganizationSummary(TypedDict):
     name: str
     created_at: str
     suspended_at: str | None
+    deleted_at: str | None
     member_count: int
     project_count: int
 
