@@ -190,6 +190,7 @@ ROUTES = {
     "GET /api/v1/projects/{project_id}/events": "project",
     "GET /api/v1/requests/{request_id}": "project",
     "GET /api/v1/containers/{container_id}/requests": "project",
+    "GET /api/v1/containers/{container_id}/cost": "project",
     "GET /api/v1/organizations/{organization_id}/billing": "member",
     "GET /api/v1/organizations/{organization_id}/billing/entries": "admin",
     "GET /api/v1/organizations/{organization_id}/billing/entries/export": "admin",

@@ -411,6 +411,10 @@ class Api:
         """List requests."""
         return cast("Iterator[types.RequestSummary]", self._client.pages(f"/containers/{_part(container_id)}/requests", params={"instance": instance, "failed": failed, "from": from_, "to": to, "at": at, "limit": limit}))
 
+    def get_cost(self, container_id: str, *, from_: str | None = None, to: str | None = None) -> types.Cost:
+        """Get what requests cost."""
+        return cast("types.Cost", self._client.request("GET", f"/containers/{_part(container_id)}/cost", params={"from": from_, "to": to}).body)
+
     def outbox(self, *, limit: int | None = None) -> Iterator[types.MailRead]:
         """List mails."""
         return cast("Iterator[types.MailRead]", self._client.pages("/operator/outbox", params={"limit": limit}))

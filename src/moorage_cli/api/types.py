@@ -352,6 +352,18 @@ class ContainerPatch(TypedDict):
 ContainerState: TypeAlias = Literal["PENDING", "PULLING", "STARTING", "RUNNING", "STOPPING", "STOPPED", "FAILED", "DELETING"]
 
 
+class Cost(TypedDict):
+    from_time: str
+    to_time: str
+    hours: int
+    spent_microusd: int
+    idle_hours: int
+    idle_microusd: int
+    requests: int
+    per_request_microusd: int | None
+    keys: list[KeyCost]
+
+
 class Credit(TypedDict):
     id: str
     at: str
@@ -755,6 +767,14 @@ class Join(TypedDict):
     credential: str
     secret: str
     facts: Facts
+
+
+class KeyCost(TypedDict):
+    key_id: str | None
+    name: str | None
+    hint: str | None
+    requests: int
+    cost_microusd: int
 
 
 class LastLine(TypedDict):

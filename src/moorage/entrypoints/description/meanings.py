@@ -18,6 +18,7 @@ MEANINGS: dict[str, str] = {
     "container_deleting": "The container is being deleted.",
     "container_not_running": "The container does not run. Start it first.",
     "container_not_settled": "The container is on its way to another state. Wait until it is RUNNING.",
+    "cost_search_too_broad": "The costs were not added up in time. Ask for a shorter time.",
     "credit_left": "Money is left in the organization. Say in `gives_up_microusd` that you give it up.",
     "container_not_stopped": "Settings change in place only while the container is STOPPED or FAILED. Save a draft instead.",
     "context_too_long": "The model cannot take a context of that length.",
