@@ -13,7 +13,7 @@ import { found, type Target } from "@/frame/found";
 import { grouped } from "@/pages/billing/groups";
 import type { Entry } from "@/pages/billing/queries";
 import { lasting } from "@/pages/create/lasting";
-import { filterIn, searchOf } from "@/pages/logs/filter";
+import { filterIn, healthCheckText, searchOf } from "@/pages/logs/filter";
 
 const TYPES = [
   { name: "cpu-nano", price_per_hour_microusd: 5_000 },
@@ -112,6 +112,15 @@ test("a filter of the log and its address say the same", () => {
   const around = filterIn({ instance: `rep_${"a".repeat(20)}`, until: "2026-03-01T10:00:00Z" }, 5);
   expect(around).toMatchObject({ range: "15m", ended: true, chosenAt: Date.UTC(2026, 2, 1, 10) });
   expect(filterIn(searchOf(around), 7)).toEqual(around);
+});
+
+test.each([
+  ["/health", "GET /health"],
+  ["/", null],
+  ["", null],
+  [null, null],
+])("lines about health checks of %s are those with %s", (path, text) => {
+  expect(healthCheckText(path)).toBe(text);
 });
 
 test("what is looked for is marked, also where its colour changes", () => {

@@ -139,6 +139,31 @@ def test_steps_are_in_the_address_and_a_new_key_outlives_escape(browser: Browser
         expect(dialog).to_be_hidden()
 
 
+def test_health_checks_are_hidden_by_one_press(browser: Browser, world: World) -> None:
+    home = world.home("probed@example.com", "Probed", "production")
+    lines = ["GET /health 200", "loaded the model", "GET /health 200", "GET /v1/models 200"]
+    checked = {"health_path": "/health"}
+    container = world.container(home, "talks", "RUNNING", ready=1, logs=lines, settings=checked)
+    unchecked = world.container(home, "listens", "RUNNING", ready=1, logs=lines)
+    address = f"{world.url}/projects/{home.project_id}/containers"
+    with browsing(browser, world, home.token) as page:
+        page.goto(f"{address}/{container}/logs")
+        shown = page.get_by_role("region", name="Log lines, newest first").get_by_role("button")
+        hide = page.get_by_role("switch", name="Hide health checks")
+        expect(shown).to_have_count(4)
+        hide.press("Space")
+        expect(shown).to_have_count(2)
+        expect(page.get_by_label("Leave out lines with")).to_have_value("GET /health")
+        page.reload()
+        expect(hide).to_be_checked()
+        hide.press("Space")
+        expect(shown).to_have_count(4)
+        # Without a path there is no line about a check.
+        page.goto(f"{address}/{unchecked}/logs")
+        expect(shown).to_have_count(4)
+        expect(hide).to_have_count(0)
+
+
 def test_filters_edits_and_ranges_survive_their_page(browser: Browser, world: World) -> None:
     home = world.home("keeps@example.com", "Keeps", "production")
     lines = ["GET /health 200", "loaded the model", "GET /health 200", "Model answers"]

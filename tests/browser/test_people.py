@@ -154,3 +154,47 @@ def invitation_for(world: World, email: str) -> str:
     found = re.search(r"/invitations/\S+", texts[0])
     assert found, texts
     return found[0]
+
+
+def test_an_organization_is_deleted_once_it_is_empty(browser: Browser, world: World) -> None:
+    """What stands in the way is listed with the page on which it ends; what is given up is said before it is."""
+    home = world.home("leaves@example.com", "Dock", "production")
+    container = world.container(home, "chat", "STOPPED")
+    elsewhere = world.home("stays@example.com", "Pier", "other")
+    world.do(world.api.join(elsewhere.organization_id, home.user_id))
+    pier = world.do(world.api.new_project(elsewhere.organization_id, "joined", home.user_id))
+    gone = "UPDATE containers SET desired_state = 'deleted', deleted_at = now() WHERE id = :id"
+    with browsing(browser, world, home.token) as page:
+        page.goto(f"{world.url}/projects/{home.project_id}/containers")
+        dialog = page.get_by_role("dialog", name="Delete organization")
+        ask_to_delete(page, "Dock")
+        expect(dialog.get_by_role("listitem")).to_have_text([re.compile("It has 1 container: chat.")])
+        expect(dialog.get_by_role("textbox")).to_have_count(0)
+        dialog.get_by_role("link", name="Containers").click()
+        expect(dialog).to_be_hidden()
+
+        world.do(world.api.execute(gone, id=container))
+        ask_to_delete(page, "Dock")
+        expect(dialog.get_by_text("$20.00 is left in it and cannot be used any more.")).to_be_visible()
+        button = dialog.get_by_role("button", name="Delete organization")
+        dialog.get_by_label("Type Dock").fill("dock")
+        expect(button).to_be_disabled()
+        dialog.get_by_label("Type Dock").fill("Dock")
+        button.click()
+        page.wait_for_url(re.compile(f"/projects/{pier}/containers"))
+        expect(page.get_by_text("Dock is deleted.")).to_be_visible()
+        page.get_by_role("button", name="Organization: Pier").click()
+        expect(page.get_by_role("menuitem", name="Pier")).to_be_visible()
+        expect(page.get_by_role("menuitem", name="Dock")).to_have_count(0)
+        # Of this one they are no admin.
+        expect(page.get_by_role("menuitem", name="Delete organization")).to_have_count(0)
+
+    with browsing(browser, world, world.operator()) as page:
+        page.goto(f"{world.url}/operator/organizations/{home.organization_id}")
+        expect(page.get_by_text("its books stay")).to_be_visible()
+        expect(page.get_by_role("button", name="Actions of Dock")).to_have_count(0)
+
+
+def ask_to_delete(page: Page, organization: str) -> None:
+    page.get_by_role("button", name=f"Organization: {organization}").click()
+    page.get_by_role("menuitem", name="Delete organization").click()

@@ -6,10 +6,31 @@ from tests.browser.conftest import browsing
 from tests.browser.scene import Scene
 from tests.browser.test_pages import AXE, violations
 from tests.browser.world import World
+from tests.database.request_support import PRICE_MICROUSD, REQUESTS_IN_ITS_HOUR
 
 
 def request_id_of(address: str) -> str:
     return address.rsplit("/", 1)[1]
+
+
+def test_a_container_says_what_its_keys_cost(browser: Browser, world: World, scene: Scene) -> None:
+    """Its hours of the day or the week, divided by the requests that ended in them."""
+    with browsing(browser, world, scene.home.token) as page:
+        page.goto(world.url + scene.requests.woken.split("/requests/")[0] + "/overview")
+        cost = page.get_by_role("region", name="Cost by API key")
+        whole = dollars(PRICE_MICROUSD)
+        expect(cost).to_contain_text(f"{whole} for 1 hour")
+        key = cost.get_by_role("row", name=f"router-staging {REQUESTS_IN_ITS_HOUR} ")
+        expect(key).to_contain_text(whole)
+        expect(cost.get_by_text("Each paid hour is divided by the requests that ended in it")).to_be_visible()
+        cost.get_by_text("7 days").click()
+        expect(key).to_contain_text(whole)
+        link = cost.get_by_role("link", name="How it is computed")
+        expect(link).to_have_attribute("href", "/docs/billing#what-a-request-costs")
+
+
+def dollars(microusd: int) -> str:
+    return f"${microusd / 1_000_000:.2f}"
 
 
 def test_a_request_that_woke_its_container(browser: Browser, world: World, scene: Scene) -> None:

@@ -96,7 +96,7 @@ async def new_waking_request(
     async with api.database.transaction() as session:
         figures = Figures()
         for _ in range(REQUESTS_IN_ITS_HOUR):
-            figures.count(200, 4200, 2800)
+            figures.count(200, 4200, 2800, key_id)
         await store(
             session,
             "gtw_test",

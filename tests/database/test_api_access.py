@@ -127,6 +127,8 @@ ROUTES = {
     "GET /api/v1/organizations/{organization_id}/webhooks/{webhook_id}/deliveries": "admin",
     "GET /api/v1/invitations/{token}": "invited",
     "POST /api/v1/invitations/{token}/accept": "invited",
+    "GET /api/v1/organizations/{organization_id}/deletion": "admin",
+    "DELETE /api/v1/organizations/{organization_id}": "admin",
     "GET /api/v1/organizations/{organization_id}/projects": "member",
     "POST /api/v1/organizations/{organization_id}/projects": "admin",
     "GET /api/v1/projects/{project_id}": "project",
@@ -188,6 +190,7 @@ ROUTES = {
     "GET /api/v1/projects/{project_id}/events": "project",
     "GET /api/v1/requests/{request_id}": "project",
     "GET /api/v1/containers/{container_id}/requests": "project",
+    "GET /api/v1/containers/{container_id}/cost": "project",
     "GET /api/v1/organizations/{organization_id}/billing": "member",
     "GET /api/v1/organizations/{organization_id}/billing/entries": "admin",
     "GET /api/v1/organizations/{organization_id}/billing/entries/export": "admin",
@@ -300,7 +303,10 @@ FIXED_ANSWERS = {
     "POST /api/v1/machines/{machine_id}/leave": 401,
 }
 
+REMOVE_ORGANIZATION = "DELETE /api/v1/organizations/{organization_id}"
+
 NOT_SET_UP = {
+    REMOVE_ORGANIZATION: 409,
     "POST /api/v1/organizations/{organization_id}/billing/card": 409,
     "DELETE /api/v1/organizations/{organization_id}/billing/card": 409,
     "POST /api/v1/organizations/{organization_id}/payouts": 409,
@@ -311,7 +317,8 @@ NOT_SET_UP = {
     "POST /api/v1/projects/{project_id}/models/deploy": 409,
 }
 """What those get who may: there are no card payments here, no https:// address and no model hub, and nothing was earned.
-`test_saved_cards.py`, `test_api_machines.py`, `test_api_models.py` and `test_api_earnings.py` have them."""
+Acme has containers. `test_saved_cards.py`, `test_api_machines.py`, `test_api_models.py`, `test_api_earnings.py` and
+`test_api_deletion.py` have them."""
 
 FIX = {"field": "port", "from": 8000, "to": 9000}
 REMOVE_PROJECT = "DELETE /api/v1/projects/{project_id}"
@@ -472,6 +479,10 @@ class Town:
             how["params"] = {"image": "vllm/vllm-openai:v1"}
         if route == REMOVE_PROJECT:
             named = await self.api.rows("SELECT name FROM projects WHERE id = :id", id=ids["project_id"])
+            how["params"] = {"name": named[0][0] if named else "wanted"}
+        if route == REMOVE_ORGANIZATION:
+            its = "SELECT name FROM organizations WHERE id = :id"
+            named = await self.api.rows(its, id=ids["organization_id"])
             how["params"] = {"name": named[0][0] if named else "wanted"}
         answer = await self.api.ask(asker, method, path.format(**ids), **how)
         assert answer.status_code != 500, f"{asker.name}: {route}: {answer.text}"

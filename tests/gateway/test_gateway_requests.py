@@ -118,6 +118,14 @@ async def counted(database: Database) -> Figures:
     return total
 
 
+async def counted_by_key(database: Database) -> dict[str, int]:
+    query = text(
+        "SELECT key_id, sum(count)::int FROM request_histograms, unnest(key_ids, key_counts) AS known(key_id, count) GROUP BY 1"
+    )
+    async with database.transaction() as session:
+        return dict((await session.execute(query)).tuples().all())
+
+
 @pytest.mark.long
 async def test_records_and_figures(
     gateway: DataPlane, place: Place, database: Database, client: aiohttp.ClientSession, container: Container
@@ -152,6 +160,7 @@ async def test_records_and_figures(
         assert (refused.project_id, refused.container_id, refused.ended) == (PROJECT, None, Ending.REFUSED)
     figures = await counted(database)
     assert (figures.statuses, figures.requests) == ([0, 0, 1, 0, 0, 2], 3)
+    assert await counted_by_key(database) == {KEY.entry.key_id: 3}
 
 
 async def test_a_record_says_what_was_asked_for_where_everybody_knows_it(

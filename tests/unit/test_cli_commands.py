@@ -596,6 +596,25 @@ def test_organizations(moor: Moor, config: Path) -> None:
     assert 'organization = "org_one"' in config.read_text()
 
 
+def test_an_organization_is_deleted_by_its_name_and_what_it_has(moor: Moor, fake: FakeMoorage) -> None:
+    unasked = moor("org", "delete", "ada")
+    assert unasked.exit_code == 2, "nobody was there to type it"
+    assert "12.50 USD is left" in unasked.stderr
+    assert moor("org", "delete", "ada", "--confirm", "ada").exit_code == 0
+    assert moor("org", "delete", "ada", "--confirm", "ada", "--give-up", "12.50").exit_code == 0
+    assert moor("org", "delete", "ada", stdin="ada\n").exit_code == 0
+    said = [(query["name"], query["gives_up_microusd"]) for query in fake.queries("/organizations/org_one")]
+    assert said == [("ada", "0"), ("ada", "12500000"), ("ada", "12500000")]
+
+
+def test_an_organization_that_is_not_empty(moor: Moor, fake: FakeMoorage) -> None:
+    fake.deletion["obstacles"] = [{"code": "machines", "message": "It lends 1 machine."}]
+    refused = moor("org", "delete", "ada", "--confirm", "ada")
+    assert refused.exit_code == 1
+    assert "It lends 1 machine." in refused.stderr
+    assert fake.queries("/organizations/org_one") == []
+
+
 def test_members(moor: Moor, fake: FakeMoorage) -> None:
     assert moor("members", "invite", "cy@example.com", "--role", "admin", "--into", "prj_one").exit_code == 0
     invited = {"email": "cy@example.com", "role": "admin", "project_id": "prj_one"}

@@ -153,6 +153,7 @@ def test_all_are_counted_and_some_recorded() -> None:
     (((container_id, began_s), figures),) = batch.figures.items()
     assert (container_id, began_s) == (CONTAINER, 1794718800)
     assert (figures.requests, figures.statuses[2], figures.statuses[5]) == (130, 100, 30)
+    assert list(figures.keys.values()) == [130], "by the key of every one, also of those without a record"
     assert collection.batch(NOW, everything=True) is None
 
 

@@ -29,6 +29,7 @@ export const handbook = {
   tls: "/docs/tls",
   troubleshooting: "/docs/troubleshooting",
   howHoursAreBilled: "/docs/billing",
+  costOfRequests: "/docs/billing#what-a-request-costs",
   howTheAutoscalerDecides: "/docs/scaling",
   whatIsIsolated: "/docs/isolation",
   settings: "/docs/reference/settings",

@@ -10,6 +10,7 @@ import { organizationsQuery, projectsQuery, queryClient } from "@/api/queries";
 import { failed } from "@/components/toasts";
 
 import { CreateProject } from "./CreateProject";
+import { DeleteOrganization } from "./DeleteOrganization";
 import classes from "./Frame.module.css";
 import { DeleteProject, RenameOrganization, RenameProject } from "./Manage";
 
@@ -25,7 +26,8 @@ export function OrganizationSwitcher() {
       failed(error);
     }
   };
-  const [renaming, setRenaming] = useState(false);
+  const [dialog, setDialog] = useState<"rename" | "delete" | null>(null);
+  const close = () => setDialog(null);
   if (!organization) return null;
   return (
     <>
@@ -33,7 +35,7 @@ export function OrganizationSwitcher() {
         kind="Organization"
         name={organization.name}
         mark={<span className={classes.initial} data-initial={organization.name.charAt(0).toUpperCase()} aria-hidden />}
-        inDialog={renaming}
+        inDialog={dialog !== null}
       >
         {organizations.map((one) => (
           <Menu.Item key={one.id} onClick={() => open(one.id)} rightSection={one.id === organization.id ? <Tick /> : null}>
@@ -43,13 +45,21 @@ export function OrganizationSwitcher() {
         {isAdmin ? (
           <>
             <Menu.Divider />
-            <Menu.Item leftSection={<Pencil size={16} strokeWidth={1.5} />} onClick={() => setRenaming(true)}>
+            <Menu.Item leftSection={<Pencil size={16} strokeWidth={1.5} />} onClick={() => setDialog("rename")}>
               Rename organization
+            </Menu.Item>
+            <Menu.Item
+              color="var(--m-bad)"
+              leftSection={<Trash2 size={16} strokeWidth={1.5} />}
+              onClick={() => setDialog("delete")}
+            >
+              Delete organization
             </Menu.Item>
           </>
         ) : null}
       </Switcher>
-      {renaming ? <RenameOrganization organization={organization} close={() => setRenaming(false)} /> : null}
+      {dialog === "rename" ? <RenameOrganization organization={organization} close={close} /> : null}
+      {dialog === "delete" ? <DeleteOrganization organization={organization} close={close} /> : null}
     </>
   );
 }

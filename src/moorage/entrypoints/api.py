@@ -18,6 +18,7 @@ from moorage.billing.auto_top_ups import endpoints as auto_top_ups
 from moorage.billing.cards import endpoints as cards
 from moorage.billing.cards import saved_endpoints as saved_cards
 from moorage.billing.cards.provider import card_provider
+from moorage.billing.closing import endpoints as closing
 from moorage.billing.earnings import endpoints as earnings
 from moorage.billing.invoices import endpoints as invoices
 from moorage.billing.limits import endpoints as spending_limits
@@ -106,6 +107,7 @@ _PARTS = (
     device,
     sessions,
     organizations,
+    closing,
     members,
     invitations,
     audit,

@@ -93,4 +93,4 @@ class RequestCollection:
                 self.dropped += 1
                 return
             step = self._steps[key] = Figures()
-        step.count(request.status, request.total_ms, request.first_byte_ms)
+        step.count(request.status, request.total_ms, request.first_byte_ms, request.key_id)

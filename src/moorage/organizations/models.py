@@ -8,12 +8,24 @@ from moorage.kit.database import Base, CreatedAt
 
 class OrganizationRow(Base):
     __tablename__ = "organizations"
-    __table_args__ = (CheckConstraint("length(name) BETWEEN 1 AND 63", name="name_length"),)
+    __table_args__ = (
+        CheckConstraint("length(name) BETWEEN 1 AND 63", name="name_length"),
+        CheckConstraint("(deleted_at IS NULL) = (deleted_by IS NULL)", name="deleted_by_somebody"),
+        Index(
+            "ix_organizations_deleted_by",
+            "deleted_by",
+            "deleted_at",
+            postgresql_where=text("deleted_at IS NOT NULL"),
+        ),
+    )
 
     id: Mapped[str] = mapped_column(primary_key=True)
     name: Mapped[str]
     created_at: Mapped[CreatedAt]
     suspended_at: Mapped[datetime | None]
+    deleted_at: Mapped[datetime | None]
+    """The row stays: the ledger, its invoices and the audit log name it. Nobody is its member any more."""
+    deleted_by: Mapped[str | None]
 
 
 class MemberRow(Base):

@@ -17,6 +17,8 @@ class Permission(StrEnum):
     """See the organization and its projects."""
     ORGANIZATION_EDIT = "organization.edit"
     """Rename the organization, change its settings."""
+    ORGANIZATION_REMOVE = "organization.remove"
+    """Delete the organization."""
     MEMBER_VIEW = "member.view"
     """See members and open invitations."""
     MEMBER_MANAGE = "member.manage"

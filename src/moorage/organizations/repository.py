@@ -1,4 +1,5 @@
 from dataclasses import dataclass
+from datetime import timedelta
 
 from sqlalchemy import and_, bindparam, func, or_, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -7,6 +8,8 @@ from moorage.kit.ids import OrganizationId, ProjectId, UserId, new_organization_
 from moorage.kit.pagination import PageRequest
 from moorage.organizations.models import MemberRow, OrganizationRow, ProjectMemberRow, ProjectRow
 from moorage.organizations.permissions import Role
+
+DELETED_COUNT_FOR = timedelta(days=7)
 
 
 @dataclass(frozen=True)
@@ -41,8 +44,13 @@ async def list_organizations(
 
 
 async def count_administered(session: AsyncSession, user_id: str) -> int:
-    query = select(func.count()).where(MemberRow.user_id == user_id, MemberRow.role == Role.ADMIN)
-    return (await session.execute(query)).scalar_one()
+    """With those that they deleted lately: the rows of each stay."""
+    now = select(func.count()).where(MemberRow.user_id == user_id, MemberRow.role == Role.ADMIN)
+    deleted = select(func.count()).where(
+        OrganizationRow.deleted_by == user_id, OrganizationRow.deleted_at > func.now() - DELETED_COUNT_FOR
+    )
+    query = select(now.scalar_subquery() + deleted.scalar_subquery())
+    return int((await session.execute(query)).scalar_one())
 
 
 async def count_projects(session: AsyncSession, organization_id: str) -> int:
@@ -77,6 +85,17 @@ async def hold_organization(session: AsyncSession, organization_id: str) -> None
     """Until this transaction ends nobody changes its members. Others may hold it too."""
     query = select(OrganizationRow.id).where(OrganizationRow.id == organization_id)
     (await session.execute(query.with_for_update(read=True))).scalar_one()
+
+
+async def mark_deleted(session: AsyncSession, organization_id: str, user_id: str) -> bool:
+    """False where somebody else did. Locks it as `lock_organization` does."""
+    deleted = (
+        update(OrganizationRow)
+        .where(OrganizationRow.id == organization_id, OrganizationRow.deleted_at.is_(None))
+        .values(deleted_at=func.now(), deleted_by=user_id)
+        .returning(OrganizationRow.id)
+    )
+    return (await session.execute(deleted)).first() is not None
 
 
 async def set_suspended(session: AsyncSession, organization_id: str, suspended: bool) -> bool:
@@ -182,6 +201,14 @@ async def find_joined_project(
     """The project and the user's role in it: admins of its organization are in all of its projects."""
     found = (await session.execute(_JOINED, {"project": project_id, "user": user_id})).one_or_none()
     return (found[0], Role(found[1])) if found is not None else None
+
+
+async def list_projects(session: AsyncSession, organization_id: str) -> list[ProjectRow]:
+    """Those that are not removed, in the order of their ids."""
+    query = select(ProjectRow).where(
+        ProjectRow.organization_id == organization_id, ProjectRow.deleted_at.is_(None)
+    )
+    return list((await session.execute(query.order_by(ProjectRow.id))).scalars())
 
 
 async def joined_project_ids(session: AsyncSession, organization_id: str, user_id: UserId) -> list[str]:

@@ -41,6 +41,7 @@ EVENTS: dict[str, str] = {
     "replica_limit.withdrawn": "The request is no longer needed.",
     "organization.create": "The organization was created.",
     "organization.rename": "The organization was renamed.",
+    "organization.remove": "The organization was deleted. In its audit log only: its webhooks go with it.",
     "organization.suspend": "The operator suspended the organization.",
     "organization.resume": "The operator let the organization go on.",
     "project.create": "A project was created.",

@@ -87,6 +87,10 @@ class Api:
         """Rename an organization."""
         return cast("types.Organization", self._client.request("PATCH", f"/organizations/{_part(organization_id)}", body=cast(Any, body)).body)
 
+    def delete_organization(self, organization_id: str, *, name: str | None = None, gives_up_microusd: int | None = None) -> None:
+        """Delete an organization."""
+        self._client.request("DELETE", f"/organizations/{_part(organization_id)}", params={"name": name, "gives_up_microusd": gives_up_microusd})
+
     def list_projects(self, organization_id: str, *, limit: int | None = None) -> Iterator[types.Project]:
         """List projects."""
         return cast("Iterator[types.Project]", self._client.pages(f"/organizations/{_part(organization_id)}/projects", params={"limit": limit}))
@@ -106,6 +110,10 @@ class Api:
     def remove_project(self, project_id: str, *, name: str | None = None) -> None:
         """Delete a project."""
         self._client.request("DELETE", f"/projects/{_part(project_id)}", params={"name": name})
+
+    def preview_deletion(self, organization_id: str) -> types.OrganizationDeletion:
+        """Look at what deleting an organization takes."""
+        return cast("types.OrganizationDeletion", self._client.request("GET", f"/organizations/{_part(organization_id)}/deletion").body)
 
     def list_members(self, organization_id: str, *, limit: int | None = None) -> Iterator[types.Member]:
         """List members."""
@@ -402,6 +410,10 @@ class Api:
     def list_container_requests(self, container_id: str, *, instance: str | None = None, failed: bool | None = None, from_: str | None = None, to: str | None = None, at: str | None = None, limit: int | None = None) -> Iterator[types.RequestSummary]:
         """List requests."""
         return cast("Iterator[types.RequestSummary]", self._client.pages(f"/containers/{_part(container_id)}/requests", params={"instance": instance, "failed": failed, "from": from_, "to": to, "at": at, "limit": limit}))
+
+    def get_cost(self, container_id: str, *, from_: str | None = None, to: str | None = None) -> types.Cost:
+        """Get what requests cost."""
+        return cast("types.Cost", self._client.request("GET", f"/containers/{_part(container_id)}/cost", params={"from": from_, "to": to}).body)
 
     def outbox(self, *, limit: int | None = None) -> Iterator[types.MailRead]:
         """List mails."""

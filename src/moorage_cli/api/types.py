@@ -352,6 +352,18 @@ class ContainerPatch(TypedDict):
 ContainerState: TypeAlias = Literal["PENDING", "PULLING", "STARTING", "RUNNING", "STOPPING", "STOPPED", "FAILED", "DELETING"]
 
 
+class Cost(TypedDict):
+    from_time: str
+    to_time: str
+    hours: int
+    spent_microusd: int
+    idle_hours: int
+    idle_microusd: int
+    requests: int
+    per_request_microusd: int | None
+    keys: list[KeyCost]
+
+
 class Credit(TypedDict):
     id: str
     at: str
@@ -378,6 +390,11 @@ class DaySpend(TypedDict):
 
 class Decision(TypedDict):
     answer: NotRequired[str | None]
+
+
+class DeletionObstacle(TypedDict):
+    code: Literal["suspended", "containers", "machines", "earnings", "payout_requested", "owed", "payment_under_way", "saved_card"]
+    message: str
 
 
 class Delivery(TypedDict):
@@ -750,6 +767,14 @@ class Join(TypedDict):
     credential: str
     secret: str
     facts: Facts
+
+
+class KeyCost(TypedDict):
+    key_id: str | None
+    name: str | None
+    hint: str | None
+    requests: int
+    cost_microusd: int
 
 
 class LastLine(TypedDict):
@@ -1134,11 +1159,21 @@ class Organization(TypedDict):
     suspended_at: str | None
 
 
+class OrganizationDeletion(TypedDict):
+    obstacles: list[DeletionObstacle]
+    given_up_microusd: int
+    paid_credit_microusd: int
+    given_credit_microusd: int
+    earned_microusd: int
+    called_off_transfers: list[str]
+
+
 class OrganizationDetail(TypedDict):
     id: str
     name: str
     created_at: str
     suspended_at: str | None
+    deleted_at: str | None
     balance_microusd: int
     held_microusd: int
     burn_per_hour_microusd: int
@@ -1165,6 +1200,7 @@ class OrganizationSummary(TypedDict):
     name: str
     created_at: str
     suspended_at: str | None
+    deleted_at: str | None
     member_count: int
     project_count: int
 

@@ -1,13 +1,14 @@
-"""`moor org list`, `create` and `use`."""
+"""`moor org list`, `create`, `use` and `delete`."""
 
 from dataclasses import replace
 from typing import Annotated
 
 import typer
 
+from moorage_cli.amounts import microusd_of, shown_price
 from moorage_cli.command import command
 from moorage_cli.config import save_config
-from moorage_cli.errors import UsageError
+from moorage_cli.errors import CliError, UsageError
 from moorage_cli.organization_choice import choose_organization
 from moorage_cli.session import Session
 from moorage_cli.times import shown_time
@@ -54,3 +55,42 @@ def use(
         raise UsageError(f"The login that is stored is not for {session.url}.")
     save_config(session.config_path, replace(session.config, organization=found["id"]))
     session.output.answer(found, f"Commands are now about the organization {found['name']}.")
+
+
+@command(app, "delete")
+def delete(
+    session: Session,
+    name: Annotated[str, typer.Argument(metavar="NAME|ID", help="The organization.")],
+    confirm: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Its name once more, instead of being asked.")
+    ] = None,
+    give_up: Annotated[
+        str | None,
+        typer.Option(metavar="USD", help="How much money you give up with it, instead of being asked."),
+    ] = None,
+) -> None:
+    """Delete an organization: its projects, keys and invitations end. It must be empty."""
+    found = choose_organization(session.client, name)
+    ahead = session.api.preview_deletion(found["id"])
+    if ahead["obstacles"]:
+        raise CliError(
+            f"{found['name']} cannot be deleted yet.",
+            code="organization_not_empty",
+            hint="\n".join(one["message"] for one in ahead["obstacles"]),
+        )
+    given_up_microusd = ahead["given_up_microusd"]
+    if confirm is None:
+        question = f"Type {found['name']!r} to delete it"
+        if given_up_microusd:
+            question = (
+                f"{shown_price(given_up_microusd)} USD is left in it and cannot be used any more. {question}"
+            )
+        try:
+            confirm = typer.prompt(question, err=True)
+        except typer.Abort:
+            typer.echo(err=True)  # the question's line is still open
+            raise UsageError("Not confirmed.", hint=f"Add --confirm {found['name']!r}.") from None
+    else:  # nobody was asked: what is given up has to be said
+        given_up_microusd = microusd_of(give_up) if give_up is not None else 0
+    session.api.delete_organization(found["id"], name=confirm, gives_up_microusd=given_up_microusd)
+    session.output.answer({"id": found["id"], "deleted": True}, f"Deleted the organization {found['name']}.")

@@ -24,6 +24,10 @@ class AccountRoutes(Answering):
                 self._page([ORGANIZATION], query)
             case ["POST", "organizations"]:
                 self._json(201, {**ORGANIZATION, "id": "org_two", "name": body["name"]})
+            case ["GET", "organizations", "org_one", "deletion"]:
+                self._json(200, fake.deletion)
+            case ["DELETE", "organizations", "org_one"]:
+                self._json(204, None)
             case ["GET", "organizations", "org_one", "members"]:
                 self._page(MEMBERS, query)
             case ["PATCH", "organizations", "org_one", "members", "usr_2"]:

@@ -33,6 +33,14 @@ class FakeMoorage:
         self.ready = True
         self.refusals: dict[tuple[str, str], tuple[int, dict[str, Any] | None]] = {}
         self.unanswered_gets = 0
+        self.deletion: dict[str, Any] = {
+            "obstacles": [],
+            "given_up_microusd": 12_500_000,
+            "paid_credit_microusd": 10_000_000,
+            "given_credit_microusd": 2_500_000,
+            "earned_microusd": 0,
+            "called_off_transfers": [],
+        }
         self.files: dict[str, bytes] = {}
         self.unanswered_posts = 0
         """Done, but the connection breaks before the answer."""

@@ -43,8 +43,14 @@ export function Welcome({ organization, hasOthers = false }: WelcomeProps) {
         </>
       ) : (
         <p className={classes.text}>
-          You have not joined a project yet. Ask an admin of {organization?.name ?? "your organization"} to add you to one,
-          then reload this page.
+          {organization ? (
+            `You have not joined a project yet. Ask an admin of ${organization.name} to add you to one, then reload this page.`
+          ) : (
+            <>
+              You belong to no organization. Accept an invitation to one, or make your own with{" "}
+              <code>moor org create NAME</code>, then reload this page.
+            </>
+          )}
         </p>
       )}
       {hasOthers ? (

@@ -9,7 +9,7 @@ import { lineTime } from "@/components/times";
 import { replicasQuery } from "@/containers/queries";
 import { shortId } from "@/containers/resources";
 
-import { address, type Filter, MOST_TEXT, type Range, RANGES } from "./filter";
+import { address, type Filter, healthCheckText, MOST_TEXT, type Range, RANGES } from "./filter";
 import classes from "./Logs.module.css";
 
 /** Of the time ranges: the one that somebody came with. */
@@ -28,6 +28,7 @@ export function FilterBar({ container, filter, change, live, setLive }: FilterBa
   // One that a request leads to may have ended long ago.
   const instances = [...new Set([...replicas.map((one) => one.id), ...(filter.instance ? [filter.instance] : [])])];
   const text = useRef<HTMLInputElement>(null);
+  const healthChecks = healthCheckText(container.health_check.path);
   useHotkeys([["/", () => text.current?.focus()]]);
   return (
     <div className={classes.filters}>
@@ -85,6 +86,13 @@ export function FilterBar({ container, filter, change, live, setLive }: FilterBa
         value={filter.stream}
         onChange={(value) => change({ stream: (value ?? "") as Filter["stream"] })}
       />
+      {healthChecks ? (
+        <Switch
+          label="Hide health checks"
+          checked={filter.exclude === healthChecks}
+          onChange={(event) => change({ exclude: event.currentTarget.checked ? healthChecks : "" })}
+        />
+      ) : null}
       <div className={classes.right}>
         <Switch
           label="Live"

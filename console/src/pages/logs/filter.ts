@@ -60,6 +60,12 @@ export function searchOf(filter: Filter): Record<string, string> {
   };
 }
 
+/** What servers write about each health check that they answer: every few seconds, from each replica. Null where nothing tells them
+ * from what clients ask for. */
+export function healthCheckText(path: string | null | undefined): string | null {
+  return path && path !== "/" ? `GET ${path}`.slice(0, MOST_TEXT) : null;
+}
+
 /** "in the last hour". */
 export function whenOf(filter: Filter): string {
   return filter.ended ? "in that time" : `in the ${RANGES[filter.range].label.toLowerCase()}`;

@@ -39,7 +39,9 @@ export function Organization() {
         <span className={classes.about}>
           <code>{organization.id}</code>
           <Copy text={organization.id} label="Copy id" />
-          {organization.suspended_at ? (
+          {organization.deleted_at ? (
+            <span>Deleted {longDate(organization.deleted_at, now)}; its books stay</span>
+          ) : organization.suspended_at ? (
             <span data-tone="bad">Suspended since {longDate(organization.suspended_at, now)}</span>
           ) : (
             <span>since {longDate(organization.created_at, now)}</span>

@@ -17,6 +17,7 @@ export function OrganizationActions({ organization }: { organization: NamedOrgan
   const [asking, setAsking] = useState<"credit" | "suspend" | null>(null);
   const close = () => setAsking(null);
   const resume = useDecision(() => decisions.resume(organization), `${organization.name} works again.`, close);
+  if (organization.deleted_at) return null;
   return (
     <>
       <ActionMenu label={`Actions of ${organization.name}`} busy={resume.isPending} inDialog={asking !== null}>

@@ -51,6 +51,7 @@ export function Organizations() {
 }
 
 function State({ organization }: { organization: OrganizationSummary }) {
+  if (organization.deleted_at) return <span data-tone="idle">Deleted</span>;
   if (organization.suspended_at) return <span data-tone="bad">Suspended</span>;
   return <span>Active</span>;
 }

@@ -9,7 +9,7 @@ import { isExpected, type JoinCommand, type Machine } from "@/machines/machine";
 export type OrganizationSummary = Schemas["OrganizationSummary"];
 export type OrganizationDetail = Schemas["OrganizationDetail"];
 /** What can be decided about one needs no more of it. */
-export type NamedOrganization = Pick<OrganizationSummary, "id" | "name" | "suspended_at">;
+export type NamedOrganization = Pick<OrganizationSummary, "id" | "name" | "suspended_at" | "deleted_at">;
 export type SetupStep = Schemas["StepRead"];
 export type UserSummary = Schemas["UserSummary"];
 export type Transfer = Schemas["TopUp"];

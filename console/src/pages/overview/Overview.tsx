@@ -6,6 +6,7 @@ import { LatestActivity } from "@/containers/LatestActivity";
 import { ReplicaTable } from "@/containers/ReplicaTable";
 import { SettingsCard } from "@/containers/SettingsCard";
 
+import { Cost } from "./Cost";
 import classes from "./Overview.module.css";
 import { StateTimeline } from "./StateTimeline";
 
@@ -19,6 +20,7 @@ export function Overview() {
         <div className={classes.column}>
           <ReplicaTable container={container} past />
           <LastLines container={container} />
+          <Cost container={container} />
         </div>
         <div className={classes.column}>
           <SettingsCard container={container} />

@@ -26,6 +26,8 @@ class OrganizationDetail(BaseModel):
     name: str
     created_at: datetime
     suspended_at: datetime | None
+    deleted_at: datetime | None
+    """Since then it has no members. What it had stays on record."""
     balance_microusd: int
     """What is available and what is held, together."""
     held_microusd: int
@@ -57,6 +59,7 @@ async def get_organization_detail(
         name=organization.name,
         created_at=organization.created_at,
         suspended_at=organization.suspended_at,
+        deleted_at=organization.deleted_at,
         balance_microusd=found.balance.total_microusd,
         held_microusd=found.balance.held_microusd,
         burn_per_hour_microusd=found.forecast.burn_now_microusd,

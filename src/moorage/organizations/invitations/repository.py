@@ -117,6 +117,14 @@ async def withdraw_invitations_by(session: AsyncSession, organization_id: str, u
     return sorted((await session.execute(closed.returning(InvitationRow.id))).scalars())
 
 
+async def withdraw_invitations_to(session: AsyncSession, organization_id: str) -> list[str]:
+    its = (InvitationRow.organization_id == organization_id) & _OPEN
+    first = select(InvitationRow.id).where(its).order_by(InvitationRow.id).with_for_update()
+    await session.execute(first)
+    closed = update(InvitationRow).where(its).values(closed_at=func.now())
+    return sorted((await session.execute(closed.returning(InvitationRow.id))).scalars())
+
+
 def _of(organization_id: str, email: str) -> ColumnElement[bool]:
     return (InvitationRow.organization_id == organization_id) & (InvitationRow.email == email)
 

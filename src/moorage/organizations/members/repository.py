@@ -54,6 +54,16 @@ async def count_admins(session: AsyncSession, organization_id: str) -> int:
     return (await session.execute(select(func.count()).select_from(MemberRow).where(admins))).scalar_one()
 
 
+async def everybody(session: AsyncSession, organization_id: str) -> list[Member]:
+    query = (
+        select(MemberRow, UserRow.email)
+        .join(UserRow, UserRow.id == MemberRow.user_id)
+        .where(MemberRow.organization_id == organization_id)
+        .order_by(MemberRow.user_id)
+    )
+    return [(row, email) for row, email in await session.execute(query)]
+
+
 async def admin_addresses(session: AsyncSession, organization_id: str) -> list[str]:
     query = (
         select(UserRow.email)

@@ -33,6 +33,7 @@ async def list_all_organizations(
             name=row.name,
             created_at=row.created_at,
             suspended_at=row.suspended_at,
+            deleted_at=row.deleted_at,
             member_count=members,
             project_count=projects,
         )

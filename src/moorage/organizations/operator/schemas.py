@@ -9,6 +9,7 @@ class OrganizationSummary(BaseModel):
     name: str
     created_at: datetime
     suspended_at: datetime | None
+    deleted_at: datetime | None
     member_count: int
     project_count: int
 

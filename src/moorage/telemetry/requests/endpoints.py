@@ -12,9 +12,11 @@ from moorage.kit.pagination import Page, PageRequest, Position, page_of, page_re
 from moorage.kit.web import TheDatabase, TheSession, TheSettings
 from moorage.organizations.access import access_project
 from moorage.organizations.permissions import Permission
+from moorage.telemetry.requests.cost import span_of
+from moorage.telemetry.requests.cost_repository import cost_of
 from moorage.telemetry.requests.list_repository import LONGEST_BEFORE, RequestFilter, list_requests
 from moorage.telemetry.requests.repository import find_record
-from moorage.telemetry.requests.schemas import Request, RequestSummary
+from moorage.telemetry.requests.schemas import Cost, Request, RequestSummary
 from moorage.telemetry.requests.service import receipt_of
 
 router = APIRouter(tags=["requests"])
@@ -73,6 +75,28 @@ async def list_container_requests(
     async with database.transaction() as searching:
         found = await list_requests(searching, access.container.id, wanted, paging)
     return page_of(found, paging, lambda one: Position(one.started_at, one.request_id))
+
+
+@router.get("/containers/{container_id}/cost", summary="Get what requests cost")
+async def get_cost(
+    access: Annotated[ContainerAccess, Depends(readable_container)],
+    session: TheSession,
+    database: TheDatabase,
+    settings: TheSettings,
+    from_time: Annotated[_Time, Query(alias="from")] = None,
+    to_time: Annotated[_Time, Query(alias="to")] = None,
+) -> Cost:
+    """Returns what the hours that began in a time cost, and which API keys' requests they went into. Default: the last 24 hours;
+    requests are counted for as long as logs are kept, so nothing before that is told.
+
+    Hours are what is paid for. The price of each is divided by all requests that ended in it, whichever replica answered and
+    however long they took; a key's cost is its requests' share. Hours in which no request ended are `idle`.
+    """
+    now = await database_now(session)
+    await session.commit()  # gives the connection back
+    span = span_of(now, from_time, to_time, settings.log_retention_days)
+    async with database.transaction() as searching:
+        return await cost_of(searching, access.container.id, span)
 
 
 def _utc(time: datetime | None) -> datetime | None:

@@ -4,7 +4,7 @@ commit was not confirmed cannot be written twice."""
 
 from datetime import datetime
 
-from sqlalchemy import BigInteger, Index, SmallInteger
+from sqlalchemy import BigInteger, Index, SmallInteger, String
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Mapped, mapped_column
 
@@ -62,3 +62,7 @@ class RequestHistogramRow(Base):
     first_byte_buckets: Mapped[list[int]] = mapped_column(ARRAY(SmallInteger), server_default="{}")
     """By the time from the request's first byte to the answer's, of those that were answered."""
     first_byte_counts: Mapped[list[int]] = mapped_column(ARRAY(BigInteger), server_default="{}")
+    key_ids: Mapped[list[str]] = mapped_column(ARRAY(String), server_default="{}")
+    key_counts: Mapped[list[int]] = mapped_column(ARRAY(BigInteger), server_default="{}")
+    """How many of them came with each key. What is missing to all of them came before this was counted, or with more keys at once
+    than are told apart."""

@@ -21,7 +21,7 @@ TABLES = (RequestRecordRow.__tablename__, RequestHistogramRow.__tablename__)
 _FIELDS = tuple(field.name for field in fields(RequestRecord))
 _HISTOGRAM_COLUMNS = (
     "container_id", "time", "gateway_id", "written_at", "statuses", "buckets", "counts",
-    "first_byte_buckets", "first_byte_counts",
+    "first_byte_buckets", "first_byte_counts", "key_ids", "key_counts",
 )  # fmt: skip
 
 
@@ -51,6 +51,8 @@ async def store(
                 list(step.histogram.values()),
                 list(step.first_bytes),
                 list(step.first_bytes.values()),
+                list(step.keys),
+                list(step.keys.values()),
             )
             for (container_id, began_at_s), step in some_figures
         ]

@@ -116,3 +116,33 @@ class RequestSummary:
     replica_id: str | None
     key_id: str
     key_name: str | None
+
+
+@dataclass(frozen=True)
+class KeyCost:
+    key_id: str | None
+    """Null: of these nobody knows which key they came with. They were counted by an earlier version, or with very many keys at once."""
+    name: str | None
+    hint: str | None
+    """Its last four characters. Both are null where the key is gone."""
+    requests: int
+    cost_microusd: int
+
+
+@dataclass(frozen=True)
+class Cost:
+    from_time: datetime
+    to_time: datetime
+    """Exclusive. An hour belongs to the time that it began in."""
+    hours: int
+    spent_microusd: int
+    """All of `keys` and `idle_microusd` together."""
+    idle_hours: int
+    """In which no request ended."""
+    idle_microusd: int
+    requests: int
+    """That ended in these hours."""
+    per_request_microusd: int | None
+    """With what idle hours cost; null without requests."""
+    keys: list[KeyCost]
+    """The dearest first."""
