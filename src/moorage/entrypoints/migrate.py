@@ -61,8 +61,12 @@ async def _dump(settings: Settings, file: Path) -> None:
         raise SetupError(
             f"{exc.message} Nothing was changed. Make room or a dump of your own, then run `moor migrate --without-dump`."
         ) from exc
-    for old in sorted(file.parent.glob("before-*.dump"), key=lambda one: one.stat().st_mtime)[:-KEPT_DUMPS]:
-        await asyncio.to_thread(old.unlink)
+    await asyncio.to_thread(remove_old_dumps, file.parent)
+
+
+def remove_old_dumps(folder: Path) -> None:
+    for old in sorted(folder.glob("before-*.dump"), key=lambda one: one.stat().st_mtime)[:-KEPT_DUMPS]:
+        old.unlink()
 
 
 async def _revision(dsn: str) -> tuple[str | None, str | None]:
