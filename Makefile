@@ -3,7 +3,7 @@
 # Where it is set, every process of the tests would compile again what has changed since the setup.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: up down clean wheel deb prove-packages test test-long test-cluster simulate prove-simulation prove-leaders prove-machines prove-community prove-updates prove-sleep prove-doors prove-models prove-stories prove-steady check console handbook image chart unit bench lock
+.PHONY: up down clean wheel deb bundle prove-packages test test-long test-cluster simulate prove-simulation prove-leaders prove-machines prove-community prove-updates prove-sleep prove-doors prove-models prove-stories prove-steady check console handbook image chart unit bench lock
 
 up:
 	@scripts/setup run
@@ -57,6 +57,11 @@ PYTHON ?= 3.11
 
 deb: console handbook
 	@.venv/bin/python deploy/packages/deb.py --python $(PYTHON)
+
+# The wheel with all that it needs, for `moor upgrade` on a machine without a network: build/packages/moorage-VERSION-pythonX-ARCH.tar.
+bundle: console handbook
+	@scripts/setup run
+	@.venv/bin/python deploy/packages/bundle.py --python $(PYTHON)
 
 # As root, on Debian; about 15 minutes. Both packages in fresh Debians with systemd: installed, booted again, backed up, removed,
 # restored. BASE=folder keeps the Debians for the next time; RELEASE=trixie with PYTHON=3.13.
