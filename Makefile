@@ -3,7 +3,7 @@
 # Where it is set, every process of the tests would compile again what has changed since the setup.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: up down clean wheel deb prove-packages test test-long test-cluster simulate prove-simulation prove-leaders prove-machines prove-community prove-updates prove-sleep prove-doors prove-models prove-stories prove-steady check console handbook image chart unit bench lock
+.PHONY: up down clean wheel deb bundle prove-packages prove-upgrades test test-long test-cluster simulate prove-simulation prove-leaders prove-machines prove-community prove-updates prove-sleep prove-doors prove-models prove-stories prove-steady check console handbook image chart unit bench lock
 
 up:
 	@scripts/setup run
@@ -58,13 +58,23 @@ PYTHON ?= 3.11
 deb: console handbook
 	@.venv/bin/python deploy/packages/deb.py --python $(PYTHON)
 
+# The wheel with all that it needs, for `moor upgrade` on a machine without a network: build/packages/moorage-VERSION-pythonX-ARCH.tar.
+bundle: console handbook
+	@scripts/setup run
+	@.venv/bin/python deploy/packages/bundle.py --python $(PYTHON)
+
 # As root, on Debian; about 15 minutes. Both packages in fresh Debians with systemd: installed, booted again, backed up, removed,
 # restored. BASE=folder keeps the Debians for the next time; RELEASE=trixie with PYTHON=3.13.
 RELEASE ?= bookworm
 
 prove-packages: deb
 	@scripts/setup dev
-	MOORAGE_TEST_BASE=$(BASE) MOORAGE_TEST_RELEASE=$(RELEASE) .venv/bin/pytest -s -m proof tests/service
+	MOORAGE_TEST_BASE=$(BASE) MOORAGE_TEST_RELEASE=$(RELEASE) .venv/bin/pytest -s -m proof tests/service/test_installed.py
+
+# As root; about 30 minutes. Real versions, roles, Postgres and HAProxy: each way in which an upgrade can fail, and a kill at each step.
+prove-upgrades: console handbook
+	@scripts/setup dev
+	.venv/bin/pytest -s -m proof tests/service/test_upgrade.py
 
 # The chart in deploy/helm follows from src/moorage/entrypoints/kubernetes.
 chart:

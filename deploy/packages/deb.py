@@ -1,11 +1,12 @@
 """Builds Moorage's `.deb`: `make deb`. For Debian and Ubuntu, without debhelper.
 
-It holds the environment of one version, `/opt/moorage/versions/VERSION`, with the wheel and every package of
-`requirements-run.lock`; `moor`; and the units. Nothing is downloaded when it is installed, besides what it depends on from the
+It holds the environment of one version, with the wheel and every package of `requirements-run.lock`; `moor`; and the units. The
+environment lies in `/opt/moorage/packaged/VERSION`, which belongs to dpkg, and is linked file by file to `/opt/moorage/versions/VERSION`,
+which does not: a package that replaces another takes nothing away from under what runs. Nothing is downloaded when it is installed, besides what it depends on from the
 distribution. Compiled packages are for one Python, so there is one package for each: PYTHON=3.11 for Debian 12, 3.13 for Debian 13.
 
-The service is `moor install`'s to make: installing the package starts nothing. A package that replaces another one takes the link
-`/opt/moorage/current` along and restarts the service, if there is one.
+The service is `moor install`'s to make: installing the package starts nothing. A package that replaces another one leaves the service
+on the version before: to change over is `moor upgrade`'s.
 """
 
 import argparse
@@ -21,7 +22,15 @@ from pathlib import Path
 from version import debian
 from wheel import PACKAGES, REPOSITORY, build_wheel
 
-from moorage.entrypoints.service.places import COMMAND, CURRENT, PACKAGED_COMMAND, PACKAGED_UNITS, VERSIONS
+from moorage.entrypoints.service.places import (
+    COMMAND,
+    CURRENT,
+    PACKAGED_COMMAND,
+    PACKAGED_UNITS,
+    ROOT,
+    STARTS_AT_BOOT,
+    VERSIONS,
+)
 from moorage.entrypoints.service.units import units
 
 _LIMIT_S = 900.0
@@ -29,6 +38,8 @@ _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 _CONTROL = """\
 Package: moorage
 Version: {version}
+Moorage-Version: {release}
+Moorage-Python: {python}
 Architecture: {architecture}
 Maintainer: Moorage <moorage@localhost>
 Installed-Size: {size_kib}
@@ -44,14 +55,22 @@ _POSTINST = """\
 #!/bin/sh
 set -e
 if [ "$1" = configure ]; then
+    mkdir -p {versions}
+    rm -rf {environment}.new {environment}.old
+    cp -al {packaged} {environment}.new 2>/dev/null || {{ rm -rf {environment}.new; cp -a {packaged} {environment}.new; }}
+    touch {environment}.new/{mark}
     # The units keep Python from writing beside its modules, so it is done now.
-    {python} -m compileall -q -j 0 {lib} || true
-    ln -sfn {environment} {current}.new && mv -T {current}.new {current}
-    if [ -d /run/systemd/system ]; then
-        systemctl daemon-reload
-        if systemctl --quiet is-active moorage.service; then systemctl restart moorage.service; fi
+    {environment}.new/bin/python3 -m compileall -q -j 0 -s {environment}.new -p {environment} {environment}.new/lib || true
+    if [ -e {environment} ]; then mv -T {environment} {environment}.old; fi
+    mv -T {environment}.new {environment}
+    rm -rf {environment}.old
+    [ ! -d /run/systemd/system ] || systemctl daemon-reload
+    if [ -e {starts_at_boot} ] && [ -e {current} ]; then
+        [ "$(readlink {current})" = {environment} ] || echo 'The service runs the version before. Run "moor upgrade" to change over.'
+    else
+        ln -sfn {environment} {current}.new && mv -T {current}.new {current}
+        [ -n "$2" ] || echo 'Run "moor install" to make Moorage a service of this machine, or "moor up" to try it out.'
     fi
-    [ -n "$2" ] || echo 'Run "moor install" to make Moorage a service of this machine, or "moor up" to try it out.'
 fi
 """
 _PRERM = """\
@@ -61,20 +80,25 @@ if [ "$1" = remove ] && [ -d /run/systemd/system ]; then
     systemctl --quiet disable --now moorage.service moorage-backup.timer \\
         moorage-gateway.service moorage-api.service moorage-controller.service || true
 fi
-# What was compiled here no package knows.
-find {environment} -name __pycache__ -type d -prune -exec rm -rf {{}} +
 """
 _POSTRM = """\
 #!/bin/sh
 set -e
 case "$1" in
     remove|purge)
-        [ "$(readlink {current} || true)" != {environment} ] || rm -f {current}
+        # Those that packages made; one that an operator made stays.
+        for version in {versions}/*; do
+            [ -e "$version/{mark}" ] || continue
+            [ "$(readlink {current} || true)" != "$version" ] || rm -f {current}
+            rm -rf "$version"
+        done
         [ ! -d /run/systemd/system ] || systemctl daemon-reload
         ;;
 esac
 # The data stays, after a purge too: "moor uninstall --data remove" is how it goes.
 """
+_MARK = ".packaged"
+_PACKAGED = ROOT / "packaged"
 
 
 def build_deb(python: str, say: Callable[[str], None]) -> Path:
@@ -84,12 +108,12 @@ def build_deb(python: str, say: Callable[[str], None]) -> Path:
     version = wheel.name.split("-")[1]
     with tempfile.TemporaryDirectory(dir=PACKAGES, prefix="deb-") as folder:
         root = Path(folder) / "root"
-        environment = VERSIONS / version
-        lib = environment / f"lib/python{python}/site-packages"
+        environment, packaged = VERSIONS / version, _PACKAGED / version
+        lib = packaged / f"lib/python{python}/site-packages"
         say(f"Installing the packages of requirements-run.lock for Python {python}")
         _install(["--require-hashes", "-r", str(REPOSITORY / "requirements-run.lock")], root, lib, python)
         _install(["--no-deps", str(wheel)], root, lib, python)
-        _make_environment(root, environment, python)
+        _make_environment(root, packaged, environment, python)
         for name, text in units().items():
             _write(root / _below(PACKAGED_UNITS / name), text)
         command = root / _below(PACKAGED_COMMAND)
@@ -97,7 +121,7 @@ def build_deb(python: str, say: Callable[[str], None]) -> Path:
         command.symlink_to(COMMAND)
         _write(root / "usr/share/doc/moorage/copyright", (REPOSITORY / "LICENSE").read_text())
         shutil.copy2(REPOSITORY / "CHANGELOG.md", root / "usr/share/doc/moorage/CHANGELOG.md")
-        _describe(root, environment, lib, debian(version, python), python)
+        _describe(root, version, python)
         target = PACKAGES / f"moorage_{debian(version, python)}_{_architecture()}.deb"
         say("Packing it")
         _run(["dpkg-deb", "--root-owner-group", "-Zzstd", "-z12", "--build", str(root), str(target)])
@@ -116,9 +140,9 @@ def _install(what: list[str], root: Path, lib: Path, python: str) -> None:
     )
 
 
-def _make_environment(root: Path, environment: Path, python: str) -> None:
-    """What `venv` would make, for a Python that need not be on this machine."""
-    inside = root / _below(environment)
+def _make_environment(root: Path, packaged: Path, environment: Path, python: str) -> None:
+    """What `venv` would make in `environment`, for a Python that need not be on this machine."""
+    inside = root / _below(packaged)
     _write(
         inside / "pyvenv.cfg", f"home = /usr/bin\ninclude-system-site-packages = false\nversion = {python}\n"
     )
@@ -133,16 +157,22 @@ def _make_environment(root: Path, environment: Path, python: str) -> None:
         _write(programs / name, text, 0o755)
 
 
-def _describe(root: Path, environment: Path, lib: Path, version: str, python: str) -> None:
+def _describe(root: Path, version: str, python: str) -> None:
     size = sum(path.lstat().st_size for path in root.rglob("*") if not path.is_dir())
     names = {
-        "environment": environment,
+        "versions": VERSIONS,
+        "environment": VERSIONS / version,
+        "packaged": _PACKAGED / version,
         "current": CURRENT,
-        "lib": lib,
-        "python": f"{environment}/bin/python3",
+        "starts_at_boot": STARTS_AT_BOOT,
+        "mark": _MARK,
     }
     control = _CONTROL.format(
-        version=version, architecture=_architecture(), size_kib=size // 1024, python=python
+        version=debian(version, python),
+        release=version,
+        architecture=_architecture(),
+        size_kib=size // 1024,
+        python=python,
     )
     _write(root / "DEBIAN/control", control)
     for name, text in (("postinst", _POSTINST), ("prerm", _PRERM), ("postrm", _POSTRM)):

@@ -87,6 +87,7 @@ class StandIn:
         app = web.Application()
         version = "/{version:v[0-9.]+}"
         for prefix in ("", version):
+            app.router.add_get(f"{prefix}/_ping", self._ping)
             app.router.add_get(f"{prefix}/version", self._version)
             app.router.add_get(f"{prefix}/info", self._info)
             app.router.add_get(f"{prefix}/networks", self._networks)
@@ -116,6 +117,9 @@ class StandIn:
 
     def of(self, container_id: str) -> list[Process]:
         return [one for one in self.processes.values() if one.labels[LABEL_CONTAINER] == container_id]
+
+    async def _ping(self, _: web.Request) -> web.Response:
+        return web.Response(text="OK")
 
     async def _version(self, _: web.Request) -> web.Response:
         return web.json_response({"ApiVersion": "1.41", "Version": "20.10", "Arch": "amd64"})

@@ -134,8 +134,27 @@ async def test_a_role_waits_for_the_job(empty_dsn: str, tmp_path: Path) -> None:
     # The past is waited for, the future is not; and nobody migrates it.
     connection = await asyncpg.connect(empty_dsn)
     await connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    await connection.execute("COMMENT ON TABLE alembic_version IS NULL")
     with pytest.raises(SetupError, match="of version 9999, newer than this version"):
         await asyncio.wait_for(wait_for_schema(database, 60), 5)
+    with pytest.raises(SetupError, match=r"9999, newer than.*Nothing was changed"):
+        await migrate_installation(settings, lambda _: None)
+    await connection.close()
+    await database.close()
+
+
+async def test_code_runs_on_newer_tables_as_long_as_they_serve_it(database_dsn: str, tmp_path: Path) -> None:
+    settings, database = settings_of(tmp_path, database_dsn), Database(database_dsn, pool_size=2)
+    connection = await asyncpg.connect(database_dsn)
+    await connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    # As the migration to 9999 left it: nothing was taken away since.
+    await wait_for_schema(database, 0)
+    assert not await migrate_installation(settings, lambda _: None), "it is not its business"
+    assert await connection.fetchval("SELECT version_num FROM alembic_version") == "9999"
+    # One that took away what this code uses.
+    await connection.execute("COMMENT ON TABLE alembic_version IS '9998'")
+    with pytest.raises(SetupError, match="of version 9999, newer than this version"):
+        await wait_for_schema(database, 0)
     with pytest.raises(SetupError, match=r"9999, newer than.*Nothing was changed"):
         await migrate_installation(settings, lambda _: None)
     await connection.close()

@@ -1,4 +1,4 @@
-"""Moorage's packages on fresh Debians: installed without a network, booted again, killed, backed up, taken off, restored.
+"""Moorage's packages on fresh Debians: installed without a network, booted again, killed, backed up, taken off, restored, upgraded.
 
 `make prove-packages` runs it, as root.
 """
@@ -15,6 +15,7 @@ import pytest
 
 from moorage.entrypoints.debian_rootfs import ensure_packages
 from tests.service.fresh import Fresh, fresh_debian, made_archive, until
+from tests.service.newer_package import Changes, newer_package
 
 REPOSITORY = Path(__file__).parents[2]
 BASE = Path(os.environ.get("MOORAGE_TEST_BASE") or REPOSITORY / "build/service-proof")
@@ -215,3 +216,139 @@ def test_a_wheel_in_an_environment_of_its_own(machine: Fresh) -> None:
     assert left == []
     assert (machine.root / "var/lib/moorage/secret-keys").exists()
     print(f"{RELEASE}: from the wheel, a service, the console, the handbook, a completion, and off again")
+
+
+UPGRADES = 20
+_ASK = """\
+import json, os, sys, urllib.request
+
+body = json.dumps({"messages": [{"role": "user", "content": "hello"}]}).encode()
+headers = {"Authorization": "Bearer " + sys.argv[2], "Content-Type": "application/json"}
+while True:
+    try:
+        asked = urllib.request.Request(sys.argv[1] + "/api/v1/chat/completions", body, headers)
+        with urllib.request.urlopen(asked, timeout=30) as answer:
+            word = "ok" if b"Harbour pilot" in answer.read() else "other"
+    except Exception as exc:
+        word = repr(exc)
+    with open("/root/answers", "a") as answers:
+        answers.write(word + "\\n")
+"""
+_LAST = max(
+    path.name for path in (REPOSITORY / "src/moorage/entrypoints/migrations/versions").glob("[0-9]*.py")
+)[:4]
+_MIGRATION = """\
+from alembic import op
+
+revision, down_revision = "{revision}", "{before}"
+branch_labels = depends_on = None
+
+
+def upgrade() -> None:
+    op.execute("CREATE TABLE doors_{revision} (id text)")
+    {more}
+
+
+def downgrade() -> None:
+    op.execute("DROP TABLE doors_{revision}")
+"""
+
+
+def migration(revision: str, before: str, more: str = "pass") -> Changes:
+    name = f"entrypoints/migrations/versions/{revision}_doors.py"
+    return {name: ("", _MIGRATION.format(revision=revision, before=before, more=more))}
+
+
+def under_load(machine: Fresh) -> None:
+    """Four that ask one after the other, in the machine, until it ends."""
+    key = machine.run("moor", "keys", "create", "--name", "load").strip().splitlines()[-1]
+    endpoint = machine.run(
+        "sh",
+        "-c",
+        "moor describe chat --json | python3 -c 'import json, sys; print(json.load(sys.stdin)[\"endpoint_url\"])'",
+    )
+    (machine.root / "root/ask.py").write_text(_ASK)
+    for number in range(4):
+        machine.run(
+            "systemd-run", "--quiet", f"--unit=load{number}", "python3", "/root/ask.py", endpoint.strip(), key
+        )
+
+
+def answers(machine: Fresh) -> list[str]:
+    return (machine.root / "root/answers").read_text().splitlines()
+
+
+def rows(machine: Fresh) -> str:
+    """What people own; the machine's own records go on."""
+    return "".join(
+        machine.run("moor", *words, "--json") for words in (("list",), ("keys", "list"), ("versions", "chat"))
+    )
+
+
+def runs(machine: Fresh) -> set[str]:
+    units = ("moorage.service", *(f"moorage-{role}.service" for role in ROLES))
+    pids = [main_pid(machine, unit) for unit in units]
+    return {machine.run("sh", "-c", f"tr '\\0' ' ' </proc/{pid}/cmdline").split("/bin/")[0] for pid in pids}
+
+
+def test_upgrades_under_load(machine: Fresh) -> None:
+    """Twenty there and back between two versions; then each way in which one fails."""
+    install_deb(machine)
+    installed(machine)
+    deploy(machine)
+    before = (machine.root / "opt/moorage/current").readlink()
+    python = machine.run("python3", "-c", "import sys; print('%d.%d' % sys.version_info[:2])").strip()
+    first = package(f"moorage_*~python{python}_*.deb")
+    folder = machine.root.parent
+
+    def bring(version: str, changes: Changes) -> str:
+        shutil.move(newer_package(first, folder, version, changes), machine.root / f"root/{version}.deb")
+        return f"/root/{version}.deb"
+
+    owned = rows(machine)
+    under_load(machine)
+    until(lambda: len(answers(machine)) > 20, "it is asked", 60)
+    good = bring("9.0.0", migration("9001", _LAST))
+    for number in range(UPGRADES):
+        there = number % 2 == 0
+        words = (good if number == 0 else "9.0.0") if there else before.name
+        said = machine.run("moor", "upgrade", words, "--yes", *([] if there else ["--older"]))
+        assert "Moorage is at" in said
+        assert runs(machine) == {"/opt/moorage/versions/9.0.0" if there else str(before)}
+    assert runs(machine) == {str(before)}
+
+    failing: dict[str, Changes] = {
+        "9.1.0": {
+            **migration("9001", _LAST),
+            **migration("9002", "9001", 'op.execute("CREATE TABLE no")'),
+        },
+        "9.2.0": {"entrypoints/controller_role.py": ("async def serve(settings: Settings) -> None:\n", "async def serve(settings: Settings) -> None:\n    raise RuntimeError\n")},
+        "9.3.0": {"entrypoints/health.py": ("            await require_expected_schema(session)\n", "            raise RuntimeError\n")},
+    }  # fmt: skip
+    for version, changes in failing.items():
+        said = machine.run("moor", "upgrade", bring(version, changes), "--yes", "--within", "60", check=False)
+        assert "runs again, as before" in said, said
+        assert runs(machine) == {str(before)}, version
+    # Killed in the middle; then off in the middle.
+    for number, (unit, how) in enumerate((("moorage-gateway", "kill"), ("moorage-controller", "off"))):
+        name = f"upgrade{number}"
+        machine.run("systemd-run", "--quiet", f"--unit={name}", "moor", "upgrade", "9.0.0", "--yes")
+        until(
+            lambda name=name, unit=unit: f"]: Restart {unit}" in machine.run("journalctl", "-u", name),
+            unit,
+            300,
+        )
+        machine.run("systemctl", "kill", "--signal=SIGKILL", name)
+        if how == "off":
+            failed = {one for one in answers(machine) if one != "ok"}
+            assert failed == set(), failed
+            machine.stop()
+            machine.start()
+        journal = machine.root / "opt/moorage/upgrade.json"
+        until(lambda journal=journal: not journal.exists(), "somebody went back", 300)
+        until(lambda: runs(machine) == {str(before)}, "all of it runs the version before", 300)
+    until(lambda: answered(machine), "it answers after a boot in the middle", 180)
+    assert rows(machine) == owned
+    print(
+        f"{RELEASE}: {UPGRADES} upgrades under load, {len(answers(machine))} requests, 0 failed; each failure went back; 0 rows lost"
+    )

@@ -34,7 +34,7 @@ async def announce(
 ) -> None:
     """Returns when all parts run."""
     late_at_s: float | None = system_clock.monotonic() + late_after_s
-    async with _client(settings) as client:
+    async with operator_client(settings) as client:
         while missing := await _missing(client):
             if late_at_s is not None and system_clock.monotonic() >= late_at_s:
                 say(
@@ -66,7 +66,7 @@ def missing_parts(status: dict[str, Any]) -> list[str]:
     return missing
 
 
-def _client(settings: Settings) -> httpx.AsyncClient:
+def operator_client(settings: Settings) -> httpx.AsyncClient:
     scheme = "https" if settings.served_api_certificate else "http"
     key = operator_key_of(settings)
     return httpx.AsyncClient(

@@ -11,7 +11,12 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
 
 from moorage.entrypoints.backup import dump
-from moorage.entrypoints.schema_repository import EXPECTED_VERSION
+from moorage.entrypoints.schema_repository import (
+    EXPECTED_VERSION,
+    oldest_served,
+    serves_this,
+    write_oldest_served,
+)
 from moorage.kit.clock import system_clock
 from moorage.kit.database import unpooled_engine
 from moorage.kit.errors import SetupError
@@ -30,10 +35,12 @@ async def migrate_installation(
     """To this version, with a dump of the database as it was: whatever a migration does, there is a way back. Whether anything was
     to be done."""
     dsn = database_dsn(settings)
-    before = await _revision(dsn)
+    before, oldest = await _revision(dsn)
     if before == EXPECTED_VERSION:
         return False
     if before is not None and before > EXPECTED_VERSION:
+        if serves_this(oldest):
+            return False
         raise SetupError(
             f"The database's tables are of version {before}, newer than this version of Moorage, which has {EXPECTED_VERSION}. "
             "Nothing was changed."
@@ -54,17 +61,21 @@ async def _dump(settings: Settings, file: Path) -> None:
         raise SetupError(
             f"{exc.message} Nothing was changed. Make room or a dump of your own, then run `moor migrate --without-dump`."
         ) from exc
-    for old in sorted(file.parent.glob("before-*.dump"), key=lambda one: one.stat().st_mtime)[:-KEPT_DUMPS]:
-        await asyncio.to_thread(old.unlink)
+    await asyncio.to_thread(remove_old_dumps, file.parent)
 
 
-async def _revision(dsn: str) -> str | None:
-    """None: it has no tables."""
+def remove_old_dumps(folder: Path) -> None:
+    for old in sorted(folder.glob("before-*.dump"), key=lambda one: one.stat().st_mtime)[:-KEPT_DUMPS]:
+        old.unlink()
+
+
+async def _revision(dsn: str) -> tuple[str | None, str | None]:
+    """Of the tables, None where there are none; and of the oldest code that they serve."""
     engine = unpooled_engine(dsn)
     try:
         async with engine.connect() as connection:
             return await connection.run_sync(
-                lambda one: MigrationContext.configure(one).get_current_revision()
+                lambda one: (MigrationContext.configure(one).get_current_revision(), oldest_served(one))
             )
     finally:
         await engine.dispose()
@@ -93,6 +104,8 @@ def _run(connection: Connection, revision: str) -> None:
         command.downgrade(config, revision)
     else:
         command.upgrade(config, revision)
+        if revision == "head":
+            write_oldest_served(connection)
 
 
 def _config() -> Config:

@@ -189,13 +189,63 @@ def uninstall(
 
 
 @app.command(rich_help_panel="Run Moorage")
+def upgrade(
+    wanted: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[VERSION | FILE]",
+            help="A version in /opt/moorage/versions, or the file of a wheel, a Debian package or a bundle; the newest there by default.",
+        ),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    older: Annotated[bool, typer.Option("--older", help="To a version before the one that runs.")] = False,
+    within: Annotated[
+        float, typer.Option(help="Seconds that each role may take to serve before all goes back.", min=5)
+    ] = 120,
+) -> None:
+    """Bring the service to another version while endpoints answer, and back by itself if that one does not serve. Says first what it
+    will do. As root."""
+    from moorage.entrypoints.service.places import Installation
+    from moorage.entrypoints.service.upgrade.command import run_upgrade
+
+    done = run_upgrade(
+        wanted, _say, _confirmation(yes), older=older, within_s=within, installation=Installation()
+    )
+    asyncio.run(done)
+
+
+@app.command(hidden=True)
+def units() -> None:
+    """For an upgrade: write this version's units."""
+    from moorage.entrypoints.service.install import write_units
+
+    asyncio.run(write_units(_say))
+
+
+@app.command(hidden=True)
+def ready(
+    role: Annotated[str, typer.Option(help="keep, gateway, controller or api")],
+    pid: Annotated[int, typer.Option(help="Of its process.")],
+    since: Annotated[float, typer.Option(help="When it was asked to start, in seconds since 1970.")],
+) -> None:
+    """For an upgrade: whether a role of this version serves; else what is missing."""
+    from moorage.entrypoints.service.readiness import missing_of
+
+    missing = asyncio.run(missing_of(load_settings(), role, pid, since))
+    if missing is not None:
+        typer.echo(missing, err=True)
+        raise typer.Exit(1)
+
+
+@app.command(rich_help_panel="Run Moorage")
 def keep() -> None:
     """For the service: prepare this machine for the roles, and keep its database running."""
     from moorage.entrypoints.service.keep import keep as run_keep
+    from moorage.entrypoints.service.places import Installation
 
     settings = load_settings()
     configure_logging(settings.log_level, as_json=settings.log_format == "json")
-    asyncio.run(run_keep(settings, _say))
+    asyncio.run(run_keep(settings, _say, Installation()))
 
 
 @app.command(rich_help_panel="Run Moorage")

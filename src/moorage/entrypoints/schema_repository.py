@@ -1,10 +1,14 @@
-"""Which version the database's tables have, and which one this code was written for. Roles never change it."""
+"""Which version the database's tables have, and which one this code was written for. Roles never change it.
+
+Migrations only expand, so code of a version before runs on newer tables, until a migration takes away what it used. Which code the
+tables still serve is written beside their version (`write_oldest_served`), because the older code cannot know.
+"""
 
 import asyncio
 from pathlib import Path
 
 import structlog
-from sqlalchemy import text
+from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -17,6 +21,10 @@ log = structlog.get_logger()
 _VERSIONS = Path(__file__).parent / "migrations" / "versions"
 EXPECTED_VERSION = max(file.name.partition("_")[0] for file in _VERSIONS.glob("[0-9]*.py"))
 """By the names of the files: to load them all takes longer than a role takes to start. A test compares."""
+OLDEST_SERVED = "0100"
+"""The oldest version of the tables whose code runs on these. A migration that takes away or renames what older code uses, or asks of
+its writes what it does not know, sets this to its own version; every other one leaves it."""
+_OLDEST_SERVED = text("SELECT obj_description(to_regclass('alembic_version'), 'pg_class')")
 _LOOK_EVERY_S = 0.5
 _SAY_EVERY_S = 10.0
 _ANSWERS_WITHIN_S = 3.0
@@ -27,7 +35,8 @@ class OlderSchemaError(SetupError):
 
 
 async def require_expected_schema(session: AsyncSession) -> None:
-    """On tables from the past or the future this code would fail somewhere, or write what another version cannot read."""
+    """On tables from the past, or on newer ones that no longer serve it, this code would fail somewhere, or write what another version
+    cannot read."""
     found = await schema_version(session)
     if found is None:
         raise OlderSchemaError(
@@ -38,11 +47,26 @@ async def require_expected_schema(session: AsyncSession) -> None:
             f"The database's tables are of version {found}, and this version of Moorage needs {EXPECTED_VERSION}. Run `moor migrate` "
             "with this version."
         )
-    if found > EXPECTED_VERSION:
+    if found > EXPECTED_VERSION and not serves_this(await session.scalar(_OLDEST_SERVED)):
         raise SetupError(
             f"The database's tables are of version {found}, newer than this version of Moorage, which needs {EXPECTED_VERSION}. Start the "
             "version that ran `moor migrate`."
         )
+
+
+def serves_this(oldest: str | None) -> bool:
+    """`oldest`: as the tables say; None where they say nothing."""
+    return oldest is not None and oldest <= EXPECTED_VERSION
+
+
+def oldest_served(connection: Connection) -> str | None:
+    found: str | None = connection.execute(_OLDEST_SERVED).scalar_one_or_none()
+    return found
+
+
+def write_oldest_served(connection: Connection) -> None:
+    """As a comment on the table that has their version: it changes with that, and a dump has it too."""
+    connection.execute(text(f"COMMENT ON TABLE alembic_version IS '{OLDEST_SERVED}'"))
 
 
 async def schema_version(session: AsyncSession) -> str | None:

@@ -8,7 +8,7 @@ from moorage.entrypoints.foundation import new_sign_in_link
 from moorage.entrypoints.service.facts import firewalls, look
 from moorage.entrypoints.service.firewall_note import firewall_note
 from moorage.entrypoints.service.places import BACKUPS, CONFIG, CONFIG_IN_HOME, HOME, RECOVERY_KEY
-from moorage.entrypoints.service.plan import Machine, Step, installation, removal
+from moorage.entrypoints.service.plan import Call, Machine, Step, installation, removal, unit_files
 from moorage.entrypoints.service.steps import do
 from moorage.entrypoints.service.units import units
 from moorage.kit.errors import SetupError
@@ -40,6 +40,13 @@ async def install(say: Say, confirm: Confirm) -> None:
     else:
         say("systemd does not run here: Moorage starts at the next boot.")
     _say_what_else(settings, say)
+
+
+async def write_units(say: Say) -> None:
+    """For an upgrade: what the roles are started with from their next start on. Nothing is restarted."""
+    machine = await look(_settings())
+    await _do_all(unit_files(machine, units()), say)
+    await do(Call("Let systemd read its units again.", ("daemon-reload",)), _settings(), say)
 
 
 async def uninstall(say: Say, confirm: Confirm, *, with_data: bool) -> None:

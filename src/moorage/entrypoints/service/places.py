@@ -4,6 +4,7 @@ Each version is a folder with an environment of its own, and one link says which
 the link and to start the roles again (docs/decisions/0084).
 """
 
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path("/opt/moorage")
@@ -30,3 +31,34 @@ STARTS_AT_BOOT = UNITS / "multi-user.target.wants/moorage.service"
 """There while the service is installed."""
 PACKAGED_UNITS = Path("/usr/lib/systemd/system")
 """Where a `.deb` brings them; a file of the same name in `UNITS` is taken instead."""
+
+
+@dataclass(frozen=True)
+class Installation:
+    """What an upgrade touches."""
+
+    root: Path = ROOT
+    home: Path = HOME
+    config: Path = CONFIG
+
+    @property
+    def versions(self) -> Path:
+        return self.root / VERSIONS.name
+
+    @property
+    def current(self) -> Path:
+        return self.root / CURRENT.name
+
+    @property
+    def way_back(self) -> Path:
+        """A link to the version before. To put it into the place of `current` takes no room on a disk that is full."""
+        return self.root / ".current-before"
+
+    @property
+    def journal(self) -> Path:
+        """There while an upgrade is under way, or was when its process ended."""
+        return self.root / "upgrade.json"
+
+    @property
+    def lock(self) -> Path:
+        return self.root / "upgrade.lock"

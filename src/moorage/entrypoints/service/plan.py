@@ -147,7 +147,7 @@ def installation(machine: Machine, units: Mapping[str, str]) -> list[Step]:
         steps.append(Link(f"Let {CURRENT} lead to {machine.environment}.", CURRENT, machine.environment))
     if PACKAGED_COMMAND not in machine.other_files and machine.links.get(COMMAND_ON_PATH) != COMMAND:
         steps.append(Link(f"Let {COMMAND_ON_PATH} lead to {COMMAND}.", COMMAND_ON_PATH, COMMAND))
-    changed = _unit_files(machine, units)
+    changed = unit_files(machine, units)
     steps += changed
     return [*steps, *_services(machine, restart=moved or bool(changed), reread=bool(changed))]
 
@@ -217,7 +217,7 @@ def _settings(machine: Machine) -> Sequence[Step]:
     return steps
 
 
-def _unit_files(machine: Machine, units: Mapping[str, str]) -> list[Step]:
+def unit_files(machine: Machine, units: Mapping[str, str]) -> list[Step]:
     """Those that a package brought are left to it; a copy of ours would hide the package's next one."""
     steps: list[Step] = []
     for name, text in units.items():

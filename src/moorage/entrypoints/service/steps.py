@@ -51,11 +51,11 @@ async def do(step: Step, settings: Settings, say: Say) -> None:
         case Move(_, source, target):
             shutil.move(source, target)
         case Link(_, path, target):
-            _link(path, target)
+            exchange_link(path, target)
         case Remove(_, path):
             await asyncio.to_thread(_remove, path)
         case Call(_, arguments):
-            await asyncio.to_thread(_systemctl, arguments)
+            await asyncio.to_thread(systemctl, arguments)
         case StopEverything(_, remove_replicas):
             await stop_everything(settings, say, remove_replicas=remove_replicas)
             if remove_replicas:
@@ -78,7 +78,7 @@ def _make_settings(path: Path, key: Path) -> None:
     write_whole(path, settings_file(chosen), 0o600)
 
 
-def _link(path: Path, target: Path) -> None:
+def exchange_link(path: Path, target: Path) -> None:
     """Exchanged in one step: whoever starts something meanwhile finds the one or the other."""
     if path.exists() and not path.is_symlink():
         raise SetupError(
@@ -96,7 +96,7 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _systemctl(arguments: tuple[str, ...]) -> None:
+def systemctl(arguments: tuple[str, ...]) -> str:
     done = subprocess.run(
         ["systemctl", *arguments], capture_output=True, text=True, timeout=_CALL_LIMIT_S, check=False
     )
@@ -104,3 +104,4 @@ def _systemctl(arguments: tuple[str, ...]) -> None:
         raise SetupError(
             f"systemctl {' '.join(arguments)} failed: {done.stderr.strip()} What Moorage said: journalctl -u 'moorage*' -n 50"
         )
+    return done.stdout

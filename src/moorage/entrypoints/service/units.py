@@ -4,6 +4,9 @@
 restarted alone. They are the same on every machine: settings are in `moorage.toml`, and what a machine wants otherwise goes into
 `systemctl edit`.
 
+An upgrade takes the units of the new version before it restarts anything, and leaves them where it goes back: units of a version start
+the version before as well.
+
 They run as root: the controller sets firewall rules and speaks to the engine, the gateway opens ports and tunnels, and both start
 what serves as a user without rights. So each unit is kept from what its role never does. The API, which reads what strangers send,
 keeps of root's rights only those over Moorage's own files.
@@ -94,6 +97,8 @@ def _keeper() -> str:
         (
             ("Type", "notify"),
             ("ExecStart", f"{COMMAND} keep"),
+            # It goes on as the version that the link leads to; nothing that it keeps ends.
+            ("ExecReload", "/bin/kill -HUP $MAINPID"),
             # Waiting for the engine, and migrations of a large database.
             ("TimeoutStartSec", "infinity"),
             ("TimeoutStopSec", "120"),
