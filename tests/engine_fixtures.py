@@ -23,7 +23,7 @@ from moorage.engines.docker.daemon import ensure_engine, remove_engine_data, sto
 from moorage.engines.docker.network import BridgeNetwork
 from moorage.kit.ids import InstallationId
 from moorage.kit.settings import Settings
-from tests.packages import install
+from tests.packages import static_busybox
 
 BUSYBOX_IMAGE = "local/busybox-moorage:test"
 _APPLETS = ("sh", "cat", "dd", "echo", "head", "httpd", "nc", "printf", "sleep", "true", "wget", "yes")
@@ -80,16 +80,9 @@ async def _end_own_engine(settings: Settings) -> None:
     await remove_engine_data(settings)
 
 
-def _static_busybox() -> Path:
-    path = Path("/bin/busybox")
-    if not path.exists():
-        install("busybox-static")
-    return path
-
-
 async def build_busybox(docker_host: str) -> str:
     """2 MB, made without a registry: Debian's static busybox on an empty filesystem, EXPOSE 8000."""
-    busybox = await asyncio.to_thread(_static_busybox().read_bytes)
+    busybox = await asyncio.to_thread(static_busybox().read_bytes)
     context = io.BytesIO()
     with tarfile.open(fileobj=context, mode="w") as archive:
         _add(archive, "Dockerfile", b'FROM scratch\nCOPY root /\nEXPOSE 8000\nCMD ["/bin/sh"]\n', 0o644)

@@ -16,3 +16,10 @@ def install(*packages: str) -> None:
         for arguments in (["update"], wanted):
             command = ["apt-get", "-o", "DPkg::Lock::Timeout=300", *arguments]
             subprocess.run(command, check=True, env=environment, capture_output=True, timeout=900)
+
+
+def static_busybox() -> Path:
+    path = Path("/bin/busybox")
+    if not path.exists():
+        install("busybox-static")
+    return path

@@ -13,13 +13,14 @@ from pathlib import Path
 import pytest
 
 from moorage.engines.kubernetes.isolation import NOT_ABLE, canary, isolation_from
+from tests.packages import static_busybox
 from tests.ports import free_port
 
 
 @pytest.fixture
 def programs(tmp_path: Path) -> Path:
     """All that the script finds. Its shell is the system's: Debian's busybox would find every program in itself."""
-    (tmp_path / "nc").symlink_to(found("busybox"))
+    (tmp_path / "nc").symlink_to(static_busybox())
     return tmp_path
 
 
