@@ -9,6 +9,7 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
+from sqlalchemy.exc import DBAPIError
 
 from moorage.entrypoints.backup import dump
 from moorage.entrypoints.schema_repository import (
@@ -27,6 +28,11 @@ DUMPS = "dumps"
 """In the data folder."""
 KEPT_DUMPS = 3
 _MIGRATION_LOCK = 0x6D6F6F72_6D696772
+TABLE_WITHIN_S = 3.0
+TRIES = 20
+_PAUSE_S = 1.0
+_TABLE_IN_USE = ("55P03", "40P01")
+"""lock_not_available, deadlock_detected"""
 
 
 async def migrate_installation(
@@ -81,13 +87,29 @@ async def _revision(dsn: str) -> tuple[str | None, str | None]:
         await engine.dispose()
 
 
-async def migrate(dsn: str, revision: str = "head") -> None:
-    """Under an advisory lock, so that roles starting together do not race; a no-op when nothing is new."""
+async def migrate(
+    dsn: str, revision: str = "head", *, table_within_s: float = TABLE_WITHIN_S, tries: int = TRIES
+) -> None:
+    """Under an advisory lock, so that roles starting together do not race; a no-op when nothing is new. Whoever waits for a table is
+    waited for by everybody who comes after: so it gives up soon, lets them pass, and tries again."""
     engine = unpooled_engine(dsn)
     try:
-        async with engine.begin() as connection:
-            await connection.execute(text(f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})"))
-            await connection.run_sync(_run, revision)
+        for left in reversed(range(tries)):
+            try:
+                async with engine.begin() as connection:
+                    await connection.execute(text(f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})"))
+                    await connection.execute(text(f"SET LOCAL lock_timeout = {round(table_within_s * 1000)}"))
+                    await connection.run_sync(_run, revision)
+                    return
+            except DBAPIError as exc:
+                if getattr(exc.orig, "sqlstate", None) not in _TABLE_IN_USE:
+                    raise
+                if not left:
+                    raise SetupError(
+                        "A table could not be changed: somebody has been using it all the time, perhaps a backup or a session of your own "
+                        "(`SELECT pid, query FROM pg_stat_activity`). Nothing was changed; run this again when it has ended."
+                    ) from exc
+            await system_clock.sleep(_PAUSE_S)
     finally:
         await engine.dispose()
 
