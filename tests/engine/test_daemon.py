@@ -166,6 +166,21 @@ async def test_installed_where_it_is_missing(short_home: Path) -> None:
     assert len(lines) == 3
 
 
+async def test_lists_that_another_program_holds_are_waited_for(short_home: Path) -> None:
+    folder = short_home / "bin"
+    script = f"""
+        echo "$@" >> {folder}/calls
+        [ "$(/usr/bin/wc -l < {folder}/calls)" -ge 3 ] && echo 'E: the next trouble' && exit 100
+        echo 'E: Could not get lock /var/lib/apt/lists/lock.'
+        echo 'E: Unable to lock directory /var/lib/apt/lists/'
+        exit 100
+    """
+    search_path = _programs(short_home, **{"apt-get": script})
+    with pytest.raises(SetupError, match="apt-get update failed: E: the next trouble"):
+        await ensure_own_engine(Settings(home=short_home), lambda line: None, search_path)
+    assert len((folder / "calls").read_text().splitlines()) == 3
+
+
 def _programs(home: Path, **scripts: str) -> str:
     """A search path with these programs and nothing else."""
     folder = home / "bin"

@@ -14,6 +14,7 @@ from moorage.kit.settings import Settings
 from tests.engine.conftest import DockerWorld
 from tests.engine.contract import MEBIBYTE, spec_of
 from tests.engine_fixtures import build_busybox, remove_installation
+from tests.packages import install
 
 DISK_BYTES = 512 * MEBIBYTE
 """The tools make none that are much smaller."""
@@ -93,9 +94,7 @@ def storage(request: pytest.FixtureRequest, short_home: Path) -> Iterator[Storag
 
 def _install_tools() -> None:
     if shutil.which("mkfs.xfs") is None or shutil.which("mkfs.btrfs") is None:
-        install = ["apt-get", "install", "-y", "--no-install-recommends", "xfsprogs", "btrfs-progs"]
-        environment = dict(os.environ) | {"DEBIAN_FRONTEND": "noninteractive"}
-        subprocess.run(install, check=True, env=environment, timeout=300, stdout=subprocess.DEVNULL)
+        install("xfsprogs", "btrfs-progs")
 
 
 @pytest.fixture

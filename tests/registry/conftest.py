@@ -1,6 +1,5 @@
 """Debian's own registry, once open and once behind htpasswd, on loopback ports for the session."""
 
-import os
 import shutil
 import subprocess
 import tempfile
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.packages import install
 from tests.ports import free_port
 
 USERNAME, PASSWORD = "ann", "htpasswd-canary-4711"
@@ -74,10 +74,7 @@ def run_registry(*, with_password: bool) -> Iterator[RunningRegistry]:
 def _install_missing() -> None:
     missing = [package for program, package in _PACKAGES.items() if shutil.which(program) is None]
     if missing:
-        # Run level 1 keeps the package from starting a registry of its own.
-        environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
-        for arguments in (["update"], ["install", "-y", "--no-install-recommends", "--no-remove", *missing]):
-            subprocess.run(["apt-get", *arguments], check=True, env=environment, capture_output=True)
+        install(*missing)
 
 
 def _wait_until_it_answers(process: subprocess.Popen[bytes], host: str, log: Path) -> None:

@@ -6,6 +6,7 @@ except `apt-get update` where the package lists are missing.
 
 import asyncio
 import functools
+import os
 import platform
 import shutil
 import tarfile
@@ -14,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from moorage.kit.errors import SetupError
+from moorage.kit.package_lists import update_when_free
 
 # What a rootfs has no use for: their files serve package installation only, and they pull in perl.
 SKIPPED_PACKAGES = frozenset({"debconf", "dpkg", "readline-common", "install-info"})
@@ -55,7 +57,9 @@ async def ensure_packages(
             await _download(partial_dir, progress, roots)
         except SetupError:
             progress("Package lists are missing or old: running apt-get update")
-            await run(["apt-get", "update", "--quiet"], APT_TIMEOUT_S)
+            environment = {**os.environ, "LC_ALL": "C"}
+            update = ["apt-get", "update", "--quiet"]
+            await update_when_free(lambda: run(update, APT_TIMEOUT_S, environment=environment))
             await _download(partial_dir, progress, roots)
         await asyncio.to_thread(partial_dir.replace, packages_dir)
     finally:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from moorage.kit.errors import SetupError
 from moorage.kit.log_files import open_log_file
+from moorage.kit.package_lists import update_when_free
 from moorage.kit.settings import Settings
 
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -39,7 +40,7 @@ async def install_engine(settings: Settings, progress: Callable[[str], None], se
         )
     log_file = settings.log_dir.absolute() / "install-engine.log"
     progress("No Docker engine found: installing Debian's docker.io (about 65 MB) …")
-    await _apt(installer, ["update"], log_file, _UPDATE_TIMEOUT_S)
+    await update_when_free(lambda: _apt(installer, ["update"], log_file, _UPDATE_TIMEOUT_S))
     arguments = ["install", "-y", "--no-install-recommends", "--no-remove", "docker.io", "iptables"]
     await _apt(installer, arguments, log_file, _INSTALL_TIMEOUT_S)
     progress("Docker is installed.")
