@@ -25,16 +25,23 @@ def test_the_expected_version_is_the_newest_migration() -> None:
 
 
 @pytest.mark.parametrize("version", ["0001", "9999"], ids=["the past", "the future"])
-async def test_on_tables_of_another_version_nothing_is_served(
+async def test_on_tables_of_another_version_that_do_not_serve_this_one_nothing_is_served(
     api: Api, short_folder: Path, version: str
 ) -> None:
     assert (await api.ask(ANONYMOUS, "GET", "/readyz")).status_code == 200
     await api.execute("UPDATE alembic_version SET version_num = :version", version=version)
+    await api.execute(f"COMMENT ON TABLE alembic_version IS '{version}'")
     assert (await api.ask(ANONYMOUS, "GET", "/readyz")).status_code == 503
     settings = Settings(home=short_folder, database_dsn=api.database.dsn)
     with pytest.raises(SetupError, match=f"of version {version}.*needs {EXPECTED_VERSION}.*moor migrate"):
         async with asyncio.timeout(20):
             await api_role.serve(settings)
+
+
+async def test_newer_tables_that_serve_this_version_too_are_served_on(api: Api) -> None:
+    await api.execute("UPDATE alembic_version SET version_num = '9999'")
+    await api.execute(f"COMMENT ON TABLE alembic_version IS '{EXPECTED_VERSION}'")
+    assert (await api.ask(ANONYMOUS, "GET", "/readyz")).status_code == 200
 
 
 async def test_it_ends_when_its_background_work_does(database: Database, short_folder: Path) -> None:
