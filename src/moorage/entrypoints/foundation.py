@@ -101,7 +101,10 @@ def _only_one(settings: Settings) -> Iterator[None]:
 def _check_ports(settings: Settings) -> None:
     if create_dataplane(settings).alive():
         return  # A HAProxy of ours outlived its agent and holds them.
-    for name, listen in (("api_listen", settings.api_listen), ("gateway_listen", settings.gateway_listen)):
+    addresses = {"api_listen": settings.api_listen, "gateway_listen": settings.gateway_listen}
+    if settings.certified_names:
+        addresses["acme_listen"] = settings.acme_listen
+    for name, listen in addresses.items():
         host, _, port = listen.rpartition(":")
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         with socket.socket(family, socket.SOCK_STREAM) as probe:

@@ -493,7 +493,7 @@ class Settings(BaseSettings):
                 "acme_email is for names: set public_url or gateway_url to an https:// address with one, or leave it out"
             )
         for name in self.certified_names:
-            if not re.fullmatch(r"([a-z0-9-]{1,63}\.)+[a-z][a-z0-9-]{1,62}", name):
+            if len(name) > 253 or not re.fullmatch(r"([a-z0-9-]{1,63}\.)+[a-z][a-z0-9-]{1,62}", name):
                 raise ValueError(f"{name} is no name that an authority certifies; leave acme_email out")
         if self.apps_domain is not None and self.gateway_certificate is None:
             raise ValueError(
