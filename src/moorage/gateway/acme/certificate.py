@@ -13,6 +13,9 @@ from moorage.gateway.acme.account import new_private_key, private_key_of
 
 TRY_AGAIN_AFTER = timedelta(minutes=15)
 """Authorities bear five failures of a name within an hour."""
+TRY_WITHIN = timedelta(minutes=5)
+BROKEN_OFF = "The last try was broken off."
+"""Written down while a try is under way, so that it is true of whoever is killed in it."""
 _FIRST_LASTS = timedelta(days=7)
 
 
@@ -40,7 +43,9 @@ def wanted(held: Held | None, names: Collection[str], now: datetime) -> bool:
 
 
 def may_try(tried: Tried | None, names: Sequence[str], now: datetime) -> bool:
-    if tried is None or tried.trouble is None or tried.names != tuple(names):
+    """After one that was given, too: authorities give few of the same names in a week, and a clock that is wrong would want another
+    every minute."""
+    if tried is None or tried.names != tuple(names):
         return True
     return not tried.at <= now < tried.at + TRY_AGAIN_AFTER
 
@@ -57,6 +62,34 @@ def read(pem: bytes) -> Held | None:
         first.not_valid_after_utc.astimezone(UTC),
         is_first=first.issuer == first.subject,
     )
+
+
+def trouble_now(tried: Tried | None, names: Sequence[str], now: datetime) -> str | None:
+    """Why these names still wait for a certificate."""
+    if tried is None or tried.names != tuple(names):
+        return None
+    is_under_way = tried.trouble == BROKEN_OFF and tried.at <= now < tried.at + TRY_WITHIN
+    return None if is_under_way else tried.trouble
+
+
+def has_its_key(pem: bytes) -> bool:
+    try:
+        key = private_key_of(pem.decode())
+        return x509.load_pem_x509_certificates(pem)[0].public_key() == key.public_key()
+    except (ValueError, AssertionError):
+        return False
+
+
+def trouble_with(pem: bytes, names: Collection[str]) -> str | None:
+    """What an authority gave is looked at before it takes the place of one that works."""
+    held = read(pem)
+    if held is None:
+        return "the authority gave no certificate"
+    if not has_its_key(pem):
+        return "the authority gave a certificate for somebody else's key"
+    if missing := set(names) - held.names:
+        return f"the authority gave a certificate without {', '.join(sorted(missing))}"
+    return None
 
 
 def _names(certificate: x509.Certificate) -> frozenset[str]:
@@ -87,12 +120,11 @@ def first_certificate(names: Sequence[str], now: datetime) -> str:
 
 
 def request_for(names: Sequence[str], key_pem: str) -> bytes:
-    """A certificate signing request."""
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0][:64])])
+    """A certificate signing request. Without a common name, which is a name to be proved like the others, and ends after 64 characters."""
     alternatives = x509.SubjectAlternativeName([x509.DNSName(name) for name in names])
     request = (
         x509.CertificateSigningRequestBuilder()
-        .subject_name(subject)
+        .subject_name(x509.Name([]))
         .add_extension(alternatives, critical=False)
     )
     return request.sign(private_key_of(key_pem), hashes.SHA256()).public_bytes(Encoding.PEM)
