@@ -42,9 +42,12 @@ class Journal:
     def read(self) -> Entry | None:
         try:
             found = json.loads(self.installation.journal.read_text())
+            return Entry(Stage(found["stage"]), Path(found["before"]), Path(found["after"]), found["made"])
         except FileNotFoundError:
             return None
-        return Entry(Stage(found["stage"]), Path(found["before"]), Path(found["after"]), found["made"])
+        except (ValueError, KeyError, TypeError):
+            # We leave no half of one. Whoever wrote this: it does not say where to go back to, and what runs goes on.
+            return None
 
     def write(self, entry: Entry) -> None:
         told = {
