@@ -136,4 +136,11 @@ async def _run_at(place: Dsn, password: str | None, program: Path, *arguments: s
 
 def _create_private(path: Path) -> None:
     """It holds everything that everybody has, so nobody else may read it, not even for a moment."""
-    path.touch(mode=0o600, exist_ok=False)
+    try:
+        path.touch(mode=0o600, exist_ok=False)
+    except FileExistsError as exc:
+        raise SetupError(
+            f"{path} is there, perhaps of a backup that was broken off. Remove it, or name another file."
+        ) from exc
+    except OSError as exc:
+        raise SetupError(f"Cannot write {path}: {exc.strerror}.") from exc

@@ -68,6 +68,8 @@ async def back_up_everything(settings: Settings) -> tuple[Path, list[Path]]:
     await asyncio.to_thread(_make_private_folder, folder)
     with _only_one(settings), _room(settings) as room:
         await dump(settings, room / _DUMP)
+        for broken_off in folder.glob(".moorage-*.tar.age.new"):
+            broken_off.unlink()
         file = folder / backup_name(now)
         await asyncio.to_thread(_seal, _sources(settings, room), file, recipient)
         await note_backup(settings)
