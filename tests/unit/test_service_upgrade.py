@@ -19,10 +19,10 @@ from packaging.version import Version
 from moorage.entrypoints.service.places import ROOT, VERSIONS, Installation
 from moorage.entrypoints.service.units import ROLE_UNITS, SERVICE, units
 from moorage.entrypoints.service.upgrade.abandoned import find_abandoned, go_back_when_abandoned
-from moorage.entrypoints.service.upgrade.back import restore_link
+from moorage.entrypoints.service.upgrade.back import go_back, restore_link
 from moorage.entrypoints.service.upgrade.changeover import Changeover
 from moorage.entrypoints.service.upgrade.command import _facts, _target, rooms
-from moorage.entrypoints.service.upgrade.gate import environment_of
+from moorage.entrypoints.service.upgrade.gate import Gate, environment_of
 from moorage.entrypoints.service.upgrade.journal import Entry, Journal, Stage, UnderWayError
 from moorage.entrypoints.service.upgrade.manager import Systemd
 from moorage.entrypoints.service.upgrade.plan import (
@@ -380,6 +380,18 @@ def test_a_journal_that_says_nothing_keeps_nothing_from_starting(
     installation.journal.write_text(text)
     with find_abandoned(installation) as found:
         assert found is None
+
+
+async def test_nothing_stays_of_one_that_was_killed_while_it_was_put_there(
+    installation: Installation,
+) -> None:
+    entry = entry_of(installation, Stage.PREPARING)
+    for folder in (entry.after / "lib", installation.versions / ".unpacked-x"):
+        folder.mkdir(parents=True)
+    Journal(installation).write(entry)
+    assert await go_back(installation, entry, Gate(installation, Systemd(), 5), print) == []
+    assert [path.name for path in installation.versions.iterdir()] == ["1.0.0"]
+    assert Journal(installation).read() is None
 
 
 async def test_the_keeper_goes_on_when_it_cannot_go_back(installation: Installation) -> None:

@@ -204,10 +204,15 @@ def _unpacked(folder: Path) -> Iterator[Path]:
     if not versions.is_dir():
         versions.mkdir(parents=True)
         versions.chmod(0o755)
-    for left in (*versions.glob(f"{_ROOM}*"), folder):
-        remove_version(left)
+    remove_unfinished(folder)
     with tempfile.TemporaryDirectory(dir=versions, prefix=_ROOM) as room:
         yield Path(room)
+
+
+def remove_unfinished(folder: Path) -> None:
+    """With what it was to be made of: whoever is killed leaves that too."""
+    for left in (*folder.parent.glob(f"{_ROOM}*"), folder):
+        remove_version(left)
 
 
 def remove_version(folder: Path) -> None:
