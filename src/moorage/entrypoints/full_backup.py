@@ -27,6 +27,7 @@ from moorage.entrypoints.backup_retention import backup_name, outdated
 from moorage.kit.clock import system_clock
 from moorage.kit.errors import SettingsError, SetupError
 from moorage.kit.home import prepare_home
+from moorage.kit.lock_files import open_lock_file
 from moorage.kit.settings import Settings, find_config_file
 
 _DUMP, _KEYS, _OPERATOR_KEY, _SETTINGS, _ABOUT = (
@@ -280,7 +281,7 @@ def _room(settings: Settings) -> Iterator[Path]:
 @contextlib.contextmanager
 def _only_one(settings: Settings) -> Iterator[None]:
     settings.run_dir.mkdir(parents=True, exist_ok=True)
-    with open(settings.run_dir / "backup.lock", "w") as lock:
+    with open_lock_file(settings.run_dir / "backup.lock") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as exc:
