@@ -29,6 +29,7 @@ from moorage.kit.errors import SettingsError, SetupError
 from moorage.kit.home import prepare_home
 from moorage.kit.lock_files import open_lock_file
 from moorage.kit.settings import Settings, find_config_file
+from moorage.kit.whole_files import create_whole
 
 _DUMP, _KEYS, _OPERATOR_KEY, _SETTINGS, _ABOUT = (
     *("moorage.dump", "secret-keys", "operator-key", "moorage.toml", "about.json"),
@@ -258,11 +259,7 @@ def _refuse_other_keys(room: Path, targets: Mapping[str, Path]) -> None:
 def _put_back(source: Path, target: Path) -> bool:
     if not source.exists() or target.exists():
         return False
-    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as opened:
-        opened.write(source.read_bytes())
-        opened.flush()
-        os.fsync(opened.fileno())
+    create_whole(target, source.read_text(), 0o600)
     return True
 
 
