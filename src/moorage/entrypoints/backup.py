@@ -129,7 +129,12 @@ async def _run_at(place: Dsn, password: str | None, program: Path, *arguments: s
         env=environment,
         stderr=asyncio.subprocess.PIPE,
     )
-    _, errors = await process.communicate()
+    try:
+        _, errors = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
     if process.returncode != 0:
         raise SetupError(f"{program.name} failed: {errors.decode(errors='replace').strip()[-_LAST_WORDS:]}")
 
