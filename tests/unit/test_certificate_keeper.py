@@ -19,11 +19,14 @@ from moorage.gateway.acme.account import new_private_key, private_key_of
 from moorage.gateway.acme.certificate import (
     BROKEN_OFF,
     TRY_WITHIN,
+    Asked,
     Held,
     Tried,
     first_certificate,
+    given_by,
     has_its_key,
     may_try,
+    read,
     request_for,
     trouble_with,
     wanted,
@@ -35,6 +38,7 @@ from tests.ports import free_port
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 NAME = "cloud.example.com"
+ASKED = Asked((NAME,), "https://acme.example.com/directory")
 
 
 def settings_in(home: Path, **more: object) -> Settings:
@@ -63,7 +67,8 @@ def given(*names: str, key_pem: str | None = None, begins_at: datetime = NOW) ->
 
 
 def note(settings: Settings, trouble: str | None, at: datetime = NOW, *names: str) -> None:
-    told = {"at": at.isoformat(), "names": names or [NAME], "trouble": trouble}
+    directory = settings.acme_directory
+    told = {"at": at.isoformat(), "names": names or [NAME], "directory": directory, "trouble": trouble}
     (settings.acme_dir / "last-try.json").write_text(json.dumps(told))
 
 
@@ -77,7 +82,13 @@ async def test_what_cannot_be_written_ends_nothing_else_of_the_gateway(tmp_path:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "[]", "{}", '{"at": "?", "names": [], "trouble": null}', '{"at": 7, "names": 7, "trouble": 7}'],
+    [
+        "",
+        "[]",
+        "{}",
+        '{"at": "?", "names": [], "directory": "", "trouble": null}',
+        '{"at": 7, "names": 7, "directory": "", "trouble": 7}',
+    ],
 )
 async def test_a_record_that_nobody_can_read_is_none(tmp_path: Path, text: str) -> None:
     settings = settings_in(tmp_path)
@@ -119,10 +130,21 @@ def test_half_a_certificate_is_replaced_before_haproxy_stumbles_over_it(tmp_path
 def test_a_clock_that_is_wrong_does_not_ask_for_one_every_minute() -> None:
     late = NOW + timedelta(days=80)
     held = Held(frozenset({NAME}), NOW, NOW + timedelta(days=90), is_first=False)
-    assert wanted(held, [NAME], late)
-    assert not may_try(Tried(late, (NAME,), None), [NAME], late + timedelta(minutes=1))
-    assert may_try(Tried(late, (NAME,), None), [NAME], late + timedelta(minutes=16))
-    assert may_try(Tried(late, (NAME,), None), [NAME], NOW), "set right again"
+    assert wanted(held, ASKED, late)
+    assert not may_try(Tried(late, ASKED, None), ASKED, late + timedelta(minutes=1))
+    assert may_try(Tried(late, ASKED, None), ASKED, late + timedelta(minutes=16))
+    assert may_try(Tried(late, ASKED, None), ASKED, NOW), "set right again"
+
+
+def test_one_of_another_authority_is_replaced_at_once() -> None:
+    """Whoever tries out first, as authorities ask for, has a certificate that nobody trusts."""
+    before = read(given_by("https://trying.example.com/directory", given(NAME)).encode())
+    assert before is not None
+    assert wanted(before, ASKED, NOW)
+    assert may_try(Tried(NOW, Asked((NAME,), "https://trying.example.com/directory"), None), ASKED, NOW)
+    now = read(given_by(ASKED.directory, given(NAME)).encode())
+    assert not wanted(now, ASKED, NOW)
+    assert not wanted(read(given(NAME).encode()), ASKED, NOW), "one of which nobody knows"
 
 
 def test_a_long_name_is_asked_for_as_it_is() -> None:

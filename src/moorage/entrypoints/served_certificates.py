@@ -5,7 +5,7 @@ from pathlib import Path
 
 from moorage.entrypoints.health_parts import Certificate
 from moorage.gateway.acme.certificate import Held, read, trouble_now, wanted
-from moorage.gateway.acme.keeper import last_try
+from moorage.gateway.acme.keeper import asked_for, last_try
 from moorage.kit.settings import Settings
 
 
@@ -16,10 +16,11 @@ def served_certificates(settings: Settings, now: datetime) -> list[Certificate]:
         "gateway_certificate": settings.gateway_certificate,
     }
     found = [_certificate(name, path) for name, path in named.items() if path is not None]
-    if names := settings.certified_names:
+    if settings.certified_names:
+        asked = asked_for(settings)
         # Of one that is there and good, it says nothing any more what became of some try.
-        is_wanted = wanted(_read(settings.acme_certificate), names, now)
-        trouble = trouble_now(last_try(settings.acme_dir), names, now) if is_wanted else None
+        is_wanted = wanted(_read(settings.acme_certificate), asked, now)
+        trouble = trouble_now(last_try(settings.acme_dir), asked, now) if is_wanted else None
         found.append(_certificate("acme_email", settings.acme_certificate, trouble))
     return found
 

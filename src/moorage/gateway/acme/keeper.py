@@ -19,9 +19,11 @@ import structlog
 from moorage.gateway.acme.certificate import (
     BROKEN_OFF,
     TRY_WITHIN,
+    Asked,
     Held,
     Tried,
     first_certificate,
+    given_by,
     has_its_key,
     may_try,
     read,
@@ -47,12 +49,15 @@ def begin_with_some_certificate(settings: Settings, now: datetime) -> None:
         write_whole(path, first_certificate(settings.certified_names, now), 0o600)
 
 
+def asked_for(settings: Settings) -> Asked:
+    return Asked(settings.certified_names, settings.acme_directory)
+
+
 def last_try(folder: Path) -> Tried | None:
     try:
         told = json.loads(_record(folder).read_text())
-        return Tried(
-            datetime.fromisoformat(told["at"]).astimezone(UTC), tuple(told["names"]), told["trouble"]
-        )
+        asked = Asked(tuple(told["names"]), told["directory"])
+        return Tried(datetime.fromisoformat(told["at"]).astimezone(UTC), asked, told["trouble"])
     except FileNotFoundError:
         return None
     except (ValueError, TypeError, KeyError):
@@ -69,29 +74,31 @@ class CertificateKeeper:
         await look_for_good("certificate", self.look, LOOK_EVERY_S, asyncio.Event())
 
     async def look(self) -> None:
-        names, now = self.settings.certified_names, self.clock.now()
+        asked, now = asked_for(self.settings), self.clock.now()
+        names = asked.names
         held = await asyncio.to_thread(self._held)
         tried = await asyncio.to_thread(last_try, self.settings.acme_dir)
-        if not wanted(held, names, now) or not may_try(tried, names, now):
+        if not wanted(held, asked, now) or not may_try(tried, asked, now):
             return
         # Before the try: who is killed in it counts as one that failed.
-        await self._note(Tried(now, names, BROKEN_OFF))
-        certificate, trouble = await self._obtained(names)
+        await self._note(Tried(now, asked, BROKEN_OFF))
+        certificate, trouble = await self._obtained(asked)
         if trouble is not None:
             log.warning("certificate_not_given", names=names, trouble=trouble)
         else:
-            await asyncio.to_thread(write_whole, self.settings.acme_certificate, certificate, 0o600)
+            whole = given_by(asked.directory, certificate)
+            await asyncio.to_thread(write_whole, self.settings.acme_certificate, whole, 0o600)
             log.info("certificate_given", names=names)
-            if wanted(given := read(certificate.encode()), names, now):
+            if wanted(given := read(whole.encode()), asked, now):
                 assert given is not None, "it was looked at"
                 trouble = f"its certificate ends at {given.ends_at:%Y-%m-%d %H:%M} UTC, which is too soon by this machine's clock"
-        await self._note(Tried(now, names, trouble))
+        await self._note(Tried(now, asked, trouble))
 
-    async def _obtained(self, names: tuple[str, ...]) -> tuple[str, str | None]:
+    async def _obtained(self, asked: Asked) -> tuple[str, str | None]:
         settings = self.settings
         assert settings.acme_email is not None, "there is somebody to ask for"
         root = str(settings.acme_root) if settings.acme_root is not None else None
-        order = Order(names, settings.acme_email, settings.acme_directory, root, str(settings.acme_dir))
+        order = Order(asked.names, settings.acme_email, asked.directory, root, str(settings.acme_dir))
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
@@ -111,7 +118,7 @@ class CertificateKeeper:
                 process.kill()
                 await process.wait()
         if process.returncode == 0:
-            return said.decode(), trouble_with(said, names)
+            return said.decode(), trouble_with(said, asked.names)
         lines = complained.decode(errors="replace").strip().splitlines()
         return "", lines[-1][:500] if lines else "the authority gave no certificate"
 
@@ -122,7 +129,8 @@ class CertificateKeeper:
             return None
 
     async def _note(self, tried: Tried) -> None:
-        told = {**asdict(tried), "at": tried.at.astimezone(UTC).isoformat()}
+        at = tried.at.astimezone(UTC).isoformat()
+        told = {"at": at, **asdict(tried.asked), "trouble": tried.trouble}
         await asyncio.to_thread(write_whole, _record(self.settings.acme_dir), json.dumps(told), 0o600)
 
 
