@@ -80,6 +80,21 @@ async def test_one_that_comes_while_haproxy_starts(place: Place, monkeypatch: py
     assert await next_agent(place) == {AFTER}
 
 
+async def test_one_that_nobody_can_read_keeps_nothing_else_from_changing(place: Place) -> None:
+    gateway = place.dataplane()
+    await gateway.start()
+    file = place.config.endpoint_certificate
+    assert file is not None
+    file.unlink()
+    file.mkdir()
+    await gateway.apply(NOTHING)
+    assert await presented(place) == {BEFORE}
+    file.rmdir()
+    exchange(place, AFTER)
+    await gateway.apply(NOTHING)
+    assert await presented(place) == {AFTER}
+
+
 def test_what_cannot_be_written_down_is_not_served_again_and_again(tmp_path: Path) -> None:
     file = tmp_path / "certificate.pem"
     file.write_text("one")

@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import io
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -299,6 +300,29 @@ def test_a_release_becomes_a_version_whatever_its_file_is_called(
         assert release.is_in(folder)
         assert (folder / "bin/moor").is_file()
         assert [path.name for path in folder.parent.iterdir()] == ["1.1.0"]
+
+
+@pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="it takes Debian or Ubuntu")
+def test_so_does_a_debian_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """apt-get takes none of another name. Here it is one that only looks."""
+    control = tmp_path / "root/DEBIAN/control"
+    control.parent.mkdir(parents=True)
+    about = {"Package": "moorage", "Version": "1.1.0-1", "Moorage-Version": "1.1.0", "Moorage-Python": "3.11"}
+    about |= {"Architecture": "all", "Maintainer": "Moorage <moorage@localhost>", "Description": "a test"}
+    control.write_text("".join(f"{name}: {value}\n" for name, value in about.items()))
+    download, folder = tmp_path / "download", tmp_path / "versions/1.1.0"
+    subprocess.run(["dpkg-deb", "--build", str(control.parent.parent), str(download)], check=True)
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    script = f'for last; do :; done\ncase "$last" in *.deb) ;; *) exit 1 ;; esac\n[ -r "$last" ] && mkdir -p {folder}/bin && touch {folder}/bin/moor'
+    (programs / "apt-get").write_text(f"#!/bin/sh\n{script}\n")
+    (programs / "apt-get").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    release = read_release(download)
+    assert (release.kind, release.version) == (Kind.DEB, Version("1.1.0"))
+    release.put_into(folder)
+    assert release.is_in(folder)
+    assert [path.name for path in folder.parent.iterdir()] == ["1.1.0"]
 
 
 async def test_a_file_that_is_named_is_put_there_in_place_of_another_of_its_version(

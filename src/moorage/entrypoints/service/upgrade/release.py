@@ -33,6 +33,7 @@ _DEB_MAGIC = b"!<arch>\n"
 _FIELDS = ("Package", "Moorage-Version", "Moorage-Python")
 _LAST_WORDS = 800
 _ROOM = ".unpacked-"
+_INSTALL = ("apt-get", "install", "--yes", "--no-remove", "--allow-downgrades", "--reinstall")
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+!-]{0,250}")
 _FROM = ".put-there-from"
 """In a version's folder: the digest of the file that it was made from, once it was whole."""
@@ -75,25 +76,24 @@ class Release:
         """Whole, or an error; then what there is of the folder is for removing."""
         match self.kind:
             case Kind.DEB:
-                # Its own scripts make the folder, and leave the service as it is.
-                _run(
-                    [
-                        "apt-get",
-                        "install",
-                        "--yes",
-                        "--no-remove",
-                        "--allow-downgrades",
-                        "--reinstall",
-                        str(self.file.resolve()),
-                    ]
-                )
+                with _room_beside(folder) as room:
+                    # apt-get goes by the name, too.
+                    package = room / "moorage.deb"
+                    shutil.copyfile(self.file, package)
+                    # It looks with a user of its own.
+                    room.chmod(0o755)
+                    package.chmod(0o644)
+                    # Its own scripts make the folder, and leave the service as it is.
+                    _run([*_INSTALL, str(package)])
             case Kind.WHEEL:
-                with _unpacked(folder) as room:
+                remove_version(folder)
+                with _room_beside(folder) as room:
                     wheel = room / self._wheel_name
                     shutil.copyfile(self.file, wheel)
                     _make_environment(folder, wheel, ())
             case Kind.BUNDLE:
-                with _unpacked(folder) as room, tarfile.open(self.file) as archive:
+                remove_version(folder)
+                with _room_beside(folder) as room, tarfile.open(self.file) as archive:
                     for name, member in _members(archive).items():
                         target = self._wheel_name if _is_ours(name) else name
                         with (room / target).open("xb") as opened:
@@ -198,13 +198,12 @@ def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
 
 
 @contextlib.contextmanager
-def _unpacked(folder: Path) -> Iterator[Path]:
-    """Room for what a new environment in `folder` is made of; what is left of an earlier one goes first."""
+def _room_beside(folder: Path) -> Iterator[Path]:
+    """For what a version is made of."""
     versions = folder.parent
     if not versions.is_dir():
         versions.mkdir(parents=True)
         versions.chmod(0o755)
-    remove_unfinished(folder)
     with tempfile.TemporaryDirectory(dir=versions, prefix=_ROOM) as room:
         yield Path(room)
 
