@@ -3,7 +3,7 @@ this machine would keep a service from starting."""
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -13,6 +13,7 @@ def open_lock_file(path: Path) -> Iterator[IO[str]]:
     """With what was written there, and not locked yet."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "r+") as file:
-        # One of an earlier version was open to others.
-        os.fchmod(descriptor, 0o600)
+        with suppress(PermissionError):
+            # One of an earlier version was open to others. On a volume that is shared it may be somebody else's.
+            os.fchmod(descriptor, 0o600)
         yield file

@@ -91,7 +91,7 @@ class CertificateKeeper:
             log.info("certificate_given", names=names)
             if wanted(given := read(whole.encode()), asked, now):
                 assert given is not None, "it was looked at"
-                trouble = f"its certificate ends at {given.ends_at:%Y-%m-%d %H:%M} UTC, which is too soon by this machine's clock"
+                trouble = f"what it gave ends at {given.ends_at:%Y-%m-%d %H:%M} UTC, which is too soon by this machine's clock"
         await self._note(Tried(now, asked, trouble))
 
     async def _obtained(self, asked: Asked) -> tuple[str, str | None]:
