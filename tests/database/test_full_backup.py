@@ -146,7 +146,8 @@ async def test_old_ones_go_when_the_new_one_is_there(machine: Machine) -> None:
     folder = machine.settings.home / "backups"
     folder.mkdir()
     old = [folder / f"moorage-2020010{day}T020000Z.tar.age" for day in range(1, 6)]
-    for file in old:
+    # The last of one that was killed.
+    for file in (*old, folder / ".moorage-20200106T020000Z.tar.age.new"):
         file.touch()
     written, gone = await back_up_everything(machine.settings)
     assert gone == old[:3]

@@ -93,7 +93,8 @@ async def installation(short_folder: Path) -> AsyncIterator[Installation]:
 
 
 def health(settings: Settings, now: datetime | None = None) -> tuple[State, str]:
-    (part,) = (certificate_part(one, now or system_clock.now()) for one in served_certificates(settings))
+    now = now or system_clock.now()
+    (part,) = (certificate_part(one, now) for one in served_certificates(settings, now))
     return part.state, part.message
 
 

@@ -1,15 +1,19 @@
+import socket
 from pathlib import Path
 
 import pytest
 
-from moorage.kit.errors import SettingsError
+from moorage.entrypoints.foundation import _check_ports
+from moorage.entrypoints.gateway_role import create_dataplane
+from moorage.kit.errors import SettingsError, SetupError
 from moorage.kit.settings import Settings, load_settings
+from tests.ports import free_port
 
 BOTH = {"public_url": "https://cloud.example.com", "gateway_url": "https://inference.example.com:8443"}
 
 
-def settings(**more: object) -> Settings:
-    return load_settings(home=Path("/nowhere"), acme_email="ann@example.com", **more)
+def settings(home: Path = Path("/nowhere"), **more: object) -> Settings:
+    return load_settings(home=home, acme_email="ann@example.com", **more)
 
 
 @pytest.mark.parametrize(
@@ -44,6 +48,7 @@ def test_what_is_given_is_served_and_the_rest_is_had() -> None:
         ({"public_url": "http://cloud.example.com"}, "set public_url or gateway_url"),
         ({"public_url": "https://192.0.2.7"}, "192.0.2.7 is no name"),
         ({"public_url": "https://localhost"}, "localhost is no name"),
+        ({"public_url": f"https://{'a.' * 130}example.com"}, "is no name that an authority certifies"),
         ({**BOTH, "apps_domain": "apps.example.com"}, "name one in gateway_certificate"),
         ({**BOTH, "keys": "mounted", "database_dsn": "postgresql://u:p@h/d"}, "is for one machine"),
         ({**BOTH, "api_listen": "0.0.0.0:80"}, "an address of its own"),
@@ -54,3 +59,25 @@ def test_what_is_given_is_served_and_the_rest_is_had() -> None:
 def test_what_cannot_be_certified_is_said(more: dict[str, str], because: str) -> None:
     with pytest.raises(SettingsError, match=because.replace(".", r"\.")):
         settings(**more)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {**BOTH, "gateway_url": "https://[2001:db8::7]:8443", "gateway_certificate": "/etc/own.pem"},
+        {"public_url": f"https://{'.'.join('abcdefghijklm')}.example.com"},
+    ],
+)
+def test_every_name_that_the_settings_take_can_be_led_to(tmp_path: Path, more: dict[str, str]) -> None:
+    assert create_dataplane(settings(tmp_path, **more)).config.acme is not None
+
+
+def test_somebody_else_at_port_80_is_said_before_anything_starts(tmp_path: Path) -> None:
+    addresses = {name: f"127.0.0.1:{free_port()}" for name in ("api_listen", "gateway_listen")}
+    with socket.create_server(("127.0.0.1", 0)) as somebody:
+        taken = f"127.0.0.1:{somebody.getsockname()[1]}"
+        found = settings(tmp_path, **BOTH, **addresses, acme_listen=taken)
+        found.run_dir.mkdir()
+        with pytest.raises(SetupError, match="MOORAGE_ACME_LISTEN"):
+            _check_ports(found)
+    _check_ports(found)

@@ -35,6 +35,7 @@ from moorage.entrypoints.service.plan import (
     MakeUser,
     Move,
     Remove,
+    RemoveData,
     Step,
     StopEverything,
     WriteFile,
@@ -93,7 +94,7 @@ def test_a_second_run_finds_nothing_to_do() -> None:
         ({"links": {**INSTALLED.links, CONFIG_IN_HOME: Path("/elsewhere")}}, [Link]),
         ({"enabled": frozenset(TO_ENABLE) - {TIMER}}, [Call]),
         ({"active": frozenset(TO_ENABLE) - {ROLE_UNITS[0]}}, [Call]),
-        ({"texts": {**INSTALLED.texts, UNITS / SERVICE: "changed"}}, [WriteFile, Call, Call]),
+        ({"texts": {**INSTALLED.texts, UNITS / SERVICE: f"{MARK}\nchanged"}}, [WriteFile, Call, Call]),
         ({"environment": VERSIONS / "2.0.0"}, [Link, Call]),
         ({"has_engine": False}, [InstallPackages]),
     ],
@@ -131,6 +132,23 @@ def test_what_a_package_brings_is_left_to_it() -> None:
     assert [step.path for step in steps if isinstance(step, Remove)] == [UNITS / SERVICE]
 
 
+def test_units_that_the_operator_wrote_or_masked_are_left_alone() -> None:
+    texts = {**INSTALLED.texts, UNITS / SERVICE: "mine", UNITS / TIMER: ""}
+    masked = replace(
+        INSTALLED,
+        texts=texts,
+        other_files=frozenset({UNITS / TIMER}),
+        enabled=INSTALLED.enabled - {TIMER},
+        active=frozenset(),
+    )
+    (start,) = installation(masked, UNIT_FILES)
+    assert isinstance(start, Call)
+    assert start.arguments == ("start", SERVICE, *ROLE_UNITS)
+    # One that is empty is nobody's.
+    repaired = installation(replace(INSTALLED, texts=texts), UNIT_FILES)
+    assert [step.path for step in repaired if isinstance(step, WriteFile)] == [UNITS / TIMER]
+
+
 def test_without_systemd_it_starts_at_the_next_boot() -> None:
     steps = installation(replace(FRESH, runs_systemd=False), UNIT_FILES)
     assert [step.arguments[0] for step in steps if isinstance(step, Call)] == ["enable"]
@@ -157,14 +175,14 @@ def test_uninstalling_keeps_the_data_or_removes_it() -> None:
     assert [step.remove_replicas for step in kept if isinstance(step, StopEverything)] == [False]
     assert kinds(kept)[:2] == [Call, StopEverything], "nothing is removed below what runs"
     removed = removal(INSTALLED, UNIT_FILES, with_data=True)
-    more = {step.path for step in removed if isinstance(step, Remove)} - set(paths)
+    more = {step.path for step in removed if isinstance(step, Remove | RemoveData)} - set(paths)
     assert more == {HOME, BACKUPS, CONFIG, RECOVERY_KEY}
     assert [step.remove_replicas for step in removed if isinstance(step, StopEverything)] == [True]
     assert removal(Machine(), UNIT_FILES, with_data=True) == []
     # Its `moor` goes on working, to install it again.
     packaged = replace(INSTALLED, other_files=frozenset({PACKAGED_COMMAND}))
     assert CURRENT not in [
-        step.path for step in removal(packaged, {}, with_data=True) if isinstance(step, Remove)
+        step.path for step in removal(packaged, {}, with_data=True) if isinstance(step, Remove | RemoveData)
     ]
 
 

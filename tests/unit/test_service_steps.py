@@ -1,13 +1,24 @@
 """Steps of `moor install`, done in a folder; and what is looked up before."""
 
+import asyncio
 import os
+import subprocess
 import tomllib
 from pathlib import Path
 
 import pytest
 
 from moorage.entrypoints.service.facts import _open_to_others
-from moorage.entrypoints.service.plan import Link, MakeFolder, MakeSettings, Move, Remove, Step, WriteFile
+from moorage.entrypoints.service.plan import (
+    Link,
+    MakeFolder,
+    MakeSettings,
+    Move,
+    Remove,
+    RemoveData,
+    Step,
+    WriteFile,
+)
 from moorage.entrypoints.service.steps import do
 from moorage.kit.errors import SetupError
 from moorage.kit.settings import Settings
@@ -74,3 +85,44 @@ def test_others_who_may_write_are_found(tmp_path: Path) -> None:
     assert own == ([] if os.geteuid() == 0 else [environment, programs])
     programs.chmod(0o777)
     assert programs in _open_to_others(environment)
+
+
+def test_somebodys_own_python_is_found(tmp_path: Path) -> None:
+    """It runs the service, wherever the environment is that it made."""
+    programs, own = tmp_path / "environment/bin", tmp_path / "somebody/bin"
+    for folder in (programs, own):
+        folder.mkdir(parents=True, mode=0o755)
+    python = own / "python3"
+    python.touch(0o755)
+    (programs / "python3").symlink_to(python)
+    before = _open_to_others(programs.parent)
+    assert os.geteuid() or not before
+    for path in (python, own, own.parent):
+        mode = path.stat().st_mode
+        path.chmod(0o777)
+        assert path in _open_to_others(programs.parent)
+        path.chmod(mode)
+
+
+async def test_data_is_removed_wherever_it_is(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "disk/moorage"
+    (elsewhere / "postgres").mkdir(parents=True)
+    (elsewhere / "secret-keys").touch()
+    home = tmp_path / "home"
+    home.symlink_to(elsewhere)
+    await done(RemoveData("", home), tmp_path)
+    assert names(tmp_path) == ["disk"]
+    assert names(tmp_path / "disk") == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting takes root")
+def test_a_disk_for_the_data_stays_empty(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "data", str(home)], check=True)
+    try:
+        (home / "secret-keys").touch()
+        asyncio.run(done(RemoveData("", home), tmp_path))
+        assert names(home) == []
+    finally:
+        subprocess.run(["umount", str(home)], check=True)

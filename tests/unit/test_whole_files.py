@@ -5,6 +5,8 @@ from stat import S_IMODE
 
 import pytest
 
+from moorage.kit.postgres import EmbeddedPostgres
+from moorage.kit.settings import Settings
 from moorage.kit.whole_files import create_whole, write_whole
 
 
@@ -51,3 +53,21 @@ def test_of_many_who_create_one_at_once_one_does(tmp_path: Path) -> None:
         (created,) = [one for one in pool.map(create, range(64)) if one is not None]
     assert path.read_text() == f"{created}\n" * 10_000
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_the_databases_password_is_whole_or_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An empty one would be taken for the password at every start."""
+    (tmp_path / "postgres").mkdir()
+    server = EmbeddedPostgres(Settings(home=tmp_path))
+    with monkeypatch.context() as patched:
+
+        def ends(_: int) -> str:
+            raise KeyboardInterrupt
+
+        patched.setattr("secrets.token_urlsafe", ends)
+        with pytest.raises(KeyboardInterrupt):
+            server._password()
+    assert len(server._password()) > 30
+    assert server._password() == server._password()

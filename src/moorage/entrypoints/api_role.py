@@ -1,14 +1,17 @@
 """The role `api`, wired."""
 
 import asyncio
+import logging
 import socket
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import uvicorn
 from sqlalchemy.exc import DBAPIError
+from starlette.types import ASGIApp
 
 from moorage.entrypoints.api import create_app
+from moorage.entrypoints.broken_off import BrokenOff, WithoutThoseBrokenOff
 from moorage.entrypoints.forwarded import Forwarded
 from moorage.entrypoints.health import DATABASE_ANSWERS_WITHIN_S
 from moorage.entrypoints.schema_repository import wait_for_schema
@@ -35,14 +38,7 @@ async def serve(settings: Settings) -> None:
         listening = [open_sockets.enter_context(_local_socket(api_socket_path(settings)))]
         if settings.api_role_listen is not None:
             listening.append(open_sockets.enter_context(_tcp_socket(settings.api_role_listen)))
-        config = uvicorn.Config(
-            Forwarded(app, settings.api_role_gateways),
-            log_config=None,
-            access_log=False,
-            timeout_graceful_shutdown=5,
-            proxy_headers=False,
-        )
-        server = uvicorn.Server(config)
+        server = server_of(Forwarded(app, settings.api_role_gateways))
         broken: list[BaseException] = []
 
         def end(error: BaseException) -> None:
@@ -54,6 +50,20 @@ async def serve(settings: Settings) -> None:
     if broken:
         # Should a part of it end after all, so does the process: it is started again, and everything with it.
         raise broken[0]
+
+
+def server_of(app: ASGIApp, *, grace_s: int = 5) -> uvicorn.Server:
+    """`grace_s`: what requests have that are at work when it is asked to end."""
+    logging.getLogger("uvicorn.error").addFilter(WithoutThoseBrokenOff())
+    return uvicorn.Server(
+        uvicorn.Config(
+            BrokenOff(app),
+            log_config=None,
+            access_log=False,
+            timeout_graceful_shutdown=grace_s,
+            proxy_headers=False,
+        )
+    )
 
 
 def _local_socket(path: Path) -> socket.socket:

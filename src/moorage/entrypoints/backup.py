@@ -129,11 +129,23 @@ async def _run_at(place: Dsn, password: str | None, program: Path, *arguments: s
         env=environment,
         stderr=asyncio.subprocess.PIPE,
     )
-    _, errors = await process.communicate()
+    try:
+        _, errors = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
     if process.returncode != 0:
         raise SetupError(f"{program.name} failed: {errors.decode(errors='replace').strip()[-_LAST_WORDS:]}")
 
 
 def _create_private(path: Path) -> None:
     """It holds everything that everybody has, so nobody else may read it, not even for a moment."""
-    path.touch(mode=0o600, exist_ok=False)
+    try:
+        path.touch(mode=0o600, exist_ok=False)
+    except FileExistsError as exc:
+        raise SetupError(
+            f"{path} is there, perhaps of a backup that was broken off. Remove it, or name another file."
+        ) from exc
+    except OSError as exc:
+        raise SetupError(f"Cannot write {path}: {exc.strerror}.") from exc

@@ -116,4 +116,4 @@ def _write_addresses(settings: Settings) -> None:
     """Where this installation answers, beside its operator's key: `moor login` sends the key nowhere else."""
     local = settings.local_api_url
     addresses = dict.fromkeys([settings.api_base_url, local, local.replace("//127.0.0.1:", "//localhost:")])
-    (settings.home / "addresses").write_text("".join(f"{address}\n" for address in addresses))
+    write_whole(settings.home / "addresses", "".join(f"{address}\n" for address in addresses), 0o644)

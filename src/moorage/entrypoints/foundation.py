@@ -29,6 +29,7 @@ from moorage.kit.errors import MoorageError, SetupError
 from moorage.kit.home import prepare_home
 from moorage.kit.installation import ensure_installation_id
 from moorage.kit.keys import keep_same_keys, keyring_of
+from moorage.kit.lock_files import open_lock_file
 from moorage.kit.postgres import EmbeddedPostgres, database_dsn
 from moorage.kit.settings import Settings
 
@@ -83,11 +84,10 @@ def running_pid(settings: Settings) -> int | None:
 
 @contextlib.contextmanager
 def _only_one(settings: Settings) -> Iterator[None]:
-    with open(_lock_path(settings), "a+") as lock:
+    with open_lock_file(_lock_path(settings)) as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as exc:
-            lock.seek(0)
             pid = lock.read().strip()
             raise SetupError(
                 f"Moorage already runs on {settings.home} (pid {pid}). Stop it first with `moor down`."
@@ -101,7 +101,10 @@ def _only_one(settings: Settings) -> Iterator[None]:
 def _check_ports(settings: Settings) -> None:
     if create_dataplane(settings).alive():
         return  # A HAProxy of ours outlived its agent and holds them.
-    for name, listen in (("api_listen", settings.api_listen), ("gateway_listen", settings.gateway_listen)):
+    addresses = {"api_listen": settings.api_listen, "gateway_listen": settings.gateway_listen}
+    if settings.certified_names:
+        addresses["acme_listen"] = settings.acme_listen
+    for name, listen in addresses.items():
         host, _, port = listen.rpartition(":")
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         with socket.socket(family, socket.SOCK_STREAM) as probe:

@@ -27,7 +27,9 @@ from moorage.entrypoints.backup_retention import backup_name, outdated
 from moorage.kit.clock import system_clock
 from moorage.kit.errors import SettingsError, SetupError
 from moorage.kit.home import prepare_home
+from moorage.kit.lock_files import open_lock_file
 from moorage.kit.settings import Settings, find_config_file
+from moorage.kit.whole_files import create_whole
 
 _DUMP, _KEYS, _OPERATOR_KEY, _SETTINGS, _ABOUT = (
     *("moorage.dump", "secret-keys", "operator-key", "moorage.toml", "about.json"),
@@ -68,6 +70,8 @@ async def back_up_everything(settings: Settings) -> tuple[Path, list[Path]]:
     await asyncio.to_thread(_make_private_folder, folder)
     with _only_one(settings), _room(settings) as room:
         await dump(settings, room / _DUMP)
+        for broken_off in folder.glob(".moorage-*.tar.age.new"):
+            broken_off.unlink()
         file = folder / backup_name(now)
         await asyncio.to_thread(_seal, _sources(settings, room), file, recipient)
         await note_backup(settings)
@@ -255,11 +259,7 @@ def _refuse_other_keys(room: Path, targets: Mapping[str, Path]) -> None:
 def _put_back(source: Path, target: Path) -> bool:
     if not source.exists() or target.exists():
         return False
-    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as opened:
-        opened.write(source.read_bytes())
-        opened.flush()
-        os.fsync(opened.fileno())
+    create_whole(target, source.read_text(), 0o600)
     return True
 
 
@@ -278,7 +278,7 @@ def _room(settings: Settings) -> Iterator[Path]:
 @contextlib.contextmanager
 def _only_one(settings: Settings) -> Iterator[None]:
     settings.run_dir.mkdir(parents=True, exist_ok=True)
-    with open(settings.run_dir / "backup.lock", "w") as lock:
+    with open_lock_file(settings.run_dir / "backup.lock") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as exc:

@@ -125,7 +125,8 @@ def _acme(settings: Settings) -> AcmeAnswers | None:
     for url in (settings.gateway_base_url, settings.api_base_url):
         parts = urlsplit(url)
         if parts.scheme == "https":
-            origins[str(parts.hostname)] = f"https://{parts.netloc}"
+            name = str(parts.hostname)
+            origins[f"[{name}]" if ":" in name else name] = f"https://{parts.netloc}"
     return AcmeAnswers(settings.acme_listen, thumbprint(key), tuple(origins.items()))
 
 

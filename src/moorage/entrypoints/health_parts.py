@@ -57,10 +57,18 @@ class Certificate:
     path: str
     not_after: datetime | None
     """None: it cannot be read."""
+    not_before: datetime | None = None
     trouble: str | None = None
     """Why the authority that should renew it did not, at the last try."""
     is_first: bool = False
     """One to begin with, which nobody trusts."""
+
+    def ends_soon(self, now: datetime) -> bool:
+        """Three weeks before; of one that lasts a day or a month, when most of its time is over."""
+        if self.not_after is None:
+            return True
+        lasts = self.not_after - self.not_before if self.not_before is not None else timedelta.max
+        return self.not_after - now < min(CERTIFICATE_SOON, lasts / 4)
 
 
 def worst(parts: Iterable[Part]) -> State:
@@ -282,8 +290,8 @@ def certificate_part(certificate: Certificate, now: datetime) -> Part:
     if certificate.trouble is not None:
         fix = "Its names must lead to this machine, and TCP port 80 be open to everybody. It is tried again every quarter of an hour."
         message = f"The authority gave no new one: {certificate.trouble}"
-        ends_soon = certificate.is_first or end is None or end - now < CERTIFICATE_SOON
-        return Part(title, State.FAILING if ends_soon else State.WARNING, message, end, fix)
+        is_urgent = certificate.is_first or certificate.ends_soon(now)
+        return Part(title, State.FAILING if is_urgent else State.WARNING, message, end, fix)
     if certificate.is_first:
         message = "The authority was asked for it and has not answered yet; until then browsers warn."
         return Part(title, State.WARNING, message, None, "Wait a minute.")
@@ -292,7 +300,7 @@ def certificate_part(certificate: Certificate, now: datetime) -> Part:
     if end <= now:
         return Part(title, State.FAILING, "Has expired.", end, fix)
     message = f"Valid until {end:%Y-%m-%d}."
-    if end - now < CERTIFICATE_SOON:
+    if certificate.ends_soon(now):
         return Part(title, State.WARNING, message, None, fix)
     return Part(title, State.OK, message)
 

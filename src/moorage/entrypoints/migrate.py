@@ -71,6 +71,8 @@ async def _dump(settings: Settings, file: Path) -> None:
 
 
 def remove_old_dumps(folder: Path) -> None:
+    for broken_off in folder.glob("before-*.dump.new"):
+        broken_off.unlink()
     for old in sorted(folder.glob("before-*.dump"), key=lambda one: one.stat().st_mtime)[:-KEPT_DUMPS]:
         old.unlink()
 

@@ -91,5 +91,5 @@ def _of_this_machine(settings: Settings, now: datetime) -> list[Part]:
     return [
         parts.disk_part(Disk(str(settings.home), usage.free, usage.total)),
         parts.log_files_part(measured(settings.log_dir), settings.log_file_bytes),
-        *(parts.certificate_part(one, now) for one in served_certificates(settings)),
+        *(parts.certificate_part(one, now) for one in served_certificates(settings, now)),
     ]

@@ -44,7 +44,7 @@ async def operator_setup(_: TheOperator, database: TheDatabase, settings: TheSet
         nodes = await list_nodes(session)
         mails = await watched.mails(session)
         backed_up_at = await last_backup_at(session, settings)
-    certificates = await asyncio.to_thread(served_certificates, settings)
+    certificates = await asyncio.to_thread(served_certificates, settings, now)
     found = steps.missing_first(
         [
             steps.backup_step(settings, backed_up_at, now),

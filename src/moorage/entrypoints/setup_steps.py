@@ -7,7 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from moorage.engines.base import GpuHandover, NodeCapacity
-from moorage.entrypoints.health_parts import BACKUP_OLD_AFTER, CERTIFICATE_SOON, Certificate
+from moorage.entrypoints.health_parts import BACKUP_OLD_AFTER, Certificate
 from moorage.kit.settings import Settings
 from moorage.telemetry.operator_repository import Mails
 
@@ -146,7 +146,7 @@ def tls_step(settings: Settings, certificates: Collection[Certificate], now: dat
         if one.not_after <= now:
             message = f"The certificate in {one.path} has expired."
             return Step("TLS", StepState.MISSING, message, "Browsers and clients refuse to connect.")
-        if one.not_after - now < CERTIFICATE_SOON:
+        if one.ends_soon(now):
             message = f"The certificate in {one.path} ends on {one.not_after:%Y-%m-%d}."
             return Step("TLS", StepState.MISSING, message, "From then on clients refuse to connect.")
     if not plain:

@@ -24,6 +24,7 @@ from moorage.kit.clock import Clock
 from moorage.kit.database import Database, Listener
 from moorage.kit.errors import MoorageError
 from moorage.kit.ids import GatewayId, ReplicaId, new_gateway_id
+from moorage.kit.whole_files import write_whole
 
 log = structlog.get_logger()
 
@@ -189,6 +190,6 @@ def _held(applied: Applied, health: Mapping[ReplicaId, Health]) -> dict[str, Rou
 def stable_gateway_id(home: Path) -> GatewayId:
     """The same across restarts, because the HAProxy that it speaks for lives on across them."""
     path = home / "gateway-id"
-    if not path.exists():
-        path.write_text(new_gateway_id())
+    if not path.exists() or not path.read_text().strip():
+        write_whole(path, new_gateway_id(), 0o644)
     return GatewayId(path.read_text().strip())

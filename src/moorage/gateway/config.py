@@ -13,7 +13,8 @@ _PATH = re.compile(r"/[A-Za-z0-9_./-]{1,150}")
 _SOCKET_PATH_MAX = 88
 """sun_path holds 107 bytes, and HAProxy appends `.<pid>.tmp` while it binds."""
 _LISTEN = re.compile(r"(\*|[A-Za-z0-9.-]{1,253}|\[[0-9a-f:.]{2,45}\]):([0-9]{1,5})")
-_ORIGIN = re.compile(r"https?://([A-Za-z0-9.-]{1,253}|\[[0-9a-f:.]{2,45}\])(:[0-9]{1,5})?")
+_HOST = r"([A-Za-z0-9.-]{1,253}|\[[0-9a-f:.]{2,45}\])"
+_ORIGIN = re.compile(rf"https?://{_HOST}(:[0-9]{{1,5}})?")
 _DOMAIN = re.compile(r"[a-z0-9-]{1,63}(\.[a-z0-9-]{1,63}){0,8}")
 _THUMBPRINT = re.compile(r"[A-Za-z0-9_-]{43}")
 _USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
@@ -34,7 +35,7 @@ class AcmeAnswers:
         if _THUMBPRINT.fullmatch(self.thumbprint) is None:
             raise ValueError(f"{self.thumbprint!r} is not the thumbprint of a key")
         for name, origin in self.origins:
-            if _DOMAIN.fullmatch(name) is None or _ORIGIN.fullmatch(origin) is None:
+            if re.fullmatch(_HOST, name) is None or _ORIGIN.fullmatch(origin) is None:
                 raise ValueError(f"{name!r} and {origin!r} are not a name and its origin")
 
 

@@ -162,6 +162,7 @@ class DataPlane:
             self._usage.lost()
             self._persisted = None
             await self._persist(self._files.read(self._initial_slots) or Layout(self._initial_slots))
+        certificates = self._certificates.digest()
         adopted = await self.process.adopt_or_start(self.config.state_dir / render.CONFIG_FILE)
         info = await self.process.worker.info()
         if adopted and info.get("description", "").split(" ")[0] != render.fingerprint(self.config):
@@ -169,7 +170,7 @@ class DataPlane:
             await self._persist(await self._read_live())
             await self._reload()
         if not adopted:
-            self._certificates.note_served()
+            self._certificates.note_served(certificates)
         self._live = await self._read_live()
 
     async def _apply(self, table: GatewayTable, live: Layout | None) -> tuple[Applied, Layout]:
@@ -331,13 +332,14 @@ class DataPlane:
 
     async def _serve_new_certificates(self) -> None:
         """A file that HAProxy refuses is not tried again until it changes; the old one is served until then."""
-        self._certificates.note_served()
+        digest = self._certificates.digest()
         try:
             await self._reload()
         except HaproxyError as exc:
             logger.error("certificate_refused", error=str(exc))
         else:
             logger.info("certificates_changed")
+        self._certificates.note_served(digest)
 
     async def _reload(self) -> None:
         async with self._usage.across_reload():

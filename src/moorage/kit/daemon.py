@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from moorage.kit.clock import Clock, system_clock
+from moorage.kit.lock_files import open_lock_file
 from moorage.kit.log_files import open_log_file
 
 
@@ -40,7 +41,7 @@ class Daemon:
     def start_lock(self) -> Iterator[None]:
         """Held while deciding whether to adopt or to spawn."""
         self.run_dir.mkdir(parents=True, exist_ok=True)
-        with open(self.run_dir / f"{self.name}.lock", "w") as lock:
+        with open_lock_file(self.run_dir / f"{self.name}.lock") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 

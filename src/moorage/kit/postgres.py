@@ -25,6 +25,7 @@ from moorage.kit.errors import SetupError
 from moorage.kit.home import give_to_service_user, service_user
 from moorage.kit.priority import FIRST, set_priority
 from moorage.kit.settings import Settings
+from moorage.kit.whole_files import create_whole
 
 _ROLE = "moorage"
 _SUPERUSER = "postgres"
@@ -177,9 +178,7 @@ class EmbeddedPostgres:
 
     def _password(self) -> str:
         with contextlib.suppress(FileExistsError):
-            descriptor = os.open(self._password_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "w") as file:
-                file.write(secrets.token_urlsafe(32))
+            create_whole(self._password_file, secrets.token_urlsafe(32), 0o600)
         return self._password_file.read_text()
 
     def _dsn_of(self, role: str, database: str) -> str:

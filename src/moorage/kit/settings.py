@@ -8,6 +8,8 @@ import ipaddress
 import os
 import re
 import tomllib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 from urllib.parse import urlsplit
@@ -493,7 +495,7 @@ class Settings(BaseSettings):
                 "acme_email is for names: set public_url or gateway_url to an https:// address with one, or leave it out"
             )
         for name in self.certified_names:
-            if not re.fullmatch(r"([a-z0-9-]{1,63}\.)+[a-z][a-z0-9-]{1,62}", name):
+            if len(name) > 253 or not re.fullmatch(r"([a-z0-9-]{1,63}\.)+[a-z][a-z0-9-]{1,62}", name):
                 raise ValueError(f"{name} is no name that an authority certifies; leave acme_email out")
         if self.apps_domain is not None and self.gateway_certificate is None:
             raise ValueError(
@@ -616,6 +618,24 @@ def load_settings(config_file: Path | None = None, **overrides: Any) -> Settings
         raise SettingsError(f"Wrong settings{where}: {problems}.") from exc
     finally:
         Settings.toml_file = None
+
+
+@contextmanager
+def as_a_service_has_them(config_file: Path, home: Path) -> Iterator[None]:
+    """Within this, settings are those of that file and folder, whatever MOORAGE_* variables there are where a command was typed."""
+    before = {name: value for name, value in os.environ.items() if name.startswith("MOORAGE_")}
+    ours = {"MOORAGE_CONFIG": str(config_file), "MOORAGE_HOME": str(home)}
+    try:
+        _exchange_variables(ours)
+        yield
+    finally:
+        _exchange_variables(before)
+
+
+def _exchange_variables(wanted: Mapping[str, str]) -> None:
+    for name in [name for name in os.environ if name.startswith("MOORAGE_")]:
+        del os.environ[name]
+    os.environ.update(wanted)
 
 
 def find_config_file() -> Path | None:

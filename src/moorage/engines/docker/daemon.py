@@ -25,6 +25,7 @@ from moorage.kit.clock import Clock, system_clock
 from moorage.kit.daemon import Daemon, identity_of
 from moorage.kit.errors import SetupError
 from moorage.kit.settings import Settings
+from moorage.kit.whole_files import write_whole
 
 SYSTEM_HOST = "unix:///var/run/docker.sock"
 _OWN = "own"
@@ -91,7 +92,7 @@ def _chosen(settings: Settings) -> str | None:
 def _remember(settings: Settings, host: str) -> None:
     own = _OwnEngine(settings, SYSTEM_PATH, system_clock)
     settings.home.mkdir(parents=True, exist_ok=True)
-    (settings.home / _CHOSEN_FILE).write_text(f"{_OWN if host == own.host else host}\n")
+    write_whole(settings.home / _CHOSEN_FILE, f"{_OWN if host == own.host else host}\n", 0o644)
 
 
 async def _chosen_before(host: str) -> str:

@@ -4,6 +4,7 @@ import os
 import stat
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from moorage.engines.docker.connection import answers
@@ -47,7 +48,8 @@ async def look(settings: Settings) -> Machine:
             path
             for path in (*links, PACKAGED_COMMAND)
             if _is_there(path) and (path is PACKAGED_COMMAND or not path.is_symlink())
-        ),
+        )
+        | {UNITS / name for name in units() if (UNITS / name).is_symlink()},
         enabled=_those("is-enabled", "enabled"),
         active=active,
         has_engine=await answers(known_host(settings)) or _has_program("dockerd"),
@@ -76,6 +78,7 @@ def _open_to_others(environment: Path) -> list[Path]:
         environment,
         environment / "bin",
         *environment.glob("lib/python3.*/site-packages"),
+        *_interpreter(environment),
     ]
     found = []
     for path in ways:
@@ -85,6 +88,14 @@ def _open_to_others(environment: Path) -> list[Path]:
         if seen.st_uid != 0 or others:
             found.append(path)
     return found
+
+
+def _interpreter(environment: Path) -> Sequence[Path]:
+    """Somebody's own Python may have made the environment, and runs it."""
+    program = (environment / "bin/python3").resolve()
+    if not program.exists():
+        return []
+    return [program, *program.parents, *program.parent.parent.glob("lib/python3.*")]
 
 
 def _has_program(name: str) -> bool:

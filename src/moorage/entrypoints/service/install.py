@@ -12,7 +12,7 @@ from moorage.entrypoints.service.plan import Call, Machine, Step, installation, 
 from moorage.entrypoints.service.steps import do
 from moorage.entrypoints.service.units import units
 from moorage.kit.errors import SetupError
-from moorage.kit.settings import Settings, load_settings
+from moorage.kit.settings import Settings, as_a_service_has_them, load_settings
 
 Say = Callable[[str], None]
 Confirm = Callable[[str], None]
@@ -66,8 +66,9 @@ async def uninstall(say: Say, confirm: Confirm, *, with_data: bool) -> None:
 
 def _settings() -> Settings:
     """The service's own, whatever is set where this is typed."""
-    config = next((path for path in (CONFIG, CONFIG_IN_HOME) if path.is_file()), None)
-    return load_settings(config, home=HOME)
+    config = next((path for path in (CONFIG, CONFIG_IN_HOME) if path.is_file()), CONFIG)
+    with as_a_service_has_them(config, HOME):
+        return load_settings(config)
 
 
 def _tell(steps: Sequence[Step], say: Say) -> None:

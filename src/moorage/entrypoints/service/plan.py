@@ -53,7 +53,7 @@ class Machine:
     links: Mapping[Path, Path] = field(default_factory=dict)
     """Where ours lead, where they are links."""
     other_files: frozenset[Path] = frozenset()
-    """Ours that should be links and are files, or may not be touched."""
+    """Ours that should be links and are files, or may not be touched: units that are links, as a masked one is, among them."""
     enabled: frozenset[str] = frozenset()
     active: frozenset[str] = frozenset()
     has_engine: bool = False
@@ -106,6 +106,13 @@ class Link(Step):
 
 @dataclass(frozen=True)
 class Remove(Step):
+    path: Path
+
+
+@dataclass(frozen=True)
+class RemoveData(Step):
+    """A folder that may be a link to one on another disk, or such a disk itself."""
+
     path: Path
 
 
@@ -168,9 +175,16 @@ def removal(machine: Machine, units: Mapping[str, str], *, with_data: bool) -> l
         steps.append(Call("Let systemd read its units again.", ("daemon-reload",)))
     steps += [Remove(f"Remove the link {path}.", path) for path in _own_links(machine)]
     if with_data:
-        for path in (HOME, BACKUPS, RECOVERY_KEY, CONFIG):
-            if path in machine.folders or path in machine.texts:
-                steps.append(Remove(f"Remove {path}, for good.", path))
+        steps += [
+            RemoveData(f"Remove {path}, for good.", path)
+            for path in (HOME, BACKUPS)
+            if path in machine.folders
+        ]
+        steps += [
+            Remove(f"Remove {path}, for good.", path)
+            for path in (RECOVERY_KEY, CONFIG)
+            if path in machine.texts
+        ]
     return steps
 
 
@@ -218,12 +232,16 @@ def _settings(machine: Machine) -> Sequence[Step]:
 
 
 def unit_files(machine: Machine, units: Mapping[str, str]) -> list[Step]:
-    """Those that a package brought are left to it; a copy of ours would hide the package's next one."""
+    """Those that a package brought are left to it; a copy of ours would hide the package's next one. So are those that the operator
+    wrote, or masked."""
     steps: list[Step] = []
     for name, text in units.items():
         own, packaged = UNITS / name, PACKAGED_UNITS / name
+        is_ours = machine.texts.get(own, "").startswith(MARK)
+        if own in machine.other_files or (machine.texts.get(own) and not is_ours):
+            continue
         if machine.texts.get(packaged) == text:
-            if machine.texts.get(own, "").startswith(MARK):
+            if is_ours:
                 steps.append(Remove(f"Remove {own}, which the package brings.", own))
         elif machine.texts.get(own) != text:
             steps.append(WriteFile(f"Write {own}.", own, text))
@@ -234,13 +252,14 @@ def _services(machine: Machine, *, restart: bool, reread: bool) -> Sequence[Step
     steps: list[Step] = []
     if reread and machine.runs_systemd:
         steps.append(Call("Let systemd read its units again.", ("daemon-reload",)))
-    if missing := [name for name in TO_ENABLE if name not in machine.enabled]:
+    wanted = [name for name in TO_ENABLE if UNITS / name not in machine.other_files]
+    if missing := [name for name in wanted if name not in machine.enabled]:
         steps.append(Call(f"Start at boot: {', '.join(missing)}.", ("enable", *missing)))
     if not machine.runs_systemd:
         return steps
     if restart and SERVICE in machine.active:
         steps.append(Call("Restart Moorage; containers run on.", ("restart", SERVICE)))
         return steps
-    if stopped := [name for name in TO_ENABLE if name not in machine.active]:
+    if stopped := [name for name in wanted if name not in machine.active]:
         steps.append(Call(f"Start {', '.join(stopped)}.", ("start", *stopped)))
     return steps

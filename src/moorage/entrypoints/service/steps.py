@@ -1,6 +1,7 @@
 """Doing what `plan.py` lists. Each step may be repeated."""
 
 import asyncio
+import errno
 import secrets
 import shutil
 import subprocess
@@ -19,6 +20,7 @@ from moorage.entrypoints.service.plan import (
     MakeUser,
     Move,
     Remove,
+    RemoveData,
     Step,
     StopEverything,
     WriteFile,
@@ -54,6 +56,8 @@ async def do(step: Step, settings: Settings, say: Say) -> None:
             exchange_link(path, target)
         case Remove(_, path):
             await asyncio.to_thread(_remove, path)
+        case RemoveData(_, path):
+            await asyncio.to_thread(_remove_data, path)
         case Call(_, arguments):
             await asyncio.to_thread(systemctl, arguments)
         case StopEverything(_, remove_replicas):
@@ -94,6 +98,20 @@ def _remove(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
+
+
+def _remove_data(path: Path) -> None:
+    folder = path.resolve()
+    for inside in folder.iterdir():
+        _remove(inside)
+    try:
+        folder.rmdir()
+    except OSError as exc:
+        # A disk that is mounted there stays, empty.
+        if exc.errno != errno.EBUSY:
+            raise
+    if path.is_symlink():
+        path.unlink()
 
 
 def systemctl(arguments: tuple[str, ...]) -> str:

@@ -3,7 +3,8 @@
 Purpose: the file that HAProxy serves certifies the names of the settings, and has a third of its time left.
 Invariants: there is always a file; it is replaced whole; an authority that refused is left alone for a quarter of an hour, also by a
 process that is started again.
-When it fails: what is served stays as it is, and health says what the authority said.
+When it fails: what is served stays as it is, and health says what the authority said. A look that cannot be made, on a full disk perhaps,
+is made again a minute later; nobody is asked before it is written down.
 """
 
 import asyncio
@@ -15,30 +16,52 @@ from pathlib import Path
 
 import structlog
 
-from moorage.gateway.acme.certificate import Held, Tried, first_certificate, may_try, read, wanted
+from moorage.gateway.acme.certificate import (
+    BROKEN_OFF,
+    TRY_WITHIN,
+    Asked,
+    Held,
+    Tried,
+    first_certificate,
+    given_by,
+    has_its_key,
+    may_try,
+    read,
+    trouble_with,
+    wanted,
+)
 from moorage.gateway.acme.obtain import Order
 from moorage.kit.clock import Clock
+from moorage.kit.lasting import look_for_good
 from moorage.kit.settings import Settings
 from moorage.kit.whole_files import write_whole
 
 log = structlog.get_logger()
 
 LOOK_EVERY_S = 60.0
-_WITHIN_S = 300.0
 
 
 def begin_with_some_certificate(settings: Settings, now: datetime) -> None:
-    """HAProxy does not start without one."""
-    if not settings.acme_certificate.exists():
+    """HAProxy does not start without one, nor with half of one."""
+    path = settings.acme_certificate
+    if not path.exists() or not has_its_key(path.read_bytes()):
         settings.acme_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_whole(settings.acme_certificate, first_certificate(settings.certified_names, now), 0o600)
+        write_whole(path, first_certificate(settings.certified_names, now), 0o600)
+
+
+def asked_for(settings: Settings) -> Asked:
+    return Asked(settings.certified_names, settings.acme_directory)
 
 
 def last_try(folder: Path) -> Tried | None:
     try:
         told = json.loads(_record(folder).read_text())
-        return Tried(datetime.fromisoformat(told["at"]), tuple(told["names"]), told["trouble"])
+        asked = Asked(tuple(told["names"]), told["directory"])
+        return Tried(datetime.fromisoformat(told["at"]).astimezone(UTC), asked, told["trouble"])
     except FileNotFoundError:
+        return None
+    except (ValueError, TypeError, KeyError):
+        # Worth a pause, and no more: nothing stops because of it.
         return None
 
 
@@ -48,31 +71,34 @@ class CertificateKeeper:
     clock: Clock
 
     async def run(self) -> None:
-        while True:
-            await self.look()
-            await self.clock.sleep(LOOK_EVERY_S)
+        await look_for_good("certificate", self.look, LOOK_EVERY_S, asyncio.Event())
 
     async def look(self) -> None:
-        names, now = self.settings.certified_names, self.clock.now()
+        asked, now = asked_for(self.settings), self.clock.now()
+        names = asked.names
         held = await asyncio.to_thread(self._held)
         tried = await asyncio.to_thread(last_try, self.settings.acme_dir)
-        if not wanted(held, names, now) or not may_try(tried, names, now):
+        if not wanted(held, asked, now) or not may_try(tried, asked, now):
             return
         # Before the try: who is killed in it counts as one that failed.
-        await self._note(Tried(now, names, "The last try was broken off."))
-        certificate, trouble = await self._obtained(names)
+        await self._note(Tried(now, asked, BROKEN_OFF))
+        certificate, trouble = await self._obtained(asked)
         if trouble is not None:
             log.warning("certificate_not_given", names=names, trouble=trouble)
         else:
-            await asyncio.to_thread(write_whole, self.settings.acme_certificate, certificate, 0o600)
+            whole = given_by(asked.directory, certificate)
+            await asyncio.to_thread(write_whole, self.settings.acme_certificate, whole, 0o600)
             log.info("certificate_given", names=names)
-        await self._note(Tried(now, names, trouble))
+            if wanted(given := read(whole.encode()), asked, now):
+                assert given is not None, "it was looked at"
+                trouble = f"what it gave ends at {given.ends_at:%Y-%m-%d %H:%M} UTC, which is too soon by this machine's clock"
+        await self._note(Tried(now, asked, trouble))
 
-    async def _obtained(self, names: tuple[str, ...]) -> tuple[str, str | None]:
+    async def _obtained(self, asked: Asked) -> tuple[str, str | None]:
         settings = self.settings
         assert settings.acme_email is not None, "there is somebody to ask for"
         root = str(settings.acme_root) if settings.acme_root is not None else None
-        order = Order(names, settings.acme_email, settings.acme_directory, root, str(settings.acme_dir))
+        order = Order(asked.names, settings.acme_email, asked.directory, root, str(settings.acme_dir))
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
@@ -83,16 +109,16 @@ class CertificateKeeper:
             stderr=asyncio.subprocess.PIPE,
         )
         try:
-            async with asyncio.timeout(_WITHIN_S):
+            async with asyncio.timeout(TRY_WITHIN.total_seconds()):
                 said, complained = await process.communicate()
         except TimeoutError:
-            return "", f"the authority did not come to an end within {_WITHIN_S:g} s"
+            return "", f"the authority did not come to an end within {TRY_WITHIN.total_seconds():g} s"
         finally:
             if process.returncode is None:
                 process.kill()
                 await process.wait()
-        if process.returncode == 0 and read(said) is not None:
-            return said.decode(), None
+        if process.returncode == 0:
+            return said.decode(), trouble_with(said, asked.names)
         lines = complained.decode(errors="replace").strip().splitlines()
         return "", lines[-1][:500] if lines else "the authority gave no certificate"
 
@@ -103,7 +129,8 @@ class CertificateKeeper:
             return None
 
     async def _note(self, tried: Tried) -> None:
-        told = {**asdict(tried), "at": tried.at.astimezone(UTC).isoformat()}
+        at = tried.at.astimezone(UTC).isoformat()
+        told = {"at": at, **asdict(tried.asked), "trouble": tried.trouble}
         await asyncio.to_thread(write_whole, _record(self.settings.acme_dir), json.dumps(told), 0o600)
 
 

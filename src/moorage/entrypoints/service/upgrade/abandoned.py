@@ -39,17 +39,23 @@ def find_abandoned(installation: Installation) -> Iterator[Entry | None]:
 async def go_back_when_abandoned(installation: Installation, manager: ServiceManager, say: Say) -> None:
     """For good, in the keeper. One of the wrong version first goes on as the one before, which then sees to the others."""
     while True:
-        with find_abandoned(installation) as entry:
-            if entry is not None:
-                restore_link(installation, entry)
-                if Path(sys.prefix) == entry.before:
-                    say(
-                        f"The upgrade to {entry.after.name} has ended in the middle; going back to {entry.before.name}."
-                    )
-                    for trouble in await go_back(
-                        installation, entry, Gate(installation, manager, _WITHIN_S), say
-                    ):
-                        say(trouble)
-        if entry is not None and Path(sys.prefix) != entry.before:
-            await asyncio.to_thread(manager.reload, SERVICE)
+        try:
+            await _look(installation, manager, say)
+        except Exception as exc:  # noqa: BLE001 - said, and tried again: the roles would end with the keeper
+            say(f"Going back from an upgrade failed, and is tried again: {exc}")
         await system_clock.sleep(_LOOK_EVERY_S)
+
+
+async def _look(installation: Installation, manager: ServiceManager, say: Say) -> None:
+    with find_abandoned(installation) as entry:
+        if entry is not None:
+            restore_link(installation, entry)
+            if Path(sys.prefix) == entry.before:
+                say(
+                    f"The upgrade to {entry.after.name} has ended in the middle; going back to {entry.before.name}."
+                )
+                gate = Gate(installation, manager, _WITHIN_S)
+                for trouble in await go_back(installation, entry, gate, say):
+                    say(trouble)
+    if entry is not None and Path(sys.prefix) != entry.before:
+        await asyncio.to_thread(manager.reload, SERVICE)

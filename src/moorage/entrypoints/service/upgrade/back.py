@@ -1,7 +1,6 @@
 """Back to the version before, from wherever an upgrade was. May be repeated, and ended at any point: it looks at what is."""
 
 import asyncio
-import shutil
 import subprocess
 from collections.abc import Callable, Iterable
 
@@ -10,6 +9,7 @@ from moorage.entrypoints.service.steps import exchange_link
 from moorage.entrypoints.service.upgrade.gate import Gate, environment_of
 from moorage.entrypoints.service.upgrade.journal import Entry, Journal, Stage
 from moorage.entrypoints.service.upgrade.plan import ROLES
+from moorage.entrypoints.service.upgrade.release import remove_unfinished
 from moorage.kit.clock import system_clock
 from moorage.kit.errors import MoorageError
 
@@ -44,7 +44,7 @@ async def go_back(
             except (MoorageError, OSError, subprocess.TimeoutExpired) as exc:
                 troubles.append(exc.message if isinstance(exc, MoorageError) else str(exc))
     elif entry.made:
-        await asyncio.to_thread(shutil.rmtree, entry.after, ignore_errors=True)
+        await asyncio.to_thread(remove_unfinished, entry.after)
     installation.way_back.unlink(missing_ok=True)
     Journal(installation).remove()
     return troubles

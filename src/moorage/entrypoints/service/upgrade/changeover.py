@@ -1,7 +1,7 @@
 """From one version to another while it serves, or back. Each step has its undoing in `back.py`."""
 
 import asyncio
-import shutil
+import contextlib
 import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -28,7 +28,7 @@ from moorage.entrypoints.service.upgrade.plan import (
     Switch,
     TakeUnits,
 )
-from moorage.entrypoints.service.upgrade.release import Release
+from moorage.entrypoints.service.upgrade.release import Release, remove_version
 from moorage.kit.clock import system_clock
 from moorage.kit.errors import MoorageError, SetupError
 from moorage.kit.settings import Settings
@@ -80,7 +80,9 @@ class Changeover:
         for step in steps:
             if isinstance(step, RemoveVersion):
                 self.say(step.says)
-                await asyncio.to_thread(shutil.rmtree, step.folder, ignore_errors=True)
+                with contextlib.suppress(asyncio.CancelledError):
+                    # There is nothing to go back from any more.
+                    await _to_its_end(remove_version, step.folder)
 
     def _prepare_switch(self, journal: Journal, entry: Entry) -> Entry:
         """All that the way back takes is on the disk before anything is exchanged."""

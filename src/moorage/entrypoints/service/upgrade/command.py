@@ -7,7 +7,8 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
@@ -24,7 +25,7 @@ from moorage.entrypoints.service.upgrade.release import Release, read_release
 from moorage.kit.database import connect
 from moorage.kit.errors import SetupError
 from moorage.kit.postgres import database_dsn
-from moorage.kit.settings import Settings, load_settings
+from moorage.kit.settings import Settings, as_a_service_has_them, load_settings
 
 Say = Callable[[str], None]
 Confirm = Callable[[str], None]
@@ -49,10 +50,8 @@ async def run_upgrade(
     manager, say = manager or Systemd(), _whoever_listens(say)
     if not installation.current.is_symlink():
         raise SetupError("There is no service of Moorage here. `moor install` makes it.")
-    settings = load_settings(
-        installation.config if installation.config.is_file() else None, home=installation.home
-    )
-    with Journal(installation).held():
+    with as_a_service_has_them(installation.config, installation.home), Journal(installation).held():
+        settings = load_settings()
         await _finish_the_last_one(installation, manager, within_s, say)
         release, target, folder = _target(wanted, installation)
         facts = await _facts(installation, settings, manager, release, target, folder, older=older)
@@ -126,7 +125,7 @@ async def _facts(
     older: bool,
 ) -> Facts:
     current = installation.current.readlink()
-    is_there = (folder / "bin/moor").is_file()
+    is_there = (folder / "bin/moor").is_file() and (release is None or release.is_in(folder))
     keeps = {current, folder}
     return Facts(
         has_service=all(manager.main_pid(unit) for _, unit in ROLES),
@@ -140,7 +139,11 @@ async def _facts(
         rooms=await _rooms(installation, settings, 0 if is_there else _size(current)),
         older_is_meant=older,
         is_encrypted=settings.backup_recipient is not None,
-        old_folders=[one for _, one in sorted(_versions_here(installation).items()) if one not in keeps],
+        old_folders=[
+            one
+            for version, one in sorted(_versions_here(installation).items())
+            if version < target and one not in keeps
+        ],
     )
 
 
@@ -152,7 +155,17 @@ async def _rooms(installation: Installation, settings: Settings, version_bytes: 
         await connection.close()
     # A dump, and the same again while it is being encrypted; what is migrated is written anew at most once.
     needs = {installation.root: version_bytes, settings.home: 2 * database_bytes}
-    return [Room(path, shutil.disk_usage(path).free, needed) for path, needed in needs.items()]
+    return rooms(needs)
+
+
+def rooms(needs: Mapping[Path, int]) -> list[Room]:
+    """What lies on one disk shares what is free of it."""
+    found: dict[int, Room] = {}
+    for path, needed_bytes in needs.items():
+        device = path.stat().st_dev
+        before = found.get(device, Room(path, shutil.disk_usage(path).free, 0))
+        found[device] = replace(before, needed_bytes=before.needed_bytes + needed_bytes)
+    return list(found.values())
 
 
 def _size(folder: Path) -> int:

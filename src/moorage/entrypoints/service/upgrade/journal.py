@@ -15,6 +15,7 @@ from pathlib import Path
 
 from moorage.entrypoints.service.places import Installation
 from moorage.kit.errors import SetupError
+from moorage.kit.lock_files import open_lock_file
 from moorage.kit.whole_files import write_whole
 
 
@@ -42,9 +43,12 @@ class Journal:
     def read(self) -> Entry | None:
         try:
             found = json.loads(self.installation.journal.read_text())
+            return Entry(Stage(found["stage"]), Path(found["before"]), Path(found["after"]), found["made"])
         except FileNotFoundError:
             return None
-        return Entry(Stage(found["stage"]), Path(found["before"]), Path(found["after"]), found["made"])
+        except (ValueError, KeyError, TypeError):
+            # We leave no half of one. Whoever wrote this: it does not say where to go back to, and what runs goes on.
+            return None
 
     def write(self, entry: Entry) -> None:
         told = {
@@ -61,7 +65,7 @@ class Journal:
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
         """By one process at a time; free when it, and what it started, has ended."""
-        with open(self.installation.lock, "a") as lock:
+        with open_lock_file(self.installation.lock) as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as exc:

@@ -49,7 +49,7 @@ class Facts:
     is_encrypted: bool
     """The backup, as daily ones are."""
     old_folders: Sequence[Path]
-    """Of versions that are neither the one that runs nor the target."""
+    """Of versions before the target, but for the one that runs."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def refuse(facts: Facts) -> None:
         raise SetupError(
             f"This is the `moor` of {facts.runs_from}, and the service runs {facts.current}. Run {facts.current}/bin/moor upgrade."
         )
-    if facts.target == facts.running:
+    if facts.target == facts.running or facts.target_folder == facts.current:
         raise SetupError(f"Moorage is at {facts.running} already.")
     if facts.target < facts.running and not facts.older_is_meant:
         raise SetupError(
