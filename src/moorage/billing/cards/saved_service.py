@@ -7,7 +7,7 @@ from moorage.billing.earnings.relations_repository import note_card
 from moorage.kit.database import Database, database_now
 from moorage.kit.ids import new_top_up_id
 from moorage.ledger.initial_credit_repository import give_for_card
-from moorage.organizations.access import OrganizationAccess
+from moorage.organizations.access import OrganizationAccess, hold_as_member
 from moorage.organizations.audit.repository import record_audit
 
 
@@ -18,6 +18,7 @@ async def begin_saving(database: Database, provider: CardProvider, access: Organ
         known = await repository.find_saved_card(session, organization_id)
     customer_id = known.customer_id if known is not None else await provider.customer(organization_id)
     async with database.transaction() as session:
+        await hold_as_member(session, organization_id, access.actor.user_id)
         await repository.add_customer(session, organization_id, customer_id)
         record_audit(
             session,

@@ -14,6 +14,7 @@ from moorage.billing.earnings.balance_repository import earnings_balance
 from moorage.identity.actor import UserActor
 from moorage.identity.sessions.repository import end_sessions
 from moorage.kit.crypto import Keyring
+from moorage.kit.database import take_turn
 from moorage.kit.errors import ConflictError, ForbiddenError, NotFoundError
 from moorage.kit.idempotency import forget_answers
 from moorage.kit.ids import UserId
@@ -23,6 +24,7 @@ from moorage.machines.repository import count_lent
 from moorage.notifications.repository import queue_mail
 from moorage.organizations import repository as organizations
 from moorage.organizations.audit.repository import record_audit
+from moorage.organizations.caps import TOP_UP_TURN
 from moorage.organizations.invitations.repository import withdraw_invitations_to
 from moorage.organizations.members.repository import everybody, find_member, remove_member
 from moorage.organizations.models import OrganizationRow
@@ -62,7 +64,8 @@ async def delete_organization(
     gives_up_microusd: int,
 ) -> None:
     id_ = organization.id
-    # Before everything else, as docs/locking.md says: the operator may be about to book one of them.
+    # Before everything else, as docs/locking.md says: whoever announces a payment waits, and the operator may be about to book one.
+    await take_turn(session, f"{TOP_UP_TURN}:{id_}")
     transfers = await repository.pending_references(session, id_, lock=True)
     await _lock(session, actor, organization)
     projects = await organizations.list_projects(session, id_)

@@ -20,6 +20,7 @@ from moorage.ledger.accounts import BANK, GRANTS, INITIAL_CREDIT_MICROUSD, Kind,
 from moorage.ledger.initial_credit_repository import give_approved
 from moorage.ledger.models import TransactionRow
 from moorage.ledger.repository import Posting, post
+from moorage.organizations.access import hold_as_member
 from moorage.organizations.audit.repository import record_audit
 from moorage.organizations.caps import TRANSFERS, require_room
 from moorage.organizations.models import OrganizationRow
@@ -49,6 +50,7 @@ async def announce_transfer(
             code="payment_method_not_set_up",
         )
     await require_room(session, TRANSFERS, organization.id, repository.count_pending, MOST_PENDING_TRANSFERS)
+    await hold_as_member(session, organization.id, actor.user_id)
     row = BankTransferRow(
         id=new_top_up_id(),
         organization_id=organization.id,
