@@ -6,6 +6,7 @@ invitations, webhooks. Whoever was a member is one of the past, so that nobody p
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from moorage.billing.auto_top_ups.repository import remove_policy
 from moorage.billing.cards.repository import find_saved_card
 from moorage.billing.closing import repository
 from moorage.billing.closing.rules import Situation, obstacles
@@ -33,21 +34,24 @@ from moorage.organizations.service import remove_project
 
 
 async def look(session: AsyncSession, settings: Settings, organization: OrganizationRow) -> Situation:
+    """What becomes something else is asked for before what it becomes: whatever happens in between is seen as one or the other."""
     id_ = organization.id
+    unsettled = await repository.serves_in_unsettled_hours(session, id_)
     earned = await earnings_balance(session, id_)
+    open_payments = await repository.count_open_payments(session, id_)
     paid_microusd, given_microusd = await repository.credit_by_origin(session, id_)
     card = await find_saved_card(session, id_)
     return Situation(
         suspended=organization.suspended_at is not None,
         containers=tuple(await repository.container_names(session, id_)),
         machines=await count_lent(session, id_),
-        unsettled=await repository.serves_in_unsettled_hours(session, id_),
+        unsettled=unsettled,
         earned_microusd=earned.held_microusd + earned.payable_microusd,
         earned_payable_at=earned.next_payable_at,
         payout_requested_microusd=earned.requested_microusd,
         least_payout_microusd=settings.least_payout_microusd,
         owed_microusd=await repository.receivable(session, id_) + earned.owed_microusd,
-        open_payments=await repository.count_open_payments(session, id_),
+        open_payments=open_payments,
         has_card=card is not None and card.payment_method_id is not None,
         pending_transfers=tuple(await repository.pending_references(session, id_)),
         paid_credit_microusd=paid_microusd,
@@ -72,6 +76,8 @@ async def delete_organization(
     for project in projects:
         # From here on nothing can be put into it, so what is looked at next is all there is.
         await organizations.remove_project(session, project.id)
+    # Whatever is charged automatically is under way by now, or never will be.
+    await remove_policy(session, id_)
     situation = await look(session, settings, organization)
     _refuse_unless_empty(situation, gives_up_microusd)
     for project in projects:
