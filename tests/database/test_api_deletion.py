@@ -280,6 +280,17 @@ async def test_what_is_made_beside(api: Api, home: Home, what: str) -> None:
     assert await api.rows(f"SELECT 1 FROM {what}") == []
 
 
+async def test_nothing_is_given_to_it_any_more(api: Api, home: Home) -> None:
+    gift = {"organization_id": home.organization_id, "amount_microusd": USD, "reason": "welcome"}
+    assert (await api.post(api.operator, "/operator/credits", gift)).status_code == 201
+    assert (await delete(api, home)).status_code == 204
+    assert_problem(await api.post(api.operator, "/operator/credits", gift), 409, "organization_deleted")
+    path = f"/operator/organizations/{home.organization_id}/initial-credit"
+    assert_problem(await api.post(api.operator, path), 409, "organization_deleted")
+    absent = gift | {"organization_id": "org_" + "a" * 20}
+    assert_problem(await api.post(api.operator, "/operator/credits", absent), 404)
+
+
 async def test_deleting_makes_no_room_for_a_while(api: Api, home: Home) -> None:
     """Each leaves rows behind, so whoever makes and deletes them all day has no more of them than anybody."""
     most = api.settings.organizations_per_person

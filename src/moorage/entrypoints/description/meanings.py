@@ -82,6 +82,7 @@ MEANINGS: dict[str, str] = {
     "payout_confirmed": "The payout is confirmed already.",
     "payout_not_covered": "Some of what was asked for was taken back since. Refuse the payout, or confirm it as `sent`.",
     "payout_refused": "The payout is refused already.",
+    "organization_deleted": "The organization was deleted: nobody could use what it is given.",
     "organization_not_empty": "Something has to end before the organization can be deleted. `GET …/deletion` lists it.",
     "payout_requested": "A payout was asked for already and is not sent yet.",
     "payout_too_small": "Less than the least payout can be sent now. Ask again when more is payable.",
