@@ -90,6 +90,24 @@ async def test_hours_are_divided_among_keys(api: Api) -> None:
     assert (later["hours"], later["spent_microusd"]) == (2, 1_500_000)
 
 
+async def test_each_request_counts_once(api: Api) -> None:
+    """Of two replicas, the second came half an hour later: what ended meanwhile is in the hours of both."""
+    home = await new_home(api)
+    container_id = await api.new_container(home.project_id, "chat")
+    app, _ = await api.new_key(home.project_id, "inference", name="app")
+    first = datetime.fromtimestamp(step_of(datetime.now(UTC).timestamp()), UTC) - 5 * HOUR
+    await buy(api, home, container_id, 3_000_000, first)
+    await buy(api, home, container_id, 3_000_000, first + HOUR / 2, slot=1)
+    await count(api, container_id, first, {app: 100})
+    await count(api, container_id, first + HOUR / 2, {app: 100})
+    await count(api, container_id, first + HOUR, {app: 100})
+    await count(api, container_id, first + 2 * HOUR, {app: 100})
+    found = await cost(api, home, container_id)
+    assert (found["hours"], found["spent_microusd"]) == (2, 6_000_000)
+    assert (found["requests"], found["per_request_microusd"]) == (300, 20_000)
+    assert [(one["requests"], one["cost_microusd"]) for one in found["keys"]] == [(300, 6_000_000)]
+
+
 async def test_counts_of_an_earlier_version(api: Api) -> None:
     """They know no keys; nothing of the hour is lost for that."""
     home = await new_home(api)
