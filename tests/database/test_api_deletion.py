@@ -99,6 +99,25 @@ async def test_an_empty_one(api: Api, home: Home) -> None:
     assert states == {transfer: "expired", others_transfer: "pending"}
 
 
+@pytest.mark.parametrize("what", ["project", "organization"])
+async def test_nobody_waits_for_its_limits_any_more(api: Api, home: Home, what: str) -> None:
+    """What was asked for ahead has no container that could withdraw it."""
+    path = f"/projects/{home.project_id}/replica-limit-requests"
+    assert (await api.post(home.admin, path, {"replicas": 40})).status_code == 201
+    if what == "project":
+        gone = await api.ask(
+            home.admin, "DELETE", f"/api/v1/projects/{home.project_id}", params={"name": "default"}
+        )
+    else:
+        gone = await delete(api, home)
+    assert gone.status_code == 204, gone.text
+    asked = await api.get(api.operator, "/operator/replica-limit-requests?state=pending")
+    assert asked.json()["items"] == []
+    assert await api.rows("SELECT state, decided_by FROM replica_limit_requests") == [
+        ("withdrawn", home.user_id)
+    ]
+
+
 async def test_what_stays_and_who_hears_of_it(api: Api, home: Home) -> None:
     bea, _ = await api.new_person("bea@example.com")
     await api.join(home.organization_id, bea)

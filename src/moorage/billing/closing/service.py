@@ -12,6 +12,7 @@ from moorage.billing.closing import repository
 from moorage.billing.closing.rules import Situation, obstacles
 from moorage.billing.closing.words import deleted_mail
 from moorage.billing.earnings.balance_repository import earnings_balance
+from moorage.containers.replica_limits.service import withdraw_requests_of_project
 from moorage.identity.actor import UserActor
 from moorage.identity.sessions.repository import end_sessions
 from moorage.kit.crypto import Keyring
@@ -81,6 +82,7 @@ async def delete_organization(
     situation = await look(session, settings, organization)
     _refuse_unless_empty(situation, gives_up_microusd)
     for project in projects:
+        await withdraw_requests_of_project(session, actor, project.id)
         await remove_project(session, actor, project, [])
     await repository.call_off_transfers(session, transfers)
     record_audit(

@@ -22,6 +22,7 @@ from moorage.kit.clock import Clock
 from moorage.kit.errors import ConflictError, NotFoundError
 from moorage.kit.ids import new_replica_limit_request_id
 from moorage.organizations.models import ProjectRow
+from moorage.organizations.repository import hold_project
 
 Found = tuple[ReplicaLimitRequestRow, ProjectRow]
 
@@ -81,6 +82,21 @@ async def withdraw_request(session: AsyncSession, actor: Actor, row: ContainerRo
     )
 
 
+async def withdraw_requests_of_project(session: AsyncSession, actor: Actor, project_id: str) -> None:
+    """The project goes: those that were made ahead, and that no container withdraws. Nothing new comes while it is held."""
+    for row in await repository.lock_pending(session, project_id):
+        row.state, row.decided_by, row.decided_at = "withdrawn", actor.id, func.now()
+        record_activity(
+            session,
+            project_id=project_id,
+            container_id=row.container_id,
+            actor=actor.id,
+            kind="replica_limit.withdrawn",
+            details={"replicas": row.replicas},
+        )
+    await session.flush()
+
+
 async def find_request(session: AsyncSession, request_id: str) -> Found:
     """Locked, because it can be decided once; its project and its container before it, as everybody does."""
     container_id = await repository.lock_project_of(session, request_id)
@@ -100,6 +116,8 @@ async def request_limit(
             f"A container of this project may have {project.replica_limit} replicas already.",
             code="replica_limit_suffices",
         )
+    if await hold_project(session, project.id) is None:
+        raise NotFoundError("There is no such project.")
     row = _add(session, actor, project.id, None, replicas, note)
     await session.flush()
     await session.refresh(row)
