@@ -175,6 +175,8 @@ async def test_payments_that_may_arrive(api: Api, home: Home) -> None:
 async def test_machines_and_what_they_earned(api: Api, home: Home) -> None:
     await earn(api, home)
     assert "It lends 1 machine." in await assert_refused(api, home, "machines", "earnings")
+    await api.execute("UPDATE machines SET state = 'banned'")
+    assert "The operator banned one" in await assert_refused(api, home, "machines", "earnings")
     await api.execute("UPDATE machines SET state = 'removed'")
     await assert_refused(api, home, "earnings")
     await name_account(api, home)

@@ -22,7 +22,7 @@ from moorage.kit.idempotency import forget_answers
 from moorage.kit.ids import UserId
 from moorage.kit.money import format_usd
 from moorage.kit.settings import Settings
-from moorage.machines.repository import count_lent
+from moorage.machines.repository import count_lent, has_banned
 from moorage.notifications.repository import queue_mail
 from moorage.organizations import repository as organizations
 from moorage.organizations.audit.repository import record_audit
@@ -46,6 +46,7 @@ async def look(session: AsyncSession, settings: Settings, organization: Organiza
         suspended=organization.suspended_at is not None,
         containers=tuple(await repository.container_names(session, id_)),
         machines=await count_lent(session, id_),
+        has_banned_machine=await has_banned(session, id_),
         unsettled=unsettled,
         earned_microusd=earned.held_microusd + earned.payable_microusd,
         earned_payable_at=earned.next_payable_at,
