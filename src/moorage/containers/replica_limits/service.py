@@ -21,9 +21,12 @@ from moorage.identity.actor import Actor
 from moorage.kit.clock import Clock
 from moorage.kit.errors import ConflictError, NotFoundError
 from moorage.kit.ids import new_replica_limit_request_id
+from moorage.organizations.caps import LIMIT_REQUESTS, require_room
 from moorage.organizations.models import ProjectRow
 from moorage.organizations.repository import hold_project
 
+MOST_WAITING = 20
+"""Of a project, made ahead: the operator reads each. Of a container one waits at most."""
 Found = tuple[ReplicaLimitRequestRow, ProjectRow]
 
 
@@ -116,6 +119,7 @@ async def request_limit(
             f"A container of this project may have {project.replica_limit} replicas already.",
             code="replica_limit_suffices",
         )
+    await require_room(session, LIMIT_REQUESTS, project.id, repository.count_made_ahead, MOST_WAITING)
     if await hold_project(session, project.id) is None:
         raise NotFoundError("There is no such project.")
     row = _add(session, actor, project.id, None, replicas, note)

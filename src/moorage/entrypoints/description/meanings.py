@@ -113,6 +113,7 @@ MEANINGS: dict[str, str] = {
     "too_many_idempotency_keys": "You use more `Idempotency-Key`s than are kept. Try again after `Retry-After`.",
     "too_many_invitations": "The organization has sent as many invitations as it may. Try again after `Retry-After`.",
     "too_many_items": "The answer would have too many items. Choose a shorter time.",
+    "too_many_limit_requests": "As many requests for more replicas wait as the project may have. Wait for an answer.",
     "too_many_lookups": "You have looked up many models lately. Try again after `Retry-After`.",
     "too_many_machines": "The organization lends as many machines as it may. Remove one first.",
     "too_many_machines_removed": "The organization removed as many machines within a week as it may. Lend the next one later.",
