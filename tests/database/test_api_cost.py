@@ -9,6 +9,7 @@ from api_support import api_fixture as api_fixture
 
 from moorage.kit.ids import new_hour_id
 from moorage.telemetry.requests.figures import Figures, step_of
+from moorage.telemetry.requests.record import Ending
 from moorage.telemetry.requests.repository import store
 
 HOUR = timedelta(hours=1)
@@ -88,6 +89,51 @@ async def test_hours_are_divided_among_keys(api: Api) -> None:
     assert found["per_request_microusd"] == round(4_500_000 / 304)
     later = await cost(api, home, container_id, **{"from": (first + 30 * timedelta(minutes=1)).isoformat()})
     assert (later["hours"], later["spent_microusd"]) == (2, 1_500_000)
+
+
+async def test_each_request_counts_once(api: Api) -> None:
+    """Of two replicas, the second came half an hour later: what ended meanwhile is in the hours of both."""
+    home = await new_home(api)
+    container_id = await api.new_container(home.project_id, "chat")
+    app, _ = await api.new_key(home.project_id, "inference", name="app")
+    first = datetime.fromtimestamp(step_of(datetime.now(UTC).timestamp()), UTC) - 5 * HOUR
+    await buy(api, home, container_id, 3_000_000, first)
+    await buy(api, home, container_id, 3_000_000, first + HOUR / 2, slot=1)
+    await count(api, container_id, first, {app: 100})
+    await count(api, container_id, first + HOUR / 2, {app: 100})
+    await count(api, container_id, first + HOUR, {app: 100})
+    await count(api, container_id, first + 2 * HOUR, {app: 100})
+    found = await cost(api, home, container_id)
+    assert (found["hours"], found["spent_microusd"]) == (2, 6_000_000)
+    assert (found["requests"], found["per_request_microusd"]) == (300, 20_000)
+    assert [(one["requests"], one["cost_microusd"]) for one in found["keys"]] == [(300, 6_000_000)]
+
+
+async def test_a_receipt_is_about_the_same_hour(api: Api) -> None:
+    """Also in the minute in which the next one is bought already: it begins when this one ends."""
+    home = await new_home(api)
+    container_id = await api.new_container(home.project_id, "chat")
+    app, _ = await api.new_key(home.project_id, "inference", name="app")
+    replica_id = await api.new_replica(container_id)
+    first = datetime.fromtimestamp(step_of(datetime.now(UTC).timestamp()), UTC) - 3 * HOUR
+    ended_at = first + HOUR - timedelta(seconds=10)
+    await buy(api, home, container_id, 3_000_000, first)
+    await buy(api, home, container_id, 5_000_000, first + HOUR, bought_at=first + HOUR - timedelta(minutes=1))
+    await count(api, container_id, first, {app: 299})
+    await count(api, container_id, ended_at, {app: 1})
+    await count(api, container_id, first + HOUR, {app: 7})
+    request_id = await api.new_request(
+        home.project_id,
+        app,
+        container_id=container_id,
+        replica_id=replica_id,
+        started_at=ended_at,
+        total_ms=5,
+        status=200,
+        ended=Ending.COMPLETED,
+    )
+    told = (await api.get(home.admin, f"/requests/{request_id}")).json()["cost"]
+    assert (told["price_microusd"], told["requests"], told["share_microusd"]) == (3_000_000, 300, 10_000)
 
 
 async def test_counts_of_an_earlier_version(api: Api) -> None:

@@ -9,6 +9,7 @@ from api_support import api_fixture as api_fixture
 from earnings_support import LENGTH, PRICE, Market
 from test_api_earnings import earn, name_account
 
+from moorage.kit.database import take_turn
 from moorage.ledger.check_repository import find_differences
 
 USD = 1_000_000
@@ -98,6 +99,25 @@ async def test_an_empty_one(api: Api, home: Home) -> None:
     assert states == {transfer: "expired", others_transfer: "pending"}
 
 
+@pytest.mark.parametrize("what", ["project", "organization"])
+async def test_nobody_waits_for_its_limits_any_more(api: Api, home: Home, what: str) -> None:
+    """What was asked for ahead has no container that could withdraw it."""
+    path = f"/projects/{home.project_id}/replica-limit-requests"
+    assert (await api.post(home.admin, path, {"replicas": 40})).status_code == 201
+    if what == "project":
+        gone = await api.ask(
+            home.admin, "DELETE", f"/api/v1/projects/{home.project_id}", params={"name": "default"}
+        )
+    else:
+        gone = await delete(api, home)
+    assert gone.status_code == 204, gone.text
+    asked = await api.get(api.operator, "/operator/replica-limit-requests?state=pending")
+    assert asked.json()["items"] == []
+    assert await api.rows("SELECT state, decided_by FROM replica_limit_requests") == [
+        ("withdrawn", home.user_id)
+    ]
+
+
 async def test_what_stays_and_who_hears_of_it(api: Api, home: Home) -> None:
     bea, _ = await api.new_person("bea@example.com")
     await api.join(home.organization_id, bea)
@@ -155,6 +175,8 @@ async def test_payments_that_may_arrive(api: Api, home: Home) -> None:
 async def test_machines_and_what_they_earned(api: Api, home: Home) -> None:
     await earn(api, home)
     assert "It lends 1 machine." in await assert_refused(api, home, "machines", "earnings")
+    await api.execute("UPDATE machines SET state = 'banned'")
+    assert "The operator banned one" in await assert_refused(api, home, "machines", "earnings")
     await api.execute("UPDATE machines SET state = 'removed'")
     await assert_refused(api, home, "earnings")
     await name_account(api, home)
@@ -220,6 +242,74 @@ async def test_while_others_change_it(api: Api, home: Home) -> None:
             ),
         ):
             assert await api.rows(left, **its) == [], left
+
+
+async def until_waiting(api: Api, number: int) -> None:
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    async with asyncio.timeout(30):
+        while await api.rows(waiting) != [(number,)]:  # noqa: ASYNC110 - only Postgres knows
+            await asyncio.sleep(0.01)
+
+
+async def in_turn(api: Api, turn: str, *asked: Any) -> list[Any]:
+    """Each is let in, has looked at who asks, and waits for the turn before the next one comes; then they go on in that order."""
+    waiting = []
+    async with api.database.transaction() as session:
+        await take_turn(session, turn)
+        for number, one in enumerate(asked, 1):
+            waiting.append(asyncio.create_task(one))
+            await until_waiting(api, number)
+    return await asyncio.gather(*waiting)
+
+
+async def test_a_transfer_announced_beside(api: Api, home: Home) -> None:
+    """Or it would stay pending for ever, and what is paid for it would be nobody's."""
+    settings = api.settings.model_copy(update={"bank_details_local": "IBAN DE02"})
+    api.app.state.settings = settings
+    path = f"/organizations/{home.organization_id}/billing/top-ups"
+    turn = f"too_many_top_ups:{home.organization_id}"
+
+    def announce() -> Any:
+        body = {"method": "bank_transfer", "amount_microusd": 50 * USD, "transfer": "local"}
+        return api.post(home.admin, path, body)
+
+    before, deleted, after = await in_turn(api, turn, announce(), delete(api, home), announce())
+    assert before.status_code == 201, before.text
+    assert deleted.status_code == 204, deleted.text
+    assert_problem(after, 404)
+    assert await api.rows("SELECT state FROM bank_transfers") == [("expired",)]
+
+
+@pytest.mark.parametrize("what", ["webhooks", "machines"])
+async def test_what_is_made_beside(api: Api, home: Home, what: str) -> None:
+    """The right to make it was there when it was asked for, and is gone when it is made."""
+    turn = f"too_many_webhooks:{home.organization_id}" if what == "webhooks" else "machine-names"
+    body: dict[str, Any] = {}
+    if what == "webhooks":
+        body = {"url": "https://hooks.example/acme", "events": ["container.state"]}
+    api.app.state.settings = api.settings.model_copy(
+        update={"community_machines": True, "public_url": "https://moorage.example"}
+    )
+    path = f"/organizations/{home.organization_id}/{what}"
+
+    async with api.database.transaction() as session:
+        await take_turn(session, turn)
+        asked = asyncio.create_task(api.post(home.admin, path, body))
+        await until_waiting(api, 1)
+        assert (await delete(api, home)).status_code == 204
+    assert_problem(await asked, 404)
+    assert await api.rows(f"SELECT 1 FROM {what}") == []
+
+
+async def test_nothing_is_given_to_it_any_more(api: Api, home: Home) -> None:
+    gift = {"organization_id": home.organization_id, "amount_microusd": USD, "reason": "welcome"}
+    assert (await api.post(api.operator, "/operator/credits", gift)).status_code == 201
+    assert (await delete(api, home)).status_code == 204
+    assert_problem(await api.post(api.operator, "/operator/credits", gift), 409, "organization_deleted")
+    path = f"/operator/organizations/{home.organization_id}/initial-credit"
+    assert_problem(await api.post(api.operator, path), 409, "organization_deleted")
+    absent = gift | {"organization_id": "org_" + "a" * 20}
+    assert_problem(await api.post(api.operator, "/operator/credits", absent), 404)
 
 
 async def test_deleting_makes_no_room_for_a_while(api: Api, home: Home) -> None:

@@ -90,3 +90,27 @@ async def test_with_a_key_that_is_revoked(api: Api, hold: Any) -> None:
     made, revoked = await at_once(api, home, hold, api.post(bearer("key", key), path, {"name": "x"}), revoke)
     assert (made.status_code, revoked.status_code) in ((401, 204), (201, 204)), made.text
     assert await api.rows(WORKING) == []
+
+
+@pytest.mark.parametrize("what", ["projects", "organizations"])
+async def test_with_a_key_whose_project_is_deleted(api: Api, what: str) -> None:
+    """Both lock the project and the key. In the same order, or they would wait for each other."""
+    home = await new_home(api)
+    key_id, key = await api.new_key(home.project_id, "manage")
+
+    async def hold_the_key(session: AsyncSession, _: Home) -> None:
+        await session.execute(text("SELECT FROM api_keys WHERE id = :id FOR UPDATE"), {"id": key_id})
+
+    path = f"/projects/{home.project_id}/api-keys"
+    deleted = f"/api/v1/projects/{home.project_id}"
+    how: dict[str, Any] = {"params": {"name": "default"}}
+    if what == "organizations":
+        deleted = f"/api/v1/organizations/{home.organization_id}"
+        how = {"params": {"name": "acme", "gives_up_microusd": 20_000_000}}
+    delete = api.ask(home.admin, "DELETE", deleted, **how)
+    made, ended = await at_once(
+        api, home, hold_the_key, api.post(bearer("key", key), path, {"name": "x"}), delete
+    )
+    assert ended.status_code in (200, 202, 204), ended.text
+    assert made.status_code in (201, 401, 404), made.text
+    assert await api.rows(WORKING) == []

@@ -5,6 +5,8 @@ from typing import Any
 from api_support import SMALL, Api, Home, assert_problem, container_body, new_home
 from api_support import api_fixture as api_fixture
 
+from moorage.containers.replica_limits.service import MOST_WAITING
+
 
 def wide(replicas: int, name: str = "wide") -> dict[str, Any]:
     resources = {"mode": "autoscaling", "instance_type": SMALL, "min_replicas": 1, "max_replicas": replicas}
@@ -192,3 +194,15 @@ async def test_one_that_waits_to_start_and_wants_still_more_goes_on_asking(api: 
     await scale(api, home, container_id, max_replicas=50)
     pending = [one for one in await requests(api, home) if one["state"] == "pending"]
     assert [one["replicas"] for one in pending] == [50], "or nobody could ever allow it"
+
+
+async def test_few_wait_for_the_operator_at_once(api: Api) -> None:
+    """The operator reads all of them: no project fills the list."""
+    home = await new_home(api)
+    path = f"/projects/{home.project_id}/replica-limit-requests"
+    for number in range(MOST_WAITING):
+        assert (await api.post(home.admin, path, {"replicas": 31 + number})).status_code == 201
+    assert_problem(await api.post(home.admin, path, {"replicas": 40}), 409, "too_many_limit_requests")
+    asked = (await api.get(api.operator, "/operator/replica-limit-requests?state=pending")).json()["items"]
+    await decide(api, asked[0]["id"], "refuse")
+    assert (await api.post(home.admin, path, {"replicas": 40})).status_code == 201

@@ -5,6 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from moorage.containers.replica_limits.service import withdraw_requests_of_project
 from moorage.containers.repository import list_container_ids
 from moorage.containers.service import delete_container
 from moorage.identity.actor import Actor
@@ -44,4 +45,5 @@ async def _remove(session: AsyncSession, actor: Actor, project: ProjectRow) -> N
     container_ids = await list_container_ids(session, project.id)
     for container_id in container_ids:
         await delete_container(session, actor, container_id)
+    await withdraw_requests_of_project(session, actor, project.id)
     await close_project(session, actor, project, container_ids)

@@ -43,8 +43,8 @@ async def lend_machine(
 ) -> MachineAdded:
     """Returns one command; run it on the machine within 30 minutes, and the machine joins. The operator has to have
     opened the installation for lent machines."""
-    row, token_row, token = await service.add(
-        session, settings, access.actor.id, body.name, access.organization.id
+    row, token_row, token = await service.lend(
+        session, settings, access.actor, body.name, access.organization.id
     )
     script = await script_for(settings, is_lent=True)
     return shown_command(settings, script, row.id, token_row, token)

@@ -14,6 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.catalog.repository import list_nodes
 from moorage.engines.base import LOCAL_ENGINE
+from moorage.identity.actor import UserActor
 from moorage.identity.users.repository import find_user
 from moorage.kit.crypto import Keyring, equal, sha256
 from moorage.kit.database import database_now
@@ -55,6 +56,7 @@ from moorage.machines.words import (
     sentence,
 )
 from moorage.notifications.repository import queue_mail
+from moorage.organizations.access import hold_as_member
 from moorage.organizations.audit.repository import count_lately, record_audit
 from moorage.organizations.caps import MACHINES, REMOVED_MACHINES, refuse_beyond
 from moorage.organizations.members.repository import admin_addresses
@@ -113,6 +115,14 @@ async def add(
     _record(session, row, actor_id, "machine.add", name=name)
     await repository.tell_of_change(session)
     return row, token_row, token
+
+
+async def lend(
+    session: AsyncSession, settings: Settings, actor: UserActor, name: str | None, organization_id: str
+) -> tuple[MachineRow, JoinTokenRow, str]:
+    await repository.take_naming_turn(session)
+    await hold_as_member(session, organization_id, actor.user_id)
+    return await add(session, settings, actor.id, name, organization_id)
 
 
 async def new_command(

@@ -11,10 +11,16 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from moorage.identity.actor import Actor, KeyActor, UserActor
 from moorage.identity.authentication import TheActor, TheUser
 from moorage.kit.errors import ForbiddenError, NotFoundError
+from moorage.kit.ids import UserId
 from moorage.kit.web import TheSession
 from moorage.organizations.models import OrganizationRow, ProjectRow
 from moorage.organizations.permissions import Permission, Role, allows
-from moorage.organizations.repository import find_joined_project, find_membership, find_project
+from moorage.organizations.repository import (
+    find_joined_project,
+    find_membership,
+    find_project,
+    hold_organization,
+)
 
 
 @dataclass(frozen=True)
@@ -43,6 +49,14 @@ def organization_with(permission: Permission) -> Callable[..., Awaitable[Organiz
         return OrganizationAccess(organization, actor, role)
 
     return dependency
+
+
+async def hold_as_member(session: AsyncSession, organization_id: str, user_id: UserId) -> None:
+    """What is made for it from here on is found by whoever deletes it, who waits; or they were first, and there is nothing to make it
+    for. After a turn, as docs/locking.md says."""
+    await hold_organization(session, organization_id)
+    if await find_membership(session, organization_id, user_id) is None:
+        raise NotFoundError("There is no such organization.")
 
 
 def project_with(permission: Permission) -> Callable[..., Awaitable[ProjectAccess]]:

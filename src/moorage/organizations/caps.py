@@ -44,6 +44,14 @@ TRANSFERS = Cap(
     "Pay with the reference of one of them",
 )
 CARD_PAGES = Cap("too_many_top_ups", "An organization", "open pages to pay at", "Pay at one of them")
+TOP_UP_TURN = TRANSFERS.code
+"""Whoever announces a payment has this turn of the organization. So has whoever sees to it that none is."""
+LIMIT_REQUESTS = Cap(
+    "too_many_limit_requests",
+    "A project",
+    "requests for more replicas that wait",
+    "Wait for the operator's answer to one of them",
+)
 WEBHOOKS = Cap("too_many_webhooks", "An organization", "webhooks", "Remove one first")
 
 

@@ -81,10 +81,10 @@ async def lock_organization(session: AsyncSession, organization_id: str) -> None
     (await session.execute(query.with_for_update(key_share=True))).scalar_one()
 
 
-async def hold_organization(session: AsyncSession, organization_id: str) -> None:
-    """Until this transaction ends nobody changes its members. Others may hold it too."""
-    query = select(OrganizationRow.id).where(OrganizationRow.id == organization_id)
-    (await session.execute(query.with_for_update(read=True))).scalar_one()
+async def hold_organization(session: AsyncSession, organization_id: str) -> bool:
+    """Until this transaction ends nobody changes its members, or deletes it. Others may hold it too. False where it was deleted."""
+    query = select(OrganizationRow.deleted_at).where(OrganizationRow.id == organization_id)
+    return (await session.execute(query.with_for_update(read=True))).scalar_one() is None
 
 
 async def mark_deleted(session: AsyncSession, organization_id: str, user_id: str) -> bool:

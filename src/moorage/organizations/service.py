@@ -8,12 +8,13 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from moorage.identity.actor import Actor, UserActor
 from moorage.identity.api_keys.repository import revoke_keys_of_project
 from moorage.identity.users.models import UserRow
-from moorage.kit.errors import ConflictError, NotFoundError
+from moorage.kit.errors import ConflictError
 from moorage.kit.ids import OrganizationId, UserId
 from moorage.kit.settings import Settings
 from moorage.ledger.initial_credit_repository import NEEDS_OF_SETTING, offer_initial_credit
 from moorage.ledger.repository import require_credit
 from moorage.organizations import repository
+from moorage.organizations.access import hold_as_member
 from moorage.organizations.audit.repository import record_audit
 from moorage.organizations.caps import ORGANIZATIONS, PROJECTS, require_room
 from moorage.organizations.models import OrganizationRow, ProjectRow
@@ -67,10 +68,7 @@ async def create_project(
     if await repository.project_name_taken(session, organization.id, name):
         raise _project_name_taken(name)
     await require_credit(session, organization.id)
-    # Whoever deletes the organization waits for this, or was first: then the actor is no member any more.
-    await repository.hold_organization(session, organization.id)
-    if await repository.find_membership(session, organization.id, actor.user_id) is None:
-        raise NotFoundError("There is no such organization.")
+    await hold_as_member(session, organization.id, actor.user_id)
     try:
         row = await repository.create_project(session, OrganizationId(organization.id), name)
     except IntegrityError as exc:  # somebody else's came in between

@@ -12,7 +12,7 @@ from moorage.kit.errors import (
 )
 from moorage.kit.ids import new_webhook_id
 from moorage.kit.settings import Settings
-from moorage.organizations.access import OrganizationAccess
+from moorage.organizations.access import OrganizationAccess, hold_as_member
 from moorage.organizations.audit.repository import record_audit
 from moorage.organizations.caps import WEBHOOKS, require_room
 from moorage.outbound.addresses import AddressRefusedError, is_allowed_by_name, origin_of, strict_url
@@ -36,6 +36,7 @@ async def create_webhook(
     check_url(body.url, settings)
     most = settings.webhooks_per_organization
     await require_room(session, WEBHOOKS, access.organization.id, repository.count_webhooks, most)
+    await hold_as_member(session, access.organization.id, access.actor.user_id)
     webhook_id, secret = new_webhook_id(), secret_text(os.urandom(SECRET_BYTES))
     row = WebhookRow(
         id=webhook_id,

@@ -7,8 +7,9 @@ from moorage.billing.earnings.relations_repository import note_card
 from moorage.kit.database import Database, database_now
 from moorage.kit.ids import new_top_up_id
 from moorage.ledger.initial_credit_repository import give_for_card
-from moorage.organizations.access import OrganizationAccess
+from moorage.organizations.access import OrganizationAccess, hold_as_member
 from moorage.organizations.audit.repository import record_audit
+from moorage.organizations.repository import hold_organization
 
 
 async def begin_saving(database: Database, provider: CardProvider, access: OrganizationAccess) -> str:
@@ -18,6 +19,7 @@ async def begin_saving(database: Database, provider: CardProvider, access: Organ
         known = await repository.find_saved_card(session, organization_id)
     customer_id = known.customer_id if known is not None else await provider.customer(organization_id)
     async with database.transaction() as session:
+        await hold_as_member(session, organization_id, access.actor.user_id)
         await repository.add_customer(session, organization_id, customer_id)
         record_audit(
             session,
@@ -38,7 +40,14 @@ async def look_again(database: Database, provider: CardProvider, customer_id: st
         return  # The account has other customers too.
     card = await provider.saved_card(customer_id)
     async with database.transaction() as session:
-        await repository.write_card(session, customer_id, card, asked_at)
+        if is_kept := await hold_organization(session, organization_id):
+            await repository.write_card(session, customer_id, card, asked_at)
+    if not is_kept:
+        # Its page was open when the organization was deleted: nobody is left who could remove the card.
+        if card is not None:
+            await provider.forget_cards(customer_id)
+        return
+    async with database.transaction() as session:
         if card is not None and card.fingerprint is not None:
             await give_for_card(session, organization_id, card.fingerprint)
             await note_card(session, organization_id, card.fingerprint)

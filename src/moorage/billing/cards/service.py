@@ -30,6 +30,7 @@ from moorage.kit.settings import Settings
 from moorage.ledger.accounts import CARD, Kind, credit_of, receivable_of
 from moorage.ledger.initial_credit_repository import give_for_card
 from moorage.ledger.repository import Posting, booked_amounts, booked_keys, lock_available, post
+from moorage.organizations.access import hold_as_member
 from moorage.organizations.audit.repository import record_audit
 from moorage.organizations.caps import CARD_PAGES, require_room
 from moorage.organizations.models import OrganizationRow
@@ -59,6 +60,7 @@ async def begin_payment(
     )
     async with database.transaction() as session:
         await require_room(session, CARD_PAGES, organization.id, repository.count_open_pages, MOST_OPEN_PAGES)
+        await hold_as_member(session, organization.id, actor.user_id)
         await repository.add_payment(session, row)
         record_audit(
             session,

@@ -61,8 +61,10 @@ async def credit_by_origin(session: AsyncSession, organization_id: str) -> tuple
 
 
 async def count_open_payments(session: AsyncSession, organization_id: str) -> int:
+    """Also those that failed as far as we know, and that the provider is still asked about: called off while they were under way,
+    or declined, with a page where a person can confirm them."""
     row = CardPaymentRow
-    is_open = row.paid_at.is_(None) & row.failed_at.is_(None)
+    is_open = row.paid_at.is_(None) & or_(row.failed_at.is_(None), row.ask_at.is_not(None))
     query = select(func.count()).where(row.organization_id == organization_id, is_open)
     return (await session.execute(query)).scalar_one()
 

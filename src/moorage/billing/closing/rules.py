@@ -39,6 +39,8 @@ class Situation:
     """Their names, also of those that are being deleted."""
     machines: int
     """That it lends and were not removed."""
+    has_banned_machine: bool
+    """One of them, which its owner cannot remove."""
     unsettled: bool
     """Its machines served in hours that are not settled yet."""
     earned_microusd: int
@@ -76,7 +78,12 @@ def obstacles(it: Situation) -> list[Obstacle]:
             f"It has {_named(it.containers)}. Delete what is left; what is being deleted already is gone in a moment.",
         )
     if it.machines:
-        stands("machines", f"It lends {_counted(it.machines, 'machine')}. Remove what it lends first.")
+        banned = (
+            " The operator banned one, and removes it themselves: ask them." if it.has_banned_machine else ""
+        )
+        stands(
+            "machines", f"It lends {_counted(it.machines, 'machine')}. Remove what it lends first.{banned}"
+        )
     if it.unsettled:
         stands(
             "earnings",

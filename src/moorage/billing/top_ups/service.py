@@ -20,10 +20,11 @@ from moorage.ledger.accounts import BANK, GRANTS, INITIAL_CREDIT_MICROUSD, Kind,
 from moorage.ledger.initial_credit_repository import give_approved
 from moorage.ledger.models import TransactionRow
 from moorage.ledger.repository import Posting, post
+from moorage.organizations.access import hold_as_member
 from moorage.organizations.audit.repository import record_audit
 from moorage.organizations.caps import TRANSFERS, require_room
 from moorage.organizations.models import OrganizationRow
-from moorage.organizations.repository import find_organization
+from moorage.organizations.repository import find_organization, hold_organization
 
 MOST_PENDING_TRANSFERS = 20
 """Of an organization: the operator looks through all of them for whose money has arrived."""
@@ -49,6 +50,7 @@ async def announce_transfer(
             code="payment_method_not_set_up",
         )
     await require_room(session, TRANSFERS, organization.id, repository.count_pending, MOST_PENDING_TRANSFERS)
+    await hold_as_member(session, organization.id, actor.user_id)
     row = BankTransferRow(
         id=new_top_up_id(),
         organization_id=organization.id,
@@ -115,8 +117,7 @@ async def expire_transfer(session: AsyncSession, operator: UserActor, transfer_i
 
 async def give_credit(session: AsyncSession, operator: UserActor, wanted: CreditCreate) -> TransactionRow:
     check_amount("amount_microusd", wanted.amount_microusd, least=CENT_MICROUSD)
-    if await find_organization(session, wanted.organization_id) is None:
-        raise NotFoundError("There is no such organization.")
+    await _hold(session, wanted.organization_id)
     posting = Posting(
         key=f"credit:{new_credit_id()}",
         kind=Kind.CREDIT,
@@ -144,8 +145,7 @@ async def approve_initial_credit(
     session: AsyncSession, operator: UserActor, organization_id: str
 ) -> TransactionRow:
     """The credit to begin with, for whoever waits for it."""
-    if await find_organization(session, organization_id) is None:
-        raise NotFoundError("There is no such organization.")
+    await _hold(session, organization_id)
     key = await give_approved(session, organization_id)
     if key is None:
         raise ConflictError(
@@ -163,6 +163,17 @@ async def approve_initial_credit(
         amount_microusd=INITIAL_CREDIT_MICROUSD,
     )
     return row
+
+
+async def _hold(session: AsyncSession, organization_id: str) -> None:
+    """Whoever deletes it meanwhile waits, and gives up nothing unseen."""
+    if await find_organization(session, organization_id) is None:
+        raise NotFoundError("There is no such organization.")
+    if not await hold_organization(session, organization_id):
+        raise ConflictError(
+            "This organization was deleted: nobody could use what it is given. Send back what arrived for it.",
+            code="organization_deleted",
+        )
 
 
 def check_amount(name: str, amount_microusd: int, **limits: int) -> None:

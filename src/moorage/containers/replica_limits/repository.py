@@ -48,6 +48,19 @@ async def lock_request(
     return None if found is None else (found[0], found[1])
 
 
+async def count_made_ahead(session: AsyncSession, project_id: str) -> int:
+    """Those that wait, and that no container waits for."""
+    row = ReplicaLimitRequestRow
+    waiting = (row.project_id == project_id) & (row.state == "pending") & row.container_id.is_(None)
+    return (await session.execute(select(func.count()).where(waiting))).scalar_one()
+
+
+async def lock_pending(session: AsyncSession, project_id: str) -> list[ReplicaLimitRequestRow]:
+    row = ReplicaLimitRequestRow
+    query = select(row).where(row.project_id == project_id, row.state == "pending").order_by(row.id)
+    return list((await session.execute(query.with_for_update())).scalars())
+
+
 async def list_of_project(
     session: AsyncSession, project_id: str, page: PageRequest
 ) -> list[ReplicaLimitRequestRow]:

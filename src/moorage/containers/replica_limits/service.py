@@ -21,8 +21,12 @@ from moorage.identity.actor import Actor
 from moorage.kit.clock import Clock
 from moorage.kit.errors import ConflictError, NotFoundError
 from moorage.kit.ids import new_replica_limit_request_id
+from moorage.organizations.caps import LIMIT_REQUESTS, require_room
 from moorage.organizations.models import ProjectRow
+from moorage.organizations.repository import hold_project
 
+MOST_WAITING = 20
+"""Of a project, made ahead: the operator reads each. Of a container one waits at most."""
 Found = tuple[ReplicaLimitRequestRow, ProjectRow]
 
 
@@ -81,6 +85,21 @@ async def withdraw_request(session: AsyncSession, actor: Actor, row: ContainerRo
     )
 
 
+async def withdraw_requests_of_project(session: AsyncSession, actor: Actor, project_id: str) -> None:
+    """The project goes: those that were made ahead, and that no container withdraws. Nothing new comes while it is held."""
+    for row in await repository.lock_pending(session, project_id):
+        row.state, row.decided_by, row.decided_at = "withdrawn", actor.id, func.now()
+        record_activity(
+            session,
+            project_id=project_id,
+            container_id=row.container_id,
+            actor=actor.id,
+            kind="replica_limit.withdrawn",
+            details={"replicas": row.replicas},
+        )
+    await session.flush()
+
+
 async def find_request(session: AsyncSession, request_id: str) -> Found:
     """Locked, because it can be decided once; its project and its container before it, as everybody does."""
     container_id = await repository.lock_project_of(session, request_id)
@@ -100,6 +119,9 @@ async def request_limit(
             f"A container of this project may have {project.replica_limit} replicas already.",
             code="replica_limit_suffices",
         )
+    await require_room(session, LIMIT_REQUESTS, project.id, repository.count_made_ahead, MOST_WAITING)
+    if await hold_project(session, project.id) is None:
+        raise NotFoundError("There is no such project.")
     row = _add(session, actor, project.id, None, replicas, note)
     await session.flush()
     await session.refresh(row)

@@ -172,17 +172,18 @@ async def _enter(
     end of the key that they make it with, waits for them and then finds what they made."""
     most = settings.api_keys_per_project
     await require_room(session, API_KEYS, project.id, count_lasting_keys, most)
+    # From the top of the order down (docs/locking.md): whoever removes the project holds it, and then revokes its keys.
+    if not isinstance(actor, KeyActor):
+        await hold_organization(session, project.organization_id)
+    if await hold_project(session, project.id) is None:
+        raise NotFoundError("There is no such project.")
     if isinstance(actor, KeyActor):
         locked = await lock_keys(session, [actor.key_id, *([and_lock] if and_lock else [])])
         own = locked.get(actor.key_id)  # None: it ended a while ago, and was purged.
         if own is None or status_of(own, now) != "active":
             raise NotAuthenticatedError("The key that you sent has just ended. Send a valid one.")
-    else:
-        await hold_organization(session, project.organization_id)
-        # Only now: the first look was before a removal that this may have waited for.
-        if await access_project(session, actor, project.id, Permission.API_KEY_MANAGE) is None:
-            raise NotFoundError("There is no such project.")
-    if await hold_project(session, project.id) is None:
+    # Only now: the first look was before a removal that this may have waited for.
+    elif await access_project(session, actor, project.id, Permission.API_KEY_MANAGE) is None:
         raise NotFoundError("There is no such project.")
 
 

@@ -63,8 +63,9 @@ def span_of(now: datetime, first: datetime | None, end: datetime | None, kept_da
     return Span(max(first or end - DEFAULT, oldest).astimezone(UTC), end.astimezone(UTC))
 
 
-def divide(hours: Iterable[PaidHour]) -> Division:
-    division = Division()
+def divide(hours: Iterable[PaidHour], requests: Mapping[str | None, int]) -> Division:
+    """`requests` by key, each once: one that ended in the hours of three replicas is in each of the hours, and is one."""
+    division = Division(keys={key_id: Share(count) for key_id, count in requests.items()})
     for hour in hours:
         division.hours += 1
         division.spent_microusd += hour.price_microusd
@@ -72,9 +73,7 @@ def divide(hours: Iterable[PaidHour]) -> Division:
             division.idle_hours += 1
             division.idle_microusd += hour.price_microusd
         for key_id, microusd in parts(hour.price_microusd, hour.requests).items():
-            share = division.keys.setdefault(key_id, Share())
-            share.requests += hour.requests[key_id]
-            share.cost_microusd += microusd
+            division.keys[key_id].cost_microusd += microusd
     return division
 
 

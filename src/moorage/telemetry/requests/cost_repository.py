@@ -1,5 +1,6 @@
 """SQL of what a container's requests cost."""
 
+from collections import Counter, defaultdict
 from datetime import timedelta
 
 from sqlalchemy import select, text
@@ -20,9 +21,15 @@ _COUNTED = text(
         SELECT id, price_microusd, coalesce(begins_at, bought_at) AS begins_at, expires_at FROM hours
         WHERE container_id = :container_id AND state = 'paid'
           AND coalesce(begins_at, bought_at) >= :first AND coalesce(begins_at, bought_at) < :end
+    ), told AS (
+        SELECT * FROM paid
+        UNION ALL
+        -- All of them together, each moment once: the hours of several replicas are about the same requests.
+        SELECT NULL, NULL, lower(stretch), upper(stretch)
+        FROM (SELECT unnest(range_agg(tstzrange(begins_at, greatest(begins_at, expires_at)))) AS stretch FROM paid) AS any_of_them
     )
-    SELECT paid.id, paid.price_microusd, counted.key_id, counted.requests
-    FROM paid LEFT JOIN LATERAL (
+    SELECT told.id, told.price_microusd, counted.key_id, counted.requests
+    FROM told LEFT JOIN LATERAL (
         SELECT one.key_id, sum(one.requests)::bigint AS requests
         FROM request_histograms AS step CROSS JOIN LATERAL (
             SELECT known.key_id, known.requests FROM unnest(step.key_ids, step.key_counts) AS known(key_id, requests)
@@ -32,7 +39,7 @@ _COUNTED = text(
         ) AS one
         WHERE step.container_id = :container_id
           -- What is counted together belongs to the hour in which it ends, so that the first requests to what just came up do.
-          AND step.time > paid.begins_at - CAST(:step AS interval) AND step.time <= paid.expires_at - CAST(:step AS interval)
+          AND step.time > told.begins_at - CAST(:step AS interval) AND step.time <= told.expires_at - CAST(:step AS interval)
           -- None is written before its time: days before that need not be looked at.
           AND step.written_at >= CAST(:first AS timestamptz) - CAST(:step AS interval)
         GROUP BY one.key_id HAVING sum(one.requests) > 0
@@ -50,14 +57,16 @@ async def cost_of(session: AsyncSession, container_id: str, span: Span) -> Cost:
     step = timedelta(seconds=STEP_S)
     values = {"container_id": container_id, "first": span.first, "end": span.end, "step": step}
     prices: dict[str, int] = {}
-    requests: dict[str, dict[str | None, int]] = {}
+    by_hour: dict[str, Counter[str | None]] = defaultdict(Counter)
+    requests: Counter[str | None] = Counter()
     async with bounded_search(session, LONGEST_SEARCH_S, refusal):
         for hour_id, price, key_id, count in await session.execute(_COUNTED, values):
-            prices[hour_id] = price
-            by_key = requests.setdefault(hour_id, {})
+            if hour_id is not None:
+                prices[hour_id] = price
             if count is not None:
-                by_key[key_id] = count
-        division = divide(PaidHour(price, requests[hour_id]) for hour_id, price in prices.items())
+                (requests if hour_id is None else by_hour[hour_id])[key_id] += count
+        hours = (PaidHour(price, by_hour[hour_id]) for hour_id, price in prices.items())
+        division = divide(hours, requests)
         known = select(ApiKeyRow.id, ApiKeyRow.name, ApiKeyRow.hint).where(
             ApiKeyRow.id.in_([key_id for key_id in division.keys if key_id is not None])
         )

@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.catalog.models import InstanceTypeRow
@@ -52,22 +52,22 @@ async def find_cost(
     if replica is None:
         return None
     ended_at = record.started_at + timedelta(milliseconds=record.total_ms)
+    # One that follows another is bought a little before that one ends, and begins when it does.
+    begins_at = func.coalesce(HourRow.begins_at, HourRow.bought_at)
     paid = select(HourRow).where(
         HourRow.container_id == record.container_id,
         HourRow.state == "paid",
-        HourRow.bought_at <= ended_at,
+        begins_at <= ended_at,
         HourRow.expires_at > ended_at,
     )
-    # One that follows another begins a little before that one ends.
-    by_slot = {
-        hour.slot: hour for hour in (await session.execute(paid.order_by(HourRow.bought_at))).scalars()
-    }
+    by_slot = {hour.slot: hour for hour in (await session.execute(paid.order_by(begins_at))).scalars()}
     own = by_slot.get(replica.slot)
     if own is None or own.bought_at is None or own.expires_at is None:
         return None
     woken_at = wake.woken_at if wake is not None else None
     price = sum(hour.price_microusd for hour in by_slot.values())
-    requests = await count_requests(session, record.container_id, own.bought_at, min(own.expires_at, now))
+    first = own.begins_at or own.bought_at
+    requests = await count_requests(session, record.container_id, first, min(own.expires_at, now))
     # Its own may not be counted yet.
     requests = max(requests, 1)
     return RequestCost(

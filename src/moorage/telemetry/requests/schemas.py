@@ -141,7 +141,7 @@ class Cost:
     """In which no request ended."""
     idle_microusd: int
     requests: int
-    """That ended in these hours."""
+    """That ended in these hours, each once: with several replicas, one request is in the hours of all of them."""
     per_request_microusd: int | None
     """With what idle hours cost; null without requests."""
     keys: list[KeyCost]
