@@ -10,10 +10,10 @@ from api_support import api_fixture as api_fixture
 
 from moorage.kit.ids import new_activity_id, new_audit_record_id
 
-NOW = datetime.now(UTC)
 
-
-async def happened(api: Api, home: Home, kind: str, *, minutes_ago: float = 0, **more: Any) -> None:
+async def happened(
+    api: Api, home: Home, kind: str, *, at: datetime | None = None, minutes_ago: float = 0, **more: Any
+) -> None:
     """An activity of the project."""
     values = {"project_id": home.project_id, "container_id": None, "actor": "system", "message": None, **more}
     values["details"] = json.dumps(values.get("details", {}))
@@ -21,13 +21,15 @@ async def happened(api: Api, home: Home, kind: str, *, minutes_ago: float = 0, *
         "INSERT INTO activities (id, project_id, container_id, at, actor, kind, message, details) VALUES "
         "(:id, :project_id, :container_id, :at, :actor, :kind, :message, CAST(:details AS jsonb))",
         id=new_activity_id(),
-        at=NOW + timedelta(minutes=5 - minutes_ago),
+        at=at or datetime.now(UTC) - timedelta(minutes=minutes_ago),
         kind=kind,
         **values,
     )
 
 
-async def recorded(api: Api, home: Home, action: str, *, minutes_ago: float = 0, **more: Any) -> None:
+async def recorded(
+    api: Api, home: Home, action: str, *, at: datetime | None = None, minutes_ago: float = 0, **more: Any
+) -> None:
     """In the organization's audit log."""
     values = {"actor": "system", "target": home.organization_id, **more}
     values["details"] = json.dumps(values.get("details", {}))
@@ -36,7 +38,7 @@ async def recorded(api: Api, home: Home, action: str, *, minutes_ago: float = 0,
         "(:id, :organization_id, :at, :actor, :action, :target, CAST(:details AS jsonb))",
         id=new_audit_record_id(),
         organization_id=home.organization_id,
-        at=NOW + timedelta(minutes=5 - minutes_ago),
+        at=at or datetime.now(UTC) - timedelta(minutes=minutes_ago),
         action=action,
         **values,
     )
@@ -139,12 +141,9 @@ async def test_what_one_has_read_stays_read_for_them_alone(api: Api) -> None:
     ben = bearer("ben", token)
     for minutes_ago in (3, 2, 1):
         await recorded(api, home, "organization.resume", minutes_ago=minutes_ago)
+    await api.execute("UPDATE organization_members SET joined_at = now() - interval '1 hour'")
     newest, middle, oldest = await told(api, home)
     assert [newest["unread"], middle["unread"], oldest["unread"]] == [True, True, True]
-    # They are from a few minutes ahead here; as if by now they were not.
-    await api.execute("UPDATE audit_records SET at = at - interval '10 minutes'")
-    await api.execute("UPDATE organization_members SET joined_at = joined_at - interval '1 hour'")
-    newest, middle, oldest = await told(api, home)
     await read(api, home, home.admin, middle["at"])
     assert [one["unread"] for one in await told(api, home)] == [True, False, False]
     await read(api, home, home.admin, oldest["at"])
@@ -182,9 +181,10 @@ async def test_what_is_gone_leads_nowhere_and_what_is_old_is_history(api: Api) -
 async def test_pages_follow_each_other_across_both_logs(api: Api) -> None:
     home = await new_home(api)
     for minute in range(6):
-        await recorded(api, home, "organization.resume", minutes_ago=minute)
-        # In the same transaction, so at the same time.
-        await happened(api, home, "replica_limit.refused", minutes_ago=minute)
+        # As in one transaction.
+        at = datetime.now(UTC) - timedelta(minutes=minute)
+        await recorded(api, home, "organization.resume", at=at)
+        await happened(api, home, "replica_limit.refused", at=at)
     path, cursor, seen = f"/organizations/{home.organization_id}/notifications", None, []
     while True:
         params = {"limit": 5} | ({"cursor": cursor} if cursor else {})
