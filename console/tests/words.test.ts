@@ -45,6 +45,8 @@ test("an activity says what happened, then why", () => {
 test.each([
   ["/", "Moorage"],
   ["/login", "Sign in · Moorage"],
+  ["/organizations/o", "Organization · Moorage"],
+  ["/organizations/o/billing", "Billing · Moorage"],
   ["/operator/outbox", "Outbox · Operator · Moorage"],
   ["/projects/p/containers", "Service · production · Moorage"],
   ["/projects/p/create", "Create container · production · Moorage"],

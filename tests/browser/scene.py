@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from moorage.kit.clock import system_clock
+from moorage.kit.ids import new_audit_record_id
 from moorage.machines.states import MachineState
 from moorage.machines.words import sentence
 from tests.browser.capsules import LOOPBACK, OUT_OF_MEMORY, add_capsule
@@ -164,6 +165,7 @@ def paint(world: World) -> Scene:
     world.do(add_earnings(world.api, home.organization_id, lent["lab-l40s"], hours=260, are_held=True))
     world.do(add_earnings(world.api, other.organization_id, "mch_elsewhere", hours=40))
     world.do(world.api.new_payout(other.organization_id))
+    world.do(_what_people_are_told(world.api, home, failed))
     return Scene(home, running, failed, pulling, starting, stopped, invitation, requests)
 
 
@@ -259,3 +261,37 @@ async def _people_and_keys(api: Api, home: Home) -> None:
         id=home.user_id,
     )
     await api.execute("UPDATE users SET is_operator = true WHERE id = :id", id=home.user_id)
+
+
+async def _what_people_are_told(api: Api, home: Home, failed: str) -> None:
+    """Some of it since they last looked."""
+    await api.execute(
+        "UPDATE activities SET at = now() - interval '25 minutes', message = (SELECT message FROM containers WHERE id = :id) "
+        "WHERE container_id = :id AND details->>'to' = 'FAILED'",
+        id=failed,
+    )
+    for action, hours_ago, details in (
+        ("billing.low_credit", 0, {"hours": 24, "available_microusd": 31_400_000}),
+        ("invitation.accept", 2, {"email": "ines@northwind.example"}),
+        (
+            "billing.spending_alert",
+            20,
+            {"percent": 80, "spent_microusd": 400_000_000, "limit_microusd": 500_000_000},
+        ),
+        ("webhook.disable", 30, {"reason": "its receiver answered 410"}),
+    ):
+        await api.execute(
+            "INSERT INTO audit_records (id, organization_id, at, actor, action, target, details) VALUES "
+            "(:id, :organization_id, now() - :ago * interval '1 hour', 'system', :action, :organization_id, "
+            "CAST(:details AS jsonb))",
+            id=new_audit_record_id(),
+            organization_id=home.organization_id,
+            ago=hours_ago,
+            action=action,
+            details=json.dumps(details),
+        )
+    await api.execute(
+        "UPDATE organization_members SET joined_at = now() - interval '40 days', "
+        "notifications_read_until = now() - interval '1 hour' WHERE user_id = :id",
+        id=home.user_id,
+    )

@@ -29,6 +29,8 @@ def addresses(scene: Scene) -> dict[str, str]:
         "service-pulling": f"{scene.project}/containers/{scene.pulling}",
         "service-starting": f"{scene.project}/containers/{scene.starting}",
         "list": f"{scene.project}/containers",
+        "notifications": running,
+        "delete-organization": f"{scene.project}/containers",
         "create": f"{scene.project}/create?copy={scene.running}",
         "create-start": f"{scene.project}/create",
         "create-model": f"{scene.project}/create",
@@ -137,7 +139,14 @@ def pictures(
 
 def arrange(page: Page, name: str) -> None:
     """What somebody does on a page that begins empty."""
-    if name == "create":
+    if name == "notifications":
+        page.get_by_role("button", name="Notifications").click()
+        page.get_by_role("heading", name="Notifications").wait_for()
+    elif name == "delete-organization":
+        page.get_by_role("button", name="Organization: Northwind AI").click()
+        page.get_by_role("menuitem", name="Delete organization").click()
+        page.get_by_role("dialog").get_by_role("listitem").first.wait_for()
+    elif name == "create":
         page.get_by_role("button", name="Next: Resources").click()
     elif name == "create-model":
         page.get_by_label("Model", exact=True).fill("hf:Qwen/Qwen2.5-7B-Instruct")

@@ -31,24 +31,29 @@ def open_page(browser: Browser, world: World, scene: Scene, **options: object) -
 @pytest.mark.long
 def test_every_page_can_be_used_by_everybody(browser: Browser, world: World, scene: Scene) -> None:
     page, complaints = open_page(browser, world, scene, color_scheme="light", reduced_motion="reduce")
-    axe = AXE.read_text()
     serious = []
     for name, path in addresses(scene).items():
         page.goto(f"{world.url}{path}")
         page.locator("h1").first.wait_for(state="attached")
         page.wait_for_load_state("networkidle") if name == "sign-in" else page.wait_for_timeout(300)
         arrange(page, name)
-        # Evaluated by the debugger and not by the page, so the policy stays as it is.
-        page.evaluate(axe)
-        serious += violations(page, f"{name}, light", "{resultTypes: ['violations']}")
-        page.emulate_media(color_scheme="dark")
-        expect(page.locator("html")).to_have_attribute("data-mantine-color-scheme", "dark")
-        # The same page in other colours, so all that can differ is what axe says of colours.
-        serious += violations(page, f"{name}, dark", COLOURS)
-        page.emulate_media(color_scheme="light")
+        serious += in_both_themes(page, name)
     assert serious == []
     assert complaints == []
     page.context.close()
+
+
+def in_both_themes(page: Page, where: str) -> list[str]:
+    """What is serious on a page that is open in the light one."""
+    # Evaluated by the debugger and not by the page, so the policy stays as it is.
+    page.evaluate(AXE.read_text())
+    serious = violations(page, f"{where}, light", "{resultTypes: ['violations']}")
+    page.emulate_media(color_scheme="dark")
+    expect(page.locator("html")).to_have_attribute("data-mantine-color-scheme", "dark")
+    # The same page in other colours, so all that can differ is what axe says of colours.
+    serious += violations(page, f"{where}, dark", COLOURS)
+    page.emulate_media(color_scheme="light")
+    return serious
 
 
 def violations(page: Page, where: str, options: str) -> list[str]:

@@ -5,6 +5,7 @@ import re
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import browsing
+from tests.browser.test_pages import in_both_themes
 from tests.browser.world import World
 from tests.database.api_support import bearer
 
@@ -179,6 +180,7 @@ def test_an_organization_is_deleted_once_it_is_empty(browser: Browser, world: Wo
         button = dialog.get_by_role("button", name="Delete organization")
         dialog.get_by_label("Type Dock").fill("dock")
         expect(button).to_be_disabled()
+        assert in_both_themes(page, "deleting an organization") == []
         dialog.get_by_label("Type Dock").fill("Dock")
         button.click()
         page.wait_for_url(re.compile(f"/projects/{pier}/containers"))
@@ -198,3 +200,46 @@ def test_an_organization_is_deleted_once_it_is_empty(browser: Browser, world: Wo
 def ask_to_delete(page: Page, organization: str) -> None:
     page.get_by_role("button", name=f"Organization: {organization}").click()
     page.get_by_role("menuitem", name="Delete organization").click()
+
+
+def test_whoever_belongs_to_no_organization_is_told_so_and_goes_on(browser: Browser, world: World) -> None:
+    """They found one and pay for its first project, accept an invitation, or sign out."""
+    _, token = world.do(world.api.new_person("alone@example.com"))
+    with browsing(browser, world, token) as page:
+        page.goto(world.url)
+        expect(page.get_by_role("heading", name="You belong to no organization")).to_be_visible()
+        expect(page.get_by_text("Open the link in the mail that went to alone@example.com")).to_be_visible()
+        assert in_both_themes(page, "no organization") == []
+        page.set_viewport_size({"width": 390, "height": 844})
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        page.set_viewport_size({"width": 1280, "height": 800})
+        create = page.get_by_role("button", name="Create organization")
+        expect(create).to_be_disabled()
+        page.get_by_label("Name of the organization").fill("Lighthouse")
+        create.click()
+
+        expect(page.get_by_role("heading", name="Welcome to Moorage")).to_be_visible()
+        expect(page.get_by_text("There is no credit yet")).to_be_visible()
+        page.get_by_role("link", name="Top up").click()
+        expect(page.get_by_role("heading", name="Billing", exact=True)).to_be_visible()
+        expect(page.get_by_text("Lighthouse. Once there is credit")).to_be_visible()
+        page.get_by_role("button", name="Get details for $100.00").click()
+        expect(page.get_by_role("region", name="On their way").get_by_text("Reference")).to_be_visible()
+        assert in_both_themes(page, "the first top-up") == []
+
+        (row,) = world.do(world.api.rows("SELECT id FROM organizations WHERE name = 'Lighthouse'"))
+        given = {"organization_id": row[0], "amount_microusd": 5_000_000, "reason": "To begin with"}
+        assert world.do(world.api.post(world.api.operator, "/operator/credits", given)).status_code == 201
+        page.get_by_role("link", name="Moorage, containers").click()
+        page.get_by_label("Name of the project").fill("production")
+        page.get_by_role("button", name="Create project").click()
+        expect(page.get_by_role("button", name="Organization: Lighthouse")).to_be_visible()
+
+
+def test_whoever_belongs_to_no_organization_can_sign_out(browser: Browser, world: World) -> None:
+    _, token = world.do(world.api.new_person("signs-out@example.com"))
+    with browsing(browser, world, token) as page:
+        page.goto(world.url)
+        page.get_by_role("button", name="Sign out").click()
+        page.wait_for_url(re.compile("/login"))
+        assert world.do(world.api.get(bearer("them", token), "/me")).status_code == 401

@@ -110,6 +110,8 @@ ROUTES = {
     "PATCH /api/v1/organizations/{organization_id}": "admin",
     "GET /api/v1/organizations/{organization_id}/audit": "admin",
     "GET /api/v1/organizations/{organization_id}/audit/export": "admin",
+    "GET /api/v1/organizations/{organization_id}/notifications": "member",
+    "PUT /api/v1/organizations/{organization_id}/notifications/read": "member",
     "GET /api/v1/organizations/{organization_id}/caches": "member",
     "DELETE /api/v1/organizations/{organization_id}/caches/{cache_id}": "joined",
     "GET /api/v1/organizations/{organization_id}/members": "admin",
@@ -498,6 +500,8 @@ def good_body(route: str, name: str) -> dict[str, Any]:
         return join_body(new_join_token())
     if route.endswith("/{machine_id}/key"):
         return {"public_key": public_key_of(new_private_key())}
+    if route.endswith("/notifications/read"):
+        return {"until": "2026-11-02T09:30:00Z"}
     if route.endswith("/intake"):
         return {"intake": "open"}
     if "/models/" in route:

@@ -20,6 +20,7 @@ RECORDED_ELSEWHERE = {
     "POST /api/v1/auth/logout": "the session's own end",
     "DELETE /api/v1/me/sessions": "the sessions' own ends",
     "DELETE /api/v1/me/sessions/{session_id}": "the session's own end",
+    "PUT /api/v1/organizations/{organization_id}/notifications/read": "nothing: how far somebody has read is theirs alone",
     "POST /api/v1/projects/{project_id}/containers/preflight": "nothing: it only looks",
     "POST /api/v1/projects/{project_id}/models/resolve": "nothing: it only looks",
     "POST /api/v1/containers/{container_id}/autoscaling/replay": "nothing: it only reckons",

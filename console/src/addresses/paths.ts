@@ -4,6 +4,8 @@ export const paths = {
   signIn: (next?: string) => (next && next !== "/" ? `/login?next=${encodeURIComponent(next)}` : "/login"),
   /** An organization that has no project yet, or none for the reader. */
   organization: (organizationId: string) => `/organizations/${organizationId}`,
+  /** Where such a one gets its first credit. */
+  organizationBilling: (organizationId: string) => `/organizations/${organizationId}/billing`,
   service: (projectId: string) => `/projects/${projectId}/containers`,
   container: (projectId: string, containerId: string) => `/projects/${projectId}/containers/${containerId}`,
   /** A container that was just deployed to be tried: its page leads on to the playground as soon as it answers. */

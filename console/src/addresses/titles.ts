@@ -26,6 +26,7 @@ export function pageName(pathname: string): PageName {
     const label = operatorPages.find((one) => one.page === id)?.label;
     return { page: label ? `${label} · Operator` : "Operator", projectId: null, containerId: null };
   }
+  if (area === "organizations" && section) return { page: "Billing", projectId: null, containerId: null };
   if (area !== "projects") return { page: ALONE[area] ?? null, projectId: null, containerId: null };
   if (section === "create") return { page: "Create container", projectId: id, containerId: null };
   if (section === "requests") return { page: "Request", projectId: id, containerId: null };

@@ -5,11 +5,10 @@ import { BookOpen, LogOut, ShieldCheck, UserRound } from "lucide-react";
 
 import { handbook } from "@/addresses/handbook";
 import { paths } from "@/addresses/paths";
-import { api, body } from "@/api/client";
-import { meQuery, queryClient } from "@/api/queries";
-import { failed } from "@/components/toasts";
+import { meQuery } from "@/api/queries";
 
 import classes from "./Frame.module.css";
+import { signOut } from "./signOut";
 
 export function AccountMenu() {
   const { data: me } = useSuspenseQuery(meQuery);
@@ -66,21 +65,10 @@ export function AccountMenu() {
         >
           Handbook
         </Menu.Item>
-        <Menu.Item leftSection={<LogOut size={16} strokeWidth={1.5} />} onClick={signOut}>
+        <Menu.Item leftSection={<LogOut size={16} strokeWidth={1.5} />} onClick={() => signOut()}>
           Sign out
         </Menu.Item>
       </Menu.Dropdown>
     </Menu>
   );
-}
-
-/** A whole new page, so that nothing of this account stays in memory. */
-async function signOut() {
-  try {
-    await body(api.POST("/api/v1/auth/logout"));
-    queryClient.clear();
-    window.location.assign(paths.signIn());
-  } catch (error) {
-    failed(error);
-  }
 }

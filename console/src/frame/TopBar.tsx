@@ -7,6 +7,7 @@ import { LinkTo } from "@/components/LinkTo";
 
 import { AccountMenu } from "./AccountMenu";
 import { Balance } from "./Balance";
+import { Bell } from "./Bell";
 import classes from "./Frame.module.css";
 import { Logo } from "./Logo";
 import { Palette } from "./Palette";
@@ -40,6 +41,7 @@ export function TopBar() {
       <div className={classes.right}>
         <Palette />
         <Balance />
+        <Bell />
         <AccountMenu />
       </div>
     </div>

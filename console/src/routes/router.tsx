@@ -8,6 +8,7 @@ import { AccountFrame } from "@/frame/AccountFrame";
 import { ConnectionBar } from "@/frame/ConnectionBar";
 import { Frame } from "@/frame/Frame";
 import { lastProject } from "@/frame/lastProject";
+import { OrganizationFrame } from "@/frame/OrganizationFrame";
 import { PageTitle } from "@/frame/PageTitle";
 import { NotFound } from "@/pages/not-found/NotFound";
 import { PageError } from "@/pages/not-found/PageError";
@@ -57,6 +58,18 @@ const organization = createRoute({
   getParentRoute: () => signedIn,
   path: "/organizations/$organizationId",
   component: lazyRouteComponent(() => import("@/pages/home/OrganizationHome"), "OrganizationHome"),
+});
+
+const organizationFrame = createRoute({
+  getParentRoute: () => signedIn,
+  path: "/organizations/$organizationId/billing",
+  component: OrganizationFrame,
+});
+
+const firstTopUp = createRoute({
+  getParentRoute: () => organizationFrame,
+  path: "/",
+  component: lazyRouteComponent(() => import("@/pages/billing/FirstTopUp"), "FirstTopUp"),
 });
 
 /** The top-up that somebody has just paid for. */
@@ -186,6 +199,7 @@ const routeTree = root.addChildren([
   signedIn.addChildren([
     home,
     organization,
+    organizationFrame.addChildren([firstTopUp]),
     afterPayment,
     invitation,
     request,

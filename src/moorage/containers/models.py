@@ -320,6 +320,14 @@ class ReplicaRouteRow(Base):
     """Since when it has failed its checks and answered no request either."""
 
 
+WORTH_TELLING = text(
+    "(kind IN ('container.draft_failed', 'container.restart_failed', 'replica_limit.approved', 'replica_limit.refused')"
+    " OR (kind = 'container.state' AND details->>'to' = 'FAILED' AND details->>'from' IS DISTINCT FROM 'FAILED')"
+    " OR (kind = 'container.stop' AND actor = 'system'))"
+)
+"""The few activities that people are told of in the console (`inbox/told.py`). Written out and not bound, so that the index is found."""
+
+
 class ActivityRow(Base):
     """Who changed what, when and why; also what the system did by itself."""
 
@@ -327,6 +335,7 @@ class ActivityRow(Base):
     __table_args__ = (
         Index("ix_activities_container_id_at", "container_id", "at", "id"),
         Index("ix_activities_project_id_at", "project_id", "at", "id"),
+        Index("ix_activities_worth_telling", "project_id", "at", "id", postgresql_where=WORTH_TELLING),
     )
 
     id: Mapped[str] = mapped_column(primary_key=True)

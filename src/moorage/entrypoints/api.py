@@ -71,6 +71,7 @@ from moorage.identity.providers import endpoints as providers
 from moorage.identity.sessions import endpoints as sessions
 from moorage.identity.sign_in import endpoints as sign_in
 from moorage.identity.sign_in.service import Newcomers
+from moorage.inbox import endpoints as inbox
 from moorage.kit.allowance import Allowance
 from moorage.kit.clock import system_clock
 from moorage.kit.crypto import Keyring
@@ -111,6 +112,7 @@ _PARTS = (
     members,
     invitations,
     audit,
+    inbox,
     webhooks,
     projects,
     api_keys,

@@ -36,6 +36,8 @@ class MemberRow(Base):
     user_id: Mapped[str] = mapped_column(ForeignKey("users.id"), primary_key=True, index=True)
     role: Mapped[str]
     joined_at: Mapped[CreatedAt]
+    notifications_read_until: Mapped[datetime | None]
+    """The time of the newest that they saw; NULL: none since they joined."""
 
 
 class PastMembershipRow(Base):

@@ -163,6 +163,14 @@ class Api:
         """List an organization's audit records."""
         return cast("Iterator[types.AuditRecord]", self._client.pages(f"/operator/organizations/{_part(organization_id)}/audit", params={"limit": limit}))
 
+    def list_notifications(self, organization_id: str, *, limit: int | None = None) -> Iterator[types.Notification]:
+        """List notifications."""
+        return cast("Iterator[types.Notification]", self._client.pages(f"/organizations/{_part(organization_id)}/notifications", params={"limit": limit}))
+
+    def read_notifications(self, organization_id: str, body: types.NotificationsRead) -> None:
+        """Mark notifications as read."""
+        self._client.request("PUT", f"/organizations/{_part(organization_id)}/notifications/read", body=cast(Any, body))
+
     def list_webhooks(self, organization_id: str, *, limit: int | None = None) -> Iterator[types.Webhook]:
         """List webhooks."""
         return cast("Iterator[types.Webhook]", self._client.pages(f"/organizations/{_part(organization_id)}/webhooks", params={"limit": limit}))

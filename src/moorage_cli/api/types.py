@@ -1102,6 +1102,21 @@ class NodeRead(TypedDict):
     cpu_overcommit: float
 
 
+class Notification(TypedDict):
+    id: str
+    at: str
+    event: str
+    title: str
+    text: str | None
+    project_id: str | None
+    container_id: str | None
+    unread: bool
+
+
+class NotificationsRead(TypedDict):
+    until: str
+
+
 class OperatorContainer(TypedDict):
     id: str
     name: str
@@ -1287,6 +1302,11 @@ class PageMember(TypedDict):
 
 class PageNodeRead(TypedDict):
     items: list[NodeRead]
+    next_cursor: NotRequired[str | None]
+
+
+class PageNotification(TypedDict):
+    items: list[Notification]
     next_cursor: NotRequired[str | None]
 
 

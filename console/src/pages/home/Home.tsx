@@ -5,9 +5,10 @@ import { paths } from "@/addresses/paths";
 import { organizationsQuery, projectsQuery, queryClient } from "@/api/queries";
 import { lastProject } from "@/frame/lastProject";
 
+import { NoOrganization } from "./NoOrganization";
 import { Welcome } from "./Welcome";
 
-/** Where somebody lands: the project they used last, else their first one, else the welcome that makes one. */
+/** Where somebody lands: the project they used last, else their first one, else the welcome that makes one; without any organization, what makes that. */
 export function Home() {
   const { data } = useSuspenseQuery({
     queryKey: ["projects", "of all organizations"],
@@ -20,5 +21,6 @@ export function Home() {
   const last = lastProject();
   const project = data.projects.find((one) => one.id === last) ?? data.projects[0];
   if (project) return <Navigate to={paths.service(project.id)} replace />;
-  return <Welcome organization={data.organizations.find((one) => one.role === "admin") ?? data.organizations[0]} />;
+  const organization = data.organizations.find((one) => one.role === "admin") ?? data.organizations[0];
+  return organization ? <Welcome organization={organization} /> : <NoOrganization />;
 }

@@ -1,7 +1,8 @@
+import { useQuery } from "@tanstack/react-query";
 import { ArrowLeft } from "lucide-react";
 
 import { paths } from "@/addresses/paths";
-import type { Organization } from "@/api/queries";
+import { billingQuery, type Organization } from "@/api/queries";
 import { LinkTo } from "@/components/LinkTo";
 import { ProjectForm } from "@/frame/CreateProject";
 import { Logo } from "@/frame/Logo";
@@ -15,7 +16,7 @@ const STEPS = [
 ] as const;
 
 interface WelcomeProps {
-  organization: Organization | undefined;
+  organization: Organization;
   /** Whether there are other organizations to go back to. */
   hasOthers?: boolean;
 }
@@ -25,8 +26,8 @@ export function Welcome({ organization, hasOthers = false }: WelcomeProps) {
   return (
     <main className={classes.page}>
       <Logo size={32} />
-      <h1 className={classes.title}>{hasOthers ? organization?.name : "Welcome to Moorage"}</h1>
-      {organization?.role === "admin" ? (
+      <h1 className={classes.title}>{hasOthers ? organization.name : "Welcome to Moorage"}</h1>
+      {organization.role === "admin" ? (
         <>
           <ol className={classes.steps}>
             {STEPS.map(([title, text], index) => (
@@ -39,18 +40,12 @@ export function Welcome({ organization, hasOthers = false }: WelcomeProps) {
               </li>
             ))}
           </ol>
+          <NoCredit organizationId={organization.id} />
           <ProjectForm organizationId={organization.id} organizationName={organization.name} />
         </>
       ) : (
         <p className={classes.text}>
-          {organization ? (
-            `You have not joined a project yet. Ask an admin of ${organization.name} to add you to one, then reload this page.`
-          ) : (
-            <>
-              You belong to no organization. Accept an invitation to one, or make your own with{" "}
-              <code>moor org create NAME</code>, then reload this page.
-            </>
-          )}
+          You have not joined a project yet. Ask an admin of {organization.name} to add you to one, then reload this page.
         </p>
       )}
       {hasOthers ? (
@@ -59,5 +54,16 @@ export function Welcome({ organization, hasOthers = false }: WelcomeProps) {
         </LinkTo>
       ) : null}
     </main>
+  );
+}
+
+/** One that was not made at sign-up begins with nothing, and then no project can be made in it. */
+function NoCredit({ organizationId }: { organizationId: string }) {
+  const { data: billing } = useQuery(billingQuery(organizationId));
+  if (!billing || billing.balance_microusd > 0) return null;
+  return (
+    <p className={classes.noCredit}>
+      There is no credit yet, and a project needs some. <LinkTo to={paths.organizationBilling(organizationId)}>Top up</LinkTo>
+    </p>
   );
 }

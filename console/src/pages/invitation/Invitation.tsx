@@ -5,10 +5,10 @@ import { useNavigate, useParams } from "@tanstack/react-router";
 import { paths } from "@/addresses/paths";
 import { api, body } from "@/api/client";
 import { Problem } from "@/api/problem";
-import { meQuery, queryClient } from "@/api/queries";
+import { meQuery } from "@/api/queries";
 import { ErrorNotice, Waiting } from "@/components/Patterns";
-import { failed } from "@/components/toasts";
 import { Logo } from "@/frame/Logo";
+import { signOut } from "@/frame/signOut";
 
 import classes from "./Invitation.module.css";
 
@@ -64,15 +64,6 @@ function Refused({ error, token }: { error: unknown; token: string }) {
       </main>
     );
   }
-  const signOut = async () => {
-    try {
-      await body(api.POST("/api/v1/auth/logout"));
-      queryClient.clear();
-      window.location.assign(paths.signIn(paths.invitation(token)));
-    } catch (refused) {
-      failed(refused);
-    }
-  };
   return (
     <main className={classes.page}>
       <Logo size={32} />
@@ -81,7 +72,7 @@ function Refused({ error, token }: { error: unknown; token: string }) {
         You are signed in as {me.user?.email}. If the invitation went to another address, sign out and open the link
         again. If it is older than seven days, ask for a new one.
       </p>
-      <Button onClick={signOut}>Sign out and open it again</Button>
+      <Button onClick={() => signOut(paths.invitation(token))}>Sign out and open it again</Button>
     </main>
   );
 }
