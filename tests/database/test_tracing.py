@@ -87,9 +87,11 @@ async def test_requests_passes_and_engine_calls(api: Api) -> None:
             assert answer.status_code == 404
             async with running(api.database, numbers):
                 await until(lambda: numbers.passes.keys() == {"good", "bad"} and bool(numbers.postponed))
+            nobody = DockerConnection("unix:///nowhere.sock")
             with pytest.raises(EngineError):
-                async with DockerConnection("unix:///nowhere.sock").call("ask for nothing") as docker:
+                async with nobody.call("ask for nothing") as docker:
                     await docker.version()
+            await nobody.close()
         # All were sent before it ended.
         (request,) = receiver.named("api request")
         passes, calls = receiver.named("reconcile"), receiver.named("engine call")
