@@ -96,7 +96,7 @@ async def confirm_transfer(
         keyring,
         row.organization_id,
         subject=f"{format_usd(received_microusd)} arrived",
-        text=f"Your bank transfer {row.reference} arrived: {format_usd(received_microusd)} of credit was added.\n",
+        text=f"Your bank transfer {row.reference} arrived. {format_usd(received_microusd)} was added to your credit.\n",
     )
     await session.flush()
     await session.refresh(row)

@@ -342,7 +342,7 @@ VALUES: dict[str, Any] = {
     "memory_bytes": 48 * _GIB,
     "Facts.memory_bytes": 128 * _GIB,
     "message": "All is well.",
-    "AutoTopUp.message": "The card is charged $25.00 when the credit falls below $10.00.",
+    "AutoTopUp.message": "Moorage charges the card $25.00 whenever the credit falls below $10.00.",
     "Activity.message": "Started with 2 replicas.",
     "HostFindingRead.message": "The driver is older than the image's CUDA needs.",
     "ModelPlanRead.message": "Each replica needs 31.6 GB. It fits on l40s-48gb.",

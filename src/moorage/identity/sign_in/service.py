@@ -49,7 +49,8 @@ async def start_email(
     await repository.add_code(session, code_id, address, code_hash, origin.name, by_stranger=not known)
     text = (
         f"Your sign-in code for Moorage is {code}\n\n"
-        "It works for 10 minutes. If you did not ask for it, ignore this mail: nobody can sign in without the code.\n"
+        "It works for 10 minutes. If you did not ask for it, ignore this mail. Nobody can sign in without "
+        "the code.\n"
     )
     subject = f"{code} is your Moorage code"
     await queue_mail(session, keyring, to=address, subject=subject, text=text, is_awaited=True)

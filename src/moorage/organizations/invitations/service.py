@@ -179,8 +179,8 @@ async def _mail(
     text = (
         f"{actor.email} invites you to the organization {organization.name} on Moorage.\n\n"
         f"{settings.api_base_url}/invitations/{token}\n\n"
-        f"Open the link and sign in as {row.email}; it works for that address only, once, for 7 days. "
-        "If you did not expect this, ignore this mail.\n"
+        f"Open the link and sign in as {row.email}. It works once, for that address only, for 7 days. If you "
+        "did not expect this invitation, ignore this mail.\n"
     )
     subject = f"Invitation to {organization.name} on Moorage"
     await queue_mail(session, keyring, to=row.email, subject=subject, text=text)
