@@ -51,7 +51,7 @@ def test_credit_is_granted_with_a_reason_and_an_organization_suspended_and_resum
         page.goto(f"{world.url}/operator/health")
         # No controller runs here, and the page says so.
         expect(page.get_by_role("listitem").filter(has_text="reconciler containers")).to_contain_text(
-            "Has never run."
+            "It has never run."
         )
         page.get_by_role("link", name="Organizations").click()
         page.get_by_label("Filter organizations").fill("lighth")

@@ -9,7 +9,7 @@ def test_sign_up_is_closed_where_containers_cannot_be_kept_apart() -> None:
     said: list[str] = []
     assert settings_for(NetworkIsolation(isolated=True, reason=None), said.append, required=True) == {}
     assert said == []
-    for required, words in ((True, "nothing new starts"), (False, "start all the same")):
+    for required, words in ((True, "no new container starts"), (False, "start anyway")):
         said.clear()
         assert settings_for(OPEN, said.append, required=required) == {"MOORAGE_SIGN_UP": "closed"}
         assert "iptables is not installed" in said[0]

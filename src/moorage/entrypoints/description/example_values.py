@@ -395,7 +395,7 @@ VALUES: dict[str, Any] = {
     "WebhookCreate.format": "event",
     "StepRead.name": "backup",
     "StepRead.state": "missing",
-    "StepRead.message": "No backup was made yet.",
+    "StepRead.message": "There is no backup yet.",
     "StepRead.consequence": "If this disk fails, balances, invoices and settings are lost.",
     "StepRead.command": "moor backup FILE",
     "StepRead.settings": ["MOORAGE_SMTP_HOST"],

@@ -44,7 +44,7 @@ async def go_back_when_abandoned(installation: Installation, manager: ServiceMan
                 restore_link(installation, entry)
                 if Path(sys.prefix) == entry.before:
                     say(
-                        f"The upgrade to {entry.after.name} has ended in the middle; going back to {entry.before.name}."
+                        f"The upgrade to {entry.after.name} was interrupted. Going back to {entry.before.name}."
                     )
                     for trouble in await go_back(
                         installation, entry, Gate(installation, manager, _WITHIN_S), say
