@@ -114,7 +114,7 @@ async def test_only_the_operator_reads_which_machine_is_short_of_what(api: Api) 
     home = await new_home(api)
     listed = (await api.get(home.admin, "/instance-types")).json()["items"]
     told = next(one["unavailable_reason"] for one in listed if one["name"] == TYPE["name"])
-    assert told == "It cannot be used for now."
+    assert told == "It cannot be used now."
     operator = (await catalogue(api))[TYPE["name"]]["unavailable_reason"]
     assert operator == f"{told} rack-1 has it, but its device node /dev/nvidia0 is missing."
 

@@ -61,7 +61,7 @@ EVENTS: dict[str, str] = {
     "billing.top_up": "A payment arrived or was begun.",
     "billing.top_up_failed": "An automatic top-up failed.",
     "billing.credit": "The operator gave credit.",
-    "billing.initial_credit": "The credit to begin with was given.",
+    "billing.initial_credit": "The initial credit was given.",
     "billing.card_save": "A card was saved.",
     "billing.card_remove": "The saved card was removed.",
     "billing.auto_top_up": "Automatic top-ups were set up or changed.",

@@ -67,7 +67,7 @@ async def agree(session: AsyncSession, access: OrganizationAccess, wanted: AutoT
     found = await repository.find(session, organization_id)
     if found is None or not found.situation.has_card:
         raise ConflictError(
-            "There is no saved card that could be charged. Save one first: under Billing, or with "
+            "There is no saved card to charge. Save one first: under Billing, or with "
             "`moor billing card --save`.",
             code="no_saved_card",
         )

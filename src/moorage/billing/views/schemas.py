@@ -22,7 +22,7 @@ class Billing(BaseModel):
     """The same in a sentence."""
     suspended: bool
     initial_credit: str | None
-    """What the credit to begin with waits for, or why none was given, in a sentence; null where it was given."""
+    """What the initial credit waits for, or why none was given, in a sentence. Null once it was given."""
     payment_methods: list[PaymentMethod]
     """How credit can be added here."""
     payment_contact: str
