@@ -117,7 +117,7 @@ def test_a_machine_is_added_and_joins_while_the_page_is_open(reachable: Installa
     page.get_by_role("button", name="Add a machine").click()
     dialog.get_by_label("Name").fill("rack-7")
     dialog.get_by_role("button", name="Get the command").click()
-    expect(dialog).to_contain_text("There is a machine rack-7 already.")
+    expect(dialog).to_contain_text("A machine rack-7 already exists.")
 
 
 def test_a_command_that_ran_out_is_replaced(reachable: Installation) -> None:

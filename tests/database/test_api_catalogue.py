@@ -158,7 +158,7 @@ async def test_not_offered_any_more(api: Api) -> None:
     assert not (await catalogue(api))[SMALL]["enabled"]
     refused = await api.post(home.admin, path, container_body("after"))
     assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "resources.instance_type")
-    assert "not offered any more" in refused.text
+    assert "no longer offered" in refused.text
     # What has it goes on, and is still listed with its price.
     restarted = await api.post(home.admin, f"/containers/{running.json()['id']}/restart")
     assert restarted.status_code == 202, restarted.text

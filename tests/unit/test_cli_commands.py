@@ -499,7 +499,7 @@ def test_field_errors_are_listed_one_by_one(moor: Moor, fake: FakeMoorage) -> No
 
 
 def test_a_name_that_is_taken(moor: Moor, fake: FakeMoorage) -> None:
-    taken = {"code": "name_taken", "detail": "There is a container named x already."}
+    taken = {"code": "name_taken", "detail": "This project already has a container named x."}
     fake.refusals["POST", "/projects/prj_one/containers"] = (409, taken)
     result = moor("deploy", "--image", "x")
     assert result.exit_code == 1

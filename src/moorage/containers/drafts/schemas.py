@@ -38,7 +38,7 @@ class ApplyRequest(BaseModel):
         if self.strategy is Strategy.CANARY and self.share is None:
             raise ValueError("A canary needs a share of the requests, from 1 to 50.")
         if self.strategy is not Strategy.CANARY and (self.share or self.promote_after_s):
-            raise ValueError("A share and when to promote are a canary's.")
+            raise ValueError("Only a canary takes `share` and `promote_after_s`.")
         return self
 
 

@@ -97,7 +97,7 @@ async def request_limit(
 ) -> ReplicaLimitRequestRow:
     if replicas <= project.replica_limit:
         raise ConflictError(
-            f"A container of this project may have {project.replica_limit} replicas already.",
+            f"A container of this project may already have {project.replica_limit} replicas.",
             code="replica_limit_suffices",
         )
     row = _add(session, actor, project.id, None, replicas, note)
@@ -111,7 +111,7 @@ async def decide(
 ) -> Found:
     row, project = found
     if row.state != "pending":
-        raise ConflictError(f"This request was {row.state} already.", code="already_decided")
+        raise ConflictError(f"This request was already {row.state}.", code="already_decided")
     row.state = "approved" if approve else "refused"
     row.decided_at, row.decided_by, row.answer = clock.now(), actor.id, answer
     if approve:

@@ -86,7 +86,7 @@ class CertificateKeeper:
             async with asyncio.timeout(_WITHIN_S):
                 said, complained = await process.communicate()
         except TimeoutError:
-            return "", f"the authority did not come to an end within {_WITHIN_S:g} s"
+            return "", f"the authority did not finish within {_WITHIN_S:g} s"
         finally:
             if process.returncode is None:
                 process.kill()
@@ -94,7 +94,7 @@ class CertificateKeeper:
         if process.returncode == 0 and read(said) is not None:
             return said.decode(), None
         lines = complained.decode(errors="replace").strip().splitlines()
-        return "", lines[-1][:500] if lines else "the authority gave no certificate"
+        return "", lines[-1][:500] if lines else "the authority issued no certificate"
 
     def _held(self) -> Held | None:
         try:
