@@ -42,8 +42,8 @@ def test_what_is_given_is_served_and_the_rest_is_had() -> None:
     [
         ({}, "set public_url or gateway_url"),
         ({"public_url": "http://cloud.example.com"}, "set public_url or gateway_url"),
-        ({"public_url": "https://192.0.2.7"}, "192.0.2.7 is no name"),
-        ({"public_url": "https://localhost"}, "localhost is no name"),
+        ({"public_url": "https://192.0.2.7"}, "192.0.2.7 is not a name"),
+        ({"public_url": "https://localhost"}, "localhost is not a name"),
         ({**BOTH, "apps_domain": "apps.example.com"}, "name one in gateway_certificate"),
         ({**BOTH, "keys": "mounted", "database_dsn": "postgresql://u:p@h/d"}, "works on one machine only"),
         ({**BOTH, "api_listen": "0.0.0.0:80"}, "an address of its own"),
